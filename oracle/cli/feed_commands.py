@@ -24,12 +24,17 @@ from oracle.queries.text.text_tables import format_utc
 
 feed = typer.Typer(no_args_is_help=True)
 
-_FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A witness file.")]
+_FileArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="Witness file (JSON lines): when each feed row was first seen."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
     """Register `feed` on the command line."""
-    app.add_typer(feed, name="feed", help="The feed beside the chain, whose rows have no proof.")
+    app.add_typer(feed, name="feed", help="Inspect and accept faults of the off-chain feed.")
 
 
 @feed.command("faults", epilog="Example: qos-oracle feed faults --all --json")
@@ -37,7 +42,7 @@ def list_faults(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     include_accepted: Annotated[
-        bool, typer.Option("--all", help="Also those that somebody has accepted.")
+        bool, typer.Option("--all", help="Include faults that were already accepted.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -53,7 +58,9 @@ def list_faults(
         return
     if not faults:
         typer.echo(
-            "the feed has no fault" if is_configured else "feed.url is not set: no feed is read"
+            "the feed has no faults"
+            if is_configured
+            else "feed.url is not set: no feed is configured"
         )
     for issue in faults:
         state = "OPEN" if issue.accepted_at is None else "accepted"
@@ -75,7 +82,7 @@ def accept_faults(
             metavar="ID",
             min=0,
             max=MAX_ROW_ID,
-            help="Read a new stream after this row.",
+            help="Start reading a new stream after this row id.",
         ),
     ] = None,
     dry_run: DryRunOption = False,

@@ -69,8 +69,8 @@ _MAX_STACK_FRAMES = 1_000
 BROKEN_PIPE_EXIT_CODE = 141
 _MESSAGE_REPLACEMENTS = {
     "Value error, ": "",
-    "Input should be a valid integer, unable to parse string as an integer": "it is no number",
-    "Input should be a valid number, unable to parse string as a number": "it is no number",
+    "Input should be a valid integer, unable to parse string as an integer": "not a number",
+    "Input should be a valid number, unable to parse string as a number": "not a number",
 }
 
 
@@ -82,7 +82,7 @@ def _show_version(*, is_requested: bool) -> None:
 
 _VERSION = typer.Option(
     "--version",
-    help="Print the version and leave.",
+    help="Print the version and exit.",
     is_eager=True,
     callback=lambda asked: _show_version(is_requested=asked),
 )
@@ -94,7 +94,7 @@ def build() -> typer.Typer:
     app = typer.Typer(
         name="qos-oracle",
         cls=CommandIndex,
-        help="Folds a compute network's events into QoS scores and reports them on-chain.",
+        help="Compute QoS scores from a compute network's events and report them on-chain.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

@@ -20,7 +20,9 @@ _TIME_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
 def register(app: typer.Typer) -> None:
     """Register `notify` on the command line."""
-    app.add_typer(notify, name="notify", help="Who is told what happened.")
+    app.add_typer(
+        notify, name="notify", help="Test notification targets and show their delivery progress."
+    )
 
 
 @notify.command("test", epilog="Example: qos-oracle notify test --target pager")
@@ -28,10 +30,18 @@ def send_test_messages(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     target: Annotated[
-        str | None, typer.Option("--target", metavar="NAME", help="This one alone.")
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="NAME",
+            help="Only the target with this name. Default: all targets in [[notify]].",
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say who would be told, and tell nobody.")
+        bool,
+        typer.Option(
+            "--dry-run", help="List the targets that would receive a message; send nothing."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -99,14 +109,14 @@ def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
         )
         return
     if not target_names:
-        typer.echo("nobody is told: [[notify]] names no target")
+        typer.echo("no notification target is configured in [[notify]]")
     for name in target_names:
         typer.echo(f"{name}: {_describe_progress(progress_by_target.get(name), newest_seq)}")
 
 
 def _describe_progress(state: DeliveryProgress | None, newest_seq: int) -> str:
     if state is None:
-        return "new: told of what comes from the daemon's next turn on"
+        return "new: receives notices from the next run of the daemon's notifier on"
     if state.tries:
         return (
             f"told up to {state.seq} of {newest_seq}; the next failed {state.tries} times "

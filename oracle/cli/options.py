@@ -23,20 +23,21 @@ ConfigOption = Annotated[
         "--config",
         "-c",
         envvar="QOS_ORACLE_CONFIG",
-        help="The configuration file (TOML).",
+        help="Configuration file (TOML).",
         metavar="FILE",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
 NodeArgument = Annotated[
-    str, typer.Argument(metavar="NODE", help="The node's address, or how it begins.")
+    str,
+    typer.Argument(metavar="NODE", help="Address of the node, or an unambiguous prefix of it."),
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+    bool, typer.Option("--dry-run", help="Show what would change, change nothing.")
 ]
 
 YesOption = Annotated[
-    bool, typer.Option("--yes", help="Do it; without it a person at the terminal is asked.")
+    bool, typer.Option("--yes", help="Act without asking for confirmation at the terminal.")
 ]
 
 DEFAULT_CONFIG = Path("config/local.toml")

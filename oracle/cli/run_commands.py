@@ -25,7 +25,7 @@ _PublishOption = Annotated[
     bool | None,
     typer.Option(
         "--publish/--dry-run",
-        help="Send reports and kickouts, or send nothing at all. Default: oracle.publish.",
+        help="Send reports and kickouts, or send no transactions at all. Default: oracle.publish.",
     ),
 ]
 
@@ -33,8 +33,10 @@ _DispatchOption = Annotated[
     bool | None,
     typer.Option(
         "--dispatch/--no-dispatch",
-        help="Start drawn tasks on chain, or only draw. Default: dispatch.enabled, not with "
-        "--dry-run.",
+        help=(
+            "Start assigned tasks on-chain, or only assign them. Default: dispatch.enabled; "
+            "off with --dry-run."
+        ),
     ),
 ]
 
@@ -50,17 +52,26 @@ def run(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     once: Annotated[
-        bool, typer.Option("--once", help="Catch up with the head, do what is due, and leave.")
+        bool,
+        typer.Option(
+            "--once", help="Catch up with the chain head, run everything that is due, and exit."
+        ),
     ] = False,
     publish: _PublishOption = None,
     dispatch: _DispatchOption = None,
     standby: Annotated[
         bool,
-        typer.Option("--standby", help="Where another daemon leads, wait, and take over from it."),
+        typer.Option(
+            "--standby",
+            help="Wait while another daemon holds the lease, and take over when it stops.",
+        ),
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Log as JSON lines; --once prints at its end how far it is."),
+        typer.Option(
+            "--json",
+            help="Write logs as JSON lines; with --once, also print the result as JSON.",
+        ),
     ] = False,
 ) -> None:
     """Run the daemon until SIGTERM.
@@ -72,9 +83,9 @@ def run(
     has to act.
     """
     if dispatch and publish is False:
-        raise InputError("--dispatch sends transactions, and --dry-run sends none: give one")
+        raise InputError("--dispatch and --dry-run: mutually exclusive; give one")
     if once and standby:
-        raise InputError("--once leaves when all is done, and --standby waits: give one")
+        raise InputError("--once and --standby: mutually exclusive; give one")
 
     def run_until_stopped(stop: StopSignal) -> None:
         settings = read_config(config)

@@ -25,8 +25,8 @@ from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.nonce_sync import reconcile
 
 _NOT_SENDABLE_NOW = (
-    "the contract does not take it now, or a call about it is on its way: "
-    "`qos-oracle outbox list` shows what is"
+    "the contract rejects the call now, or a call for the same subject is pending; see "
+    "`qos-oracle outbox list`"
 )
 CallPlanner = Callable[[ReporterContexts, Heads], StepResult | None]
 

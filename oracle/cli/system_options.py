@@ -44,15 +44,20 @@ EventsOption = Annotated[
     typer.Option(
         "--events",
         metavar="FILE|-|DIR",
-        help="A file of events (JSON lines, as `export` writes) instead of the database; - is "
-        "stdin; `backtest` also reads a folder that `export --parquet` wrote. It needs no "
-        "configuration.",
+        help=(
+            "Read events from a file (JSON lines, as `export` writes; - is stdin) instead of "
+            "the database; needs no configuration. `backtest` also reads a folder written by "
+            "`export --parquet`."
+        ),
     ),
 ]
 AtTimeOption = Annotated[
     int | None,
     typer.Option(
-        "--at", min=0, metavar="TIME", help="Look at this time (unix seconds), not after the last."
+        "--at",
+        min=0,
+        metavar="TIME",
+        help="Time of the snapshot (unix seconds). Default: after the last event.",
     ),
 ]
 SetOption = Annotated[
@@ -60,8 +65,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a number by its name (`rules show NAME` lists those of rules); may be given "
-        "again.",
+        help="Change a number of the rules or the policy (see `rules show NAME`); repeatable.",
     ),
 ]
 

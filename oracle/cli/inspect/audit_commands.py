@@ -34,14 +34,14 @@ _COLUMNS = (
     "verdict",
     "row",
 )
-_LIMITS_NOTE = "Rows that were never published cannot be found by reading what was."
+_LIMITS_NOTE = "Rows that were never published cannot be detected from the published ones."
 
 audit = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
     """Register `audit` on the command line."""
-    app.add_typer(audit, name="audit", help="Hold others to what they published.")
+    app.add_typer(audit, name="audit", help="Audit the published data of other operators.")
 
 
 @audit.callback()
@@ -54,31 +54,51 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     *,
     url: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="The relay's address; by default --config's feed."),
+        typer.Option(metavar="URL", help="URL of the relay. Default: feed.url of --config."),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config", "-c", metavar="FILE", help="Of a daemon that reads this relay and a chain."
+            "--config",
+            "-c",
+            metavar="FILE",
+            help=(
+                "Configuration of a daemon that reads this relay and a chain; enables checks "
+                "against both."
+            ),
         ),
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What the relay's rows call --config's chain."),
+        typer.Option(metavar="NAME", help="Name of the --config chain in the relay's rows."),
     ] = None,
     patience: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="For chain and relay to follow suit.")
+        int,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Seconds the chain and the relay may lag behind each other.",
+        ),
     ] = MAX_LAG_SECONDS,
-    polls: Annotated[int, typer.Option(min=2, help="How often its figures are asked.")] = 2,
+    polls: Annotated[int, typer.Option(min=2, help="Number of polls of the relay's figures.")] = 2,
     seconds: Annotated[
-        float, typer.Option(min=1.0, help="Between two polls; longer is more exact.")
+        float,
+        typer.Option(min=1.0, help="Seconds between two polls; longer intervals are more exact."),
     ] = 60.0,
     witness: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Times of rows that another reader saw."),
+        typer.Option(
+            metavar="FILE",
+            help=(
+                "Witness file with row times recorded by another reader (see `feed "
+                "export-witness`)."
+            ),
+        ),
     ] = None,
-    page: Annotated[int, typer.Option(min=1, max=10_000, help="Rows asked for at once.")] = 1000,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for an answer.")] = 15.0,
+    page: Annotated[int, typer.Option(min=1, max=10_000, help="Rows per request.")] = 1000,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Timeout of a request in seconds.")
+    ] = 15.0,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a relay's live figures with its own published rows.
@@ -98,7 +118,7 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     memory, feed_url = (None, None) if config is None else _load_daemon_memory(config, network)
     relay_url = url or feed_url
     if relay_url is None:
-        raise InputError("--url: say where the relay is, or --config of a daemon that reads it")
+        raise InputError("--url: required unless --config names a daemon with feed.url")
     with closing(RelayWatch.connect_to(relay_url, timeout, page, WatchClock())) as watch:
         watch.poll_relay(polls, seconds)
         watch.adopt_witness_times(witness_times)

@@ -49,15 +49,24 @@ from oracle.queries.text.status_text import format_block_time
 from oracle.queries.text.text_tables import print_table
 
 _AtBlockOption = Annotated[
-    int | None, typer.Option("--at", metavar="BLOCK", min=0, help="As of this block.")
+    int | None,
+    typer.Option(
+        "--at",
+        metavar="BLOCK",
+        min=0,
+        help="Block to explain the score at. Default: the last folded block.",
+    ),
 ]
 _RoundOption = Annotated[
     int | None,
-    typer.Option("--round", metavar="R", min=1, help="As of the block that round R speaks of."),
+    typer.Option("--round", metavar="R", min=1, help="Round whose as-of block is explained."),
 ]
 _FullOption = Annotated[
     bool,
-    typer.Option("--full", help="Every task score and every change, each with its log."),
+    typer.Option(
+        "--full",
+        help="Show every task score and every reliability change with its transaction and log.",
+    ),
 ]
 
 
@@ -77,7 +86,7 @@ def explain(
 ) -> None:
     """Explain a node's score: the verdict, then the largest deductions."""
     if at_block is not None and round_number is not None:
-        raise InputError("--at and --round name two blocks; give one of them")
+        raise InputError("--at and --round: mutually exclusive; give one")
     with open_folded_records(load_config(config)) as records:
         block_number = (
             at_block if round_number is None else find_as_of_block(records.store, round_number)
@@ -154,7 +163,7 @@ def _render_footer(explanation: Explanation) -> Iterator[str]:
     )
     yield render_on_chain_line(explanation, explanation.on_chain_lane)
     if any(is_feed_position(entry.at) for entry in explanation.scores):
-        yield "UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands"
+        yield "UNPROVEN: based on a feed without proofs; see `qos-oracle status`"
     derived_count = sum(entry.is_derived for entry in explanation.scores)
     if derived_count:
         yield f"{derived_count} of its scores are zeros derived for timed-out members of groups"
@@ -164,4 +173,4 @@ def _render_footer(explanation: Explanation) -> Iterator[str]:
             f"{len(explanation.possible_zeros)} zeros more are possible, which no row tells: "
             f"Q_long between {explanation.lowest_long_term / UNIT:.4f} and {long_term / UNIT:.4f}"
         )
-    yield "--full shows each score and each change with its transaction and log"
+    yield "--full lists every score and change with its transaction and log"

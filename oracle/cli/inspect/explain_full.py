@@ -47,7 +47,7 @@ def render_full_lines(explanation: Explanation) -> Iterator[str]:
 def _render_downloads(explanation: Explanation) -> Iterator[str]:
     downloads = list_requests(explanation.node, explanation.as_of.time)
     if downloads:
-        yield "Asked to download in the last day:"
+        yield "Download requests of the last day:"
         for download in downloads:
             requested_time = format_block_time(download.request.asked_at)
             yield f"  {sanitize_text(download.request.model)}, {requested_time}: {download.state}"
@@ -88,14 +88,14 @@ def _describe_race(explanation: Explanation, entry: ScoreEntry) -> str:
     if entry.rank is not None:
         return f"rank {entry.rank} of {times}"
     elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
-    derived = ", a member by what is around" if entry.is_derived else ""
+    derived = ", membership derived" if entry.is_derived else ""
     return f"no rank, {elapsed}{derived}{_wrong_note(explanation, entry)}; the others: {times}"
 
 
 def _wrong_note(explanation: Explanation, entry: ScoreEntry) -> str:
     """Return a note if the verdict of the group rejected the answer."""
     task = explanation.task_by_key.get(entry.task)
-    return ", a wrong answer" if task is not None and task.ending is Ending.INVALIDATED else ""
+    return ", answer rejected" if task is not None and task.ending is Ending.INVALIDATED else ""
 
 
 def _error_note(explanation: Explanation, member: GroupMember) -> str:
@@ -198,7 +198,7 @@ def _describe_source(explanation: Explanation, position: Position) -> str:
 def _render_result(explanation: Explanation) -> Iterator[str]:
     rules, qos = explanation.rules, explanation.figures.qos
     if qos is None:
-        yield "QoS: none, it is no member"
+        yield "QoS: none, the node is not a member"
     elif rules.legacy is not None:
         yield f"QoS = Q = {format_decimal(qos)}"
     else:
@@ -244,7 +244,7 @@ def _exclusion_reason(explanation: Explanation) -> str:
 def render_on_chain_line(explanation: Explanation, state: OnChainLane | None) -> str:
     """Return the line about the node's score in the contract."""
     if state is None:
-        return "On chain: the oracle contract does not know the node"
+        return "On chain: node not registered in the oracle contract"
     place = f"On chain as of block {explanation.as_of.number}, index {state.index}"
     if state.lane == NEVER_REPORTED or state.word is None:
         return f"{place}: no report yet"

@@ -64,7 +64,7 @@ def _format_rank(rank: int | None, score: int) -> str:
 
 def _format_mean(tally: WindowTally) -> str:
     if tally.node_score is None:
-        return "Node score: none, no task has ended in this window"
+        return "Node score: none, no task ended in this window"
     return f"Node score = {tally.total} / {tally.tasks} = {format_decimal(tally.node_score)}"
 
 

@@ -21,7 +21,10 @@ _WithoutTaskOption = Annotated[
     bool,
     typer.Option(
         "--without-task",
-        help="Only members without a task score in this window: a system task is for them.",
+        help=(
+            "Only members without a task score in the current window (candidates for a system "
+            "task)."
+        ),
     ),
 ]
 
@@ -55,12 +58,12 @@ def list_nodes(
         print_answer(page)
         return
     if page is None or not page.nodes:
-        typer.echo("no node is known yet; `qos-oracle run --once` indexes the chain")
+        typer.echo("no nodes indexed yet; run `qos-oracle run --once` to index the chain")
         return
     titles, cells = build_table(NodeEntry, page.nodes, _CELL_FORMATTERS)
     print_table(titles, cells, left_columns=("status",), width=WIDE_TABLE_WIDTH)
     if any(row.proof == "none" for row in page.nodes):
-        typer.echo("UNPROVEN: this rests on a feed; `qos-oracle status` says how it stands")
+        typer.echo("UNPROVEN: based on a feed without proofs; see `qos-oracle status`")
 
 
 def format_lane(lane: int) -> str:

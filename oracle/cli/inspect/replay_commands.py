@@ -45,19 +45,33 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="JSON lines; - reads stdin.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="File of events (JSON lines); - reads stdin.")
+    ],
     *,
     rules: Annotated[
-        str, typer.Option("--rules", metavar="NAME|FILE", help="The rule set, or a file with one.")
+        str,
+        typer.Option(
+            "--rules",
+            metavar="NAME|FILE",
+            help="Rule set, or a JSON file with one.",
+        ),
     ] = CRYNUX.name,
     changes: SetOption = None,
     close: Annotated[
         GroupCloseRule | None,
-        typer.Option(help="When groups are scored, where not as the rules say."),
+        typer.Option(help="Moment at which groups are scored. Default: as the rules define."),
     ] = None,
     at: Annotated[
         int | None,
-        typer.Option(min=0, metavar="TIME", help="Leave out later events; read scores then."),
+        typer.Option(
+            min=0,
+            metavar="TIME",
+            help=(
+                "Time of the scores (unix seconds); later events are ignored. Default: after the "
+                "last event."
+            ),
+        ),
     ] = None,
 ) -> None:
     """Score a file of events and print nodes, groups and anomalies as JSON.
@@ -75,20 +89,32 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     *,
     first_block: Annotated[
         int | None,
-        typer.Option("--from", min=0, metavar="N", help="The first block written."),
+        typer.Option(
+            "--from",
+            min=0,
+            metavar="N",
+            help="First block to export. Default: the first stored block.",
+        ),
     ] = None,
     last_block: Annotated[
         int | None,
-        typer.Option("--to", min=0, metavar="N", help="The last one; all where it is left out."),
+        typer.Option(
+            "--to",
+            min=0,
+            metavar="N",
+            help="Last block to export. Default: the last folded block.",
+        ),
     ] = None,
     fixture: Annotated[
         Path | None,
         typer.Option(
             "--fixture",
             metavar="FILE",
-            help="Record the blocks themselves, asked of the endpoints, into a file (.jsonl or "
-            ".jsonl.gz) that can be played again: headers, and all transactions and receipts of "
-            "blocks with something of ours. Goes on where an interrupted run was.",
+            help=(
+                "Record blocks from the endpoints into this file (.jsonl or .jsonl.gz) for "
+                "replay: headers, plus all transactions and receipts of blocks with relevant "
+                "events. Resumes an interrupted run."
+            ),
         ),
     ] = None,
     parquet: Annotated[
@@ -96,15 +122,21 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--parquet",
             metavar="DIR",
-            help="Write events, scores, changes of reliability, nodes, rounds and kickouts of "
-            "final blocks into Parquet files; a second run adds what has become final.",
+            help=(
+                "Write events, scores, reliability changes, nodes, rounds and kickouts of "
+                "final blocks as Parquet files into this folder; a second run adds newly "
+                "final blocks."
+            ),
         ),
     ] = None,
     recent: Annotated[
         bool,
         typer.Option(
             "--recent",
-            help="With --parquet, also blocks that may still change; the next run replaces them.",
+            help=(
+                "Include blocks that may still change (with --parquet only); the next run "
+                "replaces them."
+            ),
         ),
     ] = False,
     dry_run: DryRunOption = False,
@@ -117,14 +149,17 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     """
     if parquet is not None:
         if fixture is not None or first_block is not None or last_block is not None:
-            raise InputError("--parquet goes on where it was: without --from, --to, --fixture")
+            raise InputError(
+                "--parquet: cannot be combined with --from, --to or --fixture; it resumes at "
+                "the last exported block"
+            )
         # Imported here, because it needs the database, which `replay` can do without.
         from oracle.cli.inspect.parquet_command import export_parquet  # noqa: PLC0415
 
         export_parquet(config, parquet, recent=recent, dry_run=dry_run, as_json=as_json)
         return
     if recent:
-        raise InputError("--recent is for --parquet")
+        raise InputError("--recent: requires --parquet")
     if fixture is not None:
         _record_fixture(
             config, fixture, (first_block, last_block), dry_run=dry_run, as_json=as_json
@@ -137,7 +172,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
-            raise InputError("nothing is indexed yet: there is nothing to export")
+            raise InputError("the database is empty: nothing to export")
         blocks = _clip_block_range(first_block or 0, last_block, cursor.number)
         # `typer.echo` would flush after every line.
         lines = export_events(uow, open_reader(records.config), blocks)
@@ -203,7 +238,7 @@ def _load_rules(name: str, changes: Mapping[str, str]) -> Rules:
         return build_rules(name, changes)
     except ValueError as error:
         if name in list_rule_sets():
-            hint = "" if changes else " (--set KEY=VALUE gives one)"
+            hint = "" if changes else " (set it with --set KEY=VALUE)"
             raise InputError(f"--rules {name}: {error}{hint}") from None
         raise InputError(f"--rules: {error}, and no file of that name") from None
 

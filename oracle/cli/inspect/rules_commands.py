@@ -48,7 +48,9 @@ class _RuleRow:
 
 def register(app: typer.Typer) -> None:
     """Register `rules` on the command line."""
-    app.add_typer(rules, name="rules", help="The systems that score and pick, and their numbers.")
+    app.add_typer(
+        rules, name="rules", help="List scoring systems and show the numbers of rule sets."
+    )
 
 
 @rules.command("list", epilog="Example: qos-oracle rules list --json")

@@ -94,7 +94,7 @@ def _cancel_kickout(
         else preflight_cancellation(reporter.account, node_address)
     )
     contract_answer = (
-        "no kickout of it is proposed" if verdict is None else verdict.reason or "accepted"
+        "no kickout of this node is proposed" if verdict is None else verdict.reason or "accepted"
     )
     is_cancellable = verdict is not None and verdict.outcome is PreflightOutcome.OK
     if not targets.unsent_ids and not is_cancellable:
@@ -112,7 +112,7 @@ def _cancel_kickout(
         sent_steps = plan_and_send(reporter, "kickout cancel", plan_cancellation)
         steps = [f"{step.action} {step.detail}" for step in sent_steps]
     else:
-        steps = [describe_dry_run(reporter, plan_cancellation, "it would be called off")]
+        steps = [describe_dry_run(reporter, plan_cancellation, "the kickout would be cancelled")]
     return KickoutCancellation(
         node=node_address,
         not_sent=list(targets.unsent_ids),

@@ -56,12 +56,16 @@ from oracle.txmgr.context import StepResult
 
 kickout = typer.Typer(no_args_is_help=True)
 
-_OVERRIDE_HINT = "`kickout propose --one-creator` proposes it all the same"
+_OVERRIDE_HINT = "`kickout propose --one-creator` proposes it anyway"
 
 
 def register(app: typer.Typer) -> None:
     """Register `kickout` on the command line."""
-    app.add_typer(kickout, name="kickout", help="Nodes whose score stayed too low.")
+    app.add_typer(
+        kickout,
+        name="kickout",
+        help="Inspect, propose, execute and cancel kickouts of low-scoring nodes.",
+    )
 
 
 @kickout.command("list", epilog="Example: qos-oracle kickout list --json")
@@ -69,7 +73,10 @@ def list_kickouts(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     ask_chain: Annotated[
-        bool, typer.Option("--ask-chain", help="Ask an endpoint too: what is left in the bucket.")
+        bool,
+        typer.Option(
+            "--ask-chain", help="Also query an endpoint for the remaining kickout allowance."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -137,7 +144,12 @@ def evidence(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     folder: Annotated[
-        Path | None, typer.Option("--to", metavar="FOLDER", help="Write it there.")
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="FOLDER",
+            help="Folder to write the evidence file to. Default: print it.",
+        ),
     ] = None,
 ) -> None:
     """Print the evidence against a node, or write it to a file named by its hash."""
@@ -162,8 +174,10 @@ def propose(
         bool,
         typer.Option(
             "--one-creator",
-            help="Also a kickout that is held for a person: most scores are from one creator's "
-            "tasks, or it rests on derived zeros.",
+            help=(
+                "Propose a kickout even if it is held for manual review: most scores come "
+                "from one creator's tasks, or derived zeros are decisive."
+            ),
         ),
     ] = False,
     yes: YesOption = False,

@@ -23,7 +23,8 @@ def export(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     since_block: Annotated[
-        int, typer.Option("--since", metavar="BLOCK", help="Only those of this block and later.")
+        int,
+        typer.Option("--since", metavar="BLOCK", help="Only expulsions from this block on."),
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:

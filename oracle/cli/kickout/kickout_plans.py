@@ -25,11 +25,11 @@ def not_due_reason(records: Records, node: Address) -> str:
     with records.store.read_transaction() as uow:
         known_node = uow.nodes.get_many([node]).get(node)
     if known_node is None:
-        return "no node of this address has ever joined; `qos-oracle nodes` lists them"
+        return "no node with this address has ever joined; see `qos-oracle nodes`"
     if known_node.membership is Membership.KICKED_OUT:
         folder = records.config.oracle.evidence_folder
         return f"it is kicked out already; the evidence lies in {folder}, named by its hash"
-    return "its kickout is not due; `qos-oracle kickout list` shows whose is"
+    return "the kickout is not due; see `qos-oracle kickout list`"
 
 
 def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
@@ -94,7 +94,9 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
     if planned_step is None:
         raise InputError(f"{kick.node}: {execution_obstacle(context, kick)}")
     if planned_step.intent_id is None:
-        unsent_note = "nothing is sent yet: the blocks behind it are verified first; run it again"
+        unsent_note = (
+            "nothing sent yet: the underlying blocks are verified first; run the command again"
+        )
         return replace(planned_step, detail=f"{planned_step.detail}; {unsent_note}")
     return planned_step
 
@@ -102,7 +104,7 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
 def cancel_refusal_reason(contract: OracleContract, verdict: PreflightResult) -> str:
     """Return why the contract refuses our cancellation, explained where possible."""
     if verdict.refusal is None or verdict.refusal.name != "NotAllowed":
-        return verdict.reason or "the contract does not say why"
+        return verdict.reason or "the contract gives no reason"
     vetoer = contract.get_configuration().vetoer
     canceller = (
         "nobody (the contract has no vetoer)" if vetoer == ZERO_ADDRESS else f"the vetoer {vetoer}"
@@ -132,6 +134,6 @@ def _check_synced(context: KickoutContext, heads: Heads) -> None:
             )
         if uow.holds.has_waiting():
             raise InputError(
-                "a report is held, and kickouts wait until a person has looked at it: "
-                "`qos-oracle report release` shows why"
+                "a report is held, and kickouts wait for its review; see `qos-oracle "
+                "report release`"
             )

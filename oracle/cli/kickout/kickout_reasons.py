@@ -27,7 +27,7 @@ def proposal_obstacle(
         TransientError: no endpoint returned the list of signers.
     """
     if case.index is None or case.evidence is None:
-        return "the oracle contract does not know the node, or there is no evidence yet"
+        return "node not registered in the oracle contract, or no evidence yet"
     statement = build_kick_statement(context, case, contract_status)
     if statement is None:
         return (
@@ -47,7 +47,10 @@ def proposal_obstacle(
         )
     first_reason = next((reason for reason in reasons if reason is not None), None)
     if first_reason is None and not context.tx.publisher.has_payer:
-        return "there is no transmitter's key here to send it; who has one sends it, with ours"
+        return (
+            "no transmitter key is configured; a reporter with one sends it, including our "
+            "signature"
+        )
     return first_reason or _missing_signatures_reason(context, case, record, contract_status)
 
 
@@ -144,9 +147,9 @@ def _missing_signatures_reason(
     missing = [signer for signer in signers if signer not in collected_signatures]
     count, quorum = len(signers) - len(missing), contract_status.head.quorum
     hint = (
-        "their daemons sign it as soon as they see it due, and have to run"
+        "their daemons sign it once they see it due, and must be running"
         if case.hold_reason is None
-        else "somebody there has to propose it by hand too, as it is held for a person"
+        else "their operators must also propose it manually, because it is held for review"
     )
     return (
         f"{count} of {quorum} signatures are here; nothing came from {', '.join(missing)}: {hint}"

@@ -48,11 +48,18 @@ CallArgument = Annotated[
     str,
     typer.Argument(
         metavar="ID|HASH",
-        help="As `outbox list` shows it, or one of its transactions, whole or by how it begins.",
+        help=(
+            "Intent id as in `outbox list`, or the hash (or hash prefix) of one of its "
+            "transactions."
+        ),
     ),
 ]
 CallOrSenderArgument = Annotated[
-    str, typer.Argument(metavar="ID|ADDRESS", help="A call of the outbox, or a whole sender.")
+    str,
+    typer.Argument(
+        metavar="ID|ADDRESS",
+        help="Intent id to act on one call, or sender address to act on all its calls.",
+    ),
 ]
 
 
@@ -68,7 +75,10 @@ def hold(
     target: CallOrSenderArgument,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
+    reason: Annotated[
+        str,
+        typer.Option("--reason", help="Reason recorded in the journal."),
+    ] = "",
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:

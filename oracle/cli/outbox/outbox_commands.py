@@ -61,7 +61,7 @@ def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) ->
     """
     rows = [_format_row(*intent_state, now) for intent_state in intent_states]
     if not rows:
-        typer.echo("the outbox has no such call")
+        typer.echo("no matching intents")
         return
     print_table(_COLUMNS, rows, left_columns=_TEXT_COLUMNS)
 
@@ -168,7 +168,11 @@ def register(app: typer.Typer) -> None:
     """Register `outbox` on the command line."""
     outbox_actions.add_action_commands(outbox)
     rebuild_command.add_rebuild_command(outbox)
-    app.add_typer(outbox, name="outbox", help="What we want on chain, and how far it has come.")
+    app.add_typer(
+        outbox,
+        name="outbox",
+        help="List, inspect and control transactions the daemon wants on-chain.",
+    )
 
 
 @outbox.command("list", epilog="Example: qos-oracle outbox list --kind push --state live --json")
@@ -179,9 +183,12 @@ def list_intents(
         str | None, typer.Option("--kind", help=f"Only those of this kind: {_KINDS}.")
     ] = None,
     state: Annotated[
-        IntentState | None, typer.Option("--state", help="Only those in this state.")
+        IntentState | None, typer.Option("--state", help="Only intents in this state.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 20,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", min=1, help="Max number of intents, newest first."),
+    ] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """List intents, newest first.

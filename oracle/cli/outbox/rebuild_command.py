@@ -71,10 +71,16 @@ def rebuild(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     from_chain: Annotated[
-        bool, typer.Option("--from-chain", help="Read what was sent from the chain.")
+        bool,
+        typer.Option("--from-chain", help="Read the sent transactions from the chain (required)."),
     ] = False,
     blocks: Annotated[
-        int, typer.Option("--blocks", min=1, help="How far back to look for transactions.")
+        int,
+        typer.Option(
+            "--blocks",
+            min=1,
+            help=("Number of blocks to search for transactions, back from the head."),
+        ),
     ] = _DEFAULT_BLOCKS,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
@@ -86,8 +92,8 @@ def rebuild(
     reused, and the signer signs nothing until every statement of the lost database has expired.
     """
     if not from_chain:
-        raise InputError("say where from: `qos-oracle outbox rebuild --from-chain`")
-    confirm_action("counting nonces anew for good", yes=yes, dry_run=dry_run)
+        raise InputError("--from-chain: required; run `qos-oracle outbox rebuild --from-chain`")
+    confirm_action("rebuild nonces irreversibly", yes=yes, dry_run=dry_run)
     rebuild_account = partial(
         _rebuild_account, blocks=blocks, dry_run=dry_run, show_result=not as_json
     )
@@ -125,7 +131,7 @@ def _open_accounts(index: Index, epoch: int) -> Iterator[tuple[TxContext, Quorum
         dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
         yield replace(dispatcher.tx, actor=get_actor()), None
     if not has_account:
-        raise InputError("[keys] names no key that sends or signs: there is nothing to rebuild")
+        raise InputError("[keys]: no sending or signing key is configured; nothing to rebuild")
 
 
 def _rebuild_account(

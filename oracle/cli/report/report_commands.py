@@ -20,13 +20,19 @@ _COLUMNS = ("period", "as of block", "round", "words", "new nodes", "state", "re
 report = typer.Typer(no_args_is_help=True)
 
 _PeriodOption = Annotated[
-    int | None, typer.Option("--period", min=0, metavar="P", help="Only this period, in full.")
+    int | None,
+    typer.Option(
+        "--period",
+        min=0,
+        metavar="P",
+        help="Period to show in full. Default: list the newest reports.",
+    ),
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Register `report` on the command line."""
-    app.add_typer(report, name="report", help="What periods say about nodes.")
+    app.add_typer(report, name="report", help="Show, push, release and verify score reports.")
 
 
 @report.command(epilog="Example: qos-oracle report show --period 29764920 --json")
@@ -56,7 +62,7 @@ def _list_reports(records: Records, *, as_json: bool) -> None:
         print_answer(entries)
         return
     if not entries:
-        typer.echo("no report was cut yet: that begins when the index is at the chain's head")
+        typer.echo("no reports yet; the first is cut when the index reaches the chain head")
         return
     print_table(
         _COLUMNS,
@@ -90,13 +96,13 @@ def _print_detail(detail: ReportDetail, *, has_shares: bool) -> None:
     as_of_text = f"as of block {detail.as_of} (time {detail.as_of_time})"
     typer.echo(f"period {detail.period}, {as_of_text}, on top of round {detail.head_round}")
     if detail.state is None:
-        typer.echo("no report was cut for it: this one was computed from the stored logs")
+        typer.echo("no stored report for this period; recomputed from the stored logs")
     else:
         comparison = "the same" if detail.same_as_cut else "NOT the same"
         reason = f": {detail.reason}" if detail.reason else ""
         typer.echo(f"{detail.state}{reason}; computed anew it is {comparison}")
     if not detail.lanes:
-        typer.echo("it has nothing to say")
+        typer.echo("the report contains no updates")
         return
     for new_node, previous_node in detail.registers.reused:
         typer.echo(f"{new_node} takes the index of {previous_node}, which left")

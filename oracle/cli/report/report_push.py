@@ -107,8 +107,8 @@ def _explain_unsent(reporter: Reporter, steps: list[StepResult]) -> Iterator[str
         )
     else:
         yield (
-            "nothing was sent: others have to sign it too, or it is not worth its gas yet; the "
-            "daemon goes on with it, or this command once more"
+            "nothing sent: more signatures are needed, or the report is not worth its gas "
+            "yet; the daemon continues, or run this command again"
         )
 
 
@@ -145,7 +145,7 @@ def _find_due_report(reporter: Reporter) -> Report:
 def _no_report_reason(due_cuts: list[ReportHeader], contract_status: ContractStatus) -> str:
     """Return why no report can be pushed; `due_cuts` are the waiting cuts, oldest first."""
     if not due_cuts:
-        return "no report is due: the next one is cut when a period ends"
+        return "no report is due; the next one is cut at the end of the period"
     reasons = {cut.period: why_missed(cut, contract_status) for cut in due_cuts}
     live = next((period for period, miss_reason in reasons.items() if miss_reason is None), None)
     if live is None:
@@ -167,7 +167,7 @@ def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
         return plan_push(contexts.reporting, heads, marks_outcomes=False)
 
     description = describe_dry_run(
-        reporter, plan_due_push, "it would be sent, as far as that goes now"
+        reporter, plan_due_push, "the report would be sent, if possible now"
     )
     context = open_reporter_contexts(reporter, 0, unix_seconds).reporting
     with reporter.index.store.read_transaction() as uow:

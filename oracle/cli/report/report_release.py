@@ -30,7 +30,10 @@ def register(app: typer.Typer) -> None:
 def release_report(
     period: Annotated[
         int | None,
-        typer.Argument(metavar="PERIOD", help="Whose report; left out: list what is held."),
+        typer.Argument(
+            metavar="PERIOD",
+            help="Period of the report to release. Default: list the held reports.",
+        ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     *,

@@ -26,7 +26,7 @@ def register(_: typer.Typer) -> None:
 
 def verify(
     round_number: Annotated[
-        int, typer.Argument(metavar="ROUND", min=1, help="As accepted on chain.")
+        int, typer.Argument(metavar="ROUND", min=1, help="Number of the round accepted on-chain.")
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -75,16 +75,16 @@ def _print_verification(verification: RoundVerification) -> None:
     )
     typer.echo(f"  {format_count(verification.words, 'word')}, sent by {verification.transmitter}")
     if verification.same_block and verification.same_digest and not verification.differences:
-        typer.echo("  computed anew from the stored logs it is the same, to the signed digest")
+        typer.echo("  recomputed from the stored logs: identical, including the signed digest")
     if not verification.same_block:
-        typer.echo("  NOT the chain's block: the chain has another one at that height")
+        typer.echo("  as-of block is NOT canonical: the chain has another block at that height")
     for difference in verification.differences:
         typer.echo(f"  lane {difference.index}: {_describe_difference(difference)}")
     if verification.expected_registrations is not None:
         computed_nodes = ", ".join(verification.expected_registrations) or "nobody"
         typer.echo(f"  NOT the nodes that it had to register: computed {computed_nodes}")
     elif verification.same_block and not verification.same_digest and not verification.differences:
-        typer.echo("  the words are the same, the digest is NOT: it was made under other rules")
+        typer.echo("  lanes identical, digest DIFFERENT: the report was made under other rules")
     if verification.contract_holds_it is not None:
         verb = "holds" if verification.contract_holds_it else "does NOT hold"
         typer.echo(f"  the contract {verb} these words now")

@@ -31,7 +31,9 @@ deadletter = typer.Typer(no_args_is_help=True)
 def register(resync: typer.Typer) -> None:
     """Register `dead-letters` under `resync`."""
     resync.add_typer(
-        deadletter, name="dead-letters", help="Logs and calls that could not be read."
+        deadletter,
+        name="dead-letters",
+        help="List and retry logs and calls that could not be decoded.",
     )
 
 
@@ -51,7 +53,7 @@ def list_dead_letters(
             left_columns=("name", "error"),
         )
     else:
-        typer.echo("everything could be read")
+        typer.echo("no dead letters")
 
 
 @deadletter.command(epilog="Example: qos-oracle resync dead-letters retry --dry-run")

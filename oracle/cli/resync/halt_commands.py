@@ -28,7 +28,11 @@ _DEFAULT_LIMIT = 20
 
 def register(app: typer.Typer) -> None:
     """Register `halt` on the command line."""
-    app.add_typer(halt, name="halt", help="What stops everything that goes out.")
+    app.add_typer(
+        halt,
+        name="halt",
+        help="List and clear halts (nothing is folded, signed or sent while one is active).",
+    )
 
 
 @halt.command("list", epilog="Example: qos-oracle halt list --json")
@@ -37,7 +41,7 @@ def list_halts(
     *,
     as_json: JsonOption = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="The newest so many.")
+        int, typer.Option("--limit", min=1, help="Max number of halts, newest first.")
     ] = _DEFAULT_LIMIT,
 ) -> None:
     """List halts, newest first, and who cleared them and why."""
@@ -47,7 +51,7 @@ def list_halts(
         print_answer([build_halt_view(halt) for halt in halts])
         return
     if not halts:
-        typer.echo("nothing was ever halted")
+        typer.echo("no halts recorded")
     for entry in halts:
         state = "HALTED" if entry.cleared is None else "over"
         typer.echo(
@@ -64,12 +68,17 @@ def list_halts(
 )
 def clear_halt(
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why it may be cleared; recorded.")
+        str,
+        typer.Option(
+            "--reason",
+            metavar="TEXT",
+            help="Reason for clearing the halt, recorded in the journal (required).",
+        ),
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     name: Annotated[
-        str, typer.Option("--name", help="Which one, as `halt list` shows it.")
+        str, typer.Option("--name", help="Name of the halt, as in `halt list`.")
     ] = FINALITY_VIOLATION,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -81,7 +90,7 @@ def clear_halt(
     first.
     """
     if not reason.strip():
-        raise InputError("--reason: say why it may be cleared")
+        raise InputError("--reason: must not be empty")
     with open_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
             active_halt = uow.halts.get_open_halt(name)

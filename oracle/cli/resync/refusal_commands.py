@@ -36,10 +36,21 @@ def refusal(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Take the block as its endpoint gives it, unproven.")
+        bool,
+        typer.Option(
+            "--accept",
+            help=(
+                "Accept the block as returned by its endpoint, without proof; requires --reason."
+            ),
+        ),
     ] = False,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why it may be accepted; recorded.")
+        str,
+        typer.Option(
+            "--reason",
+            metavar="TEXT",
+            help="Reason for accepting the block, recorded in the journal.",
+        ),
     ] = "",
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -52,7 +63,7 @@ def refusal(
     proves the block, or when two providers return the same block.
     """
     if accept and not reason.strip():
-        raise InputError("--reason: say why it may be accepted")
+        raise InputError("--reason: required with --accept")
     with open_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
             block_refusal = get_refusal(uow)
@@ -77,21 +88,24 @@ def _render_refusal(block_refusal: BlockRefusal | None, *, is_accepted: bool) ->
     if block_refusal is None:
         return ["no block is refused"]
     if is_accepted:
-        return [f"accepted, unproven: {block_refusal.words}", "`run` takes it in as it is given"]
+        return [
+            f"accepted, unproven: {block_refusal.words}",
+            "`run` ingests the block as returned",
+        ]
     if block_refusal.check == BLOCK_HASH_CHECK:
         return [
             f"refused: {block_refusal.words}",
-            "way out: take the endpoint that is wrong out of [chain] endpoints, or name a third",
+            "remedy: remove the wrong endpoint from [chain] endpoints, or add a third one",
         ]
     if block_refusal.check == CALIBRATION_CHECK:
         return [
             f"waiting: {block_refusal.words}",
-            "way out: wait for that provider, or take its endpoints out of [chain] endpoints",
-            "or, if the chain's headers prove nothing: ask for less with [verify]",
+            "remedy: wait for that provider, or remove its endpoints from [chain] endpoints",
+            "or, if the chain's headers prove nothing: lower the requirements in [verify]",
         ]
     return [
         f"refused: {block_refusal.words}",
-        "way out: name another endpoint that proves the block",
+        "remedy: add an endpoint that proves the block",
         f"or, if an explorer shows the block as this endpoint does: {_ACCEPT_COMMAND}",
-        "or, if receipts on this chain make their roots no more: [verify] receipts = false",
+        "or, if receipts no longer match their root on this chain: [verify] receipts = false",
     ]

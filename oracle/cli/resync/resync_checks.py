@@ -45,7 +45,7 @@ from oracle.store.raw.raw_checksums import DamagedSpan
 
 # Rows and ranges shown in the terminal; `--json` contains all.
 MAX_LINES = 20
-_NOTHING_INDEXED = "nothing is indexed yet: `qos-oracle run` fetches everything"
+_NOTHING_INDEXED = "the database is empty; `qos-oracle run` indexes the chain"
 
 _VERIFY_EPILOG = "Example: qos-oracle resync verify --from 19000000 --to 19010000 --level proven"
 _GAPS_EPILOG = "Example: qos-oracle resync gaps --json"
@@ -79,13 +79,13 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     first_block: Annotated[
         int | None,
         typer.Option(
-            "--from", min=0, metavar="N", help="First block to read again; default: the start."
+            "--from", min=0, metavar="N", help="First block to verify. Default: the start block."
         ),
     ] = None,
     last_block: Annotated[
         int | None,
         typer.Option(
-            "--to", min=0, metavar="N", help="Last block to read again; default: the cursor."
+            "--to", min=0, metavar="N", help="Last block to verify. Default: the cursor."
         ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -94,18 +94,26 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         VerifyScope,
         typer.Option(
             "--half",
-            help="What is compared: stored logs with the chain, the state with the logs, or both.",
+            help=(
+                "Scope: logs (stored logs against the chain), state (state against the logs) "
+                "or both."
+            ),
         ),
     ] = VerifyScope.BOTH,
     level: Annotated[
-        LevelName, typer.Option("--level", help="How far each block is to be proven.")
+        LevelName,
+        typer.Option("--level", help="Verification level required of each block."),
     ] = LevelName.PROVEN,
     endpoint: Annotated[
         str | None,
-        typer.Option("--endpoint", metavar="NAME", help="Whom to ask; default: who is well."),
+        typer.Option(
+            "--endpoint",
+            metavar="NAME",
+            help="Endpoint to read from. Default: the healthy ones.",
+        ),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Put right what differs, and fold anew.")
+        bool, typer.Option("--repair", help="Repair differing rows and rebuild the state.")
     ] = False,
     workers: Annotated[
         int | None,
@@ -113,7 +121,10 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
             "--workers",
             min=1,
             metavar="N",
-            help="Processes, or workers of the cluster in [history], that read; default: its own.",
+            help=(
+                "Worker processes, or cluster workers of [history], that read blocks. "
+                "Default: this process only."
+            ),
         ),
     ] = None,
     dry_run: DryRunOption = False,
@@ -254,7 +265,7 @@ def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
     state = stored_check.state
     if state is None:
         if stored_check.damaged:
-            yield "the state was not compared: put the stored logs right first (--repair)"
+            yield "the state was not compared; repair the stored logs first (--repair)"
         return
     if not state.differing:
         yield f"the state is what {state.log_count} logs up to block {state.last_block} fold to"
@@ -263,7 +274,7 @@ def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
     yield from _limit_lines("state", row_texts)
     yield f"the state DIFFERS from a fold of its {state.log_count} logs in {len(row_texts)} rows"
     if stored_check.rebuilt is None:
-        yield "`qos-oracle resync rebuild` folds it anew"
+        yield "run `qos-oracle resync rebuild` to rebuild it"
     else:
         yield f"folded anew; {describe_rebuild(stored_check.rebuilt)}"
 
@@ -321,7 +332,7 @@ def _render_gaps(gap_report: Gaps) -> Iterator[str]:
         "header missing or not linked", [str(header) for header in gap_report.broken_headers]
     )
     yield from _limit_lines(
-        "logs of another block",
+        "logs of non-canonical blocks",
         [str(orphaned_log) for orphaned_log in gap_report.conflicting_blocks],
     )
     yield from _limit_lines("damaged", describe_damage(gap_report.damaged))

@@ -39,15 +39,13 @@ def register(app: typer.Typer) -> None:
     resync_checks.register(resync)
     refusal_commands.register(resync)
     deadletter_commands.register(resync)
-    app.add_typer(
-        resync, name="resync", help="Go back, fold anew, fetch blocks again, or look for gaps."
-    )
+    app.add_typer(resync, name="resync", help="Rewind, rebuild, backfill and verify the index.")
 
 
 @resync.command()
 def rewind(
     to_block: Annotated[
-        int, typer.Option("--to-block", min=0, metavar="N", help="The block to go back to.")
+        int, typer.Option("--to-block", min=0, metavar="N", help="Block to rewind to.")
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -108,9 +106,11 @@ def rebuild(
 @resync.command()
 def backfill(
     first_block: Annotated[
-        int, typer.Option("--from", min=0, metavar="N", help="The first block.")
+        int, typer.Option("--from", min=0, metavar="N", help="First block to fetch.")
     ],
-    last_block: Annotated[int, typer.Option("--to", min=0, metavar="N", help="The last block.")],
+    last_block: Annotated[
+        int, typer.Option("--to", min=0, metavar="N", help="Last block to fetch.")
+    ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     dry_run: DryRunOption = False,

@@ -80,7 +80,7 @@ def _check_network(index: Index, *, offline: bool) -> None:
     with index.store.read_transaction() as uow:
         stored_identity = uow.identity.get()
     if stored_identity is None:
-        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+        raise InputError("the database is empty; `qos-oracle run` indexes the chain")
     if not offline:
         check_index_chain(index)
     configured_identity = replace(
@@ -118,7 +118,7 @@ def print_line(line: str, *, dry_run: bool) -> None:
 
 def describe_rebuild(result: RebuildResult) -> str:
     """Return a sentence about the result of a rebuild."""
-    state_text = "the same state" if result.is_same else "ANOTHER STATE than before"
+    state_text = "state unchanged" if result.is_same else "state DIFFERENT from before"
     report_text = f"{result.report_count} reports compared"
     if result.differing:
         periods = ", ".join(str(period) for period in result.differing)

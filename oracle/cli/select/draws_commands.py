@@ -21,7 +21,12 @@ _MAX_ROWS = 20
 _COLUMNS = ("task", "node", "seed block")
 _SettledOption = Annotated[
     int,
-    typer.Option("--last", min=0, metavar="N", help="And the last N that stand no more."),
+    typer.Option(
+        "--last",
+        min=0,
+        metavar="N",
+        help="Number of settled draws to add, newest first.",
+    ),
 ]
 _OUTCOME_TEXTS = {
     DrawOutcome.STARTED: "the node started",
@@ -54,13 +59,13 @@ def list_draws(
         print_answer(draw_history)
         return
     if not has_dispatch:
-        typer.echo("dispatch.start_block is not set: nobody is drawn now")
+        typer.echo("dispatch.start_block is not set: no tasks are assigned")
     _print_draws(draw_history)
 
 
 def _print_draws(draw_history: RecentDraws) -> None:
     count, as_of = len(draw_history.active), draw_history.as_of
-    as_of_text = "nothing is indexed yet"
+    as_of_text = "nothing indexed yet"
     if as_of is not None:
         as_of_text = format_as_of(as_of)
     typer.echo(f"{'1 draw stands' if count == 1 else f'{count} draws stand'}, {as_of_text}")
@@ -72,7 +77,7 @@ def _print_draws(draw_history: RecentDraws) -> None:
         _print_rows((*_COLUMNS, "since (UTC)"), rows)
     if draw_history.over:
         typer.echo("")
-        typer.echo("over, the last first")
+        typer.echo("settled, newest first")
         settled_rows = [
             (*_format_draw_cells(draw), str(draw.voided_block), _format_outcome(draw))
             for draw in draw_history.over

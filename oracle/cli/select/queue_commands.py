@@ -88,7 +88,7 @@ def _show_left_out(task_keys: Sequence[str]) -> None:
     if not task_keys:
         return
     typer.echo("")
-    typer.echo("not in line: the group is not complete, or can start no more")
+    typer.echo("not queued: the group is incomplete or can no longer start")
     for key in task_keys[:_MAX_ROWS]:
         typer.echo(f"  {key}")
     _show_more(len(task_keys))
@@ -99,7 +99,7 @@ def _show_drawn(entries: Sequence[QueueEntry]) -> None:
     if not drawn:
         return
     typer.echo("")
-    typer.echo("drawn, and about to start")
+    typer.echo("drawn, start pending")
     for entry in drawn:
         for key, address in zip(entry.tasks, entry.drawn, strict=False):
             typer.echo(f"  {key}")
@@ -110,7 +110,7 @@ def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
     if not downloads:
         return
     typer.echo("")
-    typer.echo("asked to download a model that few available nodes have")
+    typer.echo("download requests for models that few available nodes have")
     for download in downloads[:_MAX_ROWS]:
         typer.echo(f"  {sanitize_text(download.model)} ({download.state})")
         typer.echo(f"      {download.node}")
@@ -174,7 +174,7 @@ _EXAMPLE = "Example: qos-oracle queue --node 0x… --alpha 2 --json"
 _DECIMAL = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
 
 _NodeOption = Annotated[
-    str | None, typer.Option("--node", metavar="ADDRESS", help="Say what this node would take.")
+    str | None, typer.Option("--node", metavar="ADDRESS", help="Node whose next task is shown.")
 ]
 _FixedOption = Annotated[
     list[str] | None,
@@ -190,7 +190,10 @@ _UnitOption = Annotated[
     typer.Option(
         "--unit",
         metavar="KIND=SECONDS",
-        help="What each unit of its size adds. Default: dispatch.unit_seconds.",
+        help=(
+            "Added duration per unit of task size, by kind; repeatable. Default: "
+            "dispatch.unit_seconds."
+        ),
     ),
 ]
 _AlphaOption = Annotated[
@@ -198,7 +201,10 @@ _AlphaOption = Annotated[
     typer.Option(
         "--alpha",
         metavar="A",
-        help="Say what is dropped where A tasks a member may wait. Default: dispatch.queue_alpha.",
+        help=(
+            "Max waiting tasks per member; shows which tasks would be dropped. Default: "
+            "dispatch.queue_alpha."
+        ),
     ),
 ]
 

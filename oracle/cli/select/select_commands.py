@@ -101,9 +101,9 @@ def _show_all_draws(check: AllDrawsAnswer) -> None:
     if len(check.differ) > _MAX_ROWS:
         typer.echo(f"… and {len(check.differ) - _MAX_ROWS} more; --json has them all")
     if check.differ:
-        typer.echo("differs: the tasks named above went elsewhere")
+        typer.echo("differs: the tasks above were started by other nodes")
     else:
-        typer.echo("agrees: every task went to the node drawn for it")
+        typer.echo("agrees: every task was started by the node drawn for it")
 
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
@@ -115,8 +115,10 @@ _TaskOption = Annotated[
     typer.Option(
         "--task",
         metavar="FILE|-",
-        help="A JSON file with what the task asks for (the fields of `task_created`: min_vram, "
-        "models, kind …); - is stdin.",
+        help=(
+            "JSON file with the task requirements (fields of `task_created`: min_vram, "
+            "models, kind …); - is stdin."
+        ),
     ),
 ]
 _SeedOption = Annotated[
@@ -124,19 +126,21 @@ _SeedOption = Annotated[
     typer.Option(
         "--seed",
         metavar="HEX",
-        help="Draw by these 32 bytes (64 hex digits); without it nobody is drawn.",
+        help="Seed of the draw, 32 bytes as 64 hex digits. Default: no draw.",
     ),
 ]
 _DrawsOption = Annotated[
     int | None,
     typer.Option(
-        "--draws", min=1, metavar="N", help="How many nodes to draw; default: 1, legacy 3."
+        "--draws", min=1, metavar="N", help="Number of nodes to draw. Default: 1, under legacy 3."
     ),
 ]
 _VerifyOption = Annotated[
     str | None,
     typer.Option(
-        "--verify", metavar="TASK|all", help="Draw again what was drawn on chain, compare."
+        "--verify",
+        metavar="TASK|all",
+        help="Task whose on-chain draw is recomputed and compared, or `all`.",
     ),
 ]
 
@@ -172,9 +176,11 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
         _verify_draws(config, verify, as_json=as_json)
         return
     if task is None:
-        raise InputError("--task: name a file with what the task asks for, or - for stdin")
+        raise InputError(
+            "--task: required; a JSON file with the task requirements, or - for stdin"
+        )
     if task == events == "-":
-        raise InputError("--task and --events: only one of them can be stdin")
+        raise InputError("--task and --events: only one can read stdin")
     task_request, tickets = _read_task_file(task), _parse_tickets(seed, draws)
     with open_source(events, config) as source:
         choice = choose_system(policy, parse_key_values("--set", changes), source)
@@ -191,7 +197,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
 
 def _check_no_other_options(*option_values: object) -> None:
     if any(option is not None for option in option_values):
-        raise InputError("--verify: stands with --config and --json alone")
+        raise InputError("--verify: can be combined only with --config and --json")
 
 
 def _verify_draws(config: Path, task: str, *, as_json: bool) -> None:
@@ -200,7 +206,7 @@ def _verify_draws(config: Path, task: str, *, as_json: bool) -> None:
             key = None if task == _ALL_TASKS else find_task(uow, task)
         settings = index.dispatch_settings
         if settings is None:
-            raise InputError("dispatch.start_block: is missing; without it nobody is drawn")
+            raise InputError("dispatch.start_block: required; without it no nodes are drawn")
         check_inputs = (check_index_chain(index), index.store, index.reader, settings)
         check = verify_all_draws(*check_inputs) if key is None else verify_draw(*check_inputs, key)
     answer = build_draw_check_answer(check)
@@ -240,7 +246,7 @@ def _read_task_file(file: str) -> TaskCreated:
 def _parse_tickets(seed: str | None, draws: int | None) -> DrawTickets | None:
     if seed is None:
         if draws is not None:
-            raise InputError("--draws: without --seed nobody is drawn")
+            raise InputError("--draws: requires --seed")
         return None
     if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
         raise InputError(f"--seed {sanitize_text(seed)}: must be 32 bytes, as 64 hex digits")

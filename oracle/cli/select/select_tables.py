@@ -42,7 +42,7 @@ def show_selection(result: SelectionResult, draws: int | None) -> None:
         typer.echo("")
         _show_candidates(candidates)
         if result.equal_weights:
-            typer.echo("nobody has any weight: each counts the same")
+            typer.echo("no candidate has weight: all count the same")
     if non_candidates:
         typer.echo("")
         rows = [(entry.node, (entry.why_not or "").replace("_", " ")) for entry in non_candidates]
@@ -152,7 +152,7 @@ def _show_more(row_count: int) -> None:
 def _show_draws(result: SelectionResult, draws: int | None) -> None:
     typer.echo(f"drawn by {result.seed}")
     if not result.draws:
-        typer.echo("nobody: there is no candidate")
+        typer.echo("no draw: there are no candidates")
         return
     card = result.card
     if card is not None:

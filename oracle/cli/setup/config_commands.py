@@ -58,13 +58,13 @@ _MEASURED_BLOCKS = 100
 commands = typer.Typer(no_args_is_help=True)
 
 _OfflineOption = Annotated[
-    bool, typer.Option("--offline", help="Ask no endpoint; read files and the database only.")
+    bool, typer.Option("--offline", help="Contact no endpoint; check files and the database only.")
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Register `config` on the command line."""
-    app.add_typer(commands, name="config", help="Read the configuration and try what it names.")
+    app.add_typer(commands, name="config", help="Check the configuration and everything it names.")
 
 
 @dataclass(slots=True)
@@ -198,13 +198,15 @@ def _check_keys(config: Config, open_key: OpenKey, findings: _CheckFindings) -> 
     findings.warnings += find_listener_warnings(config.statements, config.reporters.peers)
     keys = open_reporter_keys(open_key)
     if keys is None:
-        return "none: reports and kickouts can be computed, not sent"
+        return "none: reports and kickouts are computed but cannot be sent"
     signer, transmitter = keys.signer, keys.transmitter
     if signer is None:
-        findings.warnings.append("no signer: only what other reporters signed can be sent")
+        findings.warnings.append(
+            "no signer: only statements signed by other reporters can be sent"
+        )
     if transmitter is None:
         findings.warnings.append(
-            "no transmitter: statements are signed, and others must send them"
+            "no transmitter: statements are signed, but other reporters have to send them"
         )
     return (
         f"signer {'none' if signer is None else signer.address}, "
@@ -243,10 +245,12 @@ def _check_start_budget(config: Config, gas: int, findings: _CheckFindings) -> s
     cost = gas * limits.max_fee_per_gas_wei
     starts_per_day = limits.max_cost_per_day_wei // cost
     if not starts_per_day:
-        findings.warnings.append("limits.max_cost_per_day_wei: no start fits at the highest fee")
+        findings.warnings.append(
+            "limits.max_cost_per_day_wei: too low for one task start at the max fee"
+        )
     if cost > limits.max_cost_per_transaction_wei:
         findings.warnings.append(
-            "limits.max_cost_per_transaction_wei: no start fits at the highest fee"
+            "limits.max_cost_per_transaction_wei: too low for one task start at the max fee"
         )
     return (
         f"{starts_per_day} a day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
@@ -324,7 +328,7 @@ def _check_contract_if_keys_open(context: _CheckContext, findings: _CheckFinding
     if "keys" in findings.facts:
         findings.run_check("contract", lambda: _check_contract(context, findings))
     else:
-        findings.warnings.append("the oracle contract was not looked at: put the keys right first")
+        findings.warnings.append("the oracle contract was not checked; fix the keys first")
 
 
 def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:

@@ -69,12 +69,19 @@ def calldata(
         str, typer.Argument(metavar="ACT", help=f"One of: {', '.join(_EMERGENCY_CALLS)}.")
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGUMENTS", help="What it is told.")
+        list[str] | None,
+        typer.Argument(
+            metavar="ARGUMENTS", help="Arguments of the action, for example SECONDS for `pause`."
+        ),
     ] = None,
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     salt: Annotated[
-        int, typer.Option("--salt", help="Tells a scheduled call from an equal one before it.")
+        int,
+        typer.Option(
+            "--salt",
+            help=("Salt that distinguishes a scheduled call from an earlier identical one."),
+        ),
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(
         contract,
         name="contract",
-        help="The oracle contract: deploy, show, check, calls for its people.",
+        help="Deploy, inspect and check the oracle contract; encode emergency calls.",
     )
 
 
@@ -63,10 +63,17 @@ def check(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     dev: Annotated[
-        bool, typer.Option("--dev", help="Let one key have all power, and any limit stand.")
+        bool,
+        typer.Option(
+            "--dev", help="Allow one key to hold all roles, and any limits (development only)."
+        ),
     ] = False,
     proposers: Annotated[
-        str, typer.Option("--proposers", help="Who may propose to the timelock, by commas.")
+        str,
+        typer.Option(
+            "--proposers",
+            help="Addresses allowed to propose to the timelock, comma-separated. Default: none.",
+        ),
     ] = "",
     since_block: Annotated[
         int | None,
@@ -74,7 +81,7 @@ def check(
             "--since",
             metavar="BLOCK",
             min=0,
-            help="The timelock is no older; default: start_block.",
+            help="First block to search for timelock events. Default: chain.start_block.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -153,7 +160,7 @@ def _find_target_mismatches(
 ) -> list[ContractMismatch]:
     kind = TASK_NETWORK if target == kick_target(config) else find_shipped_target(caller, target)
     if kind is None:
-        expected = "an adapter that is shipped here (of another one only you know what it does)"
+        expected = "a shipped adapter (the behaviour of any other one is unknown)"
         return [] if dev else [ContractMismatch("kick target", expected, target)]
     wired_target = WiredTarget(kind, target, get_oracle_address(config), config.network.contracts)
     mismatches = find_kick_target_mismatches(caller, wired_target)

@@ -62,24 +62,46 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     admin: Annotated[
-        str, typer.Option("--admin", help="The multisig that proposes to the timelock.")
+        str,
+        typer.Option(
+            "--admin", help="Address of the multisig that proposes to the timelock (required)."
+        ),
     ],
     signers: Annotated[
-        str, typer.Option("--signers", help="Who signs, by commas; default: our own signer.")
+        str,
+        typer.Option(
+            "--signers",
+            help="Signer addresses, comma-separated. Default: the configured signer.",
+        ),
     ] = _UNSET,
-    quorum: Annotated[int, typer.Option("--quorum", help="How many of them must.")] = 1,
-    pauser: Annotated[str, typer.Option("--pauser", help="Who may stop for a while.")] = _UNSET,
-    vetoer: Annotated[str, typer.Option("--vetoer", help="Who may cancel kickouts.")] = _UNSET,
+    quorum: Annotated[
+        int,
+        typer.Option(
+            "--quorum",
+            help="Signatures required per report (more than half of --signers).",
+        ),
+    ] = 1,
+    pauser: Annotated[
+        str, typer.Option("--pauser", help="Address that may pause reports and kickouts.")
+    ] = _UNSET,
+    vetoer: Annotated[
+        str, typer.Option("--vetoer", help="Address that may cancel kickouts.")
+    ] = _UNSET,
     admin_delay: Annotated[
-        int, typer.Option("--admin-delay", help="Seconds that what the admin does has to wait.")
+        int, typer.Option("--admin-delay", help="Delay of admin calls in seconds.")
     ] = DEFAULT_DELAY,
     target: Annotated[
-        str, typer.Option("--target", help="A kick target that stands already.")
+        str, typer.Option("--target", help="Address of an already deployed kick target.")
     ] = _UNSET,
     adapter: Annotated[
         str,
         typer.Option(
-            "--adapter", metavar="NAME", help="Put before the network; default: the profile's."
+            "--adapter",
+            metavar="NAME",
+            help=(
+                "Adapter to deploy in front of the network contract, or none. Default: the "
+                "profile's."
+            ),
         ),
     ] = _UNSET,
     contracts: Annotated[
@@ -87,25 +109,41 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--contract",
             metavar="NAME=0x…",
-            help="What the adapter is told beside [network] contracts.",
+            help=(
+                "Contract address for the adapter, in addition to [network] contracts; repeatable."
+            ),
         ),
     ] = None,
     replace_oracle: Annotated[
         bool,
-        typer.Option("--replace", help="Take the configured oracle's place and expulsions."),
+        typer.Option(
+            "--replace", help="Replace the configured oracle and take over its expulsions."
+        ),
     ] = False,
     limit: Annotated[
         list[str] | None,
-        typer.Option("--limit", metavar="NAME=NUMBER", help="A limit other than the default."),
+        typer.Option(
+            "--limit",
+            metavar="NAME=NUMBER",
+            help="Contract limit that overrides the default; repeatable.",
+        ),
     ] = None,
     dev: Annotated[
-        bool, typer.Option("--dev", help="No timelock, no floors, one signer will do.")
+        bool,
+        typer.Option(
+            "--dev",
+            help="Deploy without timelock and floors; one signer suffices (development only).",
+        ),
     ] = False,
     keystore: Annotated[
-        Path | None, typer.Option("--keystore", help="The key that pays; default: transmitter.")
+        Path | None,
+        typer.Option(
+            "--keystore",
+            help="Keystore of the paying account. Default: the configured transmitter.",
+        ),
     ] = None,
     password_file: Annotated[
-        Path | None, typer.Option("--password-file", help="Its password file.")
+        Path | None, typer.Option("--password-file", help="Password file of --keystore.")
     ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
@@ -154,9 +192,7 @@ def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...
         )
     keys = open_reporter_keys(open_key)
     if keys is None or keys.signer is None:
-        raise InputError(
-            "--signers: name them, or configure a signer: the contract has to know it"
-        )
+        raise InputError("--signers: required unless keys.signer_keystore is configured")
     return (keys.signer.address,)
 
 
@@ -175,7 +211,7 @@ def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter
     kind = _find_kick_target(config, name)
     if kind is None or kind.artifact is None:
         if address_by_contract:
-            raise InputError("--contract: no adapter is deployed that could be told of it")
+            raise InputError("--contract: no adapter is deployed that uses it")
         return None
     unknown_names = sorted(
         set(address_by_contract) - set(kind.required_addresses) - {kind.grantor}
@@ -265,5 +301,5 @@ def _open_payer(open_key: OpenKey, keystore: Path | None, password_file: Path | 
         return KeySigner.open(keystore, password_file)
     keys = open_reporter_keys(open_key)
     if keys is None or keys.transmitter is None:
-        raise InputError("--keystore: name the key that pays, or configure a transmitter")
+        raise InputError("--keystore: required unless a transmitter key is configured")
     return keys.transmitter

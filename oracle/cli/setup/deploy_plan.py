@@ -57,11 +57,13 @@ class ContractRoles:
         """Raise InputError if a single key could do harm at once, with nobody able to stop it."""
         faults = []
         if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one signer is no quorum
-            faults.append("--signers and --quorum: at least two have to sign")
+            faults.append("--signers and --quorum: at least two signatures are required")
         if ZERO_ADDRESS in {self.pauser, self.vetoer}:
-            faults.append("--pauser and --vetoer: name who can stop what goes wrong")
+            faults.append(
+                "--pauser and --vetoer: required, so that somebody can stop a wrong action"
+            )
         if faults and not self.dev:
-            raise InputError("; ".join([*faults, "--dev allows it, on a chain of your own"]))
+            raise InputError("; ".join([*faults, "use --dev to allow it on a development chain"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ class DeployPlan:
         steps = self._list_next_steps(addresses)
         if dry_run or not as_json:
             print_contract_answer(answer, as_json=as_json)
-        if not confirm_action("sending this", yes=yes, dry_run=dry_run):
-            typer.echo("dry run: nothing was sent; --yes sends it", err=True)
+        if not confirm_action("send these transactions", yes=yes, dry_run=dry_run):
+            typer.echo("dry run: nothing sent; use --yes to send", err=True)
             return
         gas_used = self._deploy_contracts(setup, addresses)
         if as_json:

@@ -44,15 +44,15 @@ _MAX_CLIENT_LENGTH = 24
 
 # Advice for errors that an operator can resolve; others are transient or self-explanatory.
 _ADVICE = {
-    ErrorKind.REFUSED: "put the key in its address right",
-    ErrorKind.UNREACHABLE: "is it up, and its address right?",
-    ErrorKind.THROTTLED: "ask again later, or for a higher limit",
+    ErrorKind.REFUSED: "check the API key in its URL",
+    ErrorKind.UNREACHABLE: "check that it is running and that its URL is correct",
+    ErrorKind.THROTTLED: "try again later, or get a higher rate limit",
 }
 _WRONG_CHAIN_ADVICE = (
-    "take it out of chain.endpoints, or put chain.id, the anchor or the database right"
+    "remove it from chain.endpoints, or correct chain.id, the anchor or the database"
 )
-_NO_HISTORY_ADVICE = "name another one as well that keeps its history"
-_TRUNCATION_NOTE = "it is asked for less, and a proof or another endpoint must tell"
+_NO_HISTORY_ADVICE = "add another endpoint that keeps its history"
+_TRUNCATION_NOTE = "smaller ranges are requested, and results need a proof or a second endpoint"
 
 endpoint = typer.Typer(no_args_is_help=True)
 
@@ -85,7 +85,9 @@ class ProbedEndpoint(NamedTuple):
 
 def register(app: typer.Typer) -> None:
     """Register `endpoint` on the command line."""
-    app.add_typer(endpoint, name="endpoint", help="The endpoints of the chain, and how they are.")
+    app.add_typer(
+        endpoint, name="endpoint", help="Probe the RPC endpoints and readmit quarantined ones."
+    )
 
 
 @endpoint.command("probe", epilog="Example: qos-oracle endpoint probe --endpoint 2 --json")
@@ -95,7 +97,12 @@ def probe_endpoints(
     position: Annotated[
         int | None,
         typer.Option(
-            "--endpoint", min=1, help="Only this one, counted from 1 in chain.endpoints."
+            "--endpoint",
+            min=1,
+            help=(
+                "Number of the only endpoint to probe, counted from 1 in chain.endpoints. "
+                "Default: all."
+            ),
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -152,7 +159,9 @@ def print_probe_results(results: list[ProbedEndpoint], *, err: bool = False) -> 
     "readmit", epilog="Example: qos-oracle endpoint readmit https://rpc.example.org --dry-run"
 )
 def readmit(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one, as `status` shows it.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the endpoint, as in `status`.")
+    ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     dry_run: DryRunOption = False,

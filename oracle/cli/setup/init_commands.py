@@ -121,29 +121,46 @@ def write_config(path: Path, text: str) -> None:
 
 _EndpointsOption = Annotated[
     list[str] | None,
-    typer.Option("--endpoint", metavar="URL", help="A JSON-RPC address; may be given again."),
+    typer.Option("--endpoint", metavar="URL", help="URL of a JSON-RPC endpoint; repeatable."),
 ]
 _ProfileOption = Annotated[
     str | None,
-    typer.Option("--profile", metavar="NAME", help="A shipped profile, or the path of your own."),
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        help="Shipped profile, or path of a custom one. Default: reference.",
+    ),
 ]
 _ContractsOption = Annotated[
     list[str] | None,
-    typer.Option("--contract", metavar="NAME=0x…", help="Where a contract of the profile is."),
+    typer.Option(
+        "--contract",
+        metavar="NAME=0x…",
+        help="Address of a contract of the profile; repeatable.",
+    ),
 ]
 _OracleOption = Annotated[
     str | None,
-    typer.Option("--oracle", metavar="0x…", help="The oracle contract, if there is one yet."),
+    typer.Option(
+        "--oracle", metavar="0x…", help="Address of the oracle contract. Default: none yet."
+    ),
 ]
 _DatabaseOption = Annotated[
-    str, typer.Option("--database", metavar="URL", help="Where everything is kept.")
+    str,
+    typer.Option("--database", metavar="URL", help="Database URL."),
 ]
 _StartBlockOption = Annotated[
     int | None,
-    typer.Option("--start-block", metavar="BLOCK", min=0, help="Do not look for it: it is this."),
+    typer.Option(
+        "--start-block",
+        metavar="BLOCK",
+        min=0,
+        help="First block to index; skips detection from the contracts' deployment.",
+    ),
 ]
 _YesOption = Annotated[
-    bool, typer.Option("--yes", help="Ask nothing: what no option says is proposed, or missing.")
+    bool,
+    typer.Option("--yes", help="Never prompt: use proposed defaults, and fail on missing values."),
 ]
 
 
@@ -319,9 +336,9 @@ def _print_next_steps(config: Path, findings: NetworkFindings) -> None:
             f"run --once{config_option}",
             f"reads the {blocks:,} blocks up to now ({age} of the chain)",
         ),
-        (f"nodes{config_option}", "shows every node with its score; `explain NODE` says why"),
-        (f"run{config_option}", "goes on with the chain; sends nothing without --publish"),
-        ("contract deploy --help", "puts the oracle contract on the chain, when you want reports"),
+        (f"nodes{config_option}", "lists all nodes with scores; `explain NODE` gives the reasons"),
+        (f"run{config_option}", "follows the chain; sends nothing without --publish"),
+        ("contract deploy --help", "deploys the oracle contract, needed for on-chain reports"),
     ):
         typer.echo(f"  qos-oracle {command}\n      {effect}")
 

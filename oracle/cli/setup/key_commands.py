@@ -28,24 +28,26 @@ from oracle.signing.keystore import create_keystore
 keys = typer.Typer(no_args_is_help=True)
 
 _ADVICE = (
-    "back up both files now, apart from each other: whoever has both has the key,",
-    "and nobody can make either again. Then set keys.<role>_keystore, keys.<role>_password_file",
+    "back up both files now, in separate places: the two together are the key,",
+    "and neither can be recreated. Then set keys.<role>_keystore, keys.<role>_password_file",
     "and keys.<role>_address (docs/explanation/security.md).",
 )
 # A remote signer is only used for signatures, so its address is not verified.
-_REMOTE_KEY_NOTE = "its address is the one configured; `qos-oracle selftest` has it sign"
+_REMOTE_KEY_NOTE = "address taken from the configuration; `qos-oracle selftest` tests a signature"
 
 
 def register(app: typer.Typer) -> None:
     """Register `keys` on the command line."""
-    app.add_typer(keys, name="keys", help="Make keys, and see whose are configured.")
+    app.add_typer(keys, name="keys", help="Create keys and show the configured ones.")
 
 
 @keys.command(epilog="Example: qos-oracle keys create keys/signer.json keys/signer.password")
 def create(
-    keystore: Annotated[Path, typer.Argument(help="The keystore to write.", metavar="KEYSTORE")],
+    keystore: Annotated[
+        Path, typer.Argument(help="Path of the new keystore.", metavar="KEYSTORE")
+    ],
     password_file: Annotated[
-        Path, typer.Argument(help="The file to write its password to.", metavar="PASSWORD_FILE")
+        Path, typer.Argument(help="Path of the new password file.", metavar="PASSWORD_FILE")
     ],
     *,
     dry_run: DryRunOption = False,

@@ -87,12 +87,16 @@ def find_deployment_block(client: JsonRpcClient, address: Address, head_number: 
 def propose_finality(block_seconds: float, tags: Iterable[str]) -> FinalityProposal:
     """Propose finality settings; see docs/explanation/ingest.md#finality."""
     if "finalized" in tags:
-        reason = "the chain says itself what is final; this holds where it says less than so"
+        reason = "the chain has a finalized tag; this depth applies if the tag lags further behind"
         return FinalityProposal(_FINALITY_DEPTH_WITH_TAG, 0, reason)
     if block_seconds * _FINALITY_DEPTH < _FINALITY_SECONDS:
-        reason = "no endpoint says what is final, and blocks are quick: blocks and seconds both"
+        reason = (
+            "no endpoint serves a finalized tag and blocks are fast: both depth and seconds apply"
+        )
         return FinalityProposal(_FINALITY_DEPTH, _FINALITY_SECONDS, reason)
-    return FinalityProposal(_FINALITY_DEPTH, 0, "no endpoint says what is final: so many blocks")
+    return FinalityProposal(
+        _FINALITY_DEPTH, 0, "no endpoint serves a finalized tag: depth in blocks"
+    )
 
 
 def _has_code(client: JsonRpcClient, address: Address, block_number: int) -> bool:

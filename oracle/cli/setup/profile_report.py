@@ -48,7 +48,7 @@ def format_profile(profile: Profile) -> str:
     }
     emitted_names = sorted(NAME_BY_TYPE[kind] for kind in profile.event_types)
     missing_names = sorted(NAME_BY_TYPE[kind] for kind in NAME_BY_TYPE.keys() - emitted_types)
-    source = "logs and calls (whole blocks are read)" if profile.reads_calls else "logs alone"
+    source = "logs and calls (reads full blocks)" if profile.reads_calls else "logs alone"
     if len(missing_names) < len(emitted_names):
         events = (
             f"says all kinds of events but {', '.join(missing_names)}"
@@ -81,7 +81,7 @@ def on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
     See docs/how-to/connect-your-network.md#what-each-profile-can-put-on-chain.
     """
     if TaskStarted not in profile.event_types and not has_feed:
-        return "no scores: it tells of no tasks, they would have to come from [feed]"
+        return "no scores: the profile emits no task events; a [feed] would have to supply them"
     scores = "scores, from a feed without proofs" if has_feed else "scores"
     starts = (
         "starts of tasks" if TASK_NETWORK_CONTRACT in profile.contracts else "no starts of tasks"
@@ -91,7 +91,7 @@ def on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
 
 def _describe_kickouts(target: KickTarget | None) -> str:
     if target is None:
-        return "kickouts as an event of the oracle contract, which ends no membership"
+        return "kickouts as oracle events only, which end no membership"
     if target.artifact is None:
         return "kickouts"
     return f"kickouts by {target.name}, which `contract deploy` adds; without it as an event"

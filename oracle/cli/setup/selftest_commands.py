@@ -75,7 +75,8 @@ def selftest(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask no endpoint: keys and the database only.")
+        bool,
+        typer.Option("--offline", help="Contact no endpoint; test keys and the database only."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -243,9 +244,9 @@ def _check_dispatcher_nonces(records: Records, open_key: OpenKey) -> str:
 
 
 def _compare_nonces(context: TxContext) -> str:
-    unused_text = "the key has never sent anything, and starts with nonce 0"
+    unused_text = "the key has never sent a transaction; nonces start at 0"
     difference = describe_dry_run(lambda: reconcile(build_dry_run_context(context)), unused_text)
-    return difference or "this database knows all that the chain has counted"
+    return difference or "the database matches the nonces on-chain"
 
 
 def _open_signer(context: _CheckContext, role: Role) -> Signer:

@@ -175,7 +175,7 @@ def test_dry_run_starts_no_task(
         turned(network, path, "--dry-run")
     assert told(capsys, "status", "--config", path)["outbox"] == []
     assert run(["run", "--once", "--dry-run", "--dispatch", "--config", str(path)]) == 2
-    assert "--dry-run sends none" in capsys.readouterr().err
+    assert "--dispatch and --dry-run: mutually exclusive" in capsys.readouterr().err
 
 
 def test_key_that_is_not_dispatcher_starts_nothing(

@@ -35,7 +35,7 @@ def test_honest_relay_is_reported_as_agreeing(monkeypatch, capsys):
     told = capsys.readouterr().out
     assert "agrees" in told
     assert "differs" not in told
-    assert "Rows that were never published cannot be found" in told
+    assert "Rows that were never published cannot be detected" in told
 
 
 def test_lie_is_reported_and_fails_command(monkeypatch, capsys):

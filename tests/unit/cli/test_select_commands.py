@@ -264,7 +264,7 @@ def test_invalid_task_is_rejected_naming_field(capsys, tmp_path, events, content
     ("options", "why"),
     [
         (["--seed", "0x12"], "--seed 0x12: must be 32 bytes"),
-        (["--draws", "2"], "--draws: without --seed"),
+        (["--draws", "2"], "--draws: requires --seed"),
         (["--seed", SEED, "--draws", "0"], "--draws"),
         (["--policy", "fair"], "no policy 'fair'"),
         (["--set", "tau_seconds"], "--set tau_seconds: must be KEY=VALUE"),
@@ -278,7 +278,7 @@ def test_invalid_options_are_rejected(capsys, events, asked, options, why):
 
 
 def test_stdin_for_task_and_events_is_rejected(capsys):
-    assert "only one of them" in refused(capsys, "select", "--task", "-", "--events", "-")
+    assert "only one can read stdin" in refused(capsys, "select", "--task", "-", "--events", "-")
 
 
 def test_missing_task_option_is_rejected(capsys, events):

@@ -90,7 +90,7 @@ def test_wrong_answer_is_labelled_beside_its_score(told):
     for name in "ABC":
         history.after(1).submits(name)
     text = text_of(told(history.judges("g", *"ABC", right="BC", wrong="A")))
-    assert "no rank, 1 s, a wrong answer; the others: 2 s, 3 s" in text
+    assert "no rank, 1 s, answer rejected; the others: 2 s, 3 s" in text
 
 
 def test_download_requests_are_listed_with_their_state(told):
@@ -100,9 +100,9 @@ def test_download_requests_are_listed_with_their_state(told):
     states = {each["model"]: each["state"] for each in explanation_json(seen)["downloads"]}
     assert states == {"late": "unanswered", "done": "answered", "soon": "open"}
     text = text_of(seen)
-    assert "Asked to download in the last day:" in text
+    assert "Download requests of the last day:" in text
     assert "late, " in text
-    assert text_of(told(History().joins("A"))).count("Asked to download") == 0
+    assert text_of(told(History().joins("A"))).count("Download requests") == 0
 
 
 def test_paused_node_shows_pause_time_despite_later_requests(told):

@@ -231,8 +231,8 @@ def test_departed_node_is_explained_without_peers(new_sqlite_store):
     legacy = answer["row"]["legacy"]
     assert (answer["row"]["qos"], legacy["Q"], legacy["tasks"]) == (None, None, 0)
     text = "\n".join(explained(told))
-    assert "Node score: none, no task has ended in this window" in text
-    assert "QoS: none, it is no member" in text
+    assert "Node score: none, no task ended in this window" in text
+    assert "QoS: none, the node is not a member" in text
 
 
 def test_replay_under_legacy_rules_shows_rounds_and_shares():

@@ -192,7 +192,7 @@ def as_it_is(_: Site) -> None:
         (with_old_reports, ""),
         (held, "is held: too much at once; `report release "),
         (halted, "nothing is sent: "),
-        (behind, "the contract does not take it now"),
+        (behind, "the contract rejects the call now"),
         (by_other_rules, "the contract is not as configured: rulesHash"),
     ],
 )

@@ -204,7 +204,7 @@ def test_invalid_deployment_is_rejected_in_one_line(config, capsys, told, fault)
 def test_deployment_controlled_by_single_key_is_rejected(config, capsys):
     assert run(["contract", "deploy", "--admin", ADMIN, "--config", str(config)]) == 2
     said = capsys.readouterr().err
-    assert "at least two have to sign" in said
+    assert "at least two signatures are required" in said
     assert "--pauser and --vetoer" in said
 
 

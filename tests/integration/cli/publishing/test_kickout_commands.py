@@ -19,7 +19,7 @@ def test_node_that_is_not_due_cannot_be_proposed(indexed, network, capsys):
     node = next(iter(network.stage.nodes.values()))
     for command in ("propose", "execute", "evidence"):
         assert run(["kickout", command, node, "--config", str(indexed)]) == 2
-        assert f"{node}: its kickout is not due" in capsys.readouterr().err
+        assert f"{node}: the kickout is not due" in capsys.readouterr().err
 
 
 def test_unknown_node_is_distinguished_from_node_not_due(indexed, capsys):
@@ -29,7 +29,7 @@ def test_unknown_node_is_distinguished_from_node_not_due(indexed, capsys):
     stranger = "0x" + "ab" * 20
     for command in ("propose", "execute", "evidence"):
         assert run(["kickout", command, stranger, "--config", str(indexed)]) == 2
-        assert "no node of this address has ever joined" in capsys.readouterr().err
+        assert "no node with this address has ever joined" in capsys.readouterr().err
 
 
 def test_expired_veto_period_is_not_reported_as_open():

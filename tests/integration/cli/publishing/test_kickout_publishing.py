@@ -209,7 +209,9 @@ def test_kickout_list_shows_progress_and_remaining_bucket(office, config, capsys
 def test_proposal_is_cancelled_manually_only_when_contract_permits(office, config, capsys):
     cancel = ["kickout", "cancel", node_of(office), "--config", config]
     assert run(cancel) == 2
-    assert "nothing of ours to cancel: no kickout of it is proposed" in capsys.readouterr().err
+    assert (
+        "nothing of ours to cancel: no kickout of this node is proposed" in capsys.readouterr().err
+    )
     assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     office.mine()
     office.index()
@@ -246,7 +248,7 @@ def test_proposal_is_cancelled_manually_only_when_contract_permits(office, confi
 def test_selftest_reports_lost_nonces(office, config, sqlite_template, tmp_path, capsys):
     assert run(["selftest", "--config", config, "--json"]) == 0
     knows = {row["check"]: row["detail"] for row in json.loads(capsys.readouterr().out)}
-    assert knows["transmitter's nonces"] == "this database knows all that the chain has counted"
+    assert knows["transmitter's nonces"] == "the database matches the nonces on-chain"
 
     # The database is lost, and the key has sent.
     lost = tmp_path / "lost.sqlite"

@@ -59,7 +59,7 @@ def test_held_kickout_is_proposed_with_one_creator_option(
     assert run(command) == 2
     refused = capsys.readouterr().err
     assert why in refused
-    assert "`kickout propose --one-creator` proposes it all the same" in refused
+    assert "`kickout propose --one-creator` proposes it anyway" in refused
     assert "eth_sendRawTransaction" not in endpoint.seen
 
     assert run([*command, "--one-creator"]) == 0

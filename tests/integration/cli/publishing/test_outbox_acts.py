@@ -138,7 +138,7 @@ def test_call_held_for_its_nonce_can_be_cancelled(act: Act, url: str, capsys):
         (("hold", "0x12"), "0x12: no sender that begins so is known"),
         (("release", "0x" + 40 * "b"), "is not stopped"),
         (("hold", "0x" + 40 * "b"), "is no sender of this database"),
-        (("rebuild",), "say where from"),
+        (("rebuild",), "--from-chain: required"),
         (("rebuild", "--from-chain"), "--yes does it, --dry-run says"),
     ],
 )

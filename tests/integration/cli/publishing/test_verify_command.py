@@ -227,7 +227,7 @@ def test_unknown_task_is_input_error(played, capsys):
 )
 def test_verify_rejects_other_selection_options(capsys, option):
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, *option)
-    assert "--verify: stands with" in line
+    assert "--verify: can be combined only with" in line
 
 
 def test_missing_start_block_is_reported(capsys, config):

@@ -64,7 +64,7 @@ def test_unfit_endpoint_is_reported_and_fails_command(
     assert (fit["head"], fit["lag_blocks"], fit["fault"]) == (40, 0, None)
     assert (unfit["head"], unfit["lag_blocks"], unfit["oldest_logs"]) == (30, 10, 12)
     assert unfit["fault"] == (
-        "has no logs of blocks 0 to 11; name another one as well that keeps its history"
+        "has no logs of blocks 0 to 11; add another endpoint that keeps its history"
     )
 
 

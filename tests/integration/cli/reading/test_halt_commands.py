@@ -64,7 +64,7 @@ def test_halt_is_cleared_by_operator_with_stored_reason(halted: Path, capsys):
 def test_halt_is_not_cleared_without_reason(halted: Path, capsys, reason: str):
     line = refused(capsys, "halt", "clear", "--reason", reason, "--config", halted)
 
-    assert "--reason: say why" in line
+    assert "--reason: must not be empty" in line
     (halt,) = told(capsys, "halt", "list", "--config", halted)
     assert halt["active"]
 
@@ -102,7 +102,7 @@ def test_empty_halt_list_is_reported(sound, sqlite_url: str, tmp_path: Path, cap
     path = write(sound, tmp_path / "config.toml")
 
     assert run(["halt", "list", "--config", str(path)]) == 0
-    assert capsys.readouterr().out == "nothing was ever halted\n"
+    assert capsys.readouterr().out == "no halts recorded\n"
 
 
 class Clock:

@@ -53,8 +53,8 @@ def test_backtest_of_parquet_equals_backtest_of_json_lines(indexed, exported, ca
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--parquet", "out", "--from", "3"], "without --from, --to, --fixture"),
-        (["--recent"], "--recent is for --parquet"),
+        (["--parquet", "out", "--from", "3"], "cannot be combined with --from, --to or --fixture"),
+        (["--recent"], "--recent: requires --parquet"),
     ],
 )
 def test_incompatible_options_are_rejected(indexed, capsys, arguments, said):

@@ -50,7 +50,7 @@ def test_shipped_profile_is_checked_with_its_options(capsys, settings):
     found = checked(capsys, settings({**VSS, "options": {"blame_missing_upload": False}}))
 
     assert "blame_missing_upload = false" in found["facts"]["profile"]
-    assert "whole blocks are read" in found["facts"]["profile"]
+    assert "reads full blocks" in found["facts"]["profile"]
     assert found["facts"]["contracts"] == f"VSSTask {TASKS}; Node {NODES}"
     assert found["warnings"] == []
 
@@ -147,7 +147,7 @@ def test_any_network_can_be_published_for(settings, sound):
         (VSS, "scores; kickouts by VssTaskAdapter, which `contract deploy` adds; "),
         (
             {"profile": "crynux-staking", "contracts": {"NodeStaking": TASKS}},
-            "no scores: it tells of no tasks, they would have to come from [feed]",
+            "no scores: the profile emits no task events; a [feed] would have to supply them",
         ),
     ],
 )
