@@ -35,9 +35,9 @@ FINALITY = 1
 CONTRACTS = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
 _SERVE = """
 import sys
-from devnet.fakechain.server import serving
+from devnet.fakechain.server import serve_endpoint
 from tests.integration.traces.following import recorded
-with serving(recorded().provider()) as served:
+with serve_endpoint(recorded().provider()) as served:
     print(served.url, flush=True)
     sys.stdin.read()
 """

@@ -30,9 +30,9 @@ contracts = {{ TaskNetwork = "0x0000000000000000000000000000000000000001" }}
 """
 OURS = "import sys; from oracle.cli.main import main; main()"
 OBVIOUS = """
-from oracle.cli.command_index import COMMANDS, registered
+from oracle.cli.command_index import COMMANDS, load_commands
 for modules in COMMANDS.values():
-    registered(modules)
+    load_commands(modules)
 """
 TARGETS = {"--version": 0.25, "nodes": 0.6}
 

@@ -38,7 +38,7 @@ def is_harmless(handler: ast.expr, tree: ast.AST) -> bool:
     if isinstance(handler, ast.Attribute):
         return handler.attr in {"SIG_IGN", "SIG_DFL"}
     assert isinstance(handler, ast.Name), ast.dump(handler)
-    if handler.id in {"before", "handler"}:
+    if handler.id in {"previous_handler", "handler"}:
         return True
     (found,) = (
         node

@@ -19,8 +19,8 @@ ATTENTIVE = (
     "-c",
     """
 from oracle.cli import main
-from oracle.daemon import steps
-steps._RECONCILE_SECONDS = 1.0
+from oracle.daemon import jobs
+jobs.RECONCILE_SECONDS = 1.0
 main.main()
 """,
 )
@@ -55,7 +55,7 @@ def told(capsys, *arguments):
 
 def on_chain(network, index):
     asked = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "laneAt", index)}
-    return int(network.stage.chain.ask("eth_call", asked, "latest"), 16)
+    return int(network.stage.chain.make_request("eth_call", asked, "latest"), 16)
 
 
 def test_run_once_sends_due_report_and_confirms_it(published, capsys):
@@ -169,8 +169,8 @@ def uses_the_key(network):
     signer = KeySigner.open(
         network.keys / "transmitter.json", network.keys / "transmitter.password"
     )
-    nonce = int(chain.ask("eth_getTransactionCount", sender, "latest"), 16)
+    nonce = int(chain.make_request("eth_getTransactionCount", sender, "latest"), 16)
     raw = stolen_payment(signer, nonce, signer.address, 100 * GWEI)
-    chain.ask("eth_sendRawTransaction", raw)
+    chain.make_request("eth_sendRawTransaction", raw)
     network.mine(1)
     return sender

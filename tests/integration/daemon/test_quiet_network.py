@@ -20,7 +20,7 @@ SMALL_NETWORK = (
     """
 from oracle.cli import main
 from oracle.domain.reports import sanity_limits
-sanity_limits._LEAST_TASKS = 5
+sanity_limits._MIN_TASKS = 5
 main.main()
 """,
 )

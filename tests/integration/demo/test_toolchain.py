@@ -57,7 +57,7 @@ def test_kill_during_npm_install_leaves_no_partial_installation(bare_machine):
 from pathlib import Path
 from devnet import toolchain
 toolchain.shipped_path = Path({str(bare_machine / "shipped")!r}).joinpath
-toolchain.anvil()
+toolchain.find_anvil()
 """
     killed = subprocess.run([sys.executable, "-c", child], capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL

@@ -25,7 +25,7 @@ def test_proxy_without_faults_returns_endpoint_responses(true):
     provider, url = true
     upstream = UpstreamProxy(url)
     with serve_endpoint(upstream) as served, Caller(served.url) as ask:
-        assert ask("eth_getLogs", WHOLE) == provider.answer("eth_getLogs", [WHOLE])
+        assert ask("eth_getLogs", WHOLE) == provider.handle_call("eth_getLogs", [WHOLE])
         assert ask("eth_nonsense")["code"] == -32601
         answers = ask.batch(("eth_chainId",), ("eth_getBlockByNumber", "0x9", False))
     upstream.close()

@@ -35,7 +35,7 @@ def test_fault_applies_limited_number_of_times(ask, provider):
     provider.faults.append(blocks.return_null(times=2))
     answers = [ask("eth_getBlockByNumber", "0x1", False) for _ in range(3)]
     assert [answer is None for answer in answers] == [True, True, False]
-    assert provider.faults[0].hits == 2
+    assert provider.faults[0].hit_count == 2
 
 
 def test_fault_can_be_limited_to_blocks(ask, provider):
@@ -84,7 +84,7 @@ def test_silent_pruning_returns_empty_logs_and_null_receipts(ask, provider):
 def test_cached_fault_returns_block_from_before_reorg(ask, provider):
     provider.faults.append(blocks.serve_cached(methods="eth_getBlockByNumber"))
     before = ask("eth_getBlockByNumber", "latest", False)["hash"]
-    provider.head = provider.head.below()
+    provider.head = provider.head.get_ancestor()
     assert ask("eth_getBlockByNumber", "latest", False)["hash"] == before
     assert ask("eth_blockNumber") == "0x4"
 
@@ -186,7 +186,7 @@ def test_slow_fault_advances_virtual_clock(ask, provider):
 
 def test_action_fault_runs_between_two_responses(ask, provider):
     def reorg(_asked):
-        provider.head = provider.head.below()
+        provider.head = provider.head.get_ancestor()
 
     provider.faults.append(transport.run_after(reorg, times=1))
     assert [ask("eth_blockNumber"), ask("eth_blockNumber")] == ["0x5", "0x4"]

@@ -50,7 +50,7 @@ def test_invalid_parameters_return_error(ask):
 def test_requests_are_recorded(ask, provider):
     ask("eth_getBlockByNumber", "0x2", False)
     ask.batch(("eth_chainId",), ("eth_chainId",))
-    assert provider.count("eth_chainId") == 2
+    assert provider.count_requests("eth_chainId") == 2
     assert provider.asked[0].params == ("0x2", False)
     assert provider.asked[0].blocks == (2, 2)
 

@@ -46,7 +46,7 @@ def test_hanging_chain_is_one_line_error_and_is_stopped(chain):
     with pytest.raises(
         FatalError, match=r"no answer from Anvil in 0.3 s; .*start it again"
     ) as error:
-        local_chain.ask("eth_blockNumber")
+        local_chain.make_request("eth_blockNumber")
 
     assert "\n" not in str(error.value)
 
@@ -57,6 +57,8 @@ def test_dead_chain_is_one_line_error(chain, ask):
     os.kill(process, signal.SIGKILL)
 
     with pytest.raises(FatalError, match="Anvil has ended; start it again") as error:
-        local_chain.refusal({}) if ask == "refusal" else local_chain.ask("eth_blockNumber")
+        local_chain.get_revert_data({}) if ask == "refusal" else local_chain.make_request(
+            "eth_blockNumber"
+        )
 
     assert "\n" not in str(error.value)

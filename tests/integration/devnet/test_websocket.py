@@ -44,7 +44,7 @@ def head(connection):
 
 def mine(provider, tree, blocks=1):
     for _ in range(blocks):
-        provider.head = tree.mine(on=provider.head)
+        provider.head = tree.mine(parent_block=provider.head)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_new_head_is_pushed(line, provider, tree):
 
 
 def test_every_block_of_new_branch_is_pushed(line, provider, tree):
-    provider.head = tree.mine_many(3, on=tree.genesis)
+    provider.head = tree.mine_empty_blocks(3, parent_block=tree.genesis)
     assert [head(line) for _ in range(3)] == [1, 2, 3]
 
 
@@ -90,4 +90,4 @@ def test_unsubscribed_client_receives_no_head(line, pushed, provider, tree):
     assert ask(line, "eth_unsubscribe", "0x1") is True
     mine(provider, tree)
     assert ask(line, "eth_blockNumber") == "0x6"
-    assert pushed.subscribed == 1
+    assert pushed.subscription_count == 1

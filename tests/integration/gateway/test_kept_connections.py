@@ -218,7 +218,7 @@ def test_many_connections_serve_many_requests_concurrently():
                 sock.sendall(post(b"x" * LENGTH))
                 answered.append(answer(sock))
 
-    with door(most_answers=1024) as url:
+    with door(max_answers=1024) as url:
         threads = [threading.Thread(target=ask, args=(url,)) for _ in range(16)]
         for thread in threads:
             thread.start()

@@ -23,7 +23,7 @@ from oracle.store.database import Store
 
 _NAMES_ITSELF = (
     "import sys, oracle.daemon.lease.lease_holder as h;"
-    "print(h.holder_name('run'), flush=True); sys.stdin.read()"
+    "print(h.build_holder_name('run'), flush=True); sys.stdin.read()"
 )
 
 

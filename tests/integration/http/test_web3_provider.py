@@ -124,9 +124,9 @@ def test_web3_has_no_middleware():
 IMPORTS = """
 import sys
 import oracle.cli.inspect.status_commands
-from oracle.bindings.codec import call_input, call_output
-call_output("QoSOracle", "pauseSeconds", "0x" + "00" * 32)
-call_input("QoSOracle", "head")
+from oracle.bindings.codec import encode_call, decode_result
+decode_result("QoSOracle", "pauseSeconds", "0x" + "00" * 32)
+encode_call("QoSOracle", "head")
 print("web3" in sys.modules)
 limit = sys.getrecursionlimit()
 import oracle.rpc.web3_provider

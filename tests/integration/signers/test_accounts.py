@@ -8,9 +8,9 @@ import pytest
 _LATE = """
 import sys
 import oracle.daemon.senders
-from oracle.signing.keystore import accounts
+from oracle.signing.keystore import import_eth_account
 before = "eth_account" in sys.modules, sys.getrecursionlimit()
-accounts()
+import_eth_account()
 after = "eth_account" in sys.modules, sys.getrecursionlimit()
 print(before[0], after[0], before[1] == after[1] < 10_000)
 """

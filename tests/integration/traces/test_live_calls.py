@@ -156,8 +156,8 @@ def test_watched_calls_are_read_among_other_transactions_of_block(
         sent(OTHER, "0x", to=NODES),
         sent(OTHER, "0x66d0", to=NODES),
         sent(OTHER, JOIN, to=TASKS),
-        sent(ONE, JOIN, kind=0),
-        sent(OTHER, JOIN, kind=1),
+        sent(ONE, JOIN, tx_type=0),
+        sent(OTHER, JOIN, tx_type=1),
         sent(ONE, PAUSE + "deadbeef"),
         sent(OTHER, QUIT),
     ]

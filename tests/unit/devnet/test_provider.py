@@ -9,12 +9,12 @@ from tests.unit.devnet.networks import FIRST, OTHER, SECOND, SPEAKER, grown, sai
 
 
 def logs(provider, **asked):
-    return provider.answer("eth_getLogs", [asked])
+    return provider.handle_call("eth_getLogs", [asked])
 
 
 def failure(provider, method, *params):
     with pytest.raises(FakeRpcError) as caught:
-        provider.answer(method, list(params))
+        provider.handle_call(method, list(params))
     return caught.value.code, caught.value.message
 
 

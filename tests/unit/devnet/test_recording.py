@@ -19,7 +19,7 @@ WHOLE: list[object] = [{"fromBlock": "0x0", "toBlock": "latest"}]
 def lines(tree, *, kinds):
     """The chain as somebody wrote it down, newest first: the order does not matter."""
     yield {"kind": "chain", "chainId": hex(tree.chain_id)}
-    for block in get_branch(tree.last)[::-1]:
+    for block in get_branch(tree.last_mined)[::-1]:
         made = {
             "block": [block.header],
             "log": block.logs,
@@ -48,7 +48,7 @@ def asked(provider, tree):
         ("eth_chainId", []),
         ("eth_blockNumber", []),
     ]
-    for block in get_branch(tree.last):
+    for block in get_branch(tree.last_mined):
         questions += [
             ("eth_getBlockByNumber", [hex(block.number), True]),
             ("eth_getBlockByHash", [block.hash, False]),
@@ -58,7 +58,7 @@ def asked(provider, tree):
         for tx_hash in block.tx_hashes:
             questions.append(("eth_getTransactionReceipt", [tx_hash]))
             questions.append(("eth_getTransactionByHash", [tx_hash]))
-    return [provider.answer(method, params) for method, params in questions]
+    return [provider.handle_call(method, params) for method, params in questions]
 
 
 @pytest.mark.parametrize("name", ["chain.jsonl", "chain.jsonl.gz"])
@@ -92,7 +92,7 @@ def test_unrecorded_header_fields_are_zero(tmp_path, tree):
     ]
     provider = read_recording(written(tmp_path / "chain.jsonl", bare)).create_provider()
     head = provider.handle_call("eth_getBlockByNumber", ["latest", False])
-    assert head["hash"] == tree.last.hash
+    assert head["hash"] == tree.last_mined.hash
     assert int(head["logsBloom"], 16) == int(head["receiptsRoot"], 16) == 0
 
 
@@ -109,7 +109,7 @@ def test_recording_folder_of_three_files_is_read(tmp_path, tree):
     def plain(one, block):
         return {**one, "block": block.number, "index": int(one["transactionIndex"], 16)}
 
-    blocks = get_branch(tree.last)
+    blocks = get_branch(tree.last_mined)
     heads = [
         {
             "number": one.number,

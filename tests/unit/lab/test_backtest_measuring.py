@@ -209,15 +209,15 @@ def test_policy_receives_all_events_in_order(bench):
 def test_members_and_nodes_with_tasks_are_present(bench):
     history = History().joins("A", "B").quits("A").updates("U", stake=1).after(1)
     history.joins("C").starts("1", "D")
-    assert bench.measure(history).present == tuple(map(node, "ABCD"))
-    assert bench.measure(history, blocks=(2, None)).present == tuple(map(node, "BCD"))
+    assert bench.measure(history).present_nodes == tuple(map(node, "ABCD"))
+    assert bench.measure(history, blocks=(2, None)).present_nodes == tuple(map(node, "BCD"))
 
 
 def test_instant_scores_include_all_events_of_that_time(bench):
     history = History().joins("A").starts("1", "A").after(10).times_out("1").after(10).quits("A")
     over_time = bench.measure(
         history, asked=MeasurementPlan(instants=(1009, 1010, 1020))
-    ).over_time
+    ).scores_over_time
     assert over_time == {node("A"): (UNIT // 2, 15 * UNIT // 100, None)}
 
 

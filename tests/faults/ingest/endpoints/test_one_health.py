@@ -35,12 +35,12 @@ import oracle.daemon.lease.lease_keeper as keeper, oracle.store.ops.lease_reposi
 from oracle.cli.main import main
 from oracle.errors import TransientError
 keeper.GIVE_UP_SECONDS, keeper.RENEW_SECONDS = 1.5, 0.2
-renew = leases.Lease.renew
+renew = leases.LeaseRepository.renew
 def renew_or_fail(*arguments):
     if pathlib.Path({full!r}).exists():
         raise TransientError("the disk is full")
     return renew(*arguments)
-leases.Lease.renew = renew_or_fail
+leases.LeaseRepository.renew = renew_or_fail
 main()
 """
 

@@ -18,7 +18,7 @@ COMMIT = (
     "CursorRepository.get",
     "LogRepository.append",
     "BlockRepository.save",
-    "CoverageRepository.put",
+    "CoverageRepository.put_span",
     "NodeRepository.save",
     "TaskRepository.save",
     "UndoJournal.write",
@@ -33,10 +33,10 @@ ROLLBACK = (
     "begin",
     "UndoJournal.rollback_to",
     "LogRepository.orphan_above",
-    "BlockRepository.discard_above",
-    "CoverageRepository.cut_above",
+    "BlockRepository.orphan_above",
+    "CoverageRepository.delete_above",
     "ReportRepository.drop_from",
-    "Intents.forget_above",
+    "IntentRepository.expire_above",
     "CursorRepository.move_to",
     "commit",
     "committed",
@@ -154,7 +154,7 @@ def test_case_59_kill_between_fold_and_cursor_update_folds_nothing_twice(
 
     assert life.died_at == "CursorRepository.move_to"
     assert dump(mortal_url) == before
-    assert bearing.index(a_chain.urls, mortal_url).steps == ["WindowCommitted"]
+    assert bearing.index(a_chain.urls, mortal_url).steps == ["CommittedWindow"]
     unharmed.restart()
     unharmed.index()
     assert dump(mortal_url) == dump(unharmed.url)

@@ -32,7 +32,7 @@ class LosingStore:
         self._store = store
         self._left = at
         self._is_made = is_made
-        self.reading = store.read_transaction
+        self.read_transaction = store.read_transaction
         self.was_lost = False
 
     @contextmanager

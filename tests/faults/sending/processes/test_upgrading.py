@@ -103,7 +103,7 @@ def test_kickout_cancellation_is_classified_after_upgrade_from_older_fold(
 ):
     with monkeypatch.context() as older:
         known = [one for one in ORACLE_EVENTS if one.event_class is not RoleSet]
-        older.setattr("oracle.chain.profiles.event_reader.ORACLE", known)
+        older.setattr("oracle.chain.profiles.event_reader.ORACLE_EVENTS", known)
         older.setattr("oracle.indexer.provenance.FOLD_VERSION", 2)
         office.reread()
         proposed(office)

@@ -19,7 +19,7 @@ LEAKS = """
 import logging, subprocess, sys, warnings
 import pytest, structlog
 from oracle.errors import InputError
-from oracle.signing.keystore import unlock
+from oracle.signing.keystore import unlock_keystore
 from oracle.signing.local import KeySigner
 from oracle.telemetry import metrics
 from tests.support.office import key_files
@@ -30,7 +30,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def key(files):
-    key = unlock(*files)
+    key = unlock_keystore(*files)
     KeySigner(key)
     return key
 
@@ -48,8 +48,9 @@ def test_program(key):
 def test_daemon(tmp_path):
     # Only made here: what opens it is the other process.
     made = key_files(tmp_path, "signer")
-    told = "import sys; from pathlib import Path; from oracle.signing.keystore import unlock; "
-    told += "print(unlock(*map(Path, sys.argv[1:])).hex())"
+    told = "import sys; from pathlib import Path; "
+    told += "from oracle.signing.keystore import unlock_keystore; "
+    told += "print(unlock_keystore(*map(Path, sys.argv[1:])).hex())"
     with (tmp_path / "daemon.log").open("wb") as out:
         command = [sys.executable, "-c", told, *map(str, made)]
         with subprocess.Popen(command, stdout=out, stderr=out) as process: process.wait()
@@ -90,14 +91,14 @@ def test_case_f72_test_that_leaks_secret_fails_without_showing_it(tmp_path: Path
 CRASH = """
 import sys
 from oracle.cli import main as cli
-from oracle.signing.keystore import unlock
+from oracle.signing.keystore import unlock_keystore
 from oracle.signing.local import KeySigner
 from pathlib import Path
 
 def run(arguments):
     import resource
     print("cores", *resource.getrlimit(resource.RLIMIT_CORE))
-    key = unlock(Path(sys.argv[1]), Path(sys.argv[2]))
+    key = unlock_keystore(Path(sys.argv[1]), Path(sys.argv[2]))
     KeySigner(key)
     raise ValueError(f"a bug that tells {key.hex()} and 0x{key.hex().upper()}")
 

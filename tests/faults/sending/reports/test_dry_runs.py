@@ -62,7 +62,7 @@ def site(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
     """Node 2 is to be kicked out and a report is due; the daemon has gone home."""
-    monkeypatch.setattr("oracle.daemon.records.rule_set", lambda *_: RULES)
+    monkeypatch.setattr("oracle.daemon.records.build_rules", lambda *_: RULES)
     office = sqlite_office
     bad_pool(office)
     office.period()

@@ -137,7 +137,7 @@ def test_adapter_is_deployed_with_oracle_and_works_once_it_has_role(
     check += ["--config", unwatched.config(landed["address"])]
 
     assert run(check) == 2
-    before = {one["what"] for one in json.loads(capsys.readouterr().out)}
+    before = {one["subject"] for one in json.loads(capsys.readouterr().out)}
     (step,) = (line for line in told.err.splitlines() if "owner of Node calls" in line)
     unwatched.send(*step.split(": ")[-1].split())
     assert run(check) == 0
@@ -155,8 +155,10 @@ def test_unknown_kick_target_is_reported_except_in_development(
     check = ["contract", "check", "--json", "--config", config]
 
     assert run(check) == 2
-    (named,) = (one for one in json.loads(capsys.readouterr().out) if one["what"] == "kick target")
-    assert named["found"] == unknown
+    (named,) = (
+        one for one in json.loads(capsys.readouterr().out) if one["subject"] == "kick target"
+    )
+    assert named["actual"] == unknown
     assert named["expected"].startswith("a shipped adapter")
     assert run([*check, "--dev"]) == 0
 
@@ -240,7 +242,7 @@ def test_fake_timelock_pending_admin_and_loose_kick_limits_are_reported(
 
     def found() -> set[str]:
         assert run(check) == 2
-        return {one["what"] for one in json.loads(capsys.readouterr().out)}
+        return {one["subject"] for one in json.loads(capsys.readouterr().out)}
 
     before = found()
     assert not before & {"code of the timelock", "pending admin"}
@@ -274,7 +276,7 @@ def test_additional_timelock_proposers_are_reported(
 
     def found(*told: str) -> dict[str, str]:
         assert run([*check, *told]) == 2
-        named = {one["what"]: one["found"] for one in json.loads(capsys.readouterr().out)}
+        named = {one["subject"]: one["actual"] for one in json.loads(capsys.readouterr().out)}
         return {what: who for what, who in named.items() if "the timelock" in what}
 
     assert found() == {}

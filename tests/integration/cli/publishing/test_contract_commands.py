@@ -48,7 +48,7 @@ def test_check_of_configured_contract_finds_nothing(config, capsys):
 
 def test_check_reports_excessive_powers(config, capsys):
     assert run(["contract", "check", "--config", str(config), "--json"]) == 2
-    named = {one["what"] for one in json.loads(capsys.readouterr().out)}
+    named = {one["subject"] for one in json.loads(capsys.readouterr().out)}
     assert {"admin", "signers", "pauser", "limits.veto_delay", "floors.fall_share"} <= named
 
 
@@ -57,7 +57,7 @@ def test_check_reports_different_rules(settings, tmp_path, capsys):
     path = write(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2
     (difference,) = json.loads(capsys.readouterr().out)
-    assert difference["what"] == "rulesHash"
+    assert difference["subject"] == "rulesHash"
 
 
 def test_check_reports_signer_unknown_to_contract(settings, tmp_path, capsys):

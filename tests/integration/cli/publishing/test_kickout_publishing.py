@@ -74,7 +74,7 @@ def endpoint(office):
 
 @pytest.fixture
 def config(office, endpoint, sqlite_url, tmp_path, monkeypatch):
-    monkeypatch.setattr("oracle.daemon.records.rule_set", lambda *_: RULES)
+    monkeypatch.setattr("oracle.daemon.records.build_rules", lambda *_: RULES)
     keys = office.premises.key_folder
     settings = {
         "database": {"url": sqlite_url},

@@ -108,7 +108,7 @@ def test_pending_proposal_is_reported_with_its_intent(office, config, capsys, ma
     propose = ["kickout", "propose", node_of(office), "--config", config]
     assert run([*propose, "--yes"]) == 0
     with office.store.read_transaction() as uow:
-        (live,) = uow.outbox.intents.unfinished(office.context.account)
+        (live,) = uow.outbox.intents.list_unfinished(office.context.account)
     capsys.readouterr()
     assert run([*propose, manner]) == 2
     said = capsys.readouterr().err

@@ -24,8 +24,8 @@ OFTEN = (
     """
 from oracle.cli import main
 from oracle.daemon import jobs, maintenance_jobs
-jobs.RECONCILE_SECONDS = jobs.STATISTICS_SECONDS = jobs.COUNTERS_TURN_SECONDS = 0.5
-maintenance_jobs._COUNTERS_SECONDS = 0.5
+jobs.RECONCILE_SECONDS = jobs.STATISTICS_SECONDS = jobs.COUNTERS_TICK_SECONDS = 0.5
+maintenance_jobs._COUNTERS_PERIOD_SECONDS = 0.5
 main.main()
 """,
 )

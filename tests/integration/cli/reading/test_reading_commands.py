@@ -81,7 +81,9 @@ def test_every_entry_references_its_transaction_and_log(indexed, network, capsys
     why = told(capsys, "explain", best, "--config", indexed)
 
     for entry in [*why["pool"]["entries"], *why["reliability"]["changes"]]:
-        receipt = network.stage.chain.ask("eth_getTransactionReceipt", entry["transaction"])
+        receipt = network.stage.chain.make_request(
+            "eth_getTransactionReceipt", entry["transaction"]
+        )
         assert int(receipt["blockNumber"], 16) == entry["block"]
         assert hex(entry["log"]) in {log["logIndex"] for log in receipt["logs"]}
 
