@@ -51,8 +51,8 @@ def test_requests_are_recorded(ask, provider):
     ask("eth_getBlockByNumber", "0x2", False)
     ask.batch(("eth_chainId",), ("eth_chainId",))
     assert provider.count_requests("eth_chainId") == 2
-    assert provider.asked[0].params == ("0x2", False)
-    assert provider.asked[0].blocks == (2, 2)
+    assert provider.received_requests[0].params == ("0x2", False)
+    assert provider.received_requests[0].block_range == (2, 2)
 
 
 def test_concurrent_callers_are_served(provider):

@@ -79,7 +79,7 @@ def test_heads_can_be_pushed_twice_or_backwards(line, pushed, provider, tree):
 
 
 def test_websocket_is_closed_after_limited_heads(line, pushed, provider, tree):
-    pushed.heads_left = 2
+    pushed.remaining_heads = 2
     mine(provider, tree, 2)
     assert [head(line), head(line)] == [6, 7]
     with pytest.raises(ConnectionClosed):
