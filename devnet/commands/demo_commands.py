@@ -28,7 +28,7 @@ from oracle.daemon.stopping import StopSignal, listen_for_signals
 from oracle.errors import FatalError, InputError
 
 _PortOption = Annotated[
-    int, typer.Option(help="The chain's port; 0 takes any free one.", min=0, max=65_535)
+    int, typer.Option(help="Port of the local chain; 0 selects a free port.", min=0, max=65_535)
 ]
 _REFERENCE_NETWORK = "reference"
 # The number of the daemon's warnings printed after a failed demo.
@@ -49,7 +49,8 @@ def register(app: typer.Typer) -> None:
 def _run_demo(
     *,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave everything running; Ctrl-C ends it.")
+        bool,
+        typer.Option("--keep", help="Keep the network running after the demo; Ctrl-C stops it."),
     ] = False,
     port: _PortOption = 0,
     waves: Annotated[
@@ -174,7 +175,7 @@ def _print_summary(summary: DemoSummary, configuration: Path, *, as_json: bool) 
 def _run_devnet(
     *,
     folder: Annotated[
-        Path, typer.Option(help="A new folder for keys and configuration.", metavar="DIR")
+        Path, typer.Option(help="New folder for keys and configuration.", metavar="DIR")
     ] = Path("devnet"),
     port: _PortOption = 8545,
     block_seconds: Annotated[

@@ -37,9 +37,14 @@ def _print_summary(summary: RelaySummary, *, as_json: bool) -> None:
     console = Console(highlight=False)
     _print_node_table(summary)
     if any(node.zeros for node in summary.nodes):
-        console.print("zeros: derived for members that timed out, which no row names")
+        console.print(
+            "zeros: scores of 0 derived for members that timed out; the relay publishes no row "
+            "for them"
+        )
     if any(node.lowest < node.highest for node in summary.nodes):
-        console.print("bound: what Q_long may be for scores that rows cannot tell")
+        console.print(
+            "bound: possible range of Q_long, because some scores are not in the relay's rows"
+        )
     console.print(f"{summary.rows} rows of the relay, {summary.blocks} blocks of the chain")
     if summary.has_passed:
         console.print("Everything holds.", style="bold green")

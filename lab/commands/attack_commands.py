@@ -61,12 +61,15 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
     tasks: TasksOption = None,
     runs: RunsOption = 1,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, metavar="N", help="Which chance is played.")
+        int, typer.Option("--seed", min=0, metavar="N", help="Seed of the simulation.")
     ] = 0,
     limit: Annotated[
         int,
         typer.Option(
-            "--limit", min=0, metavar="PERCENT", help="How much a strategy may gain or harm."
+            "--limit",
+            min=0,
+            metavar="PERCENT",
+            help="Gain or harm, in percent, above which a strategy counts as a finding.",
         ),
     ] = 10,
     jobs: JobsOption = None,

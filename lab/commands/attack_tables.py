@@ -74,5 +74,5 @@ def _print_known_findings(findings: Sequence[Finding], limit: int) -> None:
     }
     if known_findings:
         typer.echo("\nKnown")
-        column_names = ("strategy", "what", "why it stays")
+        column_names = ("strategy", "what", "reason")
         print_table(column_names, list(known_findings), column_names)

@@ -69,7 +69,11 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     changes: ChangesOption = None,
     grid: Annotated[
         Path | None,
-        typer.Option("--grid", metavar="FILE", help="A file of values to try, every combination."),
+        typer.Option(
+            "--grid",
+            metavar="FILE",
+            help="Grid file: values to try for rules, in every combination.",
+        ),
     ] = None,
     first: Annotated[
         int,
@@ -79,7 +83,9 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     ] = 0,
     last: Annotated[
         int | None,
-        typer.Option("--to", min=0, metavar="N", help="Up to this block; default: to the last."),
+        typer.Option(
+            "--to", min=0, metavar="N", help="Last block to count (default: the last one indexed)."
+        ),
     ] = None,
     events: EventsOption = None,
     draws: Annotated[
@@ -92,7 +98,10 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         ),
     ] = DEFAULT_MAX_STARTS,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, metavar="N", help="Which sample that is.")
+        int,
+        typer.Option(
+            "--seed", min=0, metavar="N", help="Seed of the sample and of the simulation."
+        ),
     ] = 0,
     closed_loop: Annotated[
         bool,

@@ -41,7 +41,13 @@ HtmlOption = Annotated[
 ]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes; default: the cores."),
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=1,
+        metavar="N",
+        help="Maximum number of processes (default: number of CPU cores).",
+    ),
 ]
 
 

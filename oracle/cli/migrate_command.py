@@ -35,7 +35,7 @@ def migrate(
             )
         )
         return
-    old_revision = schema.found_revision or "no tables"
+    old_revision = schema.found_revision or "an empty database"
     if schema.age is SchemaAge.CURRENT:
         typer.echo(f"nothing to do: the tables are at revision {schema.expected_revision}")
     else:

@@ -433,7 +433,7 @@ def _lane_obstacle(index: int | None, lane: int, kick_below: int) -> str | None:
     if index is None:
         return "the oracle contract does not know the node"
     if lane == NEVER_REPORTED:
-        return "no report has spoken about the node yet"
+        return "no report contains the node yet"
     if lane >= kick_below + LOWEST_SCORE:
         return f"its QoS on chain ({lane - LOWEST_SCORE}) is not below {kick_below}"
     return None

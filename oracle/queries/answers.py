@@ -85,7 +85,9 @@ class AsOf(ApiModel):
         "no copy.",
         examples=[None],
     )
-    rules: str = Field(description="What folded it: rule set and version.", examples=["crynux 2"])
+    rules: str = Field(
+        description="Rule set and version that folded the block.", examples=["crynux 2"]
+    )
     epoch: int = Field(
         description="Counts the moves of the index, back and forth, and halts, begun and over."
     )

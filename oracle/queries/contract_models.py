@@ -63,7 +63,7 @@ class DeploymentAnswer(ApiModel):
     sender: AddressText
     gas_limit: int
     max_fee_per_gas_wei: Integer
-    max_cost_wei: Integer = Field(description="Of all contracts.")
+    max_cost_wei: Integer = Field(description="Maximum cost of all contracts, in wei.")
     balance_wei: Integer
     timelock: TimelockPlan | None
     adapter: AdapterPlan | None

@@ -10,8 +10,8 @@ from oracle.rpc.endpoints.capabilities import CapabilityStore
 
 # Seconds after which a stored state is out of date.
 _STATE_TTL_SECONDS = 120.0
-_UNKNOWN_STATE = "not seen by a daemon of late"
-_OK_STATE, _STALLED_STATE = "ok", "stands still:"
+_UNKNOWN_STATE = "no recent state from a daemon"
+_OK_STATE, _STALLED_STATE = "ok", "stalled:"
 
 
 class EndpointView(ApiModel):

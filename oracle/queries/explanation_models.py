@@ -21,7 +21,9 @@ class Origin(ApiModel):
     """The source of an event: a log of the chain, or a row of a feed, which has no proof."""
 
     block: int
-    log: int | None = Field(description="null: a feed's row. -1: said by a call itself.")
+    log: int | None = Field(
+        description="Log index; null for a feed's row, -1 for a call without a log."
+    )
     feed: tuple[int, int] | None = Field(description="Stream and row of a feed.")
     proof: Literal["chain", "none"]
 
@@ -50,7 +52,7 @@ class GroupFellow(ApiModel):
     rank: int | None
     elapsed: int | None = Field(description="In seconds.")
     error_reported: bool
-    possible: bool = Field(description="Whether it only may be a member.")
+    possible: bool = Field(description="Whether membership is uncertain.")
 
 
 class ScoreView(LoggedOrigin):
@@ -105,7 +107,7 @@ class KickoutInterval(ApiModel):
     """The period in which a kickout was due."""
 
     opened_at: Origin
-    closed_at: Origin | None = Field(description="null: it still is.")
+    closed_at: Origin | None = Field(description="null: still due.")
 
 
 class DownloadView(ApiModel):
@@ -138,13 +140,15 @@ class SentLane(LoggedOrigin):
 class NodeExplanation(ApiModel):
     """Every number behind the score of a node, each with its log."""
 
-    row: NodeEntry = Field(description="The node as the list of nodes has it, as of the block.")
+    row: NodeEntry = Field(description="The node's row in the list of nodes, as of the block.")
     as_of: BlockView
     rules: str
     rules_version: int
     rules_sha256: str
     pool: ScorePoolView
-    lowest_long_term: FixedPoint = Field(description="With every 0 that is possible.")
+    lowest_long_term: FixedPoint = Field(
+        description="Lower bound, with every possible 0 included."
+    )
     possible_zeros: list[Origin]
     reliability: ReliabilityView
     kickouts: list[KickoutInterval]

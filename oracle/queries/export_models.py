@@ -12,7 +12,7 @@ class ParquetAnswer(ApiModel):
     folder: str
     first: int | None = Field(serialization_alias="from", description="null: nothing was new.")
     last: int | None = Field(serialization_alias="to")
-    final_to: int = Field(description="Up to this block nothing will be written again.")
+    final_to: int = Field(description="Last block whose rows are permanent.")
     rows: dict[str, int] | None = Field(description="By table; null: a dry run.")
 
 

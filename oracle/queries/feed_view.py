@@ -26,13 +26,13 @@ class FeedView(ApiModel):
     """How far the feed was read, and its faults that nobody has accepted."""
 
     proof: Literal["none"] = Field(
-        default="none", description="Nobody can prove what a feed told, or what it left out."
+        default="none", description="Rows of a feed, and omissions, cannot be proven."
     )
     stream: int
     first_id: int | None = Field(description="null: there was no row yet.")
     settled_id: int
     highest_id: int
-    settled_to: int = Field(description="Every row of an earlier time is settled.")
+    settled_to: int = Field(description="All rows before this time are settled.")
     asked_at: int = Field(description="By the feed's clock, in seconds.")
     folded_rows: int
     waiting_rows: int
@@ -90,7 +90,7 @@ def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
         return
     yield (
         "feed proof",
-        "none: nobody can prove what a feed told, or what it left out",
+        "none: rows of a feed, and omissions, cannot be proven",
     )
     first = "no row yet" if feed.first_id is None else f"from row {feed.first_id}"
     rows = f"{feed.folded_rows} rows folded, {feed.waiting_rows} waiting"

@@ -37,7 +37,7 @@ class LegacyRounds(ApiModel):
 
     task: HashText
     nodes: list[RoundPart]
-    scored: bool = Field(description="False: nobody submitted anything.")
+    scored: bool = Field(description="False: no node submitted a result.")
 
 
 _NO_RANK = RoundRank(rank=None, score=None)

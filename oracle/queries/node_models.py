@@ -25,8 +25,8 @@ class LegacyScore(ApiModel):
     tasks: int = Field(description="Scored in the window.")
     node_score: FixedPoint | None = Field(description="Mean of the window, 0 to 20.")
     online_seconds: WireInteger = Field(description="As a member, in the window.")
-    R: FixedPoint | None = Field(description="Its memory beside the largest.")
-    P: FixedPoint | None = Field(description="Its timeout beside the longest.")
+    R: FixedPoint | None = Field(description="VRAM relative to the maximum.")
+    P: FixedPoint | None = Field(description="Timeout setting relative to the maximum.")
     B: FixedPoint | None = Field(
         description="Its node score beside the best; null: no task in the window, counts as 0."
     )
@@ -43,17 +43,19 @@ class NodeEntry(ApiModel):
         description="By QoS, from 1; null: it has none.", examples=[12]
     )
     node: Annotated[AddressText, Column("node")]
-    label: str | None = Field(description="The operator's name of it; null: it has none.")
+    label: str | None = Field(description="The operator's label; null if none.")
     state: NodeState
     status: Annotated[str, Column("status")] = Field(
         description="As the contract has it: available, busy, paused …"
     )
     excluded: bool = Field(description="Whether a member gets no tasks for the time being.")
     back_at: int | None = Field(
-        description="When H, healing alone, ends the exclusion; unix seconds; null: not excluded."
+        description=(
+            "End of the exclusion if no event occurs before, unix seconds; null: not excluded."
+        )
     )
     kickout_due: bool
-    proof: Literal["chain", "none"] = Field(description="none: it rests on a feed.")
+    proof: Literal["chain", "none"] = Field(description="none: based on a feed.")
     card: str | None = Field(description="What the node says of its GPU.", examples=["RTX 4090"])
     vram: int | None = Field(description="In GB.", examples=[24])
     scores_in_pool: int = Field(examples=[33])
@@ -85,5 +87,5 @@ class NodePage(Answer):
     nodes: list[NodeEntry]
     next: str | None = Field(description="`cursor` of the next page; null: this is the last one.")
     moved: bool = Field(
-        description="The cursor was of an earlier block: places may have changed since."
+        description="The page cursor belongs to an earlier block, so places may have changed."
     )

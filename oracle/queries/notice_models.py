@@ -10,7 +10,7 @@ class NoticeTarget(ApiModel):
     """The delivery state of a target."""
 
     target: str
-    told_up_to: int | None = Field(description="Number of a notice; null: the target is new.")
+    told_up_to: int | None = Field(description="Last delivered notice; null if the target is new.")
     newest: int
     tries: int = Field(description="Failed deliveries of the next notice.")
     next_at: int | None = Field(description="Unix seconds of the next try; null: none failed.")

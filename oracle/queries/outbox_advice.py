@@ -175,7 +175,7 @@ def _advise_waiting(intent: Intent, sent_state: SentState) -> Advice:
     reason = intent.error_text or intent.error_class
     if reason is None:
         next_step = {
-            IntentState.PLANNED: "its trial on the newest block",
+            IntentState.PLANNED: "simulation on the newest block",
             IntentState.READY: "a nonce: a push waits for the push before it, and all wait while "
             "limits.max_in_flight are not final (no end without two endpoints that agree: "
             "`qos-oracle endpoint probe`)",

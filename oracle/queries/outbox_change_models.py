@@ -35,7 +35,9 @@ class RebuiltAccount(ApiModel):
     """An account whose nonces were counted again, and the end of its signer's pause."""
 
     dry_run: bool
-    address: AddressText | None = Field(default=None, description="null: it only signs.")
+    address: AddressText | None = Field(
+        default=None, description="Account address; null for a signing-only account."
+    )
     known_next_nonce: int | None = Field(default=None, description="null: the account is new.")
     mined: int | None = None
     pending: int | None = None

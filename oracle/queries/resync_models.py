@@ -40,7 +40,7 @@ class RewindAnswer(ApiModel):
     block: int
     hash: HashText
     from_block: int
-    logs: int = Field(description="Set aside.")
+    logs: int = Field(description="Orphaned logs.")
     reports_missed: int
     by: str = Field(examples=["journal", "rebuild"])
     snapshot_block: int | None = Field(
@@ -104,7 +104,7 @@ class VerifyAnswer(ApiModel):
     endpoints: list[str]
     resumed_at: int | None
     missing: list[RawRow] = Field(description="On the chain alone.")
-    extra: list[RawRow] = Field(description="Stored alone.")
+    extra: list[RawRow] = Field(description="Rows only in the database.")
     other: list[RawRow] = Field(description="Stored otherwise than the chain has them.")
     repaired: RebuildAnswer | None
     left: int = Field(description="Rows that differ and were not repaired.")

@@ -23,7 +23,9 @@ class SystemEntry(ApiModel):
     policy: str
     source: str
     summary: str
-    sha256: str | None = Field(description="Of its rules; null: none, or they lack numbers.")
+    sha256: str | None = Field(
+        description="SHA-256 of its rules; null if it has none or they are incomplete."
+    )
 
 
 def build_rule_set_view(rules: RuleSet) -> RuleSetView:

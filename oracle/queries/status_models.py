@@ -27,7 +27,7 @@ class HealthView(ApiModel):
     conditions: list[str] = Field(
         description="What is wrong, by name (docs/explanation/health.md); empty: nothing is."
     )
-    reasons: list[str] = Field(description="The same in words.")
+    reasons: list[str] = Field(description="Reasons as text.")
 
 
 def build_operator_health(health: HealthReport) -> HealthView:
@@ -151,7 +151,7 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     nodes_without_index: int
     registration_gas: int
     endpoints: list[EndpointView]
-    endpoints_proven_wrong: dict[str, str] = Field(description="By name, of what.")
+    endpoints_proven_wrong: dict[str, str] = Field(description="Reason by endpoint name.")
     suspect_blocks: int = Field(
         description="Blocks of an endpoint that was proven wrong, not read from another yet."
     )

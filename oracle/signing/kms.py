@@ -44,9 +44,11 @@ _MALFORMED_RESPONSE_ERRORS = (AttributeError, KeyError, RecursionError, TypeErro
 _ADVICE_BY_ERROR_CODE = {
     "NoRegionError": "no region is known; set keys.kms_region, or AWS_REGION",
     "NoCredentialsError": "no credentials are found where AWS's own tools look for them",
-    "ValueError": "keys.kms_endpoint is no address",
+    "ValueError": "keys.kms_endpoint is not a valid URL",
     "NotFoundException": "there is no such key in this region and account",
-    "AccessDeniedException": "these credentials may not use it (ops/signer/kms-key-policy.json)",
+    "AccessDeniedException": (
+        "access denied; see ops/signer/kms-key-policy.json for the required permissions"
+    ),
 }
 
 
@@ -231,7 +233,7 @@ def _is_refusal(error: Exception) -> bool:
 def _build_open_error(location: KmsKey, error: Exception) -> InputError | TransientError:
     code = _get_error_code(error)
     if _is_refusal(error) or code in _ADVICE_BY_ERROR_CODE:
-        advice = _ADVICE_BY_ERROR_CODE.get(code, "the KMS refused it")
+        advice = _ADVICE_BY_ERROR_CODE.get(code, "the KMS rejected the request")
         return InputError(f"KMS key {location.key_id}: cannot be used: {advice} ({code})")
     return TransientError(f"KMS key {location.key_id}: the KMS did not answer ({code})")
 

@@ -23,14 +23,14 @@ _ANOTHER_WRITER = "another process is writing to it"
 _CONNECT_ERRORS = {
     "password authentication failed": "the password is wrong",
     "no password supplied": "it wants a password",
-    "no pg_hba.conf entry": "the server refuses this user from here (pg_hba.conf)",
+    "no pg_hba.conf entry": "the server rejects this user from this host (pg_hba.conf)",
 }
 # SQLite provides only a message.
 _SQLITE_USER_ERRORS = {
     "readonly": "the file or its folder is read-only",
     "unable to open": "the file cannot be opened: check its folder and its permissions",
     "not a database": "the file is no SQLite database",
-    "malformed": "the file is damaged; restore a copy",
+    "malformed": "the file is corrupted; restore a backup",
     "disk i/o": "reading or writing the file failed; check the disk",
 }
 _SQLITE_TRANSIENT_ERRORS = {

@@ -70,7 +70,7 @@ def draw_nodes(
         raise ValueError("a candidate stands twice")
     weights = [weight for _, weight in sorted_candidates]
     if min(weights, default=0) < 0:
-        raise ValueError("a weight is 0 or more")
+        raise ValueError("weights must be 0 or more")
     index_draws = draw_places(weights, bytearray(b"\1" * len(weights)), seed, count)
     return [index_draw.to_node_draw(addresses) for index_draw in index_draws]
 

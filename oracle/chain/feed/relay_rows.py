@@ -133,7 +133,7 @@ def parse_arguments(row: FeedRow) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         raise ValueError("args: no JSON") from None
     if not isinstance(arguments, dict):
-        raise ValueError("args: no object")  # noqa: TRY004 - the row is at fault
+        raise ValueError("args: not an object")  # noqa: TRY004 - the row is at fault
     task = arguments.get("task_id_commitment", row.task)
     if not isinstance(task, str) or task.lower() != row.task.lower():
         raise ValueError("args: of another task than the row")
@@ -206,7 +206,7 @@ def _parse_runner(row: FeedRow) -> Address:
     node = _parse_node(row)
     selected_node = parse_arguments(row).get("selected_node", node)
     if not isinstance(selected_node, str) or selected_node.lower() != node:
-        raise ValueError("selected_node: another than the row's")
+        raise ValueError("selected_node: differs from the row's node")
     return node
 
 

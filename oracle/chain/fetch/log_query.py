@@ -235,7 +235,7 @@ class LogQuery:
         params = (log_filter or self.log_filter).build_range_params(blocks)
         responses = endpoint.client.call("eth_getLogs", params, list[LogResponse])
         if responses is None:
-            raise RpcError(endpoint.name, ErrorKind.INVALID, "eth_getLogs: null")
+            raise RpcError(endpoint.name, ErrorKind.INVALID, "eth_getLogs returned null")
         sizer = endpoint.limits.range_sizer
         sizer.record_response(blocks, len(responses), self.clock() - started_at)
         return self._validate_logs(endpoint, responses, blocks)

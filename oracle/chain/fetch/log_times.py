@@ -37,5 +37,5 @@ def set_log_times(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHead
     if mismatches:
         WRONG_LOG_TIMES.labels(endpoint).inc(len(mismatches))
         _TIMESTAMP_MISMATCH_WARNING.warn(
-            endpoint, "its logs have other times than its headers", mismatches[0]
+            endpoint, "timestamps of its logs differ from those of its headers", mismatches[0]
         )

@@ -86,7 +86,7 @@ class _ContractAbi:
             raise ValueError(f"cannot be read: {error}") from None
         entries = document.get("abi") if isinstance(document, dict) else document
         if not isinstance(entries, list):
-            raise ValueError("holds no ABI")  # noqa: TRY004  # a fault of the file
+            raise ValueError("contains no ABI list")  # noqa: TRY004  # a fault of the file
         for signature_kind, signatures in self.signatures_by_kind.items():
             signatures.extend(parse_signatures(entries, signature_kind))
 

@@ -60,7 +60,7 @@ def _parse_words(key: str, table: Table, faults: FaultCollector) -> Mapping[Lite
         faults.add_fault(key, "must be a list of words, or a table of them")
         return {}
     if not all(isinstance(word, str) for word in raw_words.values()):
-        faults.add_fault(key, "must all be texts")
+        faults.add_fault(key, "all words must be strings")
         return {}
     if all(input_text.isdecimal() and input_text.isascii() for input_text in raw_words):
         return {int(input_text): word for input_text, word in raw_words.items()}

@@ -169,7 +169,9 @@ def _forward_result(cluster_future: Future[bytes], answer: Future[bytes]) -> Non
     elif isinstance(error, _UNUSABLE_WORKER_ERRORS):
         answer.set_exception(WorkerStartError(f"the cluster cannot work for us: {error}"))
     elif type(error).__name__ == "KilledWorker":
-        answer.set_exception(WorkerDiedError("workers of the cluster died at their order"))
+        answer.set_exception(
+            WorkerDiedError("workers of the cluster died while processing the order")
+        )
     else:
         answer.set_exception(RefusedSegmentError(f"the cluster failed: {error}"))
 

@@ -158,7 +158,7 @@ class WindowVerifier:
         for header in window.headers:
             computed_hash = compute_header_hash(header)
             if computed_hash != header.block.hash:
-                message = "its header has another hash"
+                message = "header does not hash to the block hash"
                 self._raise_contradiction(
                     window, HeaderFeature.HEADER, header, message, computed_value=computed_hash
                 )

@@ -32,7 +32,7 @@ _OUTCOME_TEXTS = {
     DrawOutcome.STARTED: "the node started",
     DrawOutcome.STARTED_ELSEWHERE: "another node started it",
     DrawOutcome.TASK_ENDED: "the task ended",
-    DrawOutcome.UNDONE: "undone: drawn for anew",
+    DrawOutcome.UNDONE: "voided: drawn again",
 }
 
 

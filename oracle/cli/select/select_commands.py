@@ -63,7 +63,7 @@ def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
         _show_recomputed_draw(draw)
     typer.echo("")
     if check.started_by is None:
-        typer.echo("started by nobody")
+        typer.echo("not started")
     else:
         typer.echo(f"started by {check.started_by} in block {check.started_block}")
     for recorded in check.recorded:

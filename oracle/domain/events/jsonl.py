@@ -252,7 +252,7 @@ def parse_field_value(field: str, value: object) -> object:
         ValueError: the value is invalid for this field, or there is no such field.
     """
     if field not in FIELD_KINDS:
-        raise ValueError("is no field of any event")
+        raise ValueError("no event has this field")
     return FIELD_KINDS[field].codec.decode(value)
 
 

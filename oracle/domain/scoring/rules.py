@@ -82,7 +82,7 @@ class Rules:
     )
     creator_timeout_rejects_group: bool = rule(
         False,
-        "the creator judged nothing in time: nobody scores",
+        "a group whose creator validated nothing in time gets no scores",
         "relay",
         idle=_NO_GROUP,
     )
@@ -96,7 +96,7 @@ class Rules:
     # `right`: `crynux` from version 3 on (docs/reference/scoring-rules.md#verdicts).
     ranked_answers: str = rule(
         "all",
-        "answers that rank: all (relay), or right: as its verdict says",
+        "ranked answers: all (relay), or right: only those the verdict confirms",
         "ours",
         bounds=one_of("all", "right"),
         idle=f"{_NO_GROUP}, right or wrong",
@@ -135,11 +135,11 @@ class Rules:
         idle=f"{_NO_POOL}; new_node_long_term is for who has none",
     )
     rejoin_floor: Fraction | None = rule(
-        None, "a node that re-joins below it starts anew with it", "relay", bounds=SHARE
+        None, "a node that rejoins below this score restarts with it", "relay", bounds=SHARE
     )
     # With an empty pool, and H = 1 (docs/reference/scoring-rules.md#coming-back).
     kickout_starts_anew: bool = rule(
-        True, "a node kicked out while due starts anew when it joins again", "ours"
+        True, "a node kicked out while due rejoins with an empty pool", "ours"
     )
     rejoin_heals: bool = rule(
         False, "every join sets reliability to 1", "QoS, relay", idle=_NO_RELIABILITY
@@ -147,7 +147,7 @@ class Rules:
     # The mean is truncated.
     reseed_copies: int = rule(
         0,
-        "copies of the mean that a lost pool becomes",
+        "copies of the mean that replace a lost pool",
         "relay",
         idle=_NO_POOL,
     )
@@ -168,21 +168,19 @@ class Rules:
         idle=_NO_RELIABILITY,
     )
     penalty: Fraction = rule(
-        3 * UNIT // 10, "what a timeout multiplies reliability by", "QoS", bounds=FACTOR
+        3 * UNIT // 10, "factor applied to reliability at a timeout", "QoS", bounds=FACTOR
     )
     first_penalty: Fraction | None = rule(
         None, "the same, for a node at first_penalty_from or above", "relay", bounds=FACTOR
     )
     first_penalty_from: Fraction = rule(
         UNIT,
-        "reliability from which the lighter penalty holds",
+        "minimum reliability for the lighter first penalty",
         "relay",
         bounds=FACTOR,
         idle=_NO_RELIABILITY,
     )
-    boost: Fraction = rule(
-        15 * UNIT // 100, "what a success adds to reliability", "QoS", bounds=SHARE
-    )
+    boost: Fraction = rule(15 * UNIT // 100, "reliability added by a success", "QoS", bounds=SHARE)
     # If both are equal, exclusion needs no stored state.
     exclude_enter: Fraction = rule(
         UNIT // 10,

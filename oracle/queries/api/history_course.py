@@ -110,7 +110,7 @@ def inexactness_reason(rules: Rules) -> str | None:
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; `explain` tells it"
     if rules.restarts or rules.rejoin_floor is not None:
-        return "these rules restart pools, which the stored history does not tell"
+        return "these rules restart pools, which the stored history does not record"
     return None
 
 

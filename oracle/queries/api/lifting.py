@@ -34,8 +34,8 @@ class NodeLift(ApiModel):
     place_then: int | None = Field(description="Its place after those.")
     successes: int | None = Field(description="Successful tasks until reliability is 1.")
     timeouts: int | None = Field(description="Timeouts at once until it is excluded; 0: it is.")
-    zeros: int | None = Field(description="Scores of 0 until a kickout is due; 0: it is.")
-    over_line: int | None = Field(description="First places until no kickout is due; 0: none is.")
+    zeros: int | None = Field(description="Scores of 0 until a kickout is due; 0: already due.")
+    over_line: int | None = Field(description="First ranks until no kickout is due; 0: not due.")
 
 
 NO_LIFT = NodeLift(

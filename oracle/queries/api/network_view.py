@@ -45,7 +45,7 @@ class NetworkAnswer(Answer):
     members: int
     states: dict[NodeState, int]
     histogram: list[int] = Field(
-        description="Members by QoS in twenty equal parts of 0 to 1, the least first.",
+        description="Number of members in twenty equal QoS bins from 0 to 1.",
         min_length=_HISTOGRAM_BINS,
         max_length=_HISTOGRAM_BINS,
     )

@@ -126,5 +126,5 @@ def _decode_cursor(query: NodeListQuery) -> tuple[int, SortKey]:
     if not has_valid_numbers or sort not in get_args(NodeSort) or not isinstance(address, str):
         raise QuestionError("cursor: is none that this API gave out")
     if sort != query.sort:
-        raise QuestionError("cursor: belongs to another sort")
+        raise QuestionError("cursor: belongs to another sort order")
     return epoch, SortKey(group, value, address)

@@ -29,7 +29,9 @@ class OnChainScore(ApiModel):
     qos: FixedPoint | None = Field(description="null: never reported, or not selectable.")
     round: int | None = Field(description="That wrote the word of the lane.")
     time: int | None
-    is_current: bool = Field(description="The lane says what would be reported now.")
+    is_current: bool = Field(
+        description="Whether the lane equals the value that would be reported now."
+    )
 
 
 class KickoutProgress(ApiModel):

@@ -167,7 +167,7 @@ class _ExportRun:
 
     def _check_source(self, uow: UnitOfWork) -> None:
         if load_source(uow, self.reader) != self.folder.manifest.source:
-            raise InputError("everything was folded anew meanwhile: export into another folder")
+            raise InputError("the database was rebuilt meanwhile; export into another folder")
 
     def _write_tables(self, uow: UnitOfWork, blocks: BlockRange) -> None:
         for table, batches in _open_tables(uow, self.reader, blocks).items():

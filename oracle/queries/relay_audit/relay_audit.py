@@ -255,7 +255,7 @@ def _build_unproven_audit(node: DerivedNode) -> NodeAudit:
         zeros=node.derived_count,
         lowest=lowest,
         highest=highest,
-        why="it worked between all polls, or is not listed",
+        why="rows between all polls, or not listed",
     )
 
 

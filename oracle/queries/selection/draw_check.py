@@ -189,7 +189,7 @@ def _judge_start(
         if task.ending is not None:
             reason = f"it ended ({task.ending}) without having started"
             return DrawVerdict.NOT_DISPATCHED, reason
-        drawn_text = "nobody is drawn yet" if drawn_node is None else f"{drawn_node} is drawn"
+        drawn_text = "no node is drawn yet" if drawn_node is None else f"{drawn_node} is drawn"
         return DrawVerdict.WAITING, f"it has not started; {drawn_text}"
     started_text = f"{task.node} started it in block {task.started_at.block}"
     if task.started_at.block <= start_block:
@@ -200,5 +200,5 @@ def _judge_start(
         return DrawVerdict.NOT_DISPATCHED, reason
     if drawn_node == task.node:
         return DrawVerdict.AGREES, f"{started_text}, as drawn"
-    actual_text = "no draw stood then" if drawn_node is None else f"{drawn_node} was drawn"
+    actual_text = "no draw was active" if drawn_node is None else f"{drawn_node} was drawn"
     return DrawVerdict.DIFFERS, f"{started_text}, and {actual_text}"

@@ -31,7 +31,7 @@ class DrawEntry(ApiModel):
     seed_hash: HashText = Field(description="sha256 of it and the task is the seed of the draw.")
     seed_time: int = Field(description="Of the seed block, unix seconds.")
     active: bool = Field(description="Whether its node has yet to start the task.")
-    voided_block: int | None = Field(description="At its end the draw was over.")
+    voided_block: int | None = Field(description="Block at whose end the draw ended.")
     outcome: DrawOutcome | None = Field(description="How it ended; null: it is active.")
 
 

@@ -32,7 +32,9 @@ class QueueEntry(TaskRequirements):
     queued: bool = Field(description="Whether the chain was told that no node was found.")
     estimated_seconds: FixedPoint
     value: FixedPoint = Field(description="In wei a second, of all `tasks`.")
-    drawn: list[AddressText] = Field(description="Who is about to start it; empty: nobody yet.")
+    drawn: list[AddressText] = Field(
+        description="Drawn nodes that are to start it; empty if none."
+    )
 
 
 class QueueDownload(ApiModel):
@@ -81,7 +83,7 @@ class QueueAnswer(ApiModel):
     waiting: int = Field(description="How many entries there are.")
     entries: list[QueueEntry]
     left_out: list[HashText] = Field(
-        description="Tasks whose group is not complete, or can start no more."
+        description="Tasks whose group is incomplete or can no longer start."
     )
     downloads: list[QueueDownload]
     capacity: QueueCapacity | None = Field(description="null: no alpha is set.")

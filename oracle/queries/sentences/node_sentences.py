@@ -255,7 +255,7 @@ def _format_recent_timeouts(causes: NodeCauses, max_age_seconds: int) -> str:
         if causes.time - timeout_time <= max_age_seconds
     ]
     if not recent:
-        return "its timeouts have not healed yet"
+        return "reliability has not recovered from its timeouts yet"
     return (
         f"{format_count(len(recent), 'timeout')} in the last "
         f"{format_duration(causes.time - recent[0])}"

@@ -64,7 +64,7 @@ class FeedRepository:
         """
         stored = self.get_cursor()
         if (0 if stored is None else stored.polls) != expected_polls:
-            raise FatalError("another process moved the feed's cursor: only one may write")
+            raise FatalError("another process moved the feed cursor; only one writer is allowed")
         values = asdict(cursor) | {"polls": expected_polls + 1}
         upsert_rows(self._connection, feed_cursor, [(1, *values.values())])
 

@@ -44,7 +44,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     422: _describe_problem(
         HTTPStatus.UNPROCESSABLE_ENTITY, "a parameter is not as the schema has it."
     ),
-    429: {"description": "Too many requests from one address; ask again a little later."},
+    429: {"description": "Too many requests from one address; retry later."},
     503: _describe_problem(
         HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed or the database away."
     ),

@@ -52,7 +52,7 @@ class DrawnAgain(Answer):
     digest: HashText
     total: IntegerText = Field(description="Sum of the weights.")
     x: IntegerText
-    node: AddressText = Field(description="Whom this draws.")
+    node: AddressText = Field(description="Node drawn by the recomputation.")
     recorded: AddressText = Field(description="Whom the daemon wrote down.")
     agrees: bool
 
@@ -82,7 +82,7 @@ def redraw_task(source: ApiSource, task: TaskKey, seed_block: int | None) -> Dra
     drawings = _redraw_block(settings, inputs)
     own_drawing = next((drawing for drawing in drawings if drawing.task == task), None)
     if own_drawing is None:
-        raise NotKnownError("the stored logs do not give this draw again")
+        raise NotKnownError("the stored logs do not reproduce this draw")
     same_seed = [drawing for drawing in drawings if drawing.seed == own_drawing.seed]
     earlier_nodes = {drawing.node for drawing in same_seed[: same_seed.index(own_drawing)]}
     has_own_seed = compute_draw_seed(inputs.block.hash, task) == own_drawing.seed

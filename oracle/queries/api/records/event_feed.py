@@ -86,7 +86,7 @@ class EventCursor(NamedTuple):
     def parse(cls, text: str) -> "EventCursor":
         """Parse an event's id; raise QuestionError if it is malformed."""
         if re.fullmatch(ID_PATTERN, text) is None:
-            raise QuestionError("Last-Event-ID: is none that this API gave out")
+            raise QuestionError("Last-Event-ID: not an event id of this API")
         return cls(*map(int, text.split("-")))
 
 
