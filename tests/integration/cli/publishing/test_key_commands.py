@@ -105,7 +105,7 @@ def test_address_of_remote_signer_is_reported_as_configured(capsys, settings, tm
     }
     path = write(settings, tmp_path / "config.toml")
     assert (
-        "signer: its address is the one configured"
+        "signer: address taken from the configuration"
         in told(capsys, 0, "keys", "show", "--config", path).out
     )
 

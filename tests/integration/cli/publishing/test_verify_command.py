@@ -234,4 +234,4 @@ def test_missing_start_block_is_reported(capsys, config):
     assert run(["migrate", "--config", str(config)]) == 0
     capsys.readouterr()
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", config)
-    assert "dispatch.start_block: is missing" in line
+    assert "dispatch.start_block: required" in line

@@ -178,4 +178,4 @@ def test_empty_database_suggests_run(settings, tmp_path, capsys):
 
     assert run(["resync", "rebuild", "--config", str(new)]) == 2
 
-    assert "nothing is indexed yet" in capsys.readouterr().err
+    assert "the database is empty" in capsys.readouterr().err
