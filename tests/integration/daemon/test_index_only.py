@@ -31,7 +31,7 @@ def test_publishing_commands_report_missing_contract(without, capsys):
         ["contract", "show"],
         ["contract", "check"],
     ):
-        assert "oracle.address: is missing" in refused(capsys, *command, "--config", without)
+        assert "oracle.address: missing" in refused(capsys, *command, "--config", without)
 
 
 @pytest.mark.parametrize("command", ["status", "nodes", "report show", "kickout list", "export"])

@@ -138,7 +138,7 @@ def test_chain_stall_is_reported_until_next_block(
         indexer.source.fetch_heads()
     assert stalled()
     (first, *_) = refresh_endpoint_views(indexer.source, nowhere)
-    assert first.state == "stands still: no new block for 900 s"
+    assert first.state == "stalled: no new block for 900 s"
 
     a_chain.quiet(1)
     assert not stalled()

@@ -59,10 +59,10 @@ class Forbidden:
     def __init__(self, real: Any) -> None:
         self._real = real
 
-    def level(self) -> VerificationLevel:
-        return VerificationLevel(self._real.level())
+    def get_level(self) -> VerificationLevel:
+        return VerificationLevel(self._real.get_level())
 
-    def prove(self, _proof: object) -> int:
+    def verify_next_blocks(self, _proof: object) -> int:
         return 0
 
 
