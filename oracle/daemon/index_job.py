@@ -70,8 +70,7 @@ class IndexJob:
 
         Raises:
             TransientError: an endpoint's data about a block is inconsistent, and no endpoint
-                proves
-                it.
+                proves it.
         """
         try:
             return self.maintenance.reread_blocks(), None

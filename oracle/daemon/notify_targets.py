@@ -21,8 +21,7 @@ def open_targets(sections: Sequence[NotifySection], clock: Callable[[], float]) 
 
     Raises:
         InputError: a secret is missing, short or readable by others; Apprise is missing or does
-            not
-            support an address.
+            not support an address.
     """
     return [_open_target(section, clock) for section in sections]
 

@@ -85,8 +85,7 @@ def run_until_signalled(work: Callable[[StopSignal], None]) -> None:
 
     Raises:
         FatalError: the work ended without a signal and without an error; a supervisor that
-            restarts
-            failures must not take this for an orderly stop.
+            restarts failures must not take this for an orderly stop.
     """
     stop = StopSignal()
     with listen_for_signals(stop, force_exit=os._exit):

@@ -33,8 +33,7 @@ def open_signer(
 
     Raises:
         InputError: the key cannot be opened, belongs to another account, or is stored where keys
-            of
-            this chain must not be stored.
+            of this chain must not be stored.
         TransientError: the KMS does not respond.
     """
     signer = _open_key(location, role, chain_id)

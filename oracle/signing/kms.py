@@ -76,8 +76,7 @@ class KmsSigner:
 
         Raises:
             InputError: boto3 is not installed, no region or credentials are configured, or there
-                is
-                no such key for signing on secp256k1.
+                is no such key for signing on secp256k1.
             TransientError: the KMS does not respond.
         """
         client = _create_client(location)

@@ -35,8 +35,7 @@ def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> R
 
     Raises:
         ValueError: no such rule, an invalid text or value, or a missing rule without a default;
-            the
-            message names the rule and the valid values.
+            the message names the rule and the valid values.
     """
     field_by_name = get_changeable_rules(base)
     values = dict(base)

@@ -53,8 +53,7 @@ class EndpointPatience:
 
         Raises:
             TransientError: `error`: it has no retry time, or the maximum wait is exceeded, or
-                would
-                be.
+                would be.
         """
         if (
             error.retry_after is None

@@ -129,8 +129,7 @@ def serve_app(app: ASGIApp, listener: Listener) -> Iterator[str]:
 
     Raises:
         InputError: the port is in use, the host is not an address of this machine, or a
-            certificate
-            file cannot be used.
+            certificate file cannot be used.
     """
     tls_context = None if listener.tls is None else listener.tls.build_context(listener.section)
     listening_socket = listener.open_socket()
