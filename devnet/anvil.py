@@ -175,8 +175,8 @@ class LocalChain:
         except requests.Timeout:
             raise FatalError(
                 f"the local chain at {self.url}: no answer from Anvil in "
-                f"{_REQUEST_TIMEOUT_SECONDS} s; "
-                "the machine may be out of memory or overloaded; start it again"
+                f"{_REQUEST_TIMEOUT_SECONDS} s; the machine may be out of memory or overloaded; "
+                "start it again"
             ) from None
         except requests.ConnectionError:
             raise FatalError(

@@ -56,15 +56,18 @@ def _run_demo(
     waves: Annotated[
         int | None,
         typer.Option(
-            help="At most so many waves of tasks; with fewer than about 60 nobody is kicked out.",
+            help="Maximum number of task waves; with fewer than about 60, no node is kicked out.",
             min=1,
         ),
     ] = None,
     network: Annotated[
-        str, typer.Option(metavar="PROFILE", help="Whose contracts: another profile's stand-ins.")
+        str, typer.Option(metavar="PROFILE", help="Profile whose contracts the demo deploys.")
     ] = _REFERENCE_NETWORK,
     system: Annotated[
-        str, typer.Option(metavar="NAME", help=f"Which system: {', '.join(DEMO_SYSTEMS)}.")
+        str,
+        typer.Option(
+            metavar="NAME", help=f"Rule set and policy of the demo: {', '.join(DEMO_SYSTEMS)}."
+        ),
     ] = CRYNUX_SYSTEM.name,
     json_: JsonOption = False,
 ) -> None:
@@ -179,18 +182,18 @@ def _run_devnet(
     ] = Path("devnet"),
     port: _PortOption = 8545,
     block_seconds: Annotated[
-        float, typer.Option(help="Wall seconds from block to block.", min=0.01)
+        float, typer.Option(help="Seconds between two blocks.", min=0.01)
     ] = 1.0,
     chaos: Annotated[
         int | None,
         typer.Option(
-            help="Put two faulty endpoints before the chain; this number draws their faults.",
+            help="Put two faulty endpoints in front of the chain; the seed selects the faults.",
             metavar="SEED",
             min=0,
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print once, in a line of JSON, what runs where.")
+        bool, typer.Option("--json", help="Print all addresses once, as one line of JSON.")
     ] = False,
 ) -> None:
     """Run a local chain with contracts, nodes and traffic for a daemon, until Ctrl-C.

@@ -38,8 +38,8 @@ def build_feed(previous: DemoSnapshot | None, current: DemoSnapshot) -> Iterator
     name_by_address = {row.address: row.name for row in current.rows}
     for change in current.timeouts:
         text = (
-            f"{name_by_address[change.node]} times out: reliability "
-            f"{change.before / _UNIT:.3f} -> {change.after / _UNIT:.3f}"
+            f"{name_by_address[change.node]} times out: reliability {change.before / _UNIT:.3f} "
+            f"-> {change.after / _UNIT:.3f}"
         )
         yield FeedEntry(change.time, change.at.block, text, "bad")
     if previous is None:

@@ -33,8 +33,8 @@ from oracle.cli.options import JsonOption, print_json
 from oracle.errors import InputError
 
 _EXAMPLE = (
-    "Example: qos-oracle attack --rules crynux --html attack.html    "
-    "Another: qos-oracle attack --rules relay --strategy silent --network tolls=false --json"
+    "Example: qos-oracle attack --rules crynux --html attack.html    Another: qos-oracle attack "
+    "--rules relay --strategy silent --network tolls=false --json"
 )
 
 
@@ -52,7 +52,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--strategy",
             metavar="NAME",
-            help=f"Play this one; may be given again. Default: all. There are "
+            help=f"Strategy to simulate; repeatable (default: all): "
             f"{', '.join(known_strategy.name for known_strategy in STRATEGIES)}.",
         ),
     ] = None,

@@ -78,7 +78,10 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     first: Annotated[
         int,
         typer.Option(
-            "--from", min=0, metavar="N", help="Count from this block on; all before is folded."
+            "--from",
+            min=0,
+            metavar="N",
+            help="First block to count; earlier blocks are folded but not counted.",
         ),
     ] = 0,
     last: Annotated[
@@ -94,7 +97,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
             "--draws",
             min=0,
             metavar="N",
-            help="Starts of tasks to ask the policies about: of more, a sample.",
+            help="Maximum number of task starts that the policies judge; more are sampled.",
         ),
     ] = DEFAULT_MAX_STARTS,
     seed: Annotated[
@@ -107,8 +110,8 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         bool,
         typer.Option(
             "--closed-loop",
-            help="Take no history: play a network in which each system's own draws decide who "
-            "gets the next task.",
+            help="Simulate a network instead of reading a history: each system's own draws "
+            "select the node of each task.",
         ),
     ] = False,
     search: Annotated[
@@ -116,8 +119,8 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--search",
             metavar="KEY=V1,V2,…",
-            help="In a closed loop, look for better numbers of one system: try these of a rule; "
-            "may be given again.",
+            help="Values of a rule to try with --closed-loop, to find better ones for one "
+            "system; repeatable.",
         ),
     ] = None,
     goal: Annotated[
@@ -125,7 +128,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--goal",
             metavar="MEASURE[=WEIGHT],…",
-            help=f"What --search makes small: {', '.join(MEASURES)}.",
+            help=f"Measures that --search minimises: {', '.join(MEASURES)}.",
         ),
     ] = "failures,wrongful,dead",
     network: NetworkOption = None,

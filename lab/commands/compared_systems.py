@@ -21,9 +21,9 @@ RulesOption = Annotated[
     typer.Option(
         "--rules",
         metavar="SYSTEM",
-        help="A system to compare: a name (`rules list`) or a file (`rules show --json`). "
-        'NAME@POLICY picks by another policy, "NAME KEY=VALUE" changes this one alone. '
-        "Give it several times; the others are compared with the first.",
+        help="System to compare: a name (`rules list`) or a file (`rules show --json`). "
+        'NAME@POLICY selects by another policy, "NAME KEY=VALUE" changes a rule of this system. '
+        "Repeatable; the first system is the reference.",
     ),
 ]
 ChangesOption = Annotated[
@@ -31,8 +31,8 @@ ChangesOption = Annotated[
     typer.Option(
         "--set",
         metavar="[NAME:]KEY=VALUE",
-        help="Change a rule, or a number of the policy, in all systems that have it, or in "
-        "those of one name; may be given again.",
+        help="Change a rule or a policy parameter, in all systems that have it or in those named "
+        "NAME; repeatable.",
     ),
 ]
 HtmlOption = Annotated[

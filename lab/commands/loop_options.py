@@ -12,11 +12,14 @@ from oracle.daemon.config.processors import usable_processors
 from oracle.errors import InputError
 
 NodesOption = Annotated[
-    int | None, typer.Option("--nodes", metavar="N", help="Honest nodes in the network.")
+    int | None,
+    typer.Option("--nodes", metavar="N", help="Number of honest nodes in the simulated network."),
 ]
 TasksOption = Annotated[
     int | None,
-    typer.Option("--tasks", metavar="N", help="Tasks of honest applications in each loop."),
+    typer.Option(
+        "--tasks", metavar="N", help="Number of tasks of honest applications in each run."
+    ),
 ]
 RunsOption = Annotated[
     int,
@@ -25,7 +28,7 @@ RunsOption = Annotated[
         min=1,
         max=100,
         metavar="N",
-        help="Loops of each, with seeds one after the other.",
+        help="Number of runs per system, with consecutive seeds.",
     ),
 ]
 NetworkOption = Annotated[
@@ -33,7 +36,7 @@ NetworkOption = Annotated[
     typer.Option(
         "--network",
         metavar="KEY=VALUE",
-        help="Change a number of the network, such as tolls=false; may be given again.",
+        help="Change a parameter of the simulated network, such as tolls=false; repeatable.",
     ),
 ]
 

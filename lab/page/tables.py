@@ -56,9 +56,8 @@ def format_extent(history: History) -> str:
     span = format_duration(max(0, history.to_time - history.from_time))
     return (
         f"{history.event_count:,} events of the blocks {history.first_block} to "
-        f"{history.last_block}, "
-        f"{format_time_to_second(history.from_time)} to {format_time_to_second(history.to_time)} "
-        f"UTC ({span})"
+        f"{history.last_block}, {format_time_to_second(history.from_time)} to "
+        f"{format_time_to_second(history.to_time)} UTC ({span})"
     )
 
 

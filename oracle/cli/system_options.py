@@ -75,9 +75,8 @@ PolicyOption = Annotated[
         "--policy",
         metavar="NAME",
         help="Pick by this policy, and its own rules if it has some: "
-        f"{', '.join(get_policies())}; "
-        "default: what the daemon draws by, if that has no rules of its own, else that of the "
-        "configured rule set; crynux for a file.",
+        f"{', '.join(get_policies())}; default: what the daemon draws by, if that has no rules of "
+        "its own, else that of the configured rule set; crynux for a file.",
     ),
 ]
 

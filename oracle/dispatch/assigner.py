@@ -238,8 +238,8 @@ def check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None
     if folded_through >= start_block and drawn_through < folded_through:
         raise InputError(
             f"dispatch: blocks {drawn_through + 1} to {folded_through} were folded without draws: "
-            "name a "
-            f"dispatch.start_block above {folded_through}, or {_format_rewind_hint(drawn_through)}"
+            f"name a dispatch.start_block above {folded_through}, or "
+            f"{_format_rewind_hint(drawn_through)}"
         )
 
 

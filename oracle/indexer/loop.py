@@ -339,9 +339,8 @@ def _check_height(newest_block: BlockRef, cursor: Cursor) -> None:
     if final_number is not None and newest_block.number < min(final_number, cursor.number):
         raise TransientError(
             f"the newest block shown is block {newest_block.number}, and block {final_number} is "
-            "final here: "
-            "the endpoints are far behind, which passes by itself, or the chain was begun anew, "
-            "which needs a new database"
+            "final here: the endpoints are far behind, which passes by itself, or the chain was "
+            "begun anew, which needs a new database"
         )
 
 

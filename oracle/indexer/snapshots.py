@@ -156,9 +156,8 @@ def state_mismatch(uow: UnitOfWork) -> str | None:
         return None
     return (
         f"{result_note.count} rows of the state at block {result_note.block} are not what the "
-        "stored logs fold "
-        f"to ({', '.join(result_note.differing)}): `qos-oracle resync verify --half state` names "
-        "all, `qos-oracle resync rebuild` folds them anew"
+        f"stored logs fold to ({', '.join(result_note.differing)}): `qos-oracle resync verify "
+        "--half state` names all, `qos-oracle resync rebuild` folds them anew"
     )
 
 

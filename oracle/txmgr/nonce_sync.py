@@ -110,9 +110,9 @@ def _check_chain_not_ahead(
     if not quorum.is_reached_by(ahead_by_endpoint):
         raise TransientError(
             f"only {_format_names(ahead_by_endpoint)} counted {highest} transactions of "
-            f"{address}, this database "
-            f"gave out {next_nonce or 0}; no sender starts until another {quorum.witness_kind} "
-            "reports the same, or this count is gone; what sends already goes on"
+            f"{address}, this database gave out {next_nonce or 0}; no sender starts until another "
+            f"{quorum.witness_kind} reports the same, or this count is gone; what sends already "
+            "goes on"
         )
     if next_nonce is None:
         raise InputError(
@@ -152,8 +152,8 @@ def _enroll_account(context: TxContext, counts: Sequence[NonceCounts]) -> StepRe
 
 def _missing_nonces_reason(address: Address, missing: Sequence[int]) -> str:
     return (
-        f"the outbox has lost nonces of {address} that it gave out: "
-        f"{_format_names(missing)}; the database was damaged or edited: put the newest copy back"
+        f"the outbox has lost nonces of {address} that it gave out: {_format_names(missing)}; the "
+        "database was damaged or edited: put the newest copy back"
     )
 
 

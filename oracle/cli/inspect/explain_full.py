@@ -159,8 +159,8 @@ def _recovery_text(base: int, seconds: int, rules: Rules) -> str:
     See docs/reference/scoring-rules.md#reliability.
     """
     return (
-        f"healed in {seconds} s: 1 - (1 - {format_decimal(base)}) x "
-        f"exp(-{seconds} / {rules.tau_seconds})"
+        f"healed in {seconds} s: 1 - (1 - {format_decimal(base)}) x exp(-{seconds} / "
+        f"{rules.tau_seconds})"
     )
 
 

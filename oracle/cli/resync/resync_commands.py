@@ -70,8 +70,8 @@ def rewind(
         return
     summary = (
         f"back from block {result.abandoned_number} to {result.ancestor.number}, "
-        f"{_method_text(result)}; "
-        f"{result.log_count} logs set aside, {result.report_count} reports missed"
+        f"{_method_text(result)}; {result.log_count} logs set aside, {result.report_count} "
+        "reports missed"
     )
     print_line(summary, dry_run=dry_run)
 

@@ -170,8 +170,8 @@ def _describe_rules(config: Config) -> str:
     changed = ", ".join(f"{name} = {text}" for name, text in find_rule_changes(rules).items())
     return (
         f"{format_rule_set(identify_rules(rules))}, "
-        f"{f'changed: {changed}' if changed else 'as published'}; "
-        f"one timeout excludes for at most {exclusion_seconds} s"
+        f"{f'changed: {changed}' if changed else 'as published'}; one timeout excludes for at "
+        f"most {exclusion_seconds} s"
     )
 
 
@@ -209,8 +209,8 @@ def _check_keys(config: Config, open_key: OpenKey, findings: _CheckFindings) -> 
             "no transmitter: statements are signed, but other reporters have to send them"
         )
     return (
-        f"signer {'none' if signer is None else signer.address}, "
-        f"transmitter {'none' if transmitter is None else transmitter.address}"
+        f"signer {'none' if signer is None else signer.address}, transmitter "
+        f"{'none' if transmitter is None else transmitter.address}"
     )
 
 
@@ -218,8 +218,8 @@ def _check_dispatch(context: _CheckContext, findings: _CheckFindings) -> str:
     """Describe how tasks are dispatched, and check that the dispatcher has funds."""
     section, dispatcher = context.config.dispatch, context.open_key("dispatcher")
     policy = (
-        f"by {section.policy} from block {section.start_block} on, "
-        f"{section.queue_alpha} tasks a member"
+        f"by {section.policy} from block {section.start_block} on, {section.queue_alpha} tasks a "
+        "member"
     )
     if dispatcher is None:
         return f"{policy}; no key: nodes are drawn, nothing is started"
@@ -296,8 +296,8 @@ def _find_warnings(config: Config, heads: Heads, block_seconds: float) -> Iterat
     )
     if oracle_section.address is not None and max_delay_seconds > max_exclusion_seconds > 0:
         yield (
-            "an exclusion may be over before the chain hears of it: "
-            f"it lasts at most {max_exclusion_seconds} s, and a period plus the lag of level "
+            "an exclusion may be over before the chain hears of it: it lasts at most "
+            f"{max_exclusion_seconds} s, and a period plus the lag of level "
             f"{oracle_section.level} take up to {max_delay_seconds:.0f} s"
         )
 

@@ -188,11 +188,9 @@ class Rounds:
         if error_detail or node_by_index != announced:
             raise FatalError(
                 f"round {event.round} in block {event.at.block} registers {len(node_by_index)} "
-                "nodes, the "
-                f"contract's events tell of {len(announced)}, or of others{error_detail}: a log "
-                "is missing "
-                "(`qos-oracle resync verify --repair`), or [chain] start_block lies after the "
-                "contract's first round"
+                f"nodes, the contract's events tell of {len(announced)}, or of "
+                f"others{error_detail}: a log is missing (`qos-oracle resync verify --repair`), "
+                "or [chain] start_block lies after the contract's first round"
             )
         for index, node in node_by_index.items():
             previous_entry = self.indexes.get(index)

@@ -200,7 +200,7 @@ def require_indexed(action: str, uow: UnitOfWork, blocks: BlockRange) -> Cursor:
         raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
     if blocks.first < identity.start_block or blocks.last > cursor.number:
         raise InputError(
-            f"cannot {action} blocks {blocks.first} to {blocks.last}: "
-            f"indexed are {identity.start_block} to {cursor.number}"
+            f"cannot {action} blocks {blocks.first} to {blocks.last}: indexed are "
+            f"{identity.start_block} to {cursor.number}"
         )
     return cursor

@@ -34,8 +34,8 @@ def why_unproven(
     advice = "let the audit get an answer" if has_second else "name a second in [chain] endpoints"
     return (
         f"{unaudited_blocks} blocks are unproven and rest on the word of one endpoint, for "
-        f"{explanation}: the chain's "
-        f"headers ({', '.join(shortfall.refuted_features)}) do not prove what verify.history = "
+        f"{explanation}: the chain's headers ({', '.join(shortfall.refuted_features)}) do not "
+        "prove what verify.history = "
         f'"{shortfall.wanted_level.name.lower()}" asks for; {advice}, or accept it with '
         "verify.history = "
         f'"{shortfall.reachable_level.name.lower()}"'

@@ -44,9 +44,8 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
     shared_number = _find_highest_shared(chain, store, lowest_number, block.number)
     raise InputError(
         f"block {block_above.number} is {chain_hash or 'not there'} on the chain and "
-        f"{block_above.hash} here; the "
-        f"newest that is sure to be the same on both is {shared_number}: rewind to block "
-        f"{shared_number}"
+        f"{block_above.hash} here; the newest that is sure to be the same on both is "
+        f"{shared_number}: rewind to block {shared_number}"
     )
 
 

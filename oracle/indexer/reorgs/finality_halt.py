@@ -200,11 +200,10 @@ def _start_halt(
     endpoints_text = " and ".join(judgement.hash_by_denier)
     reason = (
         f"block {claim.number} was final here as {claim.indexed_hash}, but {endpoints_text} now "
-        f"have {chain_hash}: "
-        "nothing was changed, nothing is folded or sent. If the endpoints are wrong, take them "
-        "out of [chain] endpoints; if the chain did change, run "
-        f"`qos-oracle resync rewind --to-block {max(1, claim.number) - 1}`, which names a lower "
-        "block where they part below it"
+        f"have {chain_hash}: nothing was changed, nothing is folded or sent. If the endpoints are "
+        "wrong, take them out of [chain] endpoints; if the chain did change, run `qos-oracle "
+        f"resync rewind --to-block {max(1, claim.number) - 1}`, which names a lower block where "
+        "they part below it"
     )
     evidence = HaltEvidence(claim.number, claim.indexed_hash, chain_hash)
     with store.transaction() as uow:

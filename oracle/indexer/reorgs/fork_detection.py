@@ -214,8 +214,8 @@ def reject_fork_claim(
 ) -> TransientError:
     """Demote the endpoints that were outvoted about a false fork; return the error."""
     claim_text = (
-        f"block {claim.number} left the chain, which "
-        f"{', '.join(judgement.supporting_endpoints)} denies"
+        f"block {claim.number} left the chain, which {', '.join(judgement.supporting_endpoints)} "
+        "denies"
     )
     if not judgement.liars:
         indexer_metrics.REJECTED.labels("recanted").inc()

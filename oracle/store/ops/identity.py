@@ -88,9 +88,9 @@ class IdentityRepository:
             ):
                 raise InputError(
                     f"this database is about {_LABEL_BY_FIELD[field.name]} "
-                    f"{_format_value(stored_value)}, the "
-                    f"configuration says {_format_value(configured_value)}: name another "
-                    "database, or put the configuration right"
+                    f"{_format_value(stored_value)}, the configuration says "
+                    f"{_format_value(configured_value)}: name another database, or put the "
+                    "configuration right"
                 )
 
     def _check_coverage_is_scoped(self) -> None:

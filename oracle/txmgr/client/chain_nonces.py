@@ -93,8 +93,8 @@ def find_spent_nonces(
         answered = ", ".join(spent_by_endpoint)
         raise TransientError(
             f"two {pool_view.quorum.witness_kind}s have to show which transactions used the "
-            "nonces of "
-            f"{account}; only {answered} answered; run the command again when the others do"
+            f"nonces of {account}; only {answered} answered; run the command again when the "
+            "others do"
         )
     agreed_by_nonce = {
         nonce: _find_agreed_spent(spent_by_endpoint, account, nonce, pool_view.quorum)

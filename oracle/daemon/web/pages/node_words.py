@@ -73,8 +73,8 @@ def describe_exclusion(answer: NodeView) -> str:
         time_left = format_duration(answer.row.back_at - answer.as_of.time)
         until = format_time(answer.row.back_at)
         return (
-            f"Reliability is {reliability}, below the threshold. "
-            f"Exclusion ends in {time_left}, at {until}."
+            f"Reliability is {reliability}, below the threshold. Exclusion ends in {time_left}, "
+            f"at {until}."
         )
     steps = answer.lift.timeouts
     words = f"Reliability is {reliability}; under {threshold} a node is excluded."
