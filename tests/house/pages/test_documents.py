@@ -12,6 +12,8 @@ from reference.settings_page import settings
 
 ROOT = Path(__file__).resolve().parents[3]
 ALERTS = (ROOT / "ops" / "prometheus" / "alerts.yml").read_text("utf-8")
+# Names in CONTRIBUTING.md that stand for any name.
+_EXAMPLE_NAMES = {"node_warned", "subject_past_verb"}
 # Name and expression of every alert.
 RULES = re.findall(r"- alert: (\w+)\n\s+expr: (.+)", ALERTS)
 
@@ -88,3 +90,19 @@ def test_every_path_in_contributing_exists():
     }
     assert len(named) > 20
     assert gone == set()
+
+
+def test_every_code_name_in_contributing_exists():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    names = {
+        name
+        for code in re.findall(r"`([^`\n]+)`", text)
+        for name in re.findall(r"[A-Za-z_]\w*(?:_\w+|[a-z][A-Z]\w+)", code)
+        if "<" not in code
+    }
+    code_words = set[str]()
+    for folder in ("oracle", "devnet", "lab", "gateway", "tests", "ops"):
+        for path in (ROOT / folder).rglob("*.py"):
+            code_words |= {path.stem, *re.findall(r"\w+", path.read_text("utf-8"))}
+    assert len(names) > 40
+    assert names - code_words - _EXAMPLE_NAMES == set()
