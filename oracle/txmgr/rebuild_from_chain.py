@@ -138,9 +138,9 @@ def _fetch_agreed_count(context: TxContext) -> NonceCounts:
             f"{count.endpoint} {count.mined} and {count.pending}" for count in counts
         )
         raise TransientError(
-            f"two {pool_view.quorum.witness_kind}s have to agree on how many transactions of "
-            f"{address} are in blocks, and with the pool's; they report: {reported_counts}; wait "
-            "until they are in step, or take the one that is wrong out of [chain] endpoints"
+            f"two {pool_view.quorum.witness_kind}s must agree on the mined and the pending nonce "
+            f"of {address}; they report: {reported_counts}; wait until they agree, or remove the "
+            "wrong one from [chain] endpoints"
         )
     return agreed
 

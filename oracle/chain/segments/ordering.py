@@ -118,7 +118,7 @@ class SegmentCoordinator:
             self._record_throttling(order, endpoint, answer)
             raise RefusedSegmentError(answer.message)
         if answer.endpoint != order.endpoint:
-            raise SegmentError("the answer of another endpoint")
+            raise SegmentError("the segment was read from another endpoint than requested")
         if endpoint.status.quarantine_reason is not None:
             raise RefusedSegmentError(f"{endpoint.name} was quarantined since")
         current_facts = self.window_source.calibration.collect_facts()

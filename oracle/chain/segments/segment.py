@@ -221,7 +221,7 @@ def _validate_segment(segment: Segment, order: SegmentOrder) -> None:
     if segment.level not in set(VerificationLevel):
         raise SegmentError(f"no level of proof: {segment.level}")
     if not segment.logs.are_consistent():
-        raise SegmentError("logs out of order, one twice, or without what they share")
+        raise SegmentError("logs are out of order, duplicated, or lack their shared fields")
     block_numbers = [block[0] for block in segment.logs.blocks] + [
         row.block for row in segment.calls
     ]

@@ -241,8 +241,8 @@ def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
         if cursor is None or cursor.number < final:
             progress = "nothing" if cursor is None else f"up to block {cursor.number}"
             raise InputError(
-                f"--replace: the database has {progress}, block {final} is final: `qos-oracle run "
-                "--once` first, or who was expelled comes back"
+                f"--replace: the database has {progress}, but block {final} is final; run "
+                "`qos-oracle run --once` first, otherwise expelled nodes would be readmitted"
             )
         return tuple(
             kick.node for kick in uow.rounds.list_expulsions() if kick.is_expelled(cursor.time)

@@ -87,7 +87,7 @@ def decode_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
     try:
         yield from _decode_rows(batch)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"a row of events is none: {type(error).__name__}: {error}") from None
+        raise InputError(f"invalid event row: {type(error).__name__}: {error}") from None
 
 
 def _decode_rows(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
@@ -142,4 +142,4 @@ def _check_hex(column: pa.Array, name: str, digits: int) -> None:
     """Check a whole column at once, because every event of a history is checked."""
     is_valid = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
     if pc.all(is_valid).as_py() is False:
-        raise InputError(f"a row of events is none: {name} must be 0x and {digits} hex digits")
+        raise InputError(f"invalid event row: {name} must be 0x and {digits} hex digits")

@@ -151,7 +151,7 @@ def test_case_f19_higher_nonce_count_of_single_endpoint_stops_sending_and_change
     proxies[0].rule(COUNT, faults.moved_by(5))
     with pytest.raises(TransientError, match="until another provider reports the same"):
         reconcile(office.context)
-    with pytest.raises(TransientError, match="two providers have to agree"):
+    with pytest.raises(TransientError, match="two providers must agree"):
         compare_with_chain(office.context, 100)
     proxies[1].rule(COUNT, faults.moved_by(5))
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):

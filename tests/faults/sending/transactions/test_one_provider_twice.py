@@ -344,7 +344,7 @@ def test_account_without_sends_per_both_endpoints_of_only_provider_is_enrolled(
 def test_rebuild_rejects_nonce_count_of_single_provider(outnumbered_office: Office, liar: Proxy):
     office = outnumbered_office
     liar.rule(COUNT, moved_by(3))
-    with pytest.raises(TransientError, match="two providers have to agree"):
+    with pytest.raises(TransientError, match="two providers must agree"):
         compare_with_chain(office.context, 1000)
 
     liar.heal()

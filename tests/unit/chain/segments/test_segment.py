@@ -113,7 +113,7 @@ def test_rows_without_shared_blocks_or_sources_are_rejected(changed: dict[str, o
     whole = segment()
     logs = msgspec.structs.replace(whole.logs, **changed)
 
-    with pytest.raises(SegmentError, match="without what they share"):
+    with pytest.raises(SegmentError, match="lack their shared fields"):
         decode_answer(encode_answer(msgspec.structs.replace(whole, logs=logs)), ORDER)
 
 
