@@ -37,7 +37,7 @@ _SERVE = """
 import sys
 from devnet.fakechain.server import serve_endpoint
 from tests.integration.traces.following import recorded
-with serve_endpoint(recorded().provider()) as served:
+with serve_endpoint(recorded().create_provider()) as served:
     print(served.url, flush=True)
     sys.stdin.read()
 """
