@@ -174,28 +174,28 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--plain-events", type=int, default=10_000)
     parser.add_argument("--profile", action="store_true", help="where our time goes, by function")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     out = Console()
     with tempfile.TemporaryDirectory() as folder:
         # As the daemon does before its first step; good for the plain way too.
         freeze_gc()
-        runs = [plain(min(asked.plain_events, asked.events), Path(folder, "plain.db"))]
-        with served(asked.events) as url, cProfile.Profile() as profile:
-            if not asked.profile:
+        runs = [plain(min(arguments.plain_events, arguments.events), Path(folder, "plain.db"))]
+        with served(arguments.events) as url, cProfile.Profile() as profile:
+            if not arguments.profile:
                 profile.disable()
             runs.append(read_only(url))
             runs.append(ours(url, Path(folder, "ours.db")))
     out.print(Syntax(inspect.getsource(plain_way.index), "python", background_color="default"))
     out.print(shown(runs))
-    whole = runs[-1]
+    full_run = runs[-1]
     out.print(
-        f"waiting for the chain {whole.fetch:.2f} s, folding {whole.fold:.2f} s, "
-        f"writing {whole.commit:.2f} s; resident memory at each tenth of the way: "
-        f"{', '.join(map(str, whole.memory))} MB"
+        f"waiting for the chain {full_run.fetch:.2f} s, folding {full_run.fold:.2f} s, "
+        f"writing {full_run.commit:.2f} s; resident memory at each tenth of the way: "
+        f"{', '.join(map(str, full_run.memory))} MB"
     )
-    if asked.profile:
+    if arguments.profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
-    ratio = whole.rate / runs[0].rate
+    ratio = full_run.rate / runs[0].rate
     verdict = "reached" if ratio >= TARGET else "MISSED"
     out.print(f"{ratio:.1f} times the plain way; target {TARGET}: {verdict}")
     return 0 if ratio >= TARGET else MISSED

@@ -52,8 +52,8 @@ def installed(commit: str) -> Path:
     if not (folder / "installed").exists():
         print(f"installing {commit} into {folder.relative_to(ROOT)}", flush=True)
         if not folder.exists():
-            said = ["git", "worktree", "add", "--detach", str(folder), commit]
-            subprocess.run(said, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+            add_worktree = ["git", "worktree", "add", "--detach", str(folder), commit]
+            subprocess.run(add_worktree, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         subprocess.run([sys.executable, "-m", "venv", folder / ".venv"], check=True)
         subprocess.run(
             [python, "-m", "pip", "-q", "install", "-e", folder],
@@ -64,20 +64,22 @@ def installed(commit: str) -> Path:
     return python
 
 
-def indexed(python: Path, chain: str, way: Way) -> tuple[float, int]:
+def indexed(python: Path, chain: str, mode: Way) -> tuple[float, int]:
     """Index the whole chain into a new database; return the seconds, and how many events."""
-    with tempfile.TemporaryDirectory() as made:
-        config = Path(made, "config.toml")
+    with tempfile.TemporaryDirectory() as folder_name:
+        config = Path(folder_name, "config.toml")
         config.touch(0o600)
         config.write_text(
-            f'[database]\nurl = "sqlite:///{made}/oracle.db"\n'
+            f'[database]\nurl = "sqlite:///{folder_name}/oracle.db"\n'
             f'[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain}"]\n'
-            f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n{way.verify}',
+            f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n{mode.verify}',
             "utf-8",
         )
         command = [python, "-m", "oracle", "run", "--once", "--config", config]
         began = time.perf_counter()
-        ended = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
+        ended = subprocess.run(
+            command, cwd=folder_name, capture_output=True, text=True, check=False
+        )
         took = time.perf_counter() - began
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return took, stored(python, config)
@@ -86,9 +88,9 @@ def indexed(python: Path, chain: str, way: Way) -> tuple[float, int]:
 def stored(python: Path, config: Path) -> int:
     """Count the events, by the command itself: tables have other names in other commits."""
     command = [python, "-m", "oracle", "export", "--config", config]
-    with subprocess.Popen(command, cwd=config.parent, stdout=subprocess.PIPE) as told:
-        assert told.stdout is not None
-        return sum(1 for _ in told.stdout)
+    with subprocess.Popen(command, cwd=config.parent, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        return sum(1 for _ in process.stdout)
 
 
 def main() -> int:
@@ -96,27 +98,40 @@ def main() -> int:
     parser.add_argument("--commit", default=COMMIT)
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--pairs", type=int, default=3)
-    asked = parser.parse_args()
-    other = installed(asked.commit)
+    arguments = parser.parse_args()
+    other_python = installed(arguments.commit)
     begin(LEAVES_OUT)
     outcomes = []
-    with served(asked.events) as chain:
-        for way in WAYS:
-            each: dict[Path, list[float]] = {other: [], Path(sys.executable): []}
+    with served(arguments.events) as chain:
+        for mode in WAYS:
+            figures_by_python: dict[Path, list[float]] = {
+                other_python: [],
+                Path(sys.executable): [],
+            }
             counts = set()
-            for _ in range(asked.pairs):
-                for python, figures in each.items():
-                    seconds, count = indexed(python, chain, way)
+            for _ in range(arguments.pairs):
+                for python, figures in figures_by_python.items():
+                    seconds, count = indexed(python, chain, mode)
                     counts.add(count)
                     figures.append(1e6 * seconds / count)
-                    name = "this checkout" if python != other else asked.commit
-                    print(f"{way.name}, {name}: {count / seconds:,.0f} events/s", flush=True)
+                    name = "this checkout" if python != other_python else arguments.commit
+                    print(f"{mode.name}, {name}: {count / seconds:,.0f} events/s", flush=True)
             assert len(counts) == 1, "both store the same events"
-            baseline, got = (statistics.median(figures) for figures in each.values())
-            size = "" if asked.events >= EVENTS else f"{EVENTS:,} events"
-            what = f"run --once, {way.name}"
+            baseline, measured = (
+                statistics.median(figures) for figures in figures_by_python.values()
+            )
+            size = "" if arguments.events >= EVENTS else f"{EVENTS:,} events"
+            what = f"run --once, {mode.name}"
             outcomes.append(
-                Outcome(what, got, "µs/event", baseline / way.times, baseline, asked.commit, size)
+                Outcome(
+                    what,
+                    measured,
+                    "µs/event",
+                    baseline / mode.times,
+                    baseline,
+                    arguments.commit,
+                    size,
+                )
             )
     return end(outcomes)
 

@@ -99,7 +99,7 @@ def main() -> int:
     ) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
-        found = {
+        best_by_name = {
             name: min((history(url, reader) for _ in range(rounds)), key=lambda done: done[0])
             for name, reader in readers.items()
         }
@@ -107,12 +107,12 @@ def main() -> int:
     table = Table(title=f"History of {HEAD:,} blocks of the recorded chain")
     for title in ("profile", "seconds", "blocks/s", "logs", "calls"):
         table.add_column(title, justify="left" if title == "profile" else "right")
-    for name, (seconds, logs, calls) in found.items():
+    for name, (seconds, logs, calls) in best_by_name.items():
         row = (f"{seconds:.2f}", f"{HEAD / seconds:,.0f}", f"{len(logs):,}", f"{len(calls):,}")
         table.add_row(name, *row)
     out.print(table)
     reader = readers["logs and calls"]
-    calls = found["logs and calls"][2]
+    calls = best_by_name["logs and calls"][2]
     out.print(f"reader alone: {micros_a_call(reader, calls):.1f} µs a call")
     return 0
 

@@ -197,23 +197,23 @@ def plainly(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float
     return {address: (node.pool, node.base) for address, node in plain.nodes.items()}
 
 
-def seconds_of(way: Callable[[list[DomainEvent]], object], events: list[DomainEvent]) -> float:
+def seconds_of(fold: Callable[[list[DomainEvent]], object], events: list[DomainEvent]) -> float:
     """The best of several rounds, in processor time: other programs run beside us."""
     best = math.inf
     for _ in range(ROUNDS):
         gc.collect()
         begun = time.process_time()
-        way(events)
+        fold(events)
         best = min(best, time.process_time() - begun)
     return best
 
 
 def check(events: list[DomainEvent]) -> None:
     """All ways come to the same scores, or the comparison is worth nothing."""
-    ours, plain = folded(events), plainly(events)
-    assert ours == journaled(events)
-    assert ours.keys() == plain.keys()
-    for address, (pool, base) in ours.items():
+    nodes, plain = folded(events), plainly(events)
+    assert nodes == journaled(events)
+    assert nodes.keys() == plain.keys()
+    for address, (pool, base) in nodes.items():
         assert pool == plain[address][0]
         assert math.isclose(base, plain[address][1], abs_tol=1e-9)
 
@@ -226,7 +226,7 @@ def main() -> int:
     # The events are not the fold's garbage.
     gc.freeze()
     ways = {"plain: frozen rows, replace": plainly, "fold": folded, "with a journal": journaled}
-    speeds = {name: len(events) / seconds_of(way, events) for name, way in ways.items()}
+    speeds = {name: len(events) / seconds_of(fold, events) for name, fold in ways.items()}
     table = Table("way", "events/s", "times the plain way", title=f"Fold, {len(events):,} events")
     for name, speed in speeds.items():
         ratio = speed / speeds["plain: frozen rows, replace"]

@@ -74,17 +74,17 @@ def in_process(
     batches: list[list[ReportedOutcome]], ranking_ms: int
 ) -> tuple[Rates, SessionSelector]:
     selector = SessionSelector(GatewayRules(ranking_ms=ranking_ms))
-    asked = SelectionRequest(CHAIN, "s", tuple(NODES))
+    request = SelectionRequest(CHAIN, "s", tuple(NODES))
     telling = selecting = 0.0
     for batch in batches:
         now = batch[-1].outcome.t_ms
         begun = time.process_time()
         selector.add_outcomes(batch, now)
-        told = time.process_time()
-        for one in batch:
-            selector.select_nodes(asked, one.outcome.t_ms + BATCH_MS)
-        telling += told - begun
-        selecting += time.process_time() - told
+        began = time.process_time()
+        for report in batch:
+            selector.select_nodes(request, report.outcome.t_ms + BATCH_MS)
+        telling += began - begun
+        selecting += time.process_time() - began
     many = len(batches) * RELAYS
     return Rates(many / selecting, many / telling), selector
 
@@ -92,33 +92,33 @@ def in_process(
 def plainly(batches: list[list[ReportedOutcome]]) -> tuple[Rates, PlainSelector]:
     """Half of the history to fill the lists, and then so many relays as are worth the time."""
     selector = PlainSelector()
-    warm = [one.outcome for batch in batches for one in batch]
-    for one in warm:
-        every = selector.outcomes.setdefault(one.node, [])
-        every.append((one.t_ms, seconds_of(one)))
+    warm = [report.outcome for batch in batches for report in batch]
+    for report in warm:
+        every = selector.outcomes.setdefault(report.node, [])
+        every.append((report.t_ms, seconds_of(report)))
     measured = warm[-max(200, len(warm) // PLAIN_SHARE // 20) :]
-    for one in measured:
-        selector.outcomes[one.node].pop()
+    for report in measured:
+        selector.outcomes[report.node].pop()
     begun = time.process_time()
-    for one in measured:
-        selector.take(one.node, one.t_ms, seconds_of(one))
-    told = time.process_time()
-    for one in measured:
-        selector.select(NODES, one.t_ms)
-    selecting = time.process_time() - told
-    return Rates(len(measured) / selecting, len(measured) / (told - begun)), selector
+    for report in measured:
+        selector.take(report.node, report.t_ms, seconds_of(report))
+    began = time.process_time()
+    for report in measured:
+        selector.select(NODES, report.t_ms)
+    selecting = time.process_time() - began
+    return Rates(len(measured) / selecting, len(measured) / (began - begun)), selector
 
 
-def seconds_of(one: RelayOutcome) -> float | None:
-    return one.latency_ms / 1000 if one.kind is OutcomeKind.OK else None
+def seconds_of(outcome: RelayOutcome) -> float | None:
+    return outcome.latency_ms / 1000 if outcome.kind is OutcomeKind.OK else None
 
 
-def check(ours: SessionSelector, plain: PlainSelector, now: int) -> None:
+def check(selector: SessionSelector, plain: PlainSelector, now: int) -> None:
     """Both have the same tickets; of who is out the plain way knows nothing."""
-    found = ours.get_ranking(SelectionRequest(CHAIN, "checked", tuple(NODES)), now)
-    others = plain.tickets(NODES, now)
-    for row in found.ranking.rows:
-        assert row.tickets == others[row.node] or row.stats.failing, row
+    ranking = selector.get_ranking(SelectionRequest(CHAIN, "checked", tuple(NODES)), now)
+    plain_tickets = plain.tickets(NODES, now)
+    for row in ranking.ranking.rows:
+        assert row.tickets == plain_tickets[row.node] or row.stats.failing, row
 
 
 def over_http(seconds: float, *, ours: bool) -> Served:
@@ -162,8 +162,8 @@ def main() -> int:
         ("the same, of its processor's time", http.alone, plain_http.alone, 0),
     )
     for name, we, they, target in rows:
-        wanted = f"{target:,}" if target else ""
-        table.add_row(name, f"{we:,.0f}", f"{they:,.0f}", f"{we / they:,.1f}", wanted)
+        target_text = f"{target:,}" if target else ""
+        table.add_row(name, f"{we:,.0f}", f"{they:,.0f}", f"{we / they:,.1f}", target_text)
     table.add_row(
         "ms, 99 % of them", f"{http.p99:.1f}", f"{plain_http.p99:.1f}",
         f"{plain_http.p99 / http.p99:.1f}", f"{P99_MS:.0f}",

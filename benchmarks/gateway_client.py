@@ -78,8 +78,8 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.left += data
-        head, found, body = self.left.partition(b"\r\n\r\n")
-        if not found:
+        head, separator, body = self.left.partition(b"\r\n\r\n")
+        if not separator:
             return
         assert head.startswith(b"HTTP/1.1 200"), self.left
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]

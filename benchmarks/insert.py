@@ -83,12 +83,15 @@ def compare(name: str, urls: list[str], chosen: argparse.Namespace) -> None:
     # The obvious code is slow: it gets fewer windows and the same rate per log.
     few, many = max(2, chosen.windows // 10), chosen.windows
     rates = []
-    for way, url, number in zip((obvious_way, our_way), urls, (few, many), strict=True):
-        took = timed(way, url, islice(windows(chosen.logs), number))
+    for insert_windows, url, number in zip((obvious_way, our_way), urls, (few, many), strict=True):
+        took = timed(insert_windows, url, islice(windows(chosen.logs), number))
         rates.append(number * chosen.logs / took.seconds)
         cpu = number * chosen.logs / took.cpu_seconds
         wal = f", write-ahead log at most {took.wal_bytes / 1e6:.0f} MB" * bool(took.wal_bytes)
-        print(f"  {name:<11}{way.__name__:<12}{rates[-1]:>9,.0f} ({cpu:,.0f} by CPU time){wal}")
+        print(
+            f"  {name:<11}{insert_windows.__name__:<12}{rates[-1]:>9,.0f} "
+            f"({cpu:,.0f} by CPU time){wal}"
+        )
     print(f"  {name:<11}{rates[1] / rates[0]:.1f} times the obvious way")
 
 
@@ -187,48 +190,52 @@ def appended(window: FoldedWindow) -> Iterator[tuple[Table, list[dict[str, Any]]
         tables.score,
         [
             place(
-                each.at,
-                time=each.time,
-                node=decode_hex(each.node),
-                seq=each.seq,
-                task=decode_hex(each.task),
+                score.at,
+                time=score.time,
+                node=decode_hex(score.node),
+                seq=score.seq,
+                task=decode_hex(score.task),
             )
-            | {"task_group": decode_hex(each.group), "rank": each.rank, "elapsed": each.elapsed}
-            | {"score": each.score}
-            for each in changes.scores
+            | {"task_group": decode_hex(score.group), "rank": score.rank, "elapsed": score.elapsed}
+            | {"score": score.score}
+            for score in changes.scores
         ],
     )
     yield (
         tables.reliability_change,
         [
             place(
-                each.at, time=each.time, seq=0, node=decode_hex(each.node), cause=each.cause.value
+                score.at,
+                time=score.time,
+                seq=0,
+                node=decode_hex(score.node),
+                cause=score.cause.value,
             )
-            | {"task": None if each.task is None else decode_hex(each.task)}
-            | {"h_before": each.before, "h_after": each.after}
-            for each in changes.reliability
+            | {"task": None if score.task is None else decode_hex(score.task)}
+            | {"h_before": score.before, "h_after": score.after}
+            for score in changes.reliability
         ],
     )
     yield (
         tables.group_result,
         [
             place(
-                each.closed_at,
-                time=each.time,
-                task_group=decode_hex(each.group),
-                scored=each.scored,
+                score.closed_at,
+                time=score.time,
+                task_group=decode_hex(score.group),
+                scored=score.scored,
             )
-            for each in changes.results
+            for score in changes.results
         ],
     )
     yield (
         tables.group_member,
         [
-            place(each.closed_at, place=number, task=decode_hex(member.task), rank=member.rank)
+            place(score.closed_at, place=number, task=decode_hex(member.task), rank=member.rank)
             | {"node": None if member.node is None else decode_hex(member.node)}
             | {"elapsed": member.elapsed, "score": member.score}
-            for each in changes.results
-            for number, member in enumerate(each.members)
+            for score in changes.results
+            for number, member in enumerate(score.members)
         ],
     )
 
@@ -239,13 +246,13 @@ def place(at: tuple[int, int, int, int], **values: object) -> dict[str, Any]:
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="qos-bench-"))
+    path = Path(tempfile.mkdtemp(prefix="qos-bench-"))
     # PostgreSQL refuses to run as root; whom it runs as must get through.
-    made.chmod(0o755)
+    path.chmod(0o755)
     try:
-        yield made
+        yield path
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 if __name__ == "__main__":

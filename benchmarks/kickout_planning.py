@@ -40,10 +40,10 @@ def tick(store: Store, memory: EvidenceHashCache) -> float:
     begun = time.process_time()
     with store.read_transaction() as uow:
         intervals, live = find_due_intervals(uow, RULES), uow.rounds.list_live_kicks()
-        wanted = find_valid_kicks(uow, KICKOUT_RULES, live, intervals, memory)
+        valid_kicks = find_valid_kicks(uow, KICKOUT_RULES, live, intervals, memory)
         find_proposable_cases(uow, KICKOUT_RULES, VerificationLevel.PROVEN, intervals, live)
         memory.retain({kick.node for kick in live})
-    assert wanted == live
+    assert valid_kicks == live
     return 1000 * (time.process_time() - begun)
 
 
@@ -54,7 +54,11 @@ def obvious(store: Store, live_count: int) -> float:
         live = uow.rounds.list_live_kicks()
         few = live[:FEW]
         for kick in few:
-            intervals = [one for one in find_due_intervals(uow, RULES) if one.node == kick.node]
+            intervals = [
+                interval
+                for interval in find_due_intervals(uow, RULES)
+                if interval.node == kick.node
+            ]
             assert evidence_at(uow, KICKOUT_RULES, intervals[0]).hash == kick.evidence
     return 1000 * (time.process_time() - begun) * live_count / max(1, len(few))
 
@@ -64,28 +68,29 @@ def main() -> int:
     parser.add_argument("--open", type=int, default=4000, dest="open_count")
     parser.add_argument("--live", type=int, default=1000)
     parser.add_argument("--ticks", type=int, default=20)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     begin("calls on chain, signatures, blocks that are verified first")
     with (
-        tempfile.TemporaryDirectory(prefix="qos-oracle-kickouts.") as made,
-        Store.open(f"sqlite:///{made}/oracle.sqlite", create=True) as store,
+        tempfile.TemporaryDirectory(prefix="qos-oracle-kickouts.") as folder_name,
+        Store.open(f"sqlite:///{folder_name}/oracle.sqlite", create=True) as store,
     ):
-        store_due_nodes(store, told.open_count, told.live)
+        store_due_nodes(store, arguments.open_count, arguments.live)
         memory = EvidenceHashCache()
         first = tick(store, memory)
-        spent = median(tick(store, memory) for _ in range(told.ticks))
-        plain = obvious(store, told.live)
+        spent = median(tick(store, memory) for _ in range(arguments.ticks))
+        plain = obvious(store, arguments.live)
     print(f"the first tick after a start: {first:.0f} ms CPU")
     return end(
         [
             Outcome(
-                what=f"planning with {told.open_count:,} open intervals, {told.live:,} kickouts",
+                what=f"planning with {arguments.open_count:,} open intervals, "
+                f"{arguments.live:,} kickouts",
                 got=spent,
                 unit="ms CPU",
                 target=TARGET_MS,
                 baseline=plain,
                 source="reading the open intervals for each kickout",
-                target_at="" if told.open_count >= 4000 else "4,000 open intervals",
+                target_at="" if arguments.open_count >= 4000 else "4,000 open intervals",
             )
         ]
     )

@@ -54,8 +54,8 @@ class Network:
             for n in range(1, NODES + 1)
         ]
 
-    def said(self, event: str, *words: str, data: str = "0x") -> Said:
-        padded = ("0x" + word[2:].rjust(64, "0") for word in words)
+    def said(self, event: str, *arguments: str, data: str = "0x") -> Said:
+        padded = ("0x" + argument[2:].rjust(64, "0") for argument in arguments)
         return Said(NETWORK, (self.topics[event], *padded), data)
 
     def lives(self) -> list[list[Said]]:
@@ -86,24 +86,24 @@ class Network:
 def said_in_blocks(events: int, seed: int = 1) -> Iterator[list[Said]]:
     """What is said in each block after the first, about so many logs (groups are finished)."""
     # The same traffic each time; no secret is made of it.
-    made = Network(Random(seed))  # noqa: S311
-    joined = made.joined()
+    network = Network(Random(seed))  # noqa: S311
+    joined = network.joined()
     yield joined
-    said = len(joined)
+    log_count = len(joined)
     under_way: deque[list[list[Said]]] = deque()
-    while said < events or under_way:
+    while log_count < events or under_way:
         block: list[Said] = []
         for _ in range(len(under_way)):
             stages = under_way.popleft()
             block += stages.pop(0)
             if stages:
                 under_way.append(stages)
-        while said + len(block) < events and len(block) < LOGS_A_BLOCK:
-            begun, *stages = made.lives()
+        while log_count + len(block) < events and len(block) < LOGS_A_BLOCK:
+            begun, *stages = network.lives()
             block += begun
             under_way.append(stages)
         yield block
-        said += len(block)
+        log_count += len(block)
 
 
 def traffic(events: int, seed: int = 1) -> MemoryChain:
@@ -125,14 +125,16 @@ def traffic(events: int, seed: int = 1) -> MemoryChain:
 def served(events: int) -> Iterator[str]:
     """The address of such a chain, in a process of its own, until the block ends."""
     command = [sys.executable, __file__, "--events", str(events)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
-        assert it.stdout is not None
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
         try:
-            line = it.stdout.readline()
+            line = process.stdout.readline()
             assert line.startswith(SERVING), "the chain's process failed"
             yield line.removeprefix(SERVING).strip()
         finally:
-            it.terminate()
+            process.terminate()
 
 
 def main() -> None:

@@ -72,28 +72,36 @@ def begin(leaves_out: str) -> None:
 
 def end(outcomes: Sequence[Outcome]) -> int:
     """Print the figures; return 0, or `MISSED` where one is too slow."""
-    for one in outcomes:
-        told = "" if one.target is None else f", target {one.target:g}"
+    for outcome in outcomes:
+        target_text = "" if outcome.target is None else f", target {outcome.target:g}"
         print(
-            f"{one.what}: {one.got:.4g} {one.unit}{told}: {one.verdict}; {one.ratio:.3g} times "
-            f"faster than {one.source} ({one.baseline:.4g} {one.unit})"
+            f"{outcome.what}: {outcome.got:.4g} {outcome.unit}{target_text}: {outcome.verdict}; "
+            f"{outcome.ratio:.3g} times faster than {outcome.source} "
+            f"({outcome.baseline:.4g} {outcome.unit})"
         )
     print(f"others used {others():.0%} of the processors meanwhile")
     written = os.environ.get(RESULTS)
     if written:
         with Path(written).open("a", encoding="utf-8") as file:
-            for one in outcomes:
-                row = [one.what, one.got, one.unit, one.target, one.ratio, one.verdict]
+            for outcome in outcomes:
+                row = [
+                    outcome.what,
+                    outcome.got,
+                    outcome.unit,
+                    outcome.target,
+                    outcome.ratio,
+                    outcome.verdict,
+                ]
                 file.write(json.dumps(row) + "\n")
-    return MISSED if any(one.verdict == "MISSED" for one in outcomes) else 0
+    return MISSED if any(outcome.verdict == "MISSED" for outcome in outcomes) else 0
 
 
 def others() -> float:
     """Return the share of all processors that other programs have used since `begin`."""
-    began, busy, ours = _begun[0]
+    began, busy, our_seconds = _begun[0]
     now, mine = _busy()
     passed = (time.monotonic() - began) * (os.cpu_count() or 1)
-    return max(0.0, (now - busy) - (mine - ours)) / passed if passed else 0.0
+    return max(0.0, (now - busy) - (mine - our_seconds)) / passed if passed else 0.0
 
 
 def _busy() -> tuple[float, float]:

@@ -135,18 +135,18 @@ def batches(events: Sequence[DomainEvent]) -> Iterator[pa.RecordBatch]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     pa.set_cpu_count(1)
     with tempfile.TemporaryDirectory() as folder:
-        steps = [whole(asked.events, Path(folder))]
-        steps += columns(traffic(asked.events), Path(folder))
+        steps = [whole(arguments.events, Path(folder))]
+        steps += columns(traffic(arguments.events), Path(folder))
     table = Table("step", "events", "CPU µs/event", "bytes/event", title="Parquet")
     for step in steps:
         size = f"{step.size / step.events:.1f}"
         table.add_row(step.name, f"{step.events:,}", f"{step.micros:.2f}", size)
     out = Console()
     out.print(table)
-    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
     out.print(f"pyarrow {pa.__version__}, Python {sys.version.split()[0]}, load {load}")
     out.print("left out: the disk, and keys of the first row, which count up")
     _, _, reading, _, parsed = steps

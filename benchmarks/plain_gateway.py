@@ -34,7 +34,9 @@ class PlainSelector:
 
     def statistics(self, node: str, now: int) -> tuple[float, float, float]:
         """Return success rate, median and weighted latency."""
-        every = [one for one in self.outcomes.get(node, ()) if one[0] > now - WINDOW_MS]
+        every = [
+            outcome for outcome in self.outcomes.get(node, ()) if outcome[0] > now - WINDOW_MS
+        ]
         self.outcomes[node] = every
         latencies = sorted(seconds for _, seconds in every if seconds is not None)
         if not latencies:
@@ -49,15 +51,15 @@ class PlainSelector:
 
     def tickets(self, candidates: list[str], now: int) -> dict[str, int]:
         """Return the tickets; times out for failures are left out, which only helps it."""
-        told = [(node, *self.statistics(node, now)) for node in candidates]
-        weight, previous, found = 10, 0.0, {}
-        for node, rate, median, weighted in sorted(told, key=lambda one: one[3]):
+        statistics = [(node, *self.statistics(node, now)) for node in candidates]
+        weight, previous, tickets = 10, 0.0, {}
+        for node, rate, median, weighted in sorted(statistics, key=lambda row: row[3]):
             if previous > 0 and median > 0.15:
                 lost = int((weighted - max(previous, 0.15)) * 35 + 0.5)
                 weight = max(1, weight - lost)
-            found[node] = weight if rate > 0.95 else 1
+            tickets[node] = weight if rate > 0.95 else 1
             previous = weighted
-        return found
+        return tickets
 
     def select(self, candidates: list[str], now: int) -> str:
         array = [
@@ -102,8 +104,8 @@ def application(now: list[int]) -> FastAPI:
         return {"taken": len(batch.outcomes)}
 
     @web.post("/v1/select")
-    async def select(asked: Asked) -> dict[str, Any]:
-        return {"nodes": [selector.select(asked.candidates, now[0])]}
+    async def select(request: Asked) -> dict[str, Any]:
+        return {"nodes": [selector.select(request.candidates, now[0])]}
 
     return web
 

@@ -71,7 +71,7 @@ def main() -> int:
     out = Console()
     out.print(table)
     rebuilding = steps[0]
-    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
     out.print(f"database: {rebuilding.size / rebuilding.events:.0f} bytes an event; load {load}")
     return 0
 

@@ -53,20 +53,22 @@ TURNS = 10
 
 
 def block(number: int) -> BlockRef:
-    told = Hash(f"0x{number:064x}")
-    return BlockRef(number, told, told, NOW + BLOCK_SECONDS * number)
+    block_hash = Hash(f"0x{number:064x}")
+    return BlockRef(number, block_hash, block_hash, NOW + BLOCK_SECONDS * number)
 
 
 def registered(nodes: list[Node]) -> Rounds:
     """Every node has a lane, which says what it is worth now."""
-    words: dict[int, int] = {}
+    word_by_index: dict[int, int] = {}
     for index, node in enumerate(nodes):
         number = index // LANES_PER_WORD
-        words[number] = replace_lane(words.get(number, 0), index, lane_of(node, NOW, CRYNUX))
+        word_by_index[number] = replace_lane(
+            word_by_index.get(number, 0), index, lane_of(node, NOW, CRYNUX)
+        )
     return Rounds(
         head=RoundHead(1, 0, block(0).hash, NOW),
         indexes=[NodeIndex(index, node.address) for index, node in enumerate(nodes)],
-        words=[Word(number, value, 1, NOW) for number, value in words.items()],
+        words=[Word(number, value, 1, NOW) for number, value in word_by_index.items()],
     )
 
 
@@ -114,8 +116,8 @@ def turn_seconds(store: Store) -> float:
 
 
 def page(source: ApiSource) -> None:
-    with open_snapshot(source) as look:
-        page_of(look, NodeListQuery())
+    with open_snapshot(source) as snapshot:
+        page_of(snapshot, NodeListQuery())
 
 
 def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, float | None, float]]:
@@ -161,13 +163,13 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         Store.open(f"sqlite:///{folder}/cut.sqlite", create=True) as store,
     ):
-        found = measured(store, list(network.nodes.values()))
+        figures = measured(store, list(network.nodes.values()))
     at = "" if count == TARGET_NODES else f"{TARGET_NODES:,} nodes"
     source = "looking at every node"
     return end(
         [
-            Outcome(f"{name}, {count:,} nodes", got, unit, target, obvious, source, at)
-            for name, unit, got, target, obvious in found
+            Outcome(f"{name}, {count:,} nodes", value, unit, target, obvious, source, at)
+            for name, unit, value, target, obvious in figures
         ]
     )
 

@@ -55,12 +55,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*QUICK, []])
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.jsonl")
         codes = {
-            name: played(name, QUICK[name] if asked.quick else [], results)
-            for name in asked.names or QUICK
+            name: played(name, QUICK[name] if arguments.quick else [], results)
+            for name in arguments.names or QUICK
         }
         print_table(results, codes)
     if any(code not in {0, MISSED} for code in codes.values()):
@@ -84,13 +84,15 @@ def print_table(results: Path, codes: dict[str, int]) -> None:
     for title in ("what", "target", "got", "unit", "times the baseline", "verdict"):
         table.add_column(title, justify="left" if title in {"what", "verdict"} else "right")
     lines = results.read_text("utf-8").splitlines() if results.exists() else []
-    for what, got, unit, target, ratio, verdict in map(json.loads, lines):
-        told = "-" if target is None else f"{target:g}"
-        table.add_row(what, told, f"{got:.4g}", unit, f"{ratio:.3g}", verdict)
+    for what, value, unit, target, ratio, verdict in map(json.loads, lines):
+        target_text = "-" if target is None else f"{target:g}"
+        table.add_row(what, target_text, f"{value:.4g}", unit, f"{ratio:.3g}", verdict)
     table.add_section()
-    words = {0: "worked", MISSED: "MISSED"}
+    verdict_by_code = {0: "worked", MISSED: "MISSED"}
     for name, code in codes.items():
-        table.add_row(f"{name}.py", "-", "-", "-", "-", words.get(code, f"FAILED ({code})"))
+        table.add_row(
+            f"{name}.py", "-", "-", "-", "-", verdict_by_code.get(code, f"FAILED ({code})")
+        )
     Console(width=140).print(table)
 
 

@@ -66,8 +66,8 @@ def size(count: float) -> str:
 
 
 def table(*rows: list[str]) -> None:
-    head, *others = rows
-    for row in (head, ["---"] * len(head), *others):
+    head, *body = rows
+    for row in (head, ["---"] * len(head), *body):
         print("| " + " | ".join(row) + " |")
     print()
 
@@ -111,7 +111,7 @@ def by_cores(of: dict[str, float]) -> None:
 def by_nodes() -> None:
     table(
         ["", *(f"10^{len(str(count)) - 1} nodes" for count in NODES)],
-        *([f"{name}, s", *told] for name, told in BY_NODES.items()),
+        *([f"{name}, s", *cells] for name, cells in BY_NODES.items()),
     )
 
 
@@ -128,9 +128,9 @@ def main() -> int:
         ["figure", "value", "printed by"],
         *([name, f"{f.value:g} {f.unit}", f.source] for name, f in figures.items()),
     )
-    known = {name: figure.value for name, figure in figures.items()}
-    by_events(known)
-    by_cores(known)
+    values = {name: figure.value for name, figure in figures.items()}
+    by_events(values)
+    by_cores(values)
     by_nodes()
     return 0
 

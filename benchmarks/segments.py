@@ -129,16 +129,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--workers", type=int, default=min(3, os.cpu_count() or 1))
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     begin(LEAVES_OUT)
     freeze_gc()
     outcomes = []
-    with served(asked.events) as url, tempfile.TemporaryDirectory() as folder:
+    with served(arguments.events) as url, tempfile.TemporaryDirectory() as folder:
         for name, policy, times in WAYS:
             alone = backfill(url, policy, 0, Path(folder, f"{name} 0.db"))
             told(f"{name}, alone", alone)
-            shared = backfill(url, policy, asked.workers, Path(folder, f"{name} n.db"))
-            told(f"{name}, workers: {asked.workers}", shared)
+            shared = backfill(url, policy, arguments.workers, Path(folder, f"{name} n.db"))
+            told(f"{name}, workers: {arguments.workers}", shared)
             assert shared.digest == alone.digest, "workers must change no byte"
             what, source = f"backfill by workers, {name}", "the daemon alone"
             target = alone.each / times

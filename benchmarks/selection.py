@@ -105,7 +105,7 @@ class Network:
         """A block goes by; return whom it changed."""
         self.time += BLOCK_SECONDS
         changed = [
-            self.nodes[each] for each in self.random.sample(self.addresses, CHANGES_A_BLOCK)
+            self.nodes[address] for address in self.random.sample(self.addresses, CHANGES_A_BLOCK)
         ]
         for node in changed:
             node.running = 1 - node.running
@@ -125,7 +125,7 @@ def measured(case: Case) -> Times:
     warm_up = since(begun)
     gc.collect()
     gc.freeze()
-    spent, seen = [], 0
+    spent, drawn = [], 0
     for number in range(BLOCKS):
         changed = network.block()
         seed = sha256(b"%d" % number).digest()
@@ -134,12 +134,12 @@ def measured(case: Case) -> Times:
         spent.append(since(begun))
         if number in {0, BLOCKS - 1}:
             assert chosen == plainly(task, network, seed)
-            seen = len(pool.list_candidates(task, network.time))
+            drawn = len(pool.list_candidates(task, network.time))
     begun = time.process_time()
     plainly(task, network, bytes(32))
     plain = since(begun)
     gc.unfreeze()
-    return Times(seen, warm_up, median(spent), max(spent), plain)
+    return Times(drawn, warm_up, median(spent), max(spent), plain)
 
 
 def wanted(case: Case) -> Task:
@@ -168,7 +168,9 @@ def plainly(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
     policy_input = PolicyInput(network.nodes, CRYNUX, network.time)
     verdicts = CRYNUX_POLICY.create_follower().judge_candidates(task, policy_input)
     return draw_nodes(
-        [(each.node, each.weight) for each in verdicts if each.weight is not None], seed, 1
+        [(verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None],
+        seed,
+        1,
     )
 
 
@@ -195,13 +197,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--more", type=int, default=MORE_NODES)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     begin("reading the changed nodes from the database; the first selection of a kind of task")
     table = Table(title=f"One selection, {HEALING:.0%} of the nodes healing, milliseconds of CPU")
     for name in ("task", "nodes", "chosen of", "ready", "median", "worst", "plain", "ratio"):
         table.add_column(name, justify="left" if name == "task" else "right")
     outcomes = []
-    for case in cases(told.nodes, told.more):
+    for case in cases(arguments.nodes, arguments.more):
         times = measured(case)
         table.add_row(
             case.name, f"{case.nodes:,}", f"{times.candidates:,}", f"{times.warm_up:,.0f}",

@@ -97,20 +97,20 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
             cursor = uow.cursor.get()
         assert cursor is not None
         source = SnapshotSource(store, reader, CRYNUX, MIN_SCORES)
-        begun, made = time.process_time(), 0
+        begun, built = time.process_time(), 0
         while make_next_snapshot(source, RebuildOptions()) is not None:
-            made += 1
+            built += 1
         making = time.process_time() - begun
         chance = random.Random(1)  # noqa: S311  blocks to be drawn again
         drawn = [chance.randint(1, cursor.number) for _ in range(blocks)]
         slowest = max(fold_seconds(source, block) for block in [*drawn, cursor.number])
         plain = obvious_seconds(source, cursor.number)
         with store.read_transaction() as uow:
-            count, taken = uow.snapshots.count_snapshots_and_bytes()
+            count, total_bytes = uow.snapshots.count_snapshots_and_bytes()
             logs = uow.logs.count()
     print(
-        f"{logs:,} logs: {made} snapshots made in {making:.1f} s CPU, {count} kept, "
-        f"{taken / 2**20:.1f} MiB"
+        f"{logs:,} logs: {built} snapshots made in {making:.1f} s CPU, {count} kept, "
+        f"{total_bytes / 2**20:.1f} MiB"
     )
     return Outcome(
         what=f"the state at any block of {logs:,} events, the slowest of {blocks}",
@@ -144,13 +144,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--blocks", type=int, default=25)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     begin("reading the node's own history, which no fold is needed for; HTTP")
     with tempfile.TemporaryDirectory(prefix="qos-oracle-snapshots.") as folder:
         database = Path(folder) / "ours.db"
-        with served(told.events) as url:
+        with served(arguments.events) as url:
             backfill.ours(url, database)
-            outcomes = [state_outcome(database, told.blocks), rewind_outcome(url, database)]
+            outcomes = [state_outcome(database, arguments.blocks), rewind_outcome(url, database)]
     return end(outcomes)
 
 

@@ -39,7 +39,7 @@ TARGETS = {"--version": 0.25, "nodes": 0.6}
 
 def seconds(code: str, arguments: list[str], times: int) -> float:
     """Return the least CPU seconds of so many processes: what others disturb only adds."""
-    least = float("inf")
+    min_seconds = float("inf")
     for _ in range(times):
         before = os.times()
         subprocess.run(
@@ -47,8 +47,8 @@ def seconds(code: str, arguments: list[str], times: int) -> float:
         )
         after = os.times()
         used = after.children_user + after.children_system
-        least = min(least, used - before.children_user - before.children_system)
-    return least
+        min_seconds = min(min_seconds, used - before.children_user - before.children_system)
+    return min_seconds
 
 
 def main() -> int:
@@ -62,12 +62,16 @@ def main() -> int:
         config.write_text(SETTINGS.format(file=file), "utf-8")
         with Store.open(f"sqlite:///{file}", create=True):
             pass
-        for asked, target in TARGETS.items():
-            arguments = [asked] if asked.startswith("-") else [asked, "--config", str(config)]
-            ours = seconds(OURS, arguments, times)
+        for command, target in TARGETS.items():
+            arguments = (
+                [command] if command.startswith("-") else [command, "--config", str(config)]
+            )
+            cpu_seconds = seconds(OURS, arguments, times)
             obvious = seconds(OBVIOUS + OURS, arguments, max(1, times // 2))
             outcomes.append(
-                Outcome(f"qos-oracle {asked}", ours, "s CPU", target, obvious, "all imports")
+                Outcome(
+                    f"qos-oracle {command}", cpu_seconds, "s CPU", target, obvious, "all imports"
+                )
             )
     return end(outcomes)
 

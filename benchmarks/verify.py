@@ -87,22 +87,24 @@ class Prepared(Provider):
 def served(events: int) -> Iterator[str]:
     """The address of the chain, in a process of its own, until the block ends."""
     command = [sys.executable, __file__, "--serve", "--events", str(events)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
-        assert it.stdout is not None
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
         try:
-            line = it.stdout.readline()
+            line = process.stdout.readline()
             assert line.startswith(SERVING), "the chain's process failed"
             yield line.removeprefix(SERVING).strip()
         finally:
-            it.terminate()
+            process.terminate()
 
 
 def serve(events: int) -> None:
     """Mine the ordinary traffic into true blocks, and serve them until we are ended."""
     tree = BlockTree()
     for block in said_in_blocks(events):
-        txs = [Tx(SENDER, NETWORK, logs=(FakeLog(*said),)) for said in block]
-        called = [replace(one, input=WATCHED) for one in txs[:1]]
+        txs = [Tx(SENDER, NETWORK, logs=(FakeLog(*log),)) for log in block]
+        called = [replace(tx, input=WATCHED) for tx in txs[:1]]
         tree.mine([*called, *txs[1:]], seconds=BLOCK_SECONDS)
     tree.mine_empty_blocks(FINALITY_DEPTH)
     with serve_endpoint(Prepared(tree)) as endpoint:
@@ -128,13 +130,13 @@ WAYS = (
 )
 
 
-def backfill(url: str, way: Way, database: Path) -> Run:
+def backfill(url: str, mode: Way, database: Path) -> Run:
     """Index the whole chain into a new database."""
-    run = Run(way.name)
+    run = Run(mode.name)
     source, reader = opened(url)
-    if way.watches:
+    if mode.watches:
         reader.selectors = {Address(NETWORK): frozenset({WATCHED[:10]})}
-    source.set_verification(way.policy)
+    source.set_verification(mode.policy)
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
@@ -146,8 +148,8 @@ def backfill(url: str, way: Way, database: Path) -> Run:
                 run.events += step.log_count
         with store.read_transaction() as uow:
             assert uow.logs.count() == run.events
-            assert (sum(1 for _ in uow.calls.iterate_between(0, 2**62)) > 0) == way.watches
-    assert way.policy is NO_PROOF or source.get_max_allowed_level() is VerificationLevel.PROVEN
+            assert (sum(1 for _ in uow.calls.iterate_between(0, 2**62)) > 0) == mode.watches
+    assert mode.policy is NO_PROOF or source.get_max_allowed_level() is VerificationLevel.PROVEN
     source.close()
     return run
 
@@ -167,8 +169,8 @@ def rounds(url: str, folder: Path, count: int) -> list[Run]:
     """Every way by turns; the best of each, for the machine has others to serve."""
     best: dict[str, Run] = {}
     for number in range(count):
-        for way in WAYS:
-            run = backfill(url, way, folder / f"{number} {way.name}.db")
+        for mode in WAYS:
+            run = backfill(url, mode, folder / f"{number} {mode.name}.db")
             if run.name not in best or run.seconds < best[run.name].seconds:
                 best[run.name] = run
     return list(best.values())
@@ -180,21 +182,21 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--profile", action="store_true", help="where the time goes, by function")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.serve:
-        serve(asked.events)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve(arguments.events)
     out = Console()
     freeze_gc()
     with (
         tempfile.TemporaryDirectory() as folder,
-        served(asked.events) as url,
+        served(arguments.events) as url,
         cProfile.Profile() as profile,
     ):
-        if not asked.profile:
+        if not arguments.profile:
             profile.disable()
-        runs = rounds(url, Path(folder), asked.rounds)
+        runs = rounds(url, Path(folder), arguments.rounds)
     out.print(shown(runs))
-    if asked.profile:
+    if arguments.profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
     plain, proving, _ = runs
     share = proving.rate / plain.rate

@@ -100,8 +100,8 @@ class Crowd:
         self._process = process
 
     def leave(self) -> dict[str, Any]:
-        said, _ = self._process.communicate()
-        return dict[str, Any](json.loads(said.splitlines()[-1]))
+        output, _ = self._process.communicate()
+        return dict[str, Any](json.loads(output.splitlines()[-1]))
 
 
 @contextmanager
@@ -145,8 +145,8 @@ def answering(chain: str, database: str, folder: Path) -> Iterator[str]:
 def address_in(log: Path, process: "subprocess.Popen[bytes]") -> str:
     while process.poll() is None:
         for line in log.read_text("utf-8").splitlines():
-            if line.endswith("}") and (told := json.loads(line))["event"] == "read_api_started":
-                return str(told["api"])
+            if line.endswith("}") and (event := json.loads(line))["event"] == "read_api_started":
+                return str(event["api"])
         time.sleep(0.05)
     raise RuntimeError(f"the server ended: {log.read_text('utf-8')}")
 
@@ -162,22 +162,22 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=400_000)
     parser.add_argument("--viewers", type=int, default=VIEWERS)
     parser.add_argument("--pairs", type=int, default=3)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     begin(LEAVES_OUT)
     freeze_gc()
     alone, beside = [], []
-    with served(asked.events) as chain, tempfile.TemporaryDirectory() as folder:
-        for number in range(asked.pairs):
-            for viewers, runs in ((0, alone), (asked.viewers, beside)):
+    with served(arguments.events) as chain, tempfile.TemporaryDirectory() as folder:
+        for number in range(arguments.pairs):
+            for viewers, runs in ((0, alone), (arguments.viewers, beside)):
                 place = Path(folder, f"{number}-{viewers}")
                 place.mkdir()
                 runs.append(indexed(chain, place, viewers))
                 told(f"{viewers} viewers", runs[-1])
-    assert len({one.digest for one in (*alone, *beside)}) == 1, "viewers must change no byte"
-    baseline, got = (statistics.median(one.each for one in runs) for runs in (alone, beside))
-    size = "" if asked.viewers == VIEWERS else f"{VIEWERS:,} viewers"
-    what, source = f"indexing beside {asked.viewers:,} viewers", "indexing without viewers"
-    return end([Outcome(what, got, "µs/event", baseline / TARGET, baseline, source, size)])
+    assert len({run.digest for run in (*alone, *beside)}) == 1, "viewers must change no byte"
+    baseline, measured = (statistics.median(run.each for run in runs) for runs in (alone, beside))
+    size = "" if arguments.viewers == VIEWERS else f"{VIEWERS:,} viewers"
+    what, source = f"indexing beside {arguments.viewers:,} viewers", "indexing without viewers"
+    return end([Outcome(what, measured, "µs/event", baseline / TARGET, baseline, source, size)])
 
 
 if __name__ == "__main__":

@@ -112,19 +112,19 @@ async def main(url: str, many: int) -> None:
     half = many // 2
     work = [asyncio.create_task(viewers.listen()) for _ in range(half)]
     work += [asyncio.create_task(viewers.read()) for _ in range(many - half)]
-    told = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
+    stop_request = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     there = asyncio.create_task(viewers.all_there.wait())
     # Whoever fails ends all.
     done, _ = await asyncio.wait([*work, there], return_when=asyncio.FIRST_COMPLETED)
-    for one in done:
-        one.result()
+    for viewer in done:
+        viewer.result()
     viewers.forget()
     print("all are there", flush=True)
-    await asyncio.wait([*work, told], return_when=asyncio.FIRST_COMPLETED)
-    for one in work:
-        one.cancel()
-    failed = [one for one in await asyncio.gather(*work, return_exceptions=True)
-              if isinstance(one, OSError)]  # fmt: skip
+    await asyncio.wait([*work, stop_request], return_when=asyncio.FIRST_COMPLETED)
+    for viewer in work:
+        viewer.cancel()
+    failed = [viewer for viewer in await asyncio.gather(*work, return_exceptions=True)
+              if isinstance(viewer, OSError)]  # fmt: skip
     print(json.dumps({**viewers.seen(), "cut off": len(failed)}), flush=True)
 
 

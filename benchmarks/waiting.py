@@ -75,33 +75,33 @@ class Waiting:
 
 
 def a_task(number: int) -> Task:
-    made = create_task(TaskKey(f"0x{number:064x}"))
-    made.created_at, made.min_vram = Position(0, number, 0), TOO_MUCH_MEMORY + number % KINDS
-    return made
+    task = create_task(TaskKey(f"0x{number:064x}"))
+    task.created_at, task.min_vram = Position(0, number, 0), TOO_MUCH_MEMORY + number % KINDS
+    return task
 
 
 def block_at(number: int, seconds: int) -> BlockRef:
-    told = Hash("0x" + sha256(b"%d" % number).hexdigest())
-    return BlockRef(number, told, told, seconds)
+    block_hash = Hash("0x" + sha256(b"%d" % number).hexdigest())
+    return BlockRef(number, block_hash, block_hash, seconds)
 
 
 def milliseconds(nodes: int, waiting: int, blocks: int) -> float:
     """Return the median of a block, CPU."""
     network = Network(Case("waiting", nodes))
     with (
-        tempfile.TemporaryDirectory(prefix="qos-oracle-waiting.") as made,
-        Store.open(f"sqlite:///{made}/oracle.sqlite", create=True) as store,
+        tempfile.TemporaryDirectory(prefix="qos-oracle-waiting.") as folder_name,
+        Store.open(f"sqlite:///{folder_name}/oracle.sqlite", create=True) as store,
     ):
         tasks = Waiting(waiting)
         saved(store, list(network.nodes.values()), tasks.tasks)
         hook = DrawHook(SETTINGS, ScriptedReader())
         spent = []
         for number in range(blocks + 1):
-            changed, told = network.block(), tasks.block()
+            changed, changed_tasks = network.block(), tasks.block()
             for node in changed:
                 node.changed_at = number
-            saved(store, changed, told)
-            hook.on_folded(Changes(tasks={task.key: task for task in told}))
+            saved(store, changed, changed_tasks)
+            hook.on_folded(Changes(tasks={task.key: task for task in changed_tasks}))
             with store.transaction() as uow:
                 spent.append(hooked(hook, uow, block_at(number, network.time)))
     return median(spent[1:])
@@ -121,17 +121,17 @@ def hooked(hook: DrawHook, uow: UnitOfWork, block: BlockRef) -> float:
 
 def obvious(network: Network, waiting: int) -> float:
     """Return what reading all tasks and asking each of each free node takes, CPU."""
-    free = [one for one in network.nodes.values() if not one.running and not one.paused]
+    free = [node for node in network.nodes.values() if not node.running and not node.paused]
     with (
-        tempfile.TemporaryDirectory(prefix="qos-oracle-waiting.") as made,
-        Store.open(f"sqlite:///{made}/oracle.sqlite", create=True) as store,
+        tempfile.TemporaryDirectory(prefix="qos-oracle-waiting.") as folder_name,
+        Store.open(f"sqlite:///{folder_name}/oracle.sqlite", create=True) as store,
     ):
         saved(store, [], Waiting(waiting).tasks)
         begun = time.process_time()
         with store.read_transaction() as uow:
             for task in uow.tasks.list_waiting():
-                wanted = build_requirement(task)
-                assert not any(misfit_reason(node, wanted) is None for node in free)
+                requirement = build_requirement(task)
+                assert not any(misfit_reason(node, requirement) is None for node in free)
         return 1000 * (time.process_time() - begun)
 
 
@@ -140,15 +140,18 @@ def main() -> int:
     parser.add_argument("--waiting", type=int, default=1000)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--blocks", type=int, default=30)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     begin("the fold itself, draws, calls on chain; tasks are of five kinds")
-    few, many = (milliseconds(told.nodes, count, told.blocks) for count in (FEW, told.waiting))
-    plain = obvious(Network(Case("waiting", told.nodes)), told.waiting)
-    print(f"a block with {FEW} waiting: {few:.2f} ms; with {told.waiting:,}: {many:.2f} ms")
+    few, many = (
+        milliseconds(arguments.nodes, count, arguments.blocks)
+        for count in (FEW, arguments.waiting)
+    )
+    plain = obvious(Network(Case("waiting", arguments.nodes)), arguments.waiting)
+    print(f"a block with {FEW} waiting: {few:.2f} ms; with {arguments.waiting:,}: {many:.2f} ms")
     return end(
         [
             Outcome(
-                what=f"a block with {told.waiting:,} waiting; target: twice that with {FEW}",
+                what=f"a block with {arguments.waiting:,} waiting; target: twice that with {FEW}",
                 got=many,
                 unit="ms CPU",
                 target=2 * few,

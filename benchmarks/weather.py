@@ -41,12 +41,12 @@ POLL_SECONDS = 1.0
 class Run:
     """One indexer in front of one endpoint."""
 
-    def __init__(self, asked: argparse.Namespace, shares: dict[str, float]) -> None:
-        self.asked = asked
+    def __init__(self, arguments: argparse.Namespace, shares: dict[str, float]) -> None:
+        self.asked = arguments
         self.tree, traffic = BlockTree(CHAIN_ID), Traffic(1)
-        for _ in range(asked.history):
+        for _ in range(arguments.history):
             self.tree.mine(txs(traffic.block()))
-        self.endpoint = WeatherEndpoint(self.tree, lambda: time.sleep(asked.latency))
+        self.endpoint = WeatherEndpoint(self.tree, lambda: time.sleep(arguments.latency))
         self.shares = shares
         self.failures: Counter[str] = Counter()
 
@@ -90,21 +90,23 @@ def main() -> int:
     parser.add_argument("--history", type=int, default=600)
     parser.add_argument("--head", type=int, default=40)
     parser.add_argument("--latency", type=float, default=0.2)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     out, table = Console(), Table(title="Blocks a second through one endpoint")
     for title in ("", "fair", "foul", "ratio", "target"):
         table.add_column(title, justify="right")
-    fair = Run(asked, {}).seconds()
-    foul_run = Run(asked, dict(BAD_WEATHER_SHARES))
+    fair = Run(arguments, {}).seconds()
+    foul_run = Run(arguments, dict(BAD_WEATHER_SHARES))
     foul = foul_run.seconds()
-    ratios = [one / other for one, other in zip(fair, foul, strict=True)]
-    for name, place, blocks in (("history", 0, asked.history), ("head", 1, asked.head)):
+    ratios = [
+        fair_figure / foul_figure for fair_figure, foul_figure in zip(fair, foul, strict=True)
+    ]
+    for name, place, blocks in (("history", 0, arguments.history), ("head", 1, arguments.head)):
         speeds = f"{blocks / fair[place]:.1f}", f"{blocks / foul[place]:.1f}"
         table.add_row(name, *speeds, f"{ratios[place]:.2f}", f"{TARGET:.2f}")
     out.print(table)
     out.print(f"turns that failed: {sum(foul_run.failures.values())}")
-    for words, count in foul_run.failures.most_common(5):
-        out.print(f"{count:6} {words}", markup=False)
+    for failure, count in foul_run.failures.most_common(5):
+        out.print(f"{count:6} {failure}", markup=False)
     return 0 if min(ratios) >= TARGET else MISSED
 
 

@@ -77,12 +77,12 @@ class Network:
         qos = multiply_fixed(compute_pool_mean(node.pool, None, CRYNUX), h)
         return compute_weight(UNIT, node.stake, qos, self.weighting)
 
-    def draw(self, time: int, taken: list[Node]) -> Node:
+    def draw(self, time: int, busy: list[Node]) -> Node:
         """Choose by weight: anybody, accepted with the chance of his weight in the highest."""
         while True:
             node = self.nodes[int(self.random.random() * len(self.nodes))]
             weight = node.settled if node.base == UNIT else self.weigh(node, time)
-            if self.random.random() * HIGHEST < weight and node not in taken:
+            if self.random.random() * HIGHEST < weight and node not in busy:
                 self.draws += 1
                 node.drawn += 1
                 return node
@@ -127,9 +127,13 @@ class Network:
 def network(nodes: int, floor: str) -> Network:
     """Build the same crowd for every floor."""
     random = Random(1)  # noqa: S311 - repeatable, no secret
-    made = Network(Weighting(weight_floor=parse_fraction("floor", floor)), random)
-    each = nodes // SHARE_OF_EACH
-    kinds = [*["new"] * each, *["once good"] * each, *["unlucky"] * each]
+    simulated = Network(Weighting(weight_floor=parse_fraction("floor", floor)), random)
+    nodes_per_share = nodes // SHARE_OF_EACH
+    kinds = [
+        *["new"] * nodes_per_share,
+        *["once good"] * nodes_per_share,
+        *["unlucky"] * nodes_per_share,
+    ]
     for kind in [*kinds, *["honest"] * (nodes - len(kinds))]:
         # Few have much, most have little.
         stake = min(MAX_STAKE, random.paretovariate(1.2))
@@ -139,9 +143,9 @@ def network(nodes: int, floor: str) -> Network:
             node.pool = bytes(random.choice((10, 5, 2)) for _ in range(CRYNUX.pool_size))
         if kind == "unlucky":
             node.pool = bytes(1)
-        node.settled = made.settled(node)
-        made.nodes.append(node)
-    return made
+        node.settled = simulated.settled(node)
+        simulated.nodes.append(node)
+    return simulated
 
 
 def main() -> None:
@@ -150,24 +154,27 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=60, help="at most; less where all are out")
     parser.add_argument("--groups", type=float, default=0.1, help="jobs that are groups of three")
     parser.add_argument("--floors", nargs="+", default=FLOORS)
-    asked = parser.parse_args()
-    print(f"{asked.nodes} nodes, at most {asked.days} days, {asked.groups:.0%} of jobs in groups")
+    arguments = parser.parse_args()
+    print(
+        f"{arguments.nodes} nodes, at most {arguments.days} days, "
+        f"{arguments.groups:.0%} of jobs in groups"
+    )
     print("floor   new: out  days  tasks   day 1   once good: out  days  tasks   unlucky: back")
-    for floor in asked.floors:
-        print(played(asked, floor), flush=True)
+    for floor in arguments.floors:
+        print(played(arguments, floor), flush=True)
 
 
-def played(asked: argparse.Namespace, floor: str) -> str:
+def played(arguments: argparse.Namespace, floor: str) -> str:
     """Play one floor until all the dead are out, and say what became of each kind."""
-    crowd = network(asked.nodes, floor)
+    crowd = network(arguments.nodes, floor)
     new, good, unlucky = (
         [node for node in crowd.nodes if node.kind == kind]
         for kind in ("new", "once good", "unlucky")
     )
-    jobs_a_day, wasted = asked.nodes * JOBS_A_NODE, 0.0
-    for job in range(asked.days * jobs_a_day):
+    jobs_a_day, wasted = arguments.nodes * JOBS_A_NODE, 0.0
+    for job in range(arguments.days * jobs_a_day):
         time = job * DAY // jobs_a_day
-        if crowd.random.random() < asked.groups:
+        if crowd.random.random() < arguments.groups:
             crowd.group(time)
         else:
             crowd.runs(crowd.draw(time, []), time)
@@ -176,8 +183,8 @@ def played(asked: argparse.Namespace, floor: str) -> str:
         if job % jobs_a_day == 0 and all(node.out_at is not None for node in (*new, *good)):
             break
     back = sum(len(node.pool) == CRYNUX.pool_size for node in unlucky)
-    told = f"{floor:6}{_shown(new)}{wasted:8.2%}{_shown(good):>25}"
-    return f"{told}{back:14} of {len(unlucky)}"
+    line = f"{floor:6}{_shown(new)}{wasted:8.2%}{_shown(good):>25}"
+    return f"{line}{back:14} of {len(unlucky)}"
 
 
 def _shown(nodes: list[Node]) -> str:

@@ -68,15 +68,15 @@ def windows(logs_each: int, *, journal: bool = False) -> Iterator[FoldedWindow]:
     """Fold the traffic, `logs_each` events to a window."""
     fold, source = Fold(CRYNUX), events()
     while True:
-        said = [next(source) for _ in range(logs_each)]
-        numbers = range(said[0].at.block, said[-1].at.block + 1)
+        logs = [next(source) for _ in range(logs_each)]
+        numbers = range(logs[0].at.block, logs[-1].at.block + 1)
         if journal:
             for number in numbers:
-                fold.fold_block(number, [e for e in said if e.at.block == number], journal=True)
+                fold.fold_block(number, [e for e in logs if e.at.block == number], journal=True)
         else:
-            fold.fold_events(said)
+            fold.fold_events(logs)
         yield FoldedWindow(
-            [_log_of(event) for event in said],
+            [_log_of(event) for event in logs],
             [block_at(n) for n in numbers],
             fold.drain_changes(),
         )

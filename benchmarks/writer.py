@@ -75,15 +75,15 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--each", type=int, default=12_000, help="events in a transaction")
     parser.add_argument("--postgresql", action="store_true")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     freeze_gc()
-    history = prepared(asked.events, asked.each)
+    history = prepared(arguments.events, arguments.each)
     print(f"{history.logs:,} events in {len(history.windows)} transactions; {load()}")
     with tempfile.TemporaryDirectory() as here:
         file = Path(here, "oracle.db")
         took = written(f"sqlite:///{file}", history, lambda: file.stat().st_size)
     is_reached = shown("sqlite", took, history.logs)
-    programs = find_programs() if asked.postgresql else None
+    programs = find_programs() if arguments.postgresql else None
     if programs is not None:
         with folder() as here, closing(Server(programs, here)) as server:
             server.create("ours", "template0")
@@ -93,16 +93,16 @@ def main() -> int:
     return 0 if is_reached else MISSED
 
 
-def prepared(events: int, each: int) -> Prepared:
+def prepared(events: int, events_per_block: int) -> Prepared:
     """Read the whole history, and put its windows together to so many events."""
     with served(events) as url:
         source, reader = opened(url)
-        made = Prepared(reader, source.fetch_heads(), source.fetch_genesis_hash())
-        made.windows = list(
-            together(read(source.fetch_window, reader, made.heads.final.number), each)
+        chain = Prepared(reader, source.fetch_heads(), source.fetch_genesis_hash())
+        chain.windows = list(
+            together(read(source.fetch_window, reader, chain.heads.final.number), events_per_block)
         )
         source.close()
-    return made
+    return chain
 
 
 def read(
@@ -115,7 +115,7 @@ def read(
         first = window.range.last + 1
 
 
-def together(windows: Iterator[BlockWindow], each: int) -> Iterator[BlockWindow]:
+def together(windows: Iterator[BlockWindow], windows_per_commit: int) -> Iterator[BlockWindow]:
     """Join neighbours until they hold `each` events."""
     held: list[BlockWindow] = []
     events = 0
@@ -123,7 +123,7 @@ def together(windows: Iterator[BlockWindow], each: int) -> Iterator[BlockWindow]
         assert window.decoded is not None
         held.append(replace(window, logs=LogTable.from_logs(window.logs)))
         events += len(window.decoded.events)
-        if events >= each:
+        if events >= windows_per_commit:
             yield join_windows(held)
             held, events = [], 0
     if held:
@@ -172,11 +172,11 @@ def shown(name: str, took: Took, events: int) -> bool:
         f"({1e6 * took.cpu_seconds / events:.1f} µs); {size:.0f} bytes an event; "
         f"resident {took.memory[0]} MB before, {took.memory[1]} after"
     )
-    for what, got, is_met in (
+    for what, value, is_met in (
         (f"at least {RATE:,} events/s", rate, rate >= RATE),
         (f"at most {BYTES} bytes an event", size, size <= BYTES),
     ):
-        print(f"  {name:<11}{what}: {got:,.0f}, {'reached' if is_met else 'MISSED'}")
+        print(f"  {name:<11}{what}: {value:,.0f}, {'reached' if is_met else 'MISSED'}")
     return rate >= RATE and size <= BYTES
 
 

@@ -45,9 +45,9 @@ _RUN = """    for statement in {name}[op.get_bind().dialect.name]:
 """
 
 
-def _plain(kind: str, made: object, _: AutogenContext) -> str | Literal[False]:
+def _plain(kind: str, value: object, _: AutogenContext) -> str | Literal[False]:
     """Return our own types as what the database sees of them."""
-    return "sa.LargeBinary()" if kind == "type" and isinstance(made, Hex | Wei) else False
+    return "sa.LargeBinary()" if kind == "type" and isinstance(value, Hex | Wei) else False
 
 
 def _code(operations: OpContainer | None) -> str:
@@ -63,30 +63,30 @@ def _written(statements: Mapping[str, Sequence[str]]) -> str:
     """Return statements by dialect as Python."""
     lines = []
     for dialect, those in statements.items():
-        quoted = ", ".join(f'"""{one}"""' for one in those)
+        quoted = ", ".join(f'"""{text}"""' for text in those)
         lines.append(f'"{dialect}": ({quoted},)')
     return "{" + ", ".join(lines) + "}"
 
 
 def main() -> None:
     """Write the migration, and delete the others."""
-    for found in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
-        import_module(found.name)  # puts its tables into the metadata
+    for module_info in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
+        import_module(module_info.name)  # puts its tables into the metadata
     options: dict[str, Any] = {"render_item": _plain}
     engine = sa.create_engine("sqlite://")
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts=options)
-        made = produce_migrations(context, metadata)
+        migration = produce_migrations(context, metadata)
     views = {name: _RUN.format(name=name) for name in ("_CREATED", "_DROPPED")}
     steps = [
-        f"def upgrade() -> None:\n{_code(made.upgrade_ops)}{views['_CREATED']}",
-        f"def downgrade() -> None:\n{views['_DROPPED']}{_code(made.downgrade_ops)}",
+        f"def upgrade() -> None:\n{_code(migration.upgrade_ops)}{views['_CREATED']}",
+        f"def downgrade() -> None:\n{views['_DROPPED']}{_code(migration.downgrade_ops)}",
     ]
     head = HEAD.format(
         created=_written(log_view.CREATE_STATEMENTS), dropped=_written(log_view.DROP_STATEMENTS)
     )
-    for other in VERSIONS.glob("*.py"):
-        other.unlink()
+    for old_revision in VERSIONS.glob("*.py"):
+        old_revision.unlink()
     FIRST.write_text("\n\n".join([head, *steps]), encoding="utf-8")
 
 

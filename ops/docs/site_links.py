@@ -18,15 +18,15 @@ _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files outside of docs/ that pages link to."""
-    todo = [Path(one.abs_src_path) for one in files.documentation_pages() if one.abs_src_path]
-    seen = set(todo)
+    todo = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
+    visited = set(todo)
     while todo:
         source = todo.pop()
         for link in _LINK.findall(source.read_text("utf-8")):
             target = (source.parent / link).resolve()
             is_ours = target.is_relative_to(ROOT) and target.is_file()
-            if is_ours and target not in seen and not target.is_relative_to(DOCS):
-                seen.add(target)
+            if is_ours and target not in visited and not target.is_relative_to(DOCS):
+                visited.add(target)
                 files.append(_added(config, target))
                 todo += [target] if target.suffix == ".md" else []
     return files
@@ -36,10 +36,10 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Let the links of a page lead to where their targets are on the site."""
     source = Path(page.file.abs_src_path or "")
 
-    def moved(found: re.Match[str]) -> str:
-        target = (source.parent / found[1]).resolve()
+    def moved(match: re.Match[str]) -> str:
+        target = (source.parent / match[1]).resolve()
         if not target.is_relative_to(ROOT) or not target.is_file():
-            return found[1]
+            return match[1]
         return _way(Path(page.file.src_uri).parent, target)
 
     return _LINK.sub(moved, markdown)

@@ -26,8 +26,8 @@ def main(path: Path) -> None:
     with start_show(screen, options) as (play, daemon, _):
         play.play(daemon, options)
         summary = play.finish_and_verify(daemon, options)
-        (node,) = (one.node for one in summary.nodes if one.name == HOPELESS.name)
-        why = explain_node_standing(daemon.configuration, node)
+        (node,) = (outcome.node for outcome in summary.nodes if outcome.name == HOPELESS.name)
+        standing = explain_node_standing(daemon.configuration, node)
         daemon.stop()
     if not summary.has_passed:
         raise FatalError("; ".join(summary.faults))
@@ -35,7 +35,7 @@ def main(path: Path) -> None:
     console = Console(
         file=written, width=COLUMNS, force_terminal=True, color_system="standard", highlight=False
     )
-    print_verdict(summary, why, console)
+    print_verdict(summary, standing, console)
     frames = [*screen.frames(), frame_of_text(written.getvalue())]
     path.write_text(svg(frames, made_from()), "utf-8")
 

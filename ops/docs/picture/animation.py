@@ -17,34 +17,34 @@ def svg(frames: Sequence[Frame], made_from: str) -> str:
     """
     width = round(COLUMNS * _CHARACTER + 2 * _MARGIN)
     height = LINES * _LINE + 2 * _MARGIN
-    *others, last = [_drawn(frame) for frame in frames]
+    *earlier, last = [_drawn(frame) for frame in frames]
     groups = [
         f'<g class="f" style="animation-delay:{place * _FRAME_SECONDS:.1f}s">{drawn}</g>'
-        for place, drawn in enumerate(others)
+        for place, drawn in enumerate(earlier)
     ]
-    delay = len(others) * _FRAME_SECONDS
+    delay = len(earlier) * _FRAME_SECONDS
     groups.append(f'<g class="l" style="animation-delay:{delay:.1f}s">{last}</g>')
     opened = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
         "<title>The demo of qos-oracle on a terminal</title>"
     )
     ground = f'<rect width="{width}" height="{height}" rx="8" fill="#11161c"/>'
-    parts = [opened, f"<!-- made from {made_from} -->", f"<style>{_style(len(others))}</style>"]
+    parts = [opened, f"<!-- made from {made_from} -->", f"<style>{_style(len(earlier))}</style>"]
     return "\n".join([*parts, ground, *groups, "</svg>", ""])
 
 
-def _style(others: int) -> str:
-    whole = others * _FRAME_SECONDS + _LAST_SECONDS
-    one, last = 100 * _FRAME_SECONDS / whole, 100 * _LAST_SECONDS / whole
+def _style(earlier_frames: int) -> str:
+    total_seconds = earlier_frames * _FRAME_SECONDS + _LAST_SECONDS
+    frame_percent, last = 100 * _FRAME_SECONDS / total_seconds, 100 * _LAST_SECONDS / total_seconds
     colours = "".join(f".{name}{{fill:{value}}}" for name, value in _COLOURS.items())
     return (
         "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#cdd6df;"
         "white-space:pre}"
         f"{colours}.bold{{font-weight:bold}}.dim{{opacity:.6}}"
         ".strike{text-decoration:line-through}"
-        f".f,.l{{visibility:hidden;animation:f {whole:.1f}s step-end infinite}}"
+        f".f,.l{{visibility:hidden;animation:f {total_seconds:.1f}s step-end infinite}}"
         ".l{animation-name:l}"
-        f"@keyframes f{{0%{{visibility:visible}}{one:.3f}%{{visibility:hidden}}}}"
+        f"@keyframes f{{0%{{visibility:visible}}{frame_percent:.3f}%{{visibility:hidden}}}}"
         f"@keyframes l{{0%{{visibility:visible}}{last:.3f}%{{visibility:hidden}}}}"
         "@media (prefers-reduced-motion:reduce){.f,.l{animation:none}.l{visibility:visible}}"
     )
@@ -63,5 +63,5 @@ def _drawn(frame: Frame) -> str:
     return "".join(lines)
 
 
-def _class(look: str) -> str:
-    return f' class="{look}"' if look else ""
+def _class(style: str) -> str:
+    return f' class="{style}"' if style else ""

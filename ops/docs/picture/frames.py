@@ -60,8 +60,8 @@ class RecordedScreen(Screen):
     def frames(self) -> list[Frame]:
         """Return the beginning of each act, what was news, thinned, and the last one."""
         every = -(-len(self._news) // _MOST_FRAMES) or 1
-        told = sorted((*self._begun, *self._news[::every]), key=lambda one: one[0])
-        return [*(frame for _, frame in told), self._last]
+        chosen = sorted((*self._begun, *self._news[::every]), key=lambda frame: frame[0])
+        return [*(frame for _, frame in chosen), self._last]
 
 
 def a_console() -> Console:
@@ -88,12 +88,12 @@ def frame_of_text(ansi: str) -> Frame:
 
 
 def _line(segments: Iterable[tuple[str, Style | None]]) -> tuple[StyledText, ...]:
-    column, found = 0, []
+    column, spans = 0, []
     for text, style in segments:
         if text.strip():
-            found.append(StyledText(column, text.rstrip(), _look(style)))
+            spans.append(StyledText(column, text.rstrip(), _look(style)))
         column += cell_len(text)
-    return tuple(found)
+    return tuple(spans)
 
 
 def _look(style: Style | None) -> str:

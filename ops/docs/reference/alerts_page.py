@@ -39,10 +39,10 @@ def alerts() -> list[Alert]:
 
 def _read(name: str, body: str) -> Alert:
     def said(key: str, missing: str | None = None) -> str:
-        found = re.findall(rf"\b{key}: (.+)", body)
-        if len(found) != 1 and missing is None:
+        matches = re.findall(rf"\b{key}: (.+)", body)
+        if len(matches) != 1 and missing is None:
             raise ValueError(f"{name}: no {key}, or two")
-        return found[0].strip('"}') if found else missing or ""
+        return matches[0].strip('"}') if matches else missing or ""
 
     return Alert(
         name=name,
@@ -56,23 +56,23 @@ def _read(name: str, body: str) -> Alert:
 
 def _source_of(name: str, url: str) -> str:
     """Return the file that the page behind a runbook's URL is built from."""
-    found = _PAGE.fullmatch(url)
-    if found is None:
+    match = _PAGE.fullmatch(url)
+    if match is None:
         raise ValueError(f"{name}: runbook_url leads to no page of the docs")
-    return f"docs/{found[1]}.md"
+    return f"docs/{match[1]}.md"
 
 
 def page() -> str:
     """Return the page."""
     rows = [
         (
-            f"`{one.name}`",
-            one.severity,
-            one.summary,
-            f"`{one.expression}`" + (f" for {one.lasts}" if one.lasts else ""),
-            f"[{Path(one.runbook).stem}](../{one.runbook.removeprefix('docs/')})",
+            f"`{alert.name}`",
+            alert.severity,
+            alert.summary,
+            f"`{alert.expression}`" + (f" for {alert.lasts}" if alert.lasts else ""),
+            f"[{Path(alert.runbook).stem}](../{alert.runbook.removeprefix('docs/')})",
         )
-        for one in alerts()
+        for alert in alerts()
     ]
     columns = ("alert", "severity", "summary", "fires when", "runbook")
     return (

@@ -28,11 +28,11 @@ def commands() -> Iterator[tuple[str, TyperCommand]]:
 
 
 def _below(group: TyperGroup, called: str) -> Iterator[tuple[str, TyperCommand]]:
-    for name, one in group.commands.items():
-        if isinstance(one, TyperGroup):
-            yield from _below(one, f"{called} {name}")
-        elif isinstance(one, TyperCommand):
-            yield f"{called} {name}", one
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from _below(command, f"{called} {name}")
+        elif isinstance(command, TyperCommand):
+            yield f"{called} {name}", command
 
 
 def page() -> str:

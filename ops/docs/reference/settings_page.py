@@ -62,18 +62,18 @@ def gateway_settings() -> Iterator[Setting]:
 def _of_section(section: str, kind: object) -> Iterator[Setting]:
     if not isinstance(kind, type) or not issubclass(kind, Section):
         raise TypeError(f"[{section}] is no section")
-    said = _said(kind)
+    comments = _said(kind)
     for key, info in kind.model_fields.items():
-        yield Setting(f"{section}.{key}", _takes(info), _default(info), said[key])
+        yield Setting(f"{section}.{key}", _takes(info), _default(info), comments[key])
 
 
 def _said(section: type[Section]) -> dict[str, str]:
     """Return what stands above the settings of a section, and of those that it is made of."""
-    said: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for kind in reversed(section.__mro__):
         if issubclass(kind, Section):
-            said |= above_fields(kind)
-    return said
+            comments |= above_fields(kind)
+    return comments
 
 
 def page() -> str:
@@ -87,26 +87,32 @@ def page() -> str:
 
 def _parts(every: Iterator[Setting]) -> Iterator[str]:
     """Yield a table for each section."""
-    for section, found in groupby(every, lambda one: one.name.rpartition(".")[0]):
-        rows = [(f"`{one.name}`", one.takes, one.default, one.about) for one in found]
+    for section, settings in groupby(every, lambda setting: setting.name.rpartition(".")[0]):
+        rows = [
+            (f"`{setting.name}`", setting.takes, setting.default, setting.about)
+            for setting in settings
+        ]
         yield f"## [{section}]\n\n" + table(("setting", "type", "default", "meaning"), rows)
 
 
 def _takes(info: FieldInfo) -> str:
-    words = [_kind(info.annotation)]
-    for name, word in _BOUNDS.items():
-        words += [
-            f"{word} {getattr(rule, name)}"
+    parts = [_kind(info.annotation)]
+    for name, symbol in _BOUNDS.items():
+        parts += [
+            f"{symbol} {getattr(rule, name)}"
             for rule in info.metadata
             if getattr(rule, name, None) is not None
         ]
-    return ", ".join(words)
+    return ", ".join(parts)
 
 
 def _kind(kind: object) -> str:
-    origin, inner = get_origin(kind), [one for one in get_args(kind) if one is not type(None)]
+    origin, inner = (
+        get_origin(kind),
+        [argument for argument in get_args(kind) if argument is not type(None)],
+    )
     if origin is Literal:
-        return ", ".join(f"`{one}`" for one in inner)
+        return ", ".join(f"`{argument}`" for argument in inner)
     if origin is Annotated or (origin is not None and len(inner) == 1):
         return _kind(inner[0])
     if origin in {tuple, list}:

@@ -12,10 +12,10 @@ _COMMENT = re.compile(r"\s*# ?(.*)")
 def above_fields(owner: type) -> dict[str, str]:
     """Return what the comments in a class say of its fields, by name; "" where there is none."""
     source = dedent(inspect.getsource(owner))
-    (made,) = ast.parse(source).body
-    if not isinstance(made, ast.ClassDef):
+    (class_node,) = ast.parse(source).body
+    if not isinstance(class_node, ast.ClassDef):
         raise TypeError(f"{owner} is no class")
-    return _above(made.body, source)
+    return _above(class_node.body, source)
 
 
 def above_names(module: ModuleType) -> dict[str, str]:
@@ -42,8 +42,8 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
 
 def _block_before(lines: list[str], number: int) -> str:
     """Return the comment that ends on the line before this one (counted from 0)."""
-    found: list[str] = []
+    comment_lines: list[str] = []
     while number and (comment := _COMMENT.fullmatch(lines[number - 1])):
         number -= 1
-        found.insert(0, comment[1])
-    return " ".join(found).strip()
+        comment_lines.insert(0, comment[1])
+    return " ".join(comment_lines).strip()

@@ -22,12 +22,12 @@ seconds, and amounts are 32 bytes, big-endian. Columns of the primary key are bo
 
 def described() -> Iterator[tuple[Table, str]]:
     """Yield every table with what is said of it, "" where nothing is."""
-    for found in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
-        module = importlib.import_module(found.name)
-        said = above_names(module)
+    for module_info in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
+        module = importlib.import_module(module_info.name)
+        comments = above_names(module)
         for name, value in vars(module).items():
-            if isinstance(value, Table) and name in said:
-                yield value, said[name]
+            if isinstance(value, Table) and name in comments:
+                yield value, comments[name]
 
 
 def page() -> str:
@@ -36,13 +36,15 @@ def page() -> str:
     Raises:
         LookupError: a table stands in no module of `oracle/store/tables`.
     """
-    found = {table.name: (table, about) for table, about in described()}
-    if found.keys() != metadata.tables.keys():
-        raise LookupError(f"described nowhere: {metadata.tables.keys() - found.keys()}")
+    tables_by_name = {table.name: (table, about) for table, about in described()}
+    if tables_by_name.keys() != metadata.tables.keys():
+        raise LookupError(f"described nowhere: {metadata.tables.keys() - tables_by_name.keys()}")
     parts = [head("Database", "`oracle/store/tables/`", about=_ABOUT)]
-    for name in sorted(found):
-        table, about = found[name]
-        columns = ", ".join(_column(each.name, key=each.primary_key) for each in table.columns)
+    for name in sorted(tables_by_name):
+        table, about = tables_by_name[name]
+        columns = ", ".join(
+            _column(column.name, key=column.primary_key) for column in table.columns
+        )
         parts.append(f"## {name}\n\n{about}\n\n{columns}\n")
     return "\n".join(parts)
 

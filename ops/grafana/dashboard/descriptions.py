@@ -13,10 +13,12 @@ def helps() -> dict[str, str]:
     return {name: about for name, _, _, about in families()}
 
 
-def description_of(panel: Panel, known: dict[str, str]) -> str:
+def description_of(panel: Panel, help_by_metric: dict[str, str]) -> str:
     """Return what the panel's metrics are, a line each where there are several."""
     named = [name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)]
     texts = dict.fromkeys(
-        known[_ENDS.sub("", name)] for name in named if _ENDS.sub("", name) in known
+        help_by_metric[_ENDS.sub("", name)]
+        for name in named
+        if _ENDS.sub("", name) in help_by_metric
     )
     return "\n\n".join(texts)

@@ -59,14 +59,16 @@ def text() -> str:
 
 def _laid_out() -> Iterator[dict[str, Any]]:
     number, top = 1, 0
-    known = helps()
+    help_by_metric = helps()
     for row in ROWS:
         yield _headline(row, number, top)
         number, top = number + 1, top + _TITLE
         for place, panel in enumerate(row.panels):
             down, across = divmod(place * _WIDTH, _GRID)
             at = {"x": across, "y": top + down * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
-            yield _drawn(panel, number, at) | {"description": description_of(panel, known)}
+            yield _drawn(panel, number, at) | {
+                "description": description_of(panel, help_by_metric)
+            }
             number += 1
         top += -(-len(row.panels) * _WIDTH // _GRID) * _HEIGHT
 
@@ -108,14 +110,14 @@ def _drawn(panel: Panel, number: int, at: dict[str, int]) -> dict[str, Any]:
 
 
 def _target(line: Line, letter: str, kind: Kind) -> dict[str, Any]:
-    told = {
+    target = {
         "refId": letter,
         "datasource": _SOURCE,
         "expr": line.expression,
         "legendFormat": line.legend,
     }
     # Of what is now one value is asked for, not a course.
-    return told if kind is Kind.COURSE else told | {"instant": True, "range": False}
+    return target if kind is Kind.COURSE else target | {"instant": True, "range": False}
 
 
 _OPTIONS: dict[Kind, dict[str, Any]] = {
@@ -149,13 +151,13 @@ def _source_choice() -> dict[str, Any]:
 
 
 def _instance_choice() -> dict[str, Any]:
-    asked = "label_values(oracle_build_info, instance)"
+    query = "label_values(oracle_build_info, instance)"
     return {
         "name": "instance",
         "label": "Daemon",
         "type": "query",
         "datasource": _SOURCE,
-        "query": {"query": asked, "refId": "instances"},
+        "query": {"query": query, "refId": "instances"},
         "refresh": 2,
         "sort": 1,
         "multi": True,

@@ -74,17 +74,17 @@ def half_and_worst(name: str, *labels: str) -> tuple[Line, ...]:
         Line(
             f"histogram_quantile({share}, "
             f"sum by ({by}) (rate({name}_bucket{{{HERE}}}[$__rate_interval])))",
-            f"{word} {_legend(labels, '')}".rstrip(),
+            f"{legend} {_legend(labels, '')}".rstrip(),
         )
-        for share, word in (("0.5", "median"), ("0.99", "99 %"))
+        for share, legend in (("0.5", "median"), ("0.99", "99 %"))
     )
 
 
 def spread(name: str) -> tuple[Line, ...]:
     """The low, the middle and the high of a distribution of what is now."""
     return tuple(
-        Line(f"histogram_quantile({share}, {name}_bucket{{{HERE}}})", word)
-        for share, word in (("0.1", "lowest tenth"), ("0.5", "median"), ("0.9", "highest tenth"))
+        Line(f"histogram_quantile({share}, {name}_bucket{{{HERE}}})", legend)
+        for share, legend in (("0.1", "lowest tenth"), ("0.5", "median"), ("0.9", "highest tenth"))
     )
 
 

@@ -36,7 +36,7 @@ def main(flags: Sequence[str]) -> int:
 def _made(folder: Path) -> int:
     epoch = commit_time()
     checkouts = [sources(folder / name) for name in ("first", "a second")]
-    built = [_wheels(one, epoch) for one in checkouts]
+    built = [_wheels(checkout, epoch) for checkout in checkouts]
     if [*map(sha256, built[0])] != [*map(sha256, built[1])]:
         _say("two builds of a wheel differ")
         return 1
@@ -45,7 +45,7 @@ def _made(folder: Path) -> int:
         return 1
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
-    wheel, native = (Path(shutil.copy(one, DIST)) for one in built[0])
+    wheel, native = (Path(shutil.copy(checkout, DIST)) for checkout in built[0])
     sbom = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
     sbom.write_text(bill(wheel, epoch), "utf-8")
     _write_hashes(wheel, sbom, native)

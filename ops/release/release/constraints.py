@@ -34,12 +34,12 @@ def project() -> Mapping[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
-def purposes(told: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+def purposes(project_table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     """Return what each file begins from; those after `check` take their versions from it."""
-    extras = told["project"]["optional-dependencies"]
-    run = told["project"]["dependencies"]
+    extras = project_table["project"]["optional-dependencies"]
+    run = project_table["project"]["dependencies"]
     # What builds the wheel, and what makes a checkout importable.
-    build = [*told["build-system"]["requires"], "editables"]
+    build = [*project_table["build-system"]["requires"], "editables"]
     tested = [
         *(*extras["dev"], *extras["kms"], *extras["notify"]),
         *(*extras["otel"], *extras["parquet"]),
@@ -51,8 +51,8 @@ def purposes(told: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         "node": extras["node"],
         "notify": extras["notify"],
         "otel": extras["otel"],
-        "audit": told["dependency-groups"]["audit"],
-        "docs": told["dependency-groups"]["docs"],
+        "audit": project_table["dependency-groups"]["audit"],
+        "docs": project_table["dependency-groups"]["docs"],
     }
 
 
@@ -64,20 +64,20 @@ def names(lines: Sequence[str]) -> set[str]:
 def main(flags: Sequence[str]) -> int:
     """Write every file; the exit code is uv's first that is not 0."""
     FOLDER.mkdir(exist_ok=True)
-    for name, wanted in purposes(project()).items():
-        if code := _compile(name, wanted, flags):
+    for name, requirements in purposes(project()).items():
+        if code := _compile(name, requirements, flags):
             return code
     return 0
 
 
-def _compile(name: str, wanted: Sequence[str], flags: Sequence[str]) -> int:
+def _compile(name: str, requirements: Sequence[str], flags: Sequence[str]) -> int:
     """Uv takes the versions of the file that is there, and puts another in its place."""
     path = FOLDER / f"{name}.txt"
     like = ("--constraint", str(FOLDER / "check.txt")) if name in ("build", "run") else ()
     uv = (sys.executable, "-m", "uv", *_COMPILE, *like, *flags, "--output-file", str(path))
     done = subprocess.run(  # noqa: S603 - uv of the environment
         uv,
-        input="\n".join(wanted),
+        input="\n".join(requirements),
         cwd=ROOT,
         env={**os.environ, **_of_pip()},
         text=True,
@@ -92,8 +92,8 @@ def _compile(name: str, wanted: Sequence[str], flags: Sequence[str]) -> int:
 
 def _of_pip() -> dict[str, str]:
     """A password in the address of an index stays in the environment, and so off the screen."""
-    found = {name: pip_setting(setting) for setting, name in _SETTINGS.items()}
-    return {name: value for name, value in found.items() if value}
+    settings = {name: pip_setting(setting) for setting, name in _SETTINGS.items()}
+    return {name: value for name, value in settings.items() if value}
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ def images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
     for name in FILES:
         text = (root / name).read_text("utf-8")
         stages = set(re.findall(r"^FROM .+ AS (\S+)$", text, re.MULTILINE))
-        for found in _IMAGE.finditer(text):
-            if found["image"] not in stages:
-                yield name, found["image"]
+        for match in _IMAGE.finditer(text):
+            if match["image"] not in stages:
+                yield name, match["image"]
 
 
 def without_digest(root: Path = ROOT) -> list[str]:
@@ -37,10 +37,10 @@ def pin(root: Path = ROOT) -> list[str]:
     tags = {image: _DIGEST.sub("", image) for _, image in images(root)}
     digests = {tag: _digest(tag) for tag in sorted({*tags.values()})}
 
-    def pinned(found: re.Match[str]) -> str:
-        tag = tags.get(found["image"], "")
+    def pinned(match: re.Match[str]) -> str:
+        tag = tags.get(match["image"], "")
         digest = digests.get(tag, "")
-        return f"{found['before']}{tag}@{digest}" if digest else found[0]
+        return f"{match['before']}{tag}@{digest}" if digest else match[0]
 
     for name in FILES:
         path = root / name
@@ -50,12 +50,20 @@ def pin(root: Path = ROOT) -> list[str]:
 
 def _digest(tag: str) -> str:
     """The digest of a tag's list of platforms; empty where the registry did not tell."""
-    asked = ("docker", "buildx", "imagetools", "inspect", "--format", "{{.Manifest.Digest}}", tag)
-    done = subprocess.run(  # noqa: S603 - the image is one that our own files name
-        asked, capture_output=True, text=True, check=False
+    command = (
+        "docker",
+        "buildx",
+        "imagetools",
+        "inspect",
+        "--format",
+        "{{.Manifest.Digest}}",
+        tag,
     )
-    found = re.search(r"sha256:[0-9a-f]{64}", done.stdout)
-    return found[0] if found and done.returncode == 0 else ""
+    done = subprocess.run(  # noqa: S603 - the image is one that our own files name
+        command, capture_output=True, text=True, check=False
+    )
+    match = re.search(r"sha256:[0-9a-f]{64}", done.stdout)
+    return match[0] if match and done.returncode == 0 else ""
 
 
 if __name__ == "__main__":

@@ -56,26 +56,26 @@ def pins(path: Path) -> list[Pin]:
 
 def _lines(text: str) -> Iterator[str]:
     """Each pin as one line, with its hashes and the comment that follows them."""
-    whole = ""
+    joined = ""
     for line in text.splitlines():
         if not line.startswith(" "):
-            if whole:
-                yield whole
-            whole = "" if line.startswith("#") else line.strip()
+            if joined:
+                yield joined
+            joined = "" if line.startswith("#") else line.strip()
         else:
-            whole = f"{whole.removesuffix(chr(92)).strip()} {line.strip()}"
-    if whole:
-        yield whole
+            joined = f"{joined.removesuffix(chr(92)).strip()} {line.strip()}"
+    if joined:
+        yield joined
 
 
 def _pin(line: str) -> Pin:
-    found = _PIN.fullmatch(line)
-    if found is None:
+    match = _PIN.fullmatch(line)
+    if match is None:
         raise ValueError(f"no pin with hashes: {line[:99]}")
     return Pin(
-        found["name"],
-        found["version"],
-        found["marker"] or "",
-        tuple(_HASH.findall(found["hashes"])),
-        tuple(found["via"].split(", ")) if found["via"] else (),
+        match["name"],
+        match["version"],
+        match["marker"] or "",
+        tuple(_HASH.findall(match["hashes"])),
+        tuple(match["via"].split(", ")) if match["via"] else (),
     )

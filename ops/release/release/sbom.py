@@ -53,7 +53,7 @@ def bill(wheel: Path, epoch: int) -> str:
 
 
 def _python_component(pin: Pin) -> dict[str, Any]:
-    hashes = [{"alg": "SHA-256", "content": each} for each in pin.hashes]
+    hashes = [{"alg": "SHA-256", "content": sha256} for sha256 in pin.hashes]
     component: dict[str, Any] = {
         "type": "library",
         "bom-ref": pin.purl,
@@ -102,15 +102,17 @@ def _dependencies(
 ) -> list[dict[str, Any]]:
     """Who asks for whom; what no other npm package asks for, the product does."""
     purls = {normalized(pin.name): pin.purl for pin in python}
-    asked: dict[str, set[str]] = {purl: set() for purl in purls.values()}
-    asked[product] = {purls[name] for name in names(purposes(project())["run"])}
+    required: dict[str, set[str]] = {purl: set() for purl in purls.values()}
+    required[product] = {purls[name] for name in names(purposes(project())["run"])}
     for pin in python:
         for asker in pin.askers:
-            asked[purls[normalized(asker)]].add(pin.purl)
-    known = {name: _npm_purl(name, package["version"]) for name, package in packages}
+            required[purls[normalized(asker)]].add(pin.purl)
+    purl_by_name = {name: _npm_purl(name, package["version"]) for name, package in packages}
     for name, package in packages:
         needs = package.get("dependencies", {})
-        asked[known[name]] = {known[need] for need in needs if need in known}
-    inner = {purl for needs in asked.values() for purl in needs}
-    asked[product] |= set(known.values()) - inner
-    return [{"ref": ref, "dependsOn": sorted(asked[ref])} for ref in sorted(asked)]
+        required[purl_by_name[name]] = {
+            purl_by_name[need] for need in needs if need in purl_by_name
+        }
+    inner = {purl for needs in required.values() for purl in needs}
+    required[product] |= set(purl_by_name.values()) - inner
+    return [{"ref": ref, "dependsOn": sorted(required[ref])} for ref in sorted(required)]

@@ -34,19 +34,19 @@ def locked() -> dict[str, Any]:
     """Return what the lock file says of each package, by name."""
     lock = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
     packages = lock["packages"].items()
-    return {path.removeprefix("node_modules/"): told for path, told in packages if path}
+    return {path.removeprefix("node_modules/"): package for path, package in packages if path}
 
 
 def rows() -> list[dict[str, Any]]:
     """Return what `vendor.json` has to say of the files that lie here."""
-    told = locked()
+    packages = locked()
     return [
         {
             "file": name,
             "package": package,
-            "version": told[package]["version"],
-            "integrity": told[package]["integrity"],
-            "license": told[package]["license"],
+            "version": packages[package]["version"],
+            "integrity": packages[package]["integrity"],
+            "license": packages[package]["license"],
             "sha256": sha256((FOLDER / name).read_bytes()).hexdigest(),
         }
         for name, (package, _) in sorted(FILES.items())

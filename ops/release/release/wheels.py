@@ -42,11 +42,11 @@ def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Pa
         subprocess.CalledProcessError: it does not build.
     """
     command = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out))
-    told = {"SOURCE_DATE_EPOCH": str(epoch), **environment}
+    build_environment = {"SOURCE_DATE_EPOCH": str(epoch), **environment}
     subprocess.run(  # noqa: S603 - our own command
         (*command, str(checkout)),
         cwd=checkout,
-        env={**os.environ, **told},
+        env={**os.environ, **build_environment},
         check=True,
         stdout=subprocess.DEVNULL,
     )
