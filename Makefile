@@ -116,7 +116,7 @@ events:  ## Write the tables of docs/reference/events-and-jsonl.md from the clas
 house:  ## Measure the house: rooms, doubles, dangling citations (TREE=/a/clone ARGS=--places)
 	python -m tests.house.measuring.measure $(TREE) $(ARGS)
 
-vocabulary:  ## Write down that fewer names are made of empty words (their numbers only fall)
+vocabulary:  ## Write lower numbers of empty names and dialect words to tests/house/vocabulary.json
 	python -m tests.house.vocabulary
 
 nightly:  ## Everything that CI leaves out or plays in short, one after the other

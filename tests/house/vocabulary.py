@@ -1,13 +1,17 @@
-"""Counts the names of the product that are made of empty words.
+"""Counts empty words in names, and in texts the words of the project's old dialect.
 
     make vocabulary                                          write the lower numbers down
     python -m tests.house.vocabulary --list oracle function  list such names, with their lines
+    python -m tests.house.vocabulary --list NatSpec speech   list such words, with their files
 
-`vocabulary.json` keeps one number per package and kind of name. The numbers only fall.
+`vocabulary.json` keeps one number per package and kind of name, and one per collection of texts
+and kind of word. The numbers only fall. The documentation contains the generated reference, so it
+covers the help of commands and settings, log events, metrics and alerts.
 """
 
 import ast
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,12 +34,25 @@ _METAPHORS = (
 EMPTY, METAPHORS = frozenset(_EMPTY.split()), frozenset(_METAPHORS.split())
 KINDS = ("parameter", "local", "function", "class")
 PREDICATES = ("is_", "has_", "can_")
+# Software returns, reports and rejects; and a sentence names the person or thing that it is about.
+DIALECT = {
+    "speech": r"say|says|said|tells?|told|asks?|asked|knows?|believed?|believes|hears?|heard",
+    "metaphor": r"nobody|somebody|whoever|houses?|rooms?|doors?|laws?|ail(?:s|ing)|mends?|dearer",
+}
+_WORDS = {kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for kind, words in DIALECT.items()}
+_CODE_OF_PAGE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)", re.DOTALL)
+_CODE_OF_TEMPLATE = re.compile(
+    r"{[%#].*?[%#]}|{{.*?}}|<script.*?</script>|<style.*?</style>|<[^>]*>", re.DOTALL
+)
 
 Counts = Mapping[str, Mapping[str, int]]
 
 
 class EmptyName(NamedTuple):
-    """A name that says nothing; `where` is a path and a line."""
+    """A name of empty words, or a word of the dialect; `where` is a path, and a line for a name.
+
+    For a word, `package` is the collection of texts.
+    """
 
     package: str
     kind: str
@@ -69,6 +86,21 @@ def count_empty_names(root: Path, packages: Iterable[str]) -> dict[str, dict[str
     return {package: {kind: counts[package, kind] for kind in KINDS} for package in counted}
 
 
+def dialect_words(root: Path) -> Iterator[EmptyName]:
+    """Yield the words of the dialect in documentation, page templates and contract comments."""
+    for collection, path, text in _texts(root):
+        for kind, words in _WORDS.items():
+            for word in words.findall(text):
+                yield EmptyName(collection, kind, word.lower(), str(path.relative_to(root)))
+
+
+def count_dialect_words(root: Path) -> dict[str, dict[str, int]]:
+    """Return the number of dialect words by collection of texts and kind of word."""
+    counts = Counter((word.package, word.kind) for word in dialect_words(root))
+    collections = ("documentation", "templates", "NatSpec")
+    return {name: {kind: counts[name, kind] for kind in DIALECT} for name in collections}
+
+
 def wrong_predicates(root: Path, packages: Iterable[str]) -> Iterator[str]:
     """Yield the functions called is_, has_ or can_ that are not annotated to return a bool."""
     for package in packages:
@@ -86,13 +118,13 @@ def raised_numbers(before: Counts, now: Counts) -> list[str]:
     A package that is new to the file may have what the others lost: its modules were moved.
     """
     raised = [
-        f"{package}.{kind}: {now[package][kind]} names, {before[package].get(kind, 0)} allowed"
+        f"{package}.{kind}: {number} names, {before[package].get(kind, 0)} allowed"
         for package in sorted(now.keys() & before.keys())
-        for kind in KINDS
-        if now[package][kind] > before[package].get(kind, 0)
+        for kind, number in now[package].items()
+        if number > before[package].get(kind, 0)
     ]
     for kind in KINDS:
-        total = sum(counts[kind] for counts in now.values())
+        total = sum(counts.get(kind, 0) for counts in now.values())
         allowed = sum(counts.get(kind, 0) for counts in before.values())
         if total > allowed and now.keys() != before.keys():
             raised.append(f"{kind} of all packages: {total} names, {allowed} allowed")
@@ -102,11 +134,11 @@ def raised_numbers(before: Counts, now: Counts) -> list[str]:
 def main(*arguments: str) -> int:
     """Write the numbers down if none rose; `--list` prints the names, of a package or a kind."""
     if arguments[:1] == ("--list",):
-        for empty in empty_names(ROOT, PACKAGES):
+        for empty in (*empty_names(ROOT, PACKAGES), *dialect_words(ROOT)):
             if {empty.package, empty.kind}.issuperset(arguments[1:]):
                 sys.stdout.write(f"{empty.where} {empty.kind} {empty.name}\n")
         return 0
-    now = count_empty_names(ROOT, PACKAGES)
+    now = count_empty_names(ROOT, PACKAGES) | count_dialect_words(ROOT)
     raised = raised_numbers(json.loads(BASELINE.read_text("utf-8")), now)
     if raised:
         sys.stderr.write("".join(f"{line}\n" for line in raised))
@@ -114,6 +146,20 @@ def main(*arguments: str) -> int:
         return 1
     BASELINE.write_text(json.dumps(now, indent=2) + "\n", "utf-8")
     return 0
+
+
+def _texts(root: Path) -> Iterator[tuple[str, Path, str]]:
+    pages = (*root.glob("docs/**/*.md"), *root.glob("*.md"), *root.glob("contracts/*.md"))
+    for path in sorted(pages):
+        if {"archive", "decisions"}.isdisjoint(path.parts):
+            yield "documentation", path, _CODE_OF_PAGE.sub(" ", path.read_text("utf-8"))
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.html")):
+            yield "templates", path, _CODE_OF_TEMPLATE.sub(" ", path.read_text("utf-8"))
+    for path in sorted(root.glob("contracts/**/*.sol")):
+        if "node_modules" not in path.parts:
+            lines = path.read_text("utf-8").splitlines()
+            yield "NatSpec", path, "\n".join(x for x in map(str.strip, lines) if x[:3] == "///")
 
 
 def _names(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
