@@ -1,8 +1,8 @@
 """Draws nodes for waiting tasks at the end of every block, in the transaction that folds it.
 
 The same hook plans model downloads when a task starts. Draws are stored in `draw` and planned
-downloads in `planned_download`; a rewind undoes both exactly. The armed tasks are never stored,
-because they follow from the state at the cursor (decision 0060).
+downloads in `planned_download`; a rewind undoes both exactly. Armed tasks are not stored, because
+they can be computed from the state at the cursor (decision 0060).
 """
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
@@ -32,7 +32,7 @@ from oracle.systems.pocket.pocket_policy import PocketPolicy
 
 @dataclass(slots=True)
 class _FollowerState:
-    """A follower that has seen every stored event up to the end of block `block`."""
+    """A follower that has applied every stored event up to the end of block `block`."""
 
     follower: PocketFollower
     block: int = -1
@@ -46,11 +46,11 @@ class _FollowerState:
 
 
 class FollowerCache:
-    """Keeps the follower of a policy with a memory up to date with the fold.
+    """Keeps the follower of a stateful policy (Pocket's) up to date with the fold.
 
-    The follower of final blocks is kept apart, so that a reorg is cheap. Nothing is stored: the
-    same events give the same memory however often the daemon restarts. After a start the stored
-    events are read once, from the first (docs/explanation/pocket.md#in-the-daemon).
+    A separate follower of the final blocks is kept, so that a reorg is cheap. Nothing is stored,
+    because the same events always give the same follower. After a start, the stored events are
+    read once from the beginning (docs/explanation/pocket.md#in-the-daemon).
     """
 
     def __init__(self, policy: PocketPolicy, reader: LogReader) -> None:
@@ -60,9 +60,9 @@ class FollowerCache:
         self._final: _FollowerState | None = None
 
     def get_follower(self, uow: UnitOfWork, block: int) -> PocketFollower:
-        """Return the follower at the end of `block`; callers must not change it.
+        """Return the follower as of the end of `block`, whose logs must be stored already.
 
-        The logs of the block are stored.
+        Callers must not change the follower.
         """
         self._advance_final(uow, block)
         if self._newest is None or self._newest.block > block:
@@ -71,11 +71,11 @@ class FollowerCache:
         return self._newest.follower
 
     def discard_unfinalized(self) -> None:
-        """Discard everything that came from blocks that are not final."""
+        """Discard the follower that has applied blocks that are not final."""
         self._newest = None
 
     def discard_above(self, block: int) -> None:
-        """Discard everything that came from blocks above `block`."""
+        """Discard every follower that has applied blocks above `block`."""
         self._newest = None
         if self._final is not None and self._final.block > block:
             self._final = None
@@ -93,17 +93,17 @@ class FollowerCache:
         return _FollowerState(self._policy.create_follower())
 
 
-# Bookmarks of the draws: the settings they were made by, and the last block drawn for.
+# Bookmarks: the fingerprint of the settings of the draws, and the last block that has its draws.
 _SETTINGS_BOOKMARK = "dispatch_settings"
 _THROUGH_BOOKMARK = "dispatch_through"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNetworkView:
-    """The network as stored in the database, for a drawer.
+    """The tasks and nodes in the database, as a drawer reads them.
 
-    `follower_cache`: set for a policy with a memory. `changed_by_key`: the tasks that have
-    changed.
+    `follower_cache` is set only for a stateful policy (Pocket's). `changed_by_key` has the tasks
+    that changed since the last draw.
     """
 
     uow: UnitOfWork
@@ -140,19 +140,19 @@ class DrawHook(BlockHook):
     def __init__(self, settings: DispatchSettings | None, reader: LogReader) -> None:
         """Create the hook; without `settings` nothing is drawn, but a rewind still undoes draws.
 
-        `reader` reads the stored events, for a policy with a memory.
+        `reader` decodes the stored events for a stateful policy.
         """
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket_policy
         self._follower_cache = None if policy is None else FollowerCache(policy, reader)
-        # Tasks that changed since the last draw, recorded once the drawer tracks the waiting
+        # Tasks that changed since the last draw; recorded only while the drawer tracks waiting
         # tasks.
         self._changed_by_key: dict[TaskKey, Task] = {}
         self.first_block = None if settings is None else settings.start_block
 
     @override
     def reset(self) -> None:
-        """Start again from stored data, after a rewind or a rolled-back transaction."""
+        """Discard in-memory data, which a rewind or a rolled-back transaction made wrong."""
         self._changed_by_key.clear()
         if self._drawer is not None:
             self._drawer.reset()
@@ -161,7 +161,7 @@ class DrawHook(BlockHook):
 
     @override
     def on_rebuild(self) -> None:
-        """Discard the whole memory, because stored events may have been repaired."""
+        """Discard all followers, because stored events may have been repaired."""
         if self._follower_cache is not None:
             self._follower_cache.discard_above(-1)
 
@@ -181,7 +181,7 @@ class DrawHook(BlockHook):
 
     @override
     def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
-        """Draw at the end of a block, or only catch up if the block was drawn for before."""
+        """Draw at the end of a block; if its draws are stored already, only restore the plan."""
         if self._drawer is None:
             return
         view = StoredNetworkView(uow, self._follower_cache, self._changed_by_key)
@@ -191,7 +191,7 @@ class DrawHook(BlockHook):
                 self._drawer.resume(view, block, get_active_draws(uow))
             return
         if block.number == self.first_block:
-            # These draws were made by earlier settings, which end at this block.
+            # The active draws were made with earlier settings, which end at this block.
             _void_draws(uow, [draw.task for draw in uow.draws.list_active()], block.number)
         step = self._drawer.draw_block(view, block)
         _void_draws(uow, step.ended_draws, block.number)
@@ -202,7 +202,7 @@ class DrawHook(BlockHook):
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Undo the draws, the ends of draws and the planned downloads above the ancestor."""
+        """Undo draws, ends of draws and planned downloads of blocks above the ancestor."""
         if self._follower_cache is not None:
             self._follower_cache.discard_above(ancestor)
         uow.draws.undo_above(ancestor)
@@ -213,10 +213,12 @@ class DrawHook(BlockHook):
 
 
 def check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
-    """Check that no block from `start_block` on lacks draws or was drawn for by other settings.
+    """Check that every folded block from `start_block` on has draws made with these settings.
+
+    If no such block is folded yet, store the settings for the coming draws.
 
     Raises:
-        InputError: blocks from `start_block` on were folded without draws, or by other settings.
+        InputError: blocks from `start_block` on were folded without draws, or with other settings.
     """
     cursor, stored_fingerprint = uow.cursor.get(), uow.bookmarks.get(_SETTINGS_BOOKMARK)
     folded_through, start_block = -1 if cursor is None else cursor.number, settings.start_block
@@ -244,12 +246,12 @@ def check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None
 
 
 def require_same_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
-    """Check that the draws in the database were made by these settings.
+    """Check that the draws in the database were made with these settings.
 
     A database without draws passes with any settings.
 
     Raises:
-        InputError: the draws were made by other settings.
+        InputError: the draws were made with other settings.
     """
     stored_fingerprint = uow.bookmarks.get(_SETTINGS_BOOKMARK)
     if stored_fingerprint is not None and stored_fingerprint != settings.fingerprint:
@@ -260,7 +262,7 @@ def require_same_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
 
 
 def _format_rewind_hint(block: int) -> str:
-    """Return the command after which no block above `block` is folded; blocks start at 0."""
+    """Return how to make `block` the last folded block; -1 means that no block is folded."""
     if block < 0:
         return "start with an empty database"
     return f"run `qos-oracle resync rewind --to-block {block}`"

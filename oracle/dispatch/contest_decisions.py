@@ -1,7 +1,7 @@
-"""Settles contests within their window, by the result of the second group.
+"""Settles contests before their window ends, by the verdict of the second group.
 
-The call that waits for the window's end is replaced in one commit by a call with the result, so
-that a contest has one call at a time. See docs/explanation/dispatch.md#results.
+The call that waits for the end of the window is replaced in one commit by a call with the result,
+so that a contest never has two calls. See docs/explanation/dispatch.md#results.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,11 +22,11 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.context import StepResult, format_counts
 
-# The reason of the call for the window's end where the second group has decided before.
+# Why a call that waits for the end of the window is superseded: the second group has decided.
 DECIDED_REASON = (
     "overtaken(the second group has decided, and the contest is settled by its verdict)"
 )
-# Honest nodes wait for their stakes: after the starts of tasks, before new orders.
+# After the starts of tasks, but before new orders, because honest nodes wait for their stakes.
 _PRIORITY = 200
 _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 
@@ -34,8 +34,8 @@ _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 class _Decision(NamedTuple):
     """A contest whose second group has been compared.
 
-    `call`: the call that waits for the window's end. `verdict`: the second group's, None if it has
-    no majority.
+    `call`: the call that waits for the end of the window. `verdict`: the verdict of the second
+    group, or None if it has no majority.
     """
 
     call: Intent
@@ -44,10 +44,10 @@ class _Decision(NamedTuple):
 
 
 def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the settlement of each contest that its second group has decided, once a block.
+    """Plan the settlement of each contest that its second group has decided, once per block.
 
-    Return None if no contest is decided. The second group was compared in a final block, so that
-    no reorg changes its verdict.
+    Return None if no contest is decided. The second group is read at the final block, so that no
+    reorg changes its verdict.
 
     Raises:
         TransientError: no endpoint returns the state of a group.
@@ -103,7 +103,7 @@ def _find_contests_with_second_group(
 def _read_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
 ) -> tuple[list[Intent], list[_Decision]]:
-    """Return the settled contests, and those that can be settled, as of the final block."""
+    """Return the contests that are settled, and decisions on others, as of the final block."""
     endpoints, network = context.tx.get_synced_pool_view(), context.tx.publisher.domain.contract
     block = hex(heads.final.number)
     settled, decisions = [], []
@@ -122,8 +122,8 @@ def _read_contests(
 def _find_result(context: DispatchContext, uow: UnitOfWork, decision: _Decision) -> Hash | None:
     """Return the result that the contract accepts for this verdict, or None if it is unknown.
 
-    Without a majority in the second group no node is slashed whatever the result, so that the
-    stakes are released at once.
+    If the second group has no majority, no node is slashed whatever the result is, so the zero
+    hash is returned and the stakes are released at once.
     """
     second_group, verdict = decision.second_group, decision.verdict
     if verdict is None or verdict == ZERO_HASH:
@@ -147,14 +147,14 @@ def _find_result(context: DispatchContext, uow: UnitOfWork, decision: _Decision)
 
 
 def _build_request(decision: _Decision, result: Hash) -> CallRequest:
-    """Return the call that replaces the one for the window's end."""
+    """Return the call that replaces the one waiting for the end of the window."""
     waiting_request = decision.call.request
     group, tasks = decode_contested_group(waiting_request.calldata)
     return CallRequest(
         account=waiting_request.account,
         contract=waiting_request.contract,
         kind=SETTLE_CONTEST,
-        # A contest is decided once: the outbox refuses a second call for ever.
+        # A contest is decided only once, so the outbox never accepts this key a second time.
         dedup_key=f"{waiting_request.dedup_key}:decided",
         calldata=encode_settle_contest(group, tasks, result),
         subject=waiting_request.subject,

@@ -1,6 +1,6 @@
-"""Ends contests: the held stakes are released when the window for a second group closes.
+"""Settles contests, which releases the held stakes, when the window for a second group closes.
 
-Contests are found among the groups of final blocks, so that no reorg removes one. The call is
+Only groups of final blocks are searched for contests, so that no reorg removes one. The call is
 planned at once and waits in the outbox until the window closes. Meanwhile a second group may be
 ordered (`second_groups`) and decide the contest (`contest_decisions`). See
 docs/explanation/dispatch.md#contests.
@@ -26,20 +26,20 @@ from oracle.txmgr.context import StepResult, format_counts
 # The kind of these calls in the outbox.
 SETTLE_CONTEST = "settle_contest"
 SETTLED_REASON = "overtaken(the contest is settled already)"
-# The block up to which contested groups are in the outbox.
+# Bookmark of the last block that was searched for contested groups.
 _SCANNED_BOOKMARK = "contests_scanned"
 _PRIORITY = 275
-# Percent of the budget that is kept for starts of tasks that others pay for.
+# Percent of the budget that is reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50
-# Groups, or open contests, of one step; each takes a request to the contract.
+# Maximum number of groups, or open contests, per step; each takes a request to the contract.
 _MAX_PER_STEP = 20
 _RETRY_SECONDS = 60
-# Contests of older groups, in seconds since they closed, are left to the owners of the stakes.
+# Contests of groups that closed more seconds ago are left to the owners of the stakes.
 _MAX_AGE_SECONDS = 30 * 86_400
 
 
 class _Contest(NamedTuple):
-    """A group whose stakes are held; `end`: the last second of the window, block time."""
+    """A group whose stakes are held until `end`, the last second of the window in block time."""
 
     group: GroupKey
     tasks: tuple[TaskKey, ...]
@@ -47,7 +47,7 @@ class _Contest(NamedTuple):
 
 
 def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the end of each contest that became final since the last check; None without one.
+    """Plan a call to settle each contest found in new final blocks; return None if there is none.
 
     Raises:
         TransientError: no endpoint returns the state of a group.
@@ -78,7 +78,7 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
 
 
 def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
-    """Return the calls that wait for the end of their window at a block time.
+    """Return the settlement calls whose window is still open at block time `time`.
 
     Calls that settle by a verdict are left out, because their contest is decided.
     """
@@ -93,7 +93,7 @@ def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Int
 
 
 def _read_next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResult], int]:
-    """Return groups that may be contested, of whole blocks, and the last block checked."""
+    """Return the possibly contested groups of the next whole blocks, and the last such block."""
     groups = uow.results.list_outvoted(first, last, _MAX_PER_STEP)
     if len(groups) < _MAX_PER_STEP:
         return groups, last
@@ -106,7 +106,7 @@ def _read_next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[Grou
 def _find_contests(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
 ) -> list[_Contest]:
-    """Return the groups whose stakes the contract holds."""
+    """Return a contest for each group whose stakes the contract holds."""
     endpoints, network = context.tx.get_synced_pool_view(), context.tx.publisher.domain.contract
     contests = []
     for result in groups:
@@ -125,7 +125,7 @@ def _build_request(context: DispatchContext, contest: _Contest) -> CallRequest:
         account=context.tx.account,
         contract=context.tx.publisher.domain.contract,
         kind=SETTLE_CONTEST,
-        # A group is contested once: the outbox refuses a second call for ever.
+        # A group is contested only once, so the outbox never accepts this key a second time.
         dedup_key=f"{SETTLE_CONTEST}:{subject}",
         calldata=encode_settle_contest(contest.group, contest.tasks),
         subject=subject,
@@ -136,7 +136,7 @@ def _build_request(context: DispatchContext, contest: _Contest) -> CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class SettleContestCall(CallKind):
-    """The end of a contest, by the second group's verdict or after the window."""
+    """Settles a contest, by the second group's verdict or after the window."""
 
     name: str = SETTLE_CONTEST
     reserve_share: int = _RESERVE_PERCENT
@@ -145,8 +145,8 @@ class SettleContestCall(CallKind):
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
         """End the call if its contest is over, else let the call wait.
 
-        The contract refuses a wrong result, and refuses any result before the second group was
-        compared. After the window it accepts the call and slashes no node.
+        The contract refuses a wrong result, and any result before the second group was compared.
+        After the window it accepts the call and slashes no node.
         """
         name = "" if result.refusal is None else result.refusal.name
         if name == "NotContested":

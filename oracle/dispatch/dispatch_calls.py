@@ -47,25 +47,27 @@ START_TASK, START_GROUP = "start_task", "start_group"
 QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
 STARTS = frozenset({START_TASK, START_GROUP})
 REQUEST_DOWNLOAD = "request_download"
-# The reason for ending a call of the dispatcher.
+# Why a call of the dispatcher is superseded.
 NOT_PLANNED_REASON = (
     "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"
 )
 # Priorities: starts come first, then drops from the queue, then queue notices, then downloads for
 # later tasks.
 _START_PRIORITY, _DROP_PRIORITY, _QUEUE_PRIORITY, _DOWNLOAD_PRIORITY = 100, 150, 200, 250
-# An old and final seed block needs no check; its hash may be out of the contract's reach.
+# A final seed block this many blocks below the head is not checked, because the contract may be
+# unable to read its hash.
 _SEED_CHECK_BLOCKS = 200
-# Percent of the budget kept for starts, so that queue spam or invented models cannot use it up.
+# Percent of the budget reserved for starts, so that queue spam or invented models cannot use it
+# up.
 _RESERVE_PERCENT = 50
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """An account with the dispatch settings: the policy and the size of the queue.
+    """The dispatcher's account and its settings, such as the policy and the size of the queue.
 
-    `probing` None: no system task is created. `results` None: results that the chain does not hold
-    are unknown.
+    If `probing` is None, no system task is created. If `results` is None, only the results on the
+    chain are known.
     """
 
     tx: TxContext
@@ -77,7 +79,7 @@ class DispatchContext:
 
 
 class CallKey(NamedTuple):
-    """The identity of a dispatcher call; `subject` identifies it permanently."""
+    """The identity of a dispatcher call; equal calls have the same `subject` at any time."""
 
     kind: str
     subject: str
@@ -87,8 +89,8 @@ class CallKey(NamedTuple):
 class PlannedCall:
     """A call that is valid now, with the tasks it concerns.
 
-    `draws`: the draws that the call starts, for a group in the order of its tasks, all by one seed
-    block. `download`: the node and the model of a download request.
+    `draws`: the draws that the call starts; the draws of a group are in the order of its tasks and
+    have the same seed block. `download`: the node and the model of a download request.
     """
 
     key: CallKey
@@ -99,7 +101,7 @@ class PlannedCall:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether no second such call may be ready, because each call has a cost or an effect."""
+        """Whether only one such call may be ready, because each call has a cost or an effect."""
         return bool(self.draws) or self.download is not None
 
 
@@ -133,7 +135,7 @@ def _plan_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Planne
 def _plan_group_starts(
     uow: UnitOfWork, active_draws: Sequence[StoredDraw]
 ) -> Iterator[PlannedCall]:
-    """Yield a start for each drawn group; all draws of a group are of one block."""
+    """Yield a start for each drawn group, whose draws were all made at the same block."""
     tasks = uow.tasks.get_many({draw.task for draw in active_draws})
     draws_by_group: dict[GroupKey, list[StoredDraw]] = {}
     for draw in sorted(active_draws, key=lambda active_draw: get_age_key(tasks[active_draw.task])):
@@ -146,7 +148,7 @@ def _plan_group_starts(
 
 
 def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
-    """Yield the download requests; a request of a reorged block keeps its key if still valid."""
+    """Yield the pending download requests; the key of a request does not change in a reorg."""
     for download in find_pending_downloads(uow):
         # The name comes from the chain and may hold characters that no database accepts.
         model = download.model.encode("unicode_escape").decode()
@@ -157,7 +159,7 @@ def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
 def _plan_queue_calls(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
     """Yield notices of tasks without a free node, and drops of tasks beyond the queue's capacity.
 
-    A group is dropped as a unit, unless a node was drawn for one of its tasks or runs one.
+    A group is dropped as a whole, but not while a node runs, or was drawn for, one of its tasks.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -195,7 +197,7 @@ def _plan_drop(drop: Drop) -> PlannedCall:
 def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
     """Return the calldata of a planned call.
 
-    A start that checks its seed block gives way to a plain one when that block is final and old.
+    A start checks its seed block, except if that block is final and old.
     """
     return (
         _build_start_calldata(planned_call, heads)
@@ -231,10 +233,11 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
 
 
 class DispatcherCall(CallKind):
-    """A call of the dispatcher. A refused call waits a block, as the index may lag the contract.
+    """A call of the dispatcher; a refused call waits for the next block.
 
-    Once the index has caught up, the call is no longer planned. A call that ended at the refusal
-    would be planned again at once, over and over.
+    The index may lag behind the contract, and once it has caught up, the call is no longer
+    planned. If a refusal ended the call, the same call would be planned again at once, over and
+    over.
     """
 
     def __init__(self, context: DispatchContext) -> None:
@@ -244,7 +247,7 @@ class DispatcherCall(CallKind):
     def review_calls(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Decide on all calls together, so that the plan is read once."""
+        """Decide on all calls together, so that the plan is computed only once."""
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
             return [Decision.proceed()] * len(calls)
         if not self._context.tx.is_at_head(uow, heads):
@@ -255,7 +258,7 @@ class DispatcherCall(CallKind):
     def _decide_at_head(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
-        """Return a decision for each call, with the index at the head of the chain."""
+        """Decide each call once the index has caught up with the head."""
         raise NotImplementedError
 
     @override
@@ -281,12 +284,12 @@ class _DispatchCall(DispatcherCall):
         return [_decide_call(call, call_by_key, heads) for call in calls]
 
     def _plan_calls(self, uow: UnitOfWork) -> Iterator[PlannedCall]:
-        """Yield the planned calls of this kind, and possibly of others."""
+        """Yield the planned calls of this kind, and possibly of other kinds."""
         return _plan_queue_calls(uow, self._context.settings)
 
 
 class StartCall(_DispatchCall):
-    """The start of a task on the node that was drawn for it."""
+    """Starts a task on the node that was drawn for it."""
 
     name = START_TASK
 
@@ -296,34 +299,34 @@ class StartCall(_DispatchCall):
 
     @override
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
-        """Return the calldata to simulate; a start as of the newest block omits its check."""
+        """Return the calldata to simulate; the newest block as seed block is not checked."""
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
         return strip_as_of_check(request.calldata) if is_newest else request.calldata
 
 
 class StartGroupCall(StartCall):
-    """The start of all three tasks of a legacy group, in one transaction or not at all."""
+    """Starts all three tasks of a legacy group, in one transaction or not at all."""
 
     name = START_GROUP
 
 
 class QueueCall(_DispatchCall):
-    """The notice that no node is free for a task."""
+    """Notifies the contract that no node is free for a task."""
 
     name = QUEUE_TASK
     reserve_share = _RESERVE_PERCENT
 
 
 class DropCall(_DispatchCall):
-    """The removal of a task or of a group from the queue, which has no room for it."""
+    """Removes a task or a group from the queue, for example because the queue is full."""
 
     name = DROP_TASK
     reserve_share = _RESERVE_PERCENT
 
 
 class DownloadCall(_DispatchCall):
-    """A request to a node to download a model."""
+    """Requests that a node downloads a model."""
 
     name = REQUEST_DOWNLOAD
     reserve_share = _RESERVE_PERCENT

@@ -22,7 +22,7 @@ from oracle.txmgr.deferral import find_held_subjects
 def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the calls that are due and not yet pending, up to `max_in_flight`, or return None.
 
-    Nothing is planned during backfill, because a draw of that time may have ended since.
+    Nothing is planned while the index is behind the head, because a draw may have ended since.
     """
     if context.tx.is_halted():
         return None
@@ -43,7 +43,7 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
 def _build_requests(
     context: DispatchContext, uow: UnitOfWork, heads: Heads
 ) -> Iterator[CallRequest]:
-    """Yield the requests of planned calls; calls about the queue never delay a start."""
+    """Yield the requests of planned calls; only starts count against the limit for starts."""
     settings = context.settings
     intents = uow.outbox.intents.list_unfinished(context.tx.account)
     abandoned_ids = _find_abandoned_intents(context, uow, heads)
@@ -66,10 +66,11 @@ def _build_requests(
 
 
 def _find_abandoned_intents(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[int]:
-    """Return the ids of calls that were mined and failed 2, 4, 8 … blocks ago, doubling per try.
+    """Return the ids of calls that were mined and failed so long ago that they are tried again.
 
-    A node and a task may still wait for the call, so it is retried before the failure is final.
-    Should a reorg let both succeed, the contract refuses the second.
+    The wait is 2, 4, 8, ... blocks and doubles with every try. A call is tried again before its
+    failure is final, because a task and a node may be waiting for it. If a reorg lets both calls
+    succeed, the contract refuses the second one.
     """
     abandoned_ids = set()
     for slot in uow.outbox.slots.list_unfinished(context.tx.account):

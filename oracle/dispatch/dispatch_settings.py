@@ -18,14 +18,13 @@ from oracle.systems.registry import get_policies, get_policy
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The numbers of `[dispatch]`. All but the last three decide which node is drawn.
+    """The settings of `[dispatch]`; `fingerprint` covers those that decide which node is drawn.
 
-    `policy`: its name; `weighting` is ignored for a legacy policy (`legacy_policy`) and for one of
-    Pocket's. `start_block`: the first block at whose end a task may be armed (decision 0060).
-    `alpha`: the queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: starts that
-    may be pending at the same time. `change`: policy parameters that differ from the published
-    ones, as text. `spread`: limits of model downloads; unused unless the policy is one of
-    Crynux's.
+    `policy`: the name of the policy. `weighting`: ignored for `legacy` and Pocket's policies.
+    `start_block`: the first block at whose end a task may be armed (decision 0060). `alpha`: the
+    queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: maximum number of starts
+    that are pending at the same time. `spread`: limits of model downloads; used only by Crynux's
+    policies. `change`: policy parameters that differ from the published ones, as text.
     """
 
     start_block: int
@@ -40,13 +39,13 @@ class DispatchSettings:
 
     @property
     def pocket_policy(self) -> PocketPolicy | None:
-        """Return the policy if it remembers outcomes; None: the policy reads node rows only."""
+        """Return the policy if it is one of Pocket's, which remember outcomes, else None."""
         policy = get_policy(self.policy, self.change)
         return policy if isinstance(policy, PocketPolicy) else None
 
     @property
     def legacy_policy(self) -> LegacyPolicy | None:
-        """Return the policy if it starts groups of three; None: the policy starts single tasks."""
+        """Return the policy if it is legacy, and so starts groups of three tasks, else None."""
         policy = get_policies().get(self.policy)
         return policy if isinstance(policy, LegacyPolicy) else None
 

@@ -1,7 +1,7 @@
-"""Plans model downloads as tasks start, and finds the planned ones that are still due.
+"""Plans model downloads as tasks start, and finds the planned downloads that are still due.
 
-Downloads are planned at the end of every block, like the draws, as a function of the chain. A plan
-is kept until its request is on-chain, and no longer than `PLANNED_DOWNLOAD_SECONDS`. See
+Downloads are planned at the end of every block and, like the draws, depend only on the chain. A
+planned download is due until its request is on-chain, for at most `PLANNED_DOWNLOAD_SECONDS`. See
 docs/explanation/dispatch.md#pre-download.
 """
 
@@ -18,8 +18,8 @@ from oracle.store.state.download_repository import PlannedDownload
 from oracle.systems.crynux.predownload import has_scarce_model, plan_predownloads
 from oracle.systems.policy import PolicyInput
 
-# Lifetime of a planned download, in block time, because later the model may no longer be needed.
-# The network gives a node the same time for a download.
+# Lifetime of a planned download in seconds of block time, because later the model may no longer be
+# needed. The network gives a node the same time for a download.
 PLANNED_DOWNLOAD_SECONDS = 1_800
 
 
@@ -28,7 +28,7 @@ def plan_downloads(
 ) -> None:
     """Store the downloads to request for the models of the tasks that started in `block`.
 
-    `drawer` is at the end of the block; `ended_draws` are the tasks whose draws ended in it.
+    `drawer` must be at the end of the block; `ended_draws` are the tasks whose draws ended in it.
     """
     spread, weighting = drawer.settings.spread, drawer.settings.weighting
     for task in _find_started_tasks(uow, block, ended_draws) if spread.per_day else ():
@@ -49,7 +49,8 @@ def plan_downloads(
 def find_pending_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
     """Return the download requests that are due at the cursor, the oldest first.
 
-    The node is a member that lacks the model and has not been asked for it since.
+    A request is due if its node is a member, lacks the model, and was not sent a request for it
+    since.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -93,7 +94,7 @@ def _is_pending(planned: PlannedDownload, node: Node | None) -> bool:
 def _find_started_tasks(
     uow: UnitOfWork, block: BlockRef, ended_draws: Sequence[TaskKey]
 ) -> list[Task]:
-    """Return those of the tasks that started in the block, in the order of their starts."""
+    """Return the tasks of `ended_draws` that started in the block, in order of start."""
     starts = [
         (started_task.started_at, started_task)
         for started_task in uow.tasks.get_many(ended_draws).values()

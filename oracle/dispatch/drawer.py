@@ -63,15 +63,15 @@ class NetworkView(Protocol):
         ...
 
     def get_follower(self, block: int) -> PocketFollower:
-        """Return the follower of a policy with a memory, at the end of `block`."""
+        """Return the follower of a stateful policy (Pocket's) as of the end of `block`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _CrynuxPool:
-    """The pool of a Crynux policy at one block time, with its free nodes.
+    """The candidate pool of a Crynux policy at one block time, with the free nodes.
 
-    `explains`: lists the candidates of every draw, which takes several times as long as the draw.
+    `explains`: whether every draw lists its candidates, which makes it several times slower.
     """
 
     pool: CandidatePool
@@ -90,10 +90,10 @@ class _CrynuxPool:
         )
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether a free node fits, by the free nodes alone.
+        """Return whether any free node fits the task.
 
-        The pool would build a view for every kind of waiting task, and creators can invent
-        thousands.
+        The pool is not used, because it would build an index for every kind of waiting task, and
+        creators can invent thousands of kinds.
         """
         return self.free.has_matching_node(item.criteria.requirement, reserved)
 
@@ -107,9 +107,9 @@ class _CrynuxPool:
 
 
 class BlockDrawer:
-    """The plan at the end of block `block_number`, and the pool it draws from.
+    """Draws nodes block by block; holds the plan at the end of block `block_number`.
 
-    The drawer is kept in memory between two blocks; `resume` restores it after a reset.
+    The drawer stays in memory between two blocks; `resume` restores it after a reset.
     """
 
     def __init__(self, settings: DispatchSettings, *, explains: bool = False) -> None:
@@ -124,21 +124,20 @@ class BlockDrawer:
         self.reset()
 
     def reset(self) -> None:
-        """Discard everything, because the state was rewound or differs from memory."""
+        """Discard everything in memory, which a rewind or a rollback made wrong."""
         self.block_number: int | None = None
         self.plan = EMPTY_PLAN
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
         self._free_nodes = FreeNodes(self.settings.rules, self.settings.weighting)
-        # Used by policies that compare each node with all others: Pocket's, and the legacy one's
-        # B.
+        # Used by policies that compare each node with all others: Pocket's and `legacy`.
         self._members: dict[Address, Node] = {}
-        # The block up to which the pool has seen the nodes' changes.
+        # The block up to which changes of nodes were applied to the pool.
         self._nodes_seen_through: int | None = None
         self._waiting_tasks: WaitingTasks | None = None
 
     @property
     def is_tracking_tasks(self) -> bool:
-        """Return whether changed tasks must be passed on, because waiting tasks are tracked."""
+        """Return whether waiting tasks are tracked, so that the view must supply changed tasks."""
         return self._waiting_tasks is not None
 
     def resume(
@@ -155,11 +154,11 @@ class BlockDrawer:
         )
 
     def skip_to(self, block: int) -> None:
-        """Move to the end of `block`, with no waiting task and no active draw up to there."""
+        """Advance to the end of `block`; no task may be waiting and no draw active until then."""
         self.plan, self.block_number = EMPTY_PLAN, block
 
     def draw_block(self, view: NetworkView, block: BlockRef) -> PlanStep:
-        """Advance to the end of `block`; the start block begins with an empty plan.
+        """Draw at the end of `block`; the start block begins with an empty plan.
 
         Raises:
             FatalError: `block` does not follow the drawer's block.
@@ -179,7 +178,7 @@ class BlockDrawer:
         return step
 
     def iter_free_nodes(self, time: int) -> Iterator[Node]:
-        """Yield the nodes that could be given a task, as of the last block drawn for."""
+        """Yield the nodes that are free at `time`, as of the last block drawn for."""
         self._free_nodes.advance_to(time)
         return iter(self._free_nodes.nodes.values())
 
@@ -210,7 +209,7 @@ class BlockDrawer:
         return _CrynuxPool(self._pool, free_nodes, block.time, self.explains)
 
     def _update_node(self, node: Node) -> None:
-        """Apply a copy of a node's current row, because the fold goes on changing its own row."""
+        """Apply a copy of a node's row, because the fold keeps changing its own row object."""
         address = node.address
         if not self._has_memory and self._legacy_policy is None:
             self._pool.update_node(node)
@@ -235,17 +234,17 @@ class QueueView:
 
     @property
     def items(self) -> list[QueueItem]:
-        """Return the queue items, the most valuable first; groups of three if legacy."""
+        """Return the queue items, most valuable first; a legacy item is a group of three."""
         return sort_by_value(
             _get_queue_builder(self.settings)(self.waiting_tasks, self.group_tasks)
         )
 
     def find_drops(self, overflow: Iterable[Task]) -> list[Drop]:
-        """Return the drops: the tasks of `overflow`, and tasks that can never start.
+        """Return what to drop: the tasks of `overflow`, and tasks that can never start.
 
-        Tasks never start if the policy cannot start them whichever node is free, or if their group
-        is dead: their fees would be locked for nothing. A group is listed once, and not while a
-        node runs one of its tasks.
+        A task can never start if the policy cannot start it on any node, or if its group can no
+        longer reach a verdict; its fee would be locked for nothing. A group is listed once, and
+        not while a node runs one of its tasks.
         """
         groups = tasks_by_group(self.group_tasks)
         if self.settings.legacy_policy is not None:
@@ -261,7 +260,7 @@ class QueueView:
 
 
 def load_queue_view(view: NetworkView, settings: DispatchSettings) -> QueueView:
-    """Load the waiting tasks and the tasks of their groups, once."""
+    """Load the waiting tasks and the tasks of their groups."""
     waiting_tasks = view.get_waiting_tasks()
     groups = frozenset(task.group for task in waiting_tasks if task.group is not None)
     return QueueView(settings, waiting_tasks, view.get_tasks_of_groups(groups) if groups else ())

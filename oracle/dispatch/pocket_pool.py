@@ -1,4 +1,4 @@
-"""The pool of nodes at the end of a block, as Pocket's policies draw from it.
+"""The pool from which Pocket's policies draw nodes at the end of a block.
 
 See docs/explanation/pocket.md#in-the-daemon.
 """
@@ -18,10 +18,10 @@ from oracle.systems.weighted_draw import draw_nodes
 
 @dataclass(frozen=True, slots=True)
 class PocketPool:
-    """A `Pool` whose `follower` has seen every event up to the end of the block.
+    """A `Pool` whose `follower` has applied every event up to the end of the block.
 
-    `network`: the rows of all members, at the block's time. `free`: the members that run nothing.
-    `explains`: lists the candidates of every draw.
+    `network`: the rows of all members, at the block's time. `free`: the members without a running
+    task. `explains`: whether every draw lists its candidates.
     """
 
     follower: PocketFollower
@@ -32,12 +32,12 @@ class PocketPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw by tickets, with the candidates ascending by address as in every draw."""
+        """Draw one node by tickets; the candidates are sorted by address, as in every draw."""
         candidates = self._rank_candidates(item.task, reserved)
         return DrawResult(draw_nodes(candidates, seed, 1), candidates if self.explains else ())
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether a free node is eligible; every eligible node has a chance."""
+        """Return whether a free node is eligible; every eligible node can be drawn."""
         network = replace(self.network, reserved=reserved)
         return any(
             self.follower.ineligibility_reason(node, item.task, network) is None

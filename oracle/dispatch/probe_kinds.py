@@ -29,9 +29,9 @@ from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult
 
-# The reason for ending such a call.
+# Why such a call is superseded.
 NOT_DUE_REASON = "overtaken(the system task, or its end, is no longer wanted)"
-# Percent of the budget kept for starts of tasks that others pay for.
+# Percent of the budget reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50
 
 
@@ -55,7 +55,7 @@ class _SystemTaskCall(DispatcherCall):
 
 
 class ProbeCall(_SystemTaskCall):
-    """A system task for a node that had no task in the window."""
+    """Creates and starts a system task for a node that had no task in the window."""
 
     name = PROBE
 
@@ -66,7 +66,7 @@ class ProbeCall(_SystemTaskCall):
 
 
 class EndProbeCall(_SystemTaskCall):
-    """The validation of a system task, or its timeout."""
+    """Validates a system task, or times it out."""
 
     name = END_PROBE
 
@@ -85,7 +85,7 @@ class EndProbeCall(_SystemTaskCall):
 
 
 class SecondGroupCall(_SystemTaskCall):
-    """The second group of a contest, ordered and started."""
+    """Orders and starts the second group of a contest."""
 
     name = SECOND_GROUP
 
@@ -104,7 +104,7 @@ class SecondGroupCall(_SystemTaskCall):
 
 
 class EndSecondGroupCall(_SystemTaskCall):
-    """The comparison of a second group, or the timeout of one of its tasks."""
+    """Compares the results of a second group, or times out one of its tasks."""
 
     name = END_SECOND_GROUP
 

@@ -1,4 +1,4 @@
-"""Plans system tasks and their ends, once a block, if they are due and not yet planned.
+"""Plans system tasks and their ends, once per block, if they are due and not yet planned.
 
 A node gets at most one system task in a window; the contract refuses a second one with the same
 node and window number. See docs/explanation/dispatch.md#system-tasks.
@@ -32,7 +32,7 @@ _WINDOWS_BACK = 1
 
 
 def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the dispatcher's due calls, tasks that others pay for first; None if none is due."""
+    """Plan the dispatcher's due calls, or return None; tasks that others pay for come first."""
     return (
         plan_dispatch(context, heads)
         or plan_settlements(context, heads)

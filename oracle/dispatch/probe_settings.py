@@ -7,11 +7,12 @@ from oracle.bindings.probe_calls import ProbeOrder
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """The numbers of `[probing]`.
+    """The settings of `[probing]`.
 
     `window_seconds`: a member without a task for a whole window gets a system task. `max_fee_wei`:
-    the most that the tasks of one window may lock up, whatever is refunded later. `group`: two
-    other nodes with the same card do the same work, so that a task score results.
+    maximum fees that the tasks of one window may lock up, including fees that are refunded later.
+    `group`: whether two other nodes with the same card do the same work, so that a task score
+    results.
     """
 
     window_seconds: int

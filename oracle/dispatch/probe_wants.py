@@ -1,6 +1,6 @@
-"""Finds the system tasks that are due, and the due ends of running ones.
+"""Finds the system tasks that are due, and the running system tasks that are due to end.
 
-Both follow from the fold at the cursor and from the calls in the outbox.
+Both are computed from the folded state at the cursor and from the calls in the outbox.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ from oracle.systems.probing import Probe, is_probe_due, select_due_probes
 
 # Kinds of these calls in the outbox.
 PROBE, END_PROBE = "probe", "end_probe"
-# The contract gives a group's nodes at least this long to reveal, in seconds; simulating the call
+# Minimum time in seconds that the contract gives a group's nodes to reveal; simulating the call
 # shows the exact limit.
 _MIN_REVEAL_SECONDS = 60
 # States of calls that locked up no fee.
@@ -45,7 +45,7 @@ _INEFFECTIVE_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """The network at a block time, as system tasks need it."""
+    """The network state at a block time, from which due system tasks are computed."""
 
     uow: UnitOfWork
     time: int
@@ -55,8 +55,8 @@ class ProbeState:
     def find_due_probes(self, calls: Sequence[Intent]) -> list[Probe]:
         """Return the system tasks of the open window that are due and not yet planned.
 
-        The list is limited to what `max_fee_wei` still pays for; `calls`: every `probe` of the
-        window.
+        The list is limited to what is left of `max_fee_wei`; `calls` must have every `probe` call
+        of the window.
         """
         window = get_open_window(self.uow, self.settings, self.time)
         if window is None:
@@ -112,7 +112,7 @@ class ProbeState:
 def load_probe_state(
     uow: UnitOfWork, settings: DispatchSettings, probe_settings: ProbeSettings | None
 ) -> ProbeState | None:
-    """Return the network as of the cursor, or None if there are no system tasks."""
+    """Return the state at the cursor, or None if system tasks are off or nothing is indexed."""
     cursor = uow.cursor.get()
     if probe_settings is None or cursor is None:
         return None
@@ -127,7 +127,7 @@ def load_probe_calls(uow: UnitOfWork, account: Account, window: int) -> list[Int
 def find_due_ends(
     uow: UnitOfWork, calls: Sequence[Intent], creator: Address, time: int
 ) -> Mapping[str, str]:
-    """Return, by subject, the calldata of every due end of the tasks of these calls."""
+    """Return the calldata of every call that is due to end tasks of `calls`, by subject."""
     calldata_by_subject: dict[str, str] = {}
     for call in calls:
         if _is_effective(call):

@@ -1,7 +1,8 @@
-"""Stores the block that opened the window of system tasks; its hash sets each node's due time.
+"""Stores the block that opened the current window of system tasks.
 
-A rewind below that block clears the one bookmark, and the block that replaces it is stored in
-turn. See docs/explanation/dispatch.md#due-nodes.
+The hash of that block sets each node's due time in the window. A rewind below the block deletes
+the bookmark, and the block that then opens the window is stored in turn. See
+docs/explanation/dispatch.md#due-nodes.
 """
 
 from collections.abc import Sequence
@@ -64,7 +65,7 @@ class ProbeWindowHook(BlockHook):
 
 
 def get_open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> ProbeWindow | None:
-    """Return the window of `time`, or None if the block that opened it was not seen."""
+    """Return the window that contains `time`, or None if the block that opened it was not seen."""
     bookmark = uow.bookmarks.get(_WINDOW_BOOKMARK)
     if bookmark is None:
         return None

@@ -26,7 +26,7 @@ _HEADER_BATCH = 128
 
 
 class TaskStart(NamedTuple):
-    """A task that started in `block`; `drawn_node`: its active draw's node, or None."""
+    """A task that `node` started in `block`; `drawn_node` is the node drawn for it, or None."""
 
     task: TaskKey
     node: Address | None
@@ -37,14 +37,14 @@ class TaskStart(NamedTuple):
 def is_started_at_creation(task: Task) -> bool:
     """Return whether one transaction created and started the task, as for a system task.
 
-    Such a task never waited, so that no draw can precede its start.
+    Such a task never waited, so no draw can precede its start.
     """
     created, started = task.created_at, task.started_at
     return created is not None and started is not None and created[:2] == started[:2]
 
 
 class HeaderReader:
-    """Headers of the chain, fetched ahead in batches and compared with the stored ones."""
+    """Reads the chain's headers ahead in batches, and compares them with the stored headers."""
 
     def __init__(
         self, chain: ChainReader, stored_by_number: Mapping[int, BlockRef], last: int
@@ -76,7 +76,7 @@ class HeaderReader:
         return block
 
     def get_header_up_to(self, number: int) -> BlockRef:
-        """Return the block at a height, or the one before if skipped.
+        """Return the block at a height, or the next lower block if the chain skipped the height.
 
         Raises:
             TransientError: see `get_header`.
@@ -85,7 +85,7 @@ class HeaderReader:
 
 
 class Redrawer:
-    """History folded in memory, with draws at the end of every block with a waiting task."""
+    """Folds history in memory, and draws at the end of every block with waiting tasks."""
 
     def __init__(self, settings: DispatchSettings, headers: HeaderReader) -> None:
         self._start = settings.start_block
@@ -116,7 +116,7 @@ class Redrawer:
         yield from self._draw_blocks(drawn_through + 1, last)
 
     def _draw_blocks(self, first: int, last: int) -> Iterator[TaskDraw]:
-        """Draw at the end of these blocks; a block without waiting tasks is not even requested."""
+        """Draw at the end of these blocks; blocks without waiting tasks are not requested."""
         for number in range(max(first, self._start), last + 1):
             if self._view.is_idle and not self._drawer.plan.active_draws:
                 self._drawer.skip_to(last)
@@ -127,7 +127,7 @@ class Redrawer:
 
 
 class WorkingSetView:
-    """Tasks and nodes of a fold in memory."""
+    """The tasks and nodes of a fold in memory, as a drawer reads them."""
 
     def __init__(self, settings: DispatchSettings) -> None:
         self._fold = Fold(settings.rules)
@@ -179,7 +179,10 @@ class WorkingSetView:
         return tasks
 
     def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
-        """Return the nodes changed since the last call; the drawer's calls are in block order."""
+        """Return all nodes if `block` is None, else the nodes that changed since the last call.
+
+        The drawer passes the block of its last call, because its calls are in block order.
+        """
         rows = self._fold.ledger.nodes
         nodes = (
             list(rows.values()) if block is None else [rows[address] for address in self._changed]
@@ -188,7 +191,7 @@ class WorkingSetView:
         return nodes
 
     def get_follower(self, block: int) -> PocketFollower:
-        """Return the one follower, which is always at the position of the fold."""
+        """Return the only follower, which is always at the block of the fold."""
         del block
         if self._follower is None:
             raise FatalError("the policy remembers nothing")

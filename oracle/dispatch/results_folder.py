@@ -32,7 +32,7 @@ class ResultsFolder:
 
     @classmethod
     def open_folder(cls, path: Path) -> "ResultsFolder":
-        """Return the folder.
+        """Check that the folder is readable, and return it.
 
         Raises:
             InputError: the folder is missing, not a folder, or unreadable.
@@ -45,7 +45,7 @@ class ResultsFolder:
         return cls(path)
 
     def read_results(self, tasks: Iterable[TaskKey]) -> Iterator[Hash]:
-        """Yield the result of each of the tasks that has a file with a hash."""
+        """Yield the result hash of each task that has a valid file."""
         for task in tasks:
             result = self._read_result(self._path / task)
             if result is not None:

@@ -1,8 +1,8 @@
 """Orders the second group of each open contest, and ends its tasks.
 
-An open contest is a `settle_contest` call that waits for its window's end. Its group is in a final
-block, and the second group's ids follow from it, so that the contract refuses a duplicate.
-`contest_decisions` settles the contest by the second group's verdict. See
+An open contest is a `settle_contest` call that waits for the end of its window. Its group is in a
+final block, and the ids of the second group are derived from that group, so that the contract
+refuses a duplicate. `contest_decisions` settles the contest by the second group's verdict. See
 docs/explanation/dispatch.md#second-groups.
 """
 
@@ -42,7 +42,7 @@ from oracle.txmgr.deferral import find_held_subjects
 
 # The kinds of these calls in the outbox.
 SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
-# The reason of a call whose contest is over, or has a second group of another account.
+# Why a call is superseded: its contest is over, or another account ordered the second group.
 NOT_OPEN_REASON = "overtaken(the contest is over, or has its second group)"
 # A call that was not sent for this many blocks is replaced by one with newly drawn nodes.
 MAX_DRAW_AGE_BLOCKS = 32
@@ -57,7 +57,7 @@ _UNSENT_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
 class PlannedSecondGroup(NamedTuple):
     """A contested group, one of its tasks, and the nodes that repeat the work.
 
-    `window_end`: the last second of the window, block time.
+    `window_end`: the last second of the window, in block time.
     """
 
     group: GroupKey
@@ -67,7 +67,7 @@ class PlannedSecondGroup(NamedTuple):
 
 
 def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan second groups and the ends of their tasks, once a block; return None if nothing is due.
+    """Plan second groups and the ends of their tasks, once per block; return None if none is due.
 
     Raises:
         TransientError: no endpoint returns the minimum fee.
@@ -100,18 +100,18 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
 
 
 def load_second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
-    """Return the calls for second groups whose tasks may be open at a block time."""
+    """Return the calls for second groups whose tasks may still be open at block time `time`."""
     first_day = time // _DAY_SECONDS - _DAYS_BACK
     return uow.outbox.intents.list_from_period(account, SECOND_GROUP, first_day)
 
 
 def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
-    """Return, by subject, the calldata of every due end of the tasks of second groups."""
+    """Return the calldata of every call that is due to end tasks of second groups, by subject."""
     return find_due_ends(uow, load_second_group_calls(uow, account, time), account.address, time)
 
 
 def can_start(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
-    """Return whether the nodes of a call that was not sent can still be given the work."""
+    """Return whether an unsent call is recent, and its nodes are still available for the work."""
     request = call.request
     if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
         return False
@@ -167,7 +167,7 @@ def _plan_groups(
 def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
     """Return `count` nodes that can run the task, drawn by the seed, or none if there are fewer.
 
-    Nodes with the task's models on disk come first.
+    Nodes with the task's models on disk are preferred.
     """
     requirement = build_requirement(task)
     candidates = [node for node in idle if misfit_reason(node, requirement) is None]
@@ -237,7 +237,7 @@ def _build_start_request(
 
 
 def _add_try_number(uow: UnitOfWork, request: CallRequest) -> CallRequest:
-    """Return the request with the number of its try in its dedup key."""
+    """Return the request with the number of this try in its dedup key."""
     tries = uow.outbox.intents.count_attempted(
         request.account, request.kind, request.subject, None
     )

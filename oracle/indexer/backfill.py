@@ -1,6 +1,6 @@
 """Fetches indexed blocks again, inserts raw rows that are missing, and refolds everything.
 
-A log that an endpoint left out is found by a second request, best from another endpoint.
+A second request, preferably to another endpoint, finds logs that an endpoint left out.
 """
 
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ from oracle.store.state.cursor_repository import Cursor
 class BackfillResult:
     """Differences between the chain and the stored rows of some blocks.
 
-    `missing_*` were inserted. `unserved_count` counts stored rows that the chain did not return
-    now; they are kept, because endpoints prune logs. `differing_count` counts rows with other
-    contents, which are kept as well: only a proof shows which side is right. `rebuilt` is None if
-    nothing was missing.
+    The rows in `missing_*` were inserted. `unserved_count` counts stored rows that the chain did
+    not return now; they are kept, because endpoints prune logs. `differing_count` counts rows with
+    other contents, which are kept as well: only a proof shows which side is right. `rebuilt` is
+    None if nothing was missing.
     """
 
     blocks: BlockRange

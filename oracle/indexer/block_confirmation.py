@@ -1,8 +1,8 @@
 """Confirms a block with an endpoint of another provider before it counts as final.
 
 A forged header chain is consistent in itself: its roots, blooms and hashes match. An endpoint of
-another provider that shows another block exposes it. The parent links prove all blocks below the
-confirmed one, so that one header is requested at a time. See
+another provider exposes it by showing a different block. The parent links of a confirmed block
+prove all blocks below it, so only one header has to be requested. See
 docs/explanation/reorgs.md#confirmed-by-a-second-provider.
 """
 
@@ -19,7 +19,7 @@ from oracle.indexer.reorgs.fork_detection import MIN_PROVIDERS, ForkContext, Out
 from oracle.store.database import UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
-# Faults that an endpoint's own headers prove, regardless of the others.
+# A fault that an endpoint's own headers prove, regardless of other endpoints.
 _INCONSISTENT_HEADERS = "its own headers do not link, or have other hashes"
 # A fact of the chain, not of an endpoint: the reason why no further block counts as final.
 _CHAIN_FACTS_KEY, _UNCONFIRMED_FACT = "", "unconfirmed"
@@ -28,8 +28,9 @@ _CHAIN_FACTS_KEY, _UNCONFIRMED_FACT = "", "unconfirmed"
 class Confirmation(Enum):
     """Result of confirming a block with a second provider.
 
-    AGREED: another provider shows the block. ALONE: there is no other provider. UNANSWERED: none
-    responds. A block that no other provider confirms is not final, whatever its endpoint reports.
+    AGREED: another provider shows the same block. SINGLE_PROVIDER: there is no other provider.
+    UNANSWERED: no other provider responds, so the block is not final, whatever its endpoint
+    reports.
     """
 
     AGREED = auto()
@@ -40,16 +41,16 @@ class Confirmation(Enum):
 def confirm_block(
     fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
 ) -> Confirmation:
-    """Confirm a future final block with an endpoint of another provider.
+    """Confirm a block with an endpoint of another provider before it becomes final.
 
-    `source_endpoint` returned the block; `blocks` end at it and are ingested with it. If two
-    blocks differ, the one that two providers show is accepted. Otherwise the endpoint is wrong
-    whose headers do not link or do not hash to their block hashes.
+    `source_endpoint` returned the block; `blocks` end at it and are ingested with it. If the
+    endpoints show different blocks, the block that two providers show is accepted. Without such a
+    block, the endpoints are wrong whose headers do not link or do not match their hashes.
 
     Raises:
-        OutvotedError: `source_endpoint` was found wrong, and deprioritised or quarantined.
-        TransientError: both sides are consistent, so neither is accepted (RefusalError), or one of
-            them does not respond during the check.
+        OutvotedError: `source_endpoint` was found wrong, and was deprioritised or quarantined.
+        TransientError: both sides are consistent, so neither is accepted (BlockRefusedError), or
+            an endpoint does not respond during the check.
     """
     has_single_provider = len(set(fork_context.chain.providers().values())) < MIN_PROVIDERS
     if not has_single_provider:
@@ -75,7 +76,7 @@ def unconfirmed_reason(uow: UnitOfWork) -> str | None:
 def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Confirmation) -> None:
     """Store whether blocks wait for a second provider; a confirmed block ends a dispute.
 
-    Written only if the result changes, not for every block.
+    Nothing is written if the result is the same as before.
     """
     is_waiting = result is Confirmation.UNANSWERED
     with fork_context.store.read_transaction() as uow:
@@ -121,7 +122,7 @@ def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
 def _resolve_conflict(
     fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
 ) -> None:
-    """Find out which of two blocks is the chain's; demote the endpoints that are wrong."""
+    """Find out which of two blocks is on the chain; demote the endpoints that are wrong."""
     block_number, chain = block.number, fork_context.chain
     hash_by_endpoint = _fetch_hashes_at(fork_context, block_number) | {source_endpoint: block.hash}
     providers_by_hash = _group_providers_by_hash(fork_context, hash_by_endpoint)

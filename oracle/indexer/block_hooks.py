@@ -1,4 +1,4 @@
-"""Hooks by which features act at blocks, inside the transaction that folds or rewinds them.
+"""Hooks with which features act at blocks, inside the transaction that folds or rewinds them.
 
 Hooks are called in the order of registration; the fold does not depend on any of them.
 """
@@ -16,7 +16,7 @@ from oracle.store.outbox.records import Stamp
 
 
 class HookNote(NamedTuple):
-    """Record of what a hook wrote: its name in the log, and an identifying number."""
+    """Record of what a hook wrote: a name for the log, and an identifying number."""
 
     name: str
     number: int
@@ -25,8 +25,8 @@ class HookNote(NamedTuple):
 class BlockHook:
     """Base class of block hooks, which does nothing; a feature overrides the methods it needs.
 
-    `header_depth`: all headers are fetched within this many blocks of the head. `first_block`: all
-    headers are fetched from this block on; None: no such block.
+    `header_depth`: the hook needs all headers within this many blocks of the head. `first_block`:
+    the hook needs all headers from this block on; None: it does not.
     """
 
     header_depth: int = 0
@@ -44,10 +44,10 @@ class BlockHook:
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        """Handle a window up to `last` before it is folded; history has no headers."""
+        """Handle a window up to `last` before it is folded; `headers` is empty in history."""
 
     def on_folded(self, changes: Changes) -> None:
-        """Handle folded and stored changes; their rows belong to the fold and change later."""
+        """Handle changes that were folded and stored; the fold changes their row objects later."""
 
     def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
         """Act at `block`; the data of `uow` and `rounds` are exactly as of this block."""
@@ -103,12 +103,12 @@ class HookStops:
 
 
 def max_header_depth(hooks: Iterable[BlockHook]) -> int:
-    """Return how many blocks below the head some hook needs headers of."""
+    """Return the largest `header_depth` of the hooks, or 0."""
     return max((hook.header_depth for hook in hooks), default=0)
 
 
 def first_header_block(hooks: Iterable[BlockHook]) -> int | None:
-    """Return the block from which on some hook needs every header, or None."""
+    """Return the first block from which on a hook needs every header, or None."""
     return min((hook.first_block for hook in hooks if hook.first_block is not None), default=None)
 
 

@@ -30,10 +30,10 @@ _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 class CommittedWindow:
     """One committed window.
 
-    `event_counts` by type of event, as in docs/reference/events-and-jsonl.md#vocabulary;
-    `anomaly_count` of them broke a rule; `notes` are those of hooks. `newest_number` is the
-    chain's newest known block, `cursor` the last folded one. The durations are those of folding,
-    of committing, and, before both, of fetching and decoding.
+    `event_counts`: number of events by type, as in docs/reference/events-and-jsonl.md#vocabulary.
+    `anomaly_count`: number of events that broke a rule. `notes`: what the hooks wrote.
+    `newest_number`: the chain's newest known block. `cursor`: the last folded block.
+    `fetch_seconds` includes decoding.
     """
 
     blocks: BlockRange
@@ -58,7 +58,7 @@ def commit_window(
     cursor: Cursor | None,
     clock: Callable[[], float],
 ) -> CommittedWindow:
-    """Decode and fold a window that continues the block at `cursor`, in one transaction.
+    """Decode, fold and store a window that continues the block at `cursor`, in one transaction.
 
     Raises:
         FatalError: the cursor has moved: another process writes into the database.
@@ -102,7 +102,7 @@ def commit_window(
 
 
 def final_above_cursor(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
-    """Return the final block if it is above the cursor's, else None: it never goes back."""
+    """Return `final` if it is above the cursor's final block, which never goes back, else None."""
     known_final = None if cursor is None else cursor.final_number
     return final if known_final is None or final.number > known_final else None
 
@@ -110,15 +110,15 @@ def final_above_cursor(final: BlockRef, cursor: Cursor | None) -> BlockRef | Non
 def final_in_window(window: BlockWindow, heads: Heads, cursor: Cursor | None) -> BlockRef | None:
     """Return the final block to store with a window, if it is above the cursor's.
 
-    A final block above the window is one endpoint's claim about a block that was not read: then
-    the window's last block, which was, is the final one.
+    A final block above the window is one endpoint's claim about a block that was not read. In that
+    case the last block of the window is stored as final.
     """
     is_in_window = heads.final.number <= window.last.number
     return final_above_cursor(heads.final if is_in_window else window.last, cursor)
 
 
 def highest_final_number(heads: Heads, cursor: Cursor | None) -> int:
-    """Return the highest final block of heads and cursor; blocks above it are journaled."""
+    """Return the higher final block of `heads` and `cursor`; blocks above it are journaled."""
     known_final = None if cursor is None else cursor.final_number
     return max(heads.final.number, -1 if known_final is None else known_final)
 
@@ -160,7 +160,7 @@ def _fold_window(
     final_block_number: int,
     stops: HookStops,
 ) -> tuple[tuple[HookNote, ...], int]:
-    """Fold events and run hooks at their stops; return the hooks' notes and the anomalies."""
+    """Fold events and run hooks at their stops; return the hooks' notes and the anomaly count."""
     notes: list[HookNote] = []
 
     def run_hooks(uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
@@ -178,7 +178,7 @@ def _fold_window(
 def _collect_stops(
     uow: UnitOfWork, folder: EventFolder, window: BlockWindow, newest: int
 ) -> HookStops:
-    """Prepare the hooks for the window and return their stops; history has no headers."""
+    """Call `on_window` of the hooks, and return the blocks at which they are to be called."""
     headers, stops = window.headers, HookStops()
     previous_block = (
         uow.blocks.get_canonical(window.range.first - 1) if headers and folder.hooks else None
@@ -206,6 +206,6 @@ def _move_cursor(
 
 
 def _count_events(decoded: DecodedEvents) -> Mapping[str, int]:
-    """Return the number of events of each type, by the names of the JSON lines."""
+    """Return the number of events of each type, named as in the JSON lines."""
     kinds = Counter(map(type, [*decoded.events, *decoded.contract_events]))
     return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}

@@ -1,4 +1,4 @@
-"""Checks that the raw rows are those that were committed; incomplete ones are not refolded.
+"""Checks that the raw rows are the committed ones, because damaged rows must not be refolded.
 
 See docs/explanation/storage.md#raw-checksums.
 """
@@ -10,7 +10,7 @@ from oracle.errors import InputError
 from oracle.store.database import UnitOfWork
 from oracle.store.raw.raw_checksums import DamagedSpan
 
-# Number of spans listed in an error.
+# Maximum number of spans listed in an error.
 _MAX_LISTED_SPANS = 3
 _NAME_BY_KIND = {"log": "logs", "call": "calls", "feed": "feed rows"}
 
@@ -22,7 +22,7 @@ class IncompleteLogsError(InputError):
 def find_damaged_spans(
     uow: UnitOfWork, last_block: int, verified: BlockRange | None = None
 ) -> list[DamagedSpan]:
-    """Return the spans up to `last_block` whose rows are not those that were committed.
+    """Return the spans up to `last_block` whose rows differ from those that were committed.
 
     `verified`: blocks that were just found equal to the chain; spans inside them are left out.
     """
@@ -72,5 +72,5 @@ def _repair_advice(spans: Sequence[DamagedSpan]) -> str:
 
 def _is_inside(span: DamagedSpan, verified: BlockRange) -> bool:
     is_contained = verified.first <= span.blocks.first and span.blocks.last <= verified.last
-    # No chain proves the rows of a feed.
+    # The rows of a feed cannot be proven by the chain.
     return is_contained and span.kind != "feed"

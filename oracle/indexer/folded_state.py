@@ -1,4 +1,4 @@
-"""Computes the state after any block in memory: raw rows folded onto the nearest snapshot.
+"""Computes the state after any block in memory, by folding raw rows onto the nearest snapshot.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -28,7 +28,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.snapshot_codec import PackedState, pack, unpack
 from oracle.store.state.snapshot_repository import StateSnapshot
 
-# Number of snapshots tried before everything is folded from the start.
+# Maximum number of snapshots tried before everything is folded from the start.
 _MAX_SNAPSHOTS = 3
 
 
@@ -37,14 +37,14 @@ class NoNearbySnapshotError(OracleError):
 
 
 class _ChangedRowError(Exception):
-    """A task or group that the snapshot omits changed after it; its stored row is newer."""
+    """A task or group that the snapshot omits has changed since, so its stored row is too new."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedState:
     """The state after some block, in memory: everything that a report is built from.
 
-    `snapshot_block`: the block of the snapshot that the fold started from; None: from nothing.
+    `snapshot_block`: the block of the snapshot that the fold started from; None: no snapshot.
     """
 
     fold: Fold
@@ -70,7 +70,8 @@ def fold_state_up_to(
 ) -> FoldedState:
     """Return the state after `last_block`, folded in memory from the stored rows alone.
 
-    `min_scores` matters for registrations. `max_logs`: how many logs may be folded.
+    `min_scores`: the number of scores that a node needs for registration. `max_logs`: maximum
+    number of logs to fold; None: no limit.
 
     Raises:
         NoNearbySnapshotError: more than `max_logs` logs follow the nearest snapshot.
@@ -97,9 +98,9 @@ def fold_state_up_to(
 def pack_state(state: FoldedState, tasks_since_block: int) -> bytes:
     """Return the state as the body of a snapshot.
 
-    The body has the tasks that have not ended, and those that changed from block
-    `tasks_since_block` on. The database has the others unchanged, and a fold from the snapshot
-    detects any that changed.
+    The body has the tasks that have not ended, and those that changed in block `tasks_since_block`
+    or later. All other tasks are read from the database, and a fold from the snapshot detects if
+    one of them has changed.
     """
     ledger, rounds = state.fold.ledger, state.rounds
     first_scored_rows, first_timed_out_rows = state.first_events.dump_rows()
@@ -158,7 +159,7 @@ def _fold_remaining(
             _load_omitted_rows(uow, state, decoded, state.snapshot_block)
         state.fold.fold_events(decoded.events)
         state.rounds.fold_block(blocks.last, decoded.contract_events, journal=False)
-        # Nothing is stored here.
+        # Nothing is stored here, so the drained changes are not kept.
         state.first_events.record_changes(state.fold.drain_changes())
         state.rounds.drain_changes()
 
@@ -166,10 +167,10 @@ def _fold_remaining(
 def _load_omitted_rows(
     uow: UnitOfWork, state: FoldedState, decoded: DecodedEvents, snapshot_block: int
 ) -> None:
-    """Load the rows that events name but the snapshot omits, if they are unchanged.
+    """Load the rows that the events refer to and the snapshot omits, if they are unchanged.
 
     Raises:
-        _ChangedRowError: one has changed since.
+        _ChangedRowError: a row has changed since the snapshot.
     """
     ledger, rules = state.fold.ledger, state.fold.rules
     task_keys = collect_task_keys(decoded.events)

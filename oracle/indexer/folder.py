@@ -32,7 +32,7 @@ from oracle.indexer.provenance import build_scope
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Number of rows kept in memory between two ranges; above it all are reloaded.
+# Maximum number of rows kept in memory between two ranges; above it all are reloaded.
 MAX_CACHED_TASKS = 200_000
 MAX_CACHED_NODES = 200_000
 
@@ -47,7 +47,7 @@ class EventFolder:
     """Folds events into one database and caches the rows that it works on."""
 
     def __init__(self, rules: Rules, reader: LogReader, hooks: Iterable[BlockHook] = ()) -> None:
-        """`hooks` are called in this order; without any, blocks are only folded."""
+        """Create the folder; `hooks` are called in this order."""
         self.rules = rules
         self.reader = reader
         self.hooks = tuple(hooks)
@@ -66,7 +66,7 @@ class EventFolder:
 
     @contextmanager
     def resume_from(self, cursor: Cursor | None) -> Iterator[None]:
-        """Continue from `cursor`; after any failure inside, all rows are reloaded.
+        """Keep the rows in memory only if they belong to `cursor` and nothing inside fails.
 
         The context must enclose the whole transaction, because a failed commit leaves wrong rows
         in memory.
@@ -103,9 +103,9 @@ class EventFolder:
     ) -> int:
         """Fold a range, write its changes, and return the number of anomalies.
 
-        Changes of blocks above `final_number` are journaled. `stops` ascend, and `on_stop` is
-        called at each; a stop below the first block is called at once. The caller moves the
-        cursor.
+        Changes of blocks above `final_number` are journaled. `on_stop` is called at the end of
+        each block in `stops`, which must ascend; for a block below the range, it is called at
+        once. The caller moves the cursor.
         """
         rounds = self._get_rounds(uow)
         self._load_rows(uow, decoded.events)
@@ -147,7 +147,7 @@ class EventFolder:
     def _fold_part(
         self, uow: UnitOfWork, rounds: Rounds, part: DecodedEvents, final_number: int
     ) -> int:
-        """Fold and store whole blocks: final ones at once, the others with a journal."""
+        """Fold and store whole blocks: final blocks together, others one by one with a journal."""
         final_part, journaled_part = _split_at_block(part, final_number)
         if final_part.events:
             self._fold.fold_events(final_part.events)
@@ -167,7 +167,7 @@ class EventFolder:
         return len(changes.anomalies)
 
     def _evict_finished(self) -> None:
-        """Evict ended tasks, which later events rarely name, and excess rows."""
+        """Drop ended tasks, which later events rarely refer to, and excess rows from memory."""
         ledger = self._fold.ledger
         for key in self._changed_tasks:
             if ledger.tasks[key].ending is not None:

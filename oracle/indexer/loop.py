@@ -36,12 +36,12 @@ from oracle.indexer.reorgs.reorg_watch import check_for_reorg
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Time between two checks of everything else (docs/explanation/daemon.md#short-jobs).
+# Target time for a window, after which other jobs run (docs/explanation/daemon.md#short-jobs).
 TARGET_WINDOW_SECONDS = 1.0
 # Older heads are requested again, even if history is far from them, because publishing and
 # confirming depend on them.
 _MAX_HEADS_AGE_SECONDS = 2.0
-# More blocks than a chain makes in a day; a faster pace is not limited.
+# No limit in practice: more blocks than a chain makes in a day.
 _UNLIMITED_BLOCKS = 1 << 20
 
 
@@ -70,9 +70,9 @@ class IngestState:
     _heads_fetched_at: float = 0.0
 
     def get_heads(self, chain: ChainReader, first_block: int, head_depth: int) -> Heads:
-        """Return the heads; recent ones are reused if `first_block` is far below them.
+        """Return the heads; recent heads are reused while `first_block` is in history.
 
-        Final blocks more than `head_depth` below the newest one are history in any case.
+        A final block more than `head_depth` below the newest block is history in any case.
         """
         heads = self.claimed_heads
         is_old = self.clock() - self._heads_fetched_at > _MAX_HEADS_AGE_SECONDS
@@ -91,7 +91,7 @@ class IngestState:
         self.claimed_heads = None
 
     def update_heads(self, final: BlockRef) -> None:
-        """Update `heads` with `final`, a confirmed block, as their highest final block."""
+        """Update `heads`, with the confirmed block `final` as their highest final block."""
         claimed_heads = self.claimed_heads
         if claimed_heads is None:
             return
@@ -131,8 +131,8 @@ def ingest_next_window(
     """Ingest the next window, or rewind if the chain has left the indexed blocks.
 
     Returns None at the head, if the endpoint lags behind, and while a possible fork is undecided.
-    An endpoint that is outvoted about the end of a window loses its place, and the next one
-    provides window and heads.
+    If an endpoint is outvoted about the last block of a window, the window and the heads are
+    requested from the next endpoint.
 
     Raises:
         TransientError: the chain did not respond, or contradicts itself.
@@ -202,9 +202,9 @@ def _read_window(
     with_headers: bool,
     max_blocks: int,
 ) -> BlockWindow:
-    """Return the next window, past history if only skipped heights are left of it.
+    """Return the next window; read beyond history if only skipped heights are left in it.
 
-    A block that is refused is stored, and refused at every attempt.
+    If a block is refused, the refusal is stored, so that every later attempt fails the same way.
 
     Raises:
         TransientError: the chain has advanced beyond the known heads.
@@ -241,8 +241,8 @@ def _confirm_heads(
 ) -> Heads:
     """Return the heads with the highest final block that a second provider confirms.
 
-    One block is checked: the end of a window of final blocks, or else the final block. `window` is
-    None if there is no new block.
+    Only one block is checked: the last block of the window if it is final, or else the final block
+    of the heads. `window` is None if there is no new block.
 
     Raises:
         OutvotedError: the endpoint of the block was found wrong.
@@ -345,5 +345,5 @@ def _check_height(newest_block: BlockRef, cursor: Cursor) -> None:
 
 
 def _history_end_block(heads: Heads, head_depth: int) -> int:
-    """Return the block up to which neither forks nor the hooks of the head matter."""
+    """Return the last block of history, where neither forks nor head hooks matter."""
     return min(heads.final.number, heads.latest.number - head_depth)

@@ -52,7 +52,7 @@ def record_fold_version(uow: UnitOfWork, reader: LogReader) -> None:
 
 
 def increment_rebuild_count(uow: UnitOfWork) -> None:
-    """Increment the number of refolds; earlier exports may differ from now on."""
+    """Increment the number of refolds, after which earlier exports may no longer match."""
     uow.bookmarks.set(_REBUILD_COUNT_KEY, get_rebuild_count(uow) + 1)
 
 
@@ -67,12 +67,12 @@ def mark_fold_stale(uow: UnitOfWork) -> None:
 
 
 def why_rebuild(uow: UnitOfWork, reader: LogReader) -> str | None:
-    """Return why everything has to be refolded, or None if it has not."""
+    """Return why everything has to be refolded, or None if no refold is needed."""
     if uow.cursor.get() is None:
         return None
     if uow.bookmarks.get(_STALE_KEY) is not None:
         return "what was missing is there now"
-    # Version 1 stored no version.
+    # Version 1 of the fold stored no version.
     stored_version = uow.bookmarks.get(_FOLD_VERSION_KEY) or "1"
     if stored_version != _fold_version_of(reader):
         return (

@@ -1,7 +1,7 @@
-"""Refolds the stored raw rows without requests to the chain; reports must come out unchanged.
+"""Refolds the stored raw rows without requests to the chain, and checks that reports stay equal.
 
-Everything happens in one transaction: readers see the old state meanwhile, an interruption keeps
-it, and a dry run is a real run that is rolled back at its end.
+Everything happens in one transaction: readers see the old state until the commit, an interruption
+keeps the old state, and a dry run is a real run that is rolled back at its end.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -73,7 +73,8 @@ class _DryRunRollbackError(Exception):
 class RebuildResult:
     """Result of a refold up to block `last_block`.
 
-    `is_same`: the projections are byte-identical. `differing`: periods whose report is not.
+    `is_same`: whether the projections are byte-identical to those before. `differing`: the periods
+    whose report is different.
     """
 
     last_block: int
@@ -174,7 +175,7 @@ def fold_stored_rows(
     rebuild_options: RebuildOptions,
     check: _HookCheck | None = None,
 ) -> int:
-    """Fold the canonical rows of these blocks onto the state before; return the log count.
+    """Fold the canonical rows of these blocks onto the current state; return the log count.
 
     Blocks above the final one are journaled. Rows in memory are discarded, because the stored rows
     may have changed.

@@ -26,7 +26,7 @@ def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
 
 
 def store_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
-    """Store that a block was refused; return the error of the first refusal."""
+    """Store a refusal, unless one is stored already; return the error of the stored refusal."""
     with store.transaction() as uow:
         existing_refusal = get_refusal(uow)
         if existing_refusal is None:

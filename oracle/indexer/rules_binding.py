@@ -7,7 +7,7 @@ from oracle.store.state.rule_set_repository import RuleSet, identify_rules
 
 _RULES_KEY = "folded_by_rules"
 _PERIOD_KEY = "period_seconds"
-# Digits of a hash that people compare.
+# Number of digits of a hash that are shown.
 _HASH_PREFIX_DIGITS = 12
 
 
@@ -54,7 +54,7 @@ def is_folded_by(uow: UnitOfWork, rules: Rules) -> bool:
 
 
 def get_bound_rules(uow: UnitOfWork) -> RuleSet | None:
-    """Return the rules that the stored data was folded with, or None if there is none yet."""
+    """Return the rules that the stored data was folded with, or None for an empty database."""
     name_and_digest = uow.bookmarks.get(_RULES_KEY)
     if name_and_digest is None:
         return None
@@ -71,8 +71,8 @@ def format_rule_set(rules: RuleSet) -> str:
 def check_period(uow: UnitOfWork, period_seconds: int) -> None:
     """Store the length of a period, or check that it is unchanged.
 
-    The number of a period is its start over its length
-    (docs/explanation/reports.md#cut-at-period-end): with another length the same numbers would
+    The number of a period is its start time divided by its length
+    (docs/explanation/reports.md#cut-at-period-end). With another length the same numbers would
     mean other times, and new reports would count as already cut.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Refolds from a snapshot if a rewind ends below the undo journal.
+"""Refolds from a snapshot if a rewind goes back further than the undo journal.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -14,7 +14,7 @@ from oracle.indexer.snapshots import state_mismatch
 from oracle.store.database import UnitOfWork
 from oracle.store.state.snapshot_codec import unpack
 
-# Number of snapshots tried before everything is folded from the start.
+# Maximum number of snapshots tried before everything is folded from the start.
 _MAX_SNAPSHOTS = 3
 
 
@@ -28,8 +28,9 @@ def refold_from_snapshot(
     """Restore the newest usable snapshot below `last_block`, refold, and return its block.
 
     The cursor has to be at `last_block`, in the caller's transaction. Returns None, and changes
-    nothing, if no snapshot is usable: each is of other rules, of another version of the fold or
-    profile, or damaged, or the state itself is known to differ from the raw rows.
+    nothing, if the state is known to differ from the raw rows or if no snapshot is usable. A
+    snapshot is not usable if it is damaged, or has other rules or another version of the fold or
+    profile.
 
     Raises:
         IncompleteLogsError: raw rows were lost or changed; the transaction has to end.
@@ -49,7 +50,7 @@ def refold_from_snapshot(
 def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
     """Return whether the stored state equals a fold of the stored rows by this program.
 
-    Rows of tasks that ended long before a snapshot are taken from that state.
+    A restored snapshot takes the rows of tasks that ended long before from that state.
     """
     return (
         why_rebuild(uow, folder.reader) is None

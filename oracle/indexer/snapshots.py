@@ -1,7 +1,7 @@
 """Makes snapshots of the state, and checks the state against a refold from a snapshot.
 
-A snapshot is folded from the raw rows and the previous snapshot. The only rows of the state in it
-are tasks that ended long before, so it also serves as an independent check of the state.
+A snapshot is folded from the raw rows and the previous snapshot. It takes nothing from the state
+tables except tasks that ended long ago, so it also serves as an independent check of the state.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,19 +29,19 @@ from oracle.store.state.round_rows import encode_index_row, encode_kick_row, enc
 from oracle.store.state.snapshot_repository import StateSnapshot
 from oracle.store.state.task_repository import encode_task_row
 
-# Bookmark of the newest comparison, and the number of rows listed in it.
+# Bookmark of the newest comparison, and the maximum number of rows listed in it.
 _SAMPLE_KEY = "state_sample"
 _MAX_LISTED_ROWS = 5
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# Logs between two snapshots; folding that many takes about 0.15 s.
+# Number of logs between two snapshots; folding that many takes about 0.15 s.
 SNAPSHOT_LOGS = 5_000
-# Logs that one request of the read API may fold: usually a fifth of a second, and at most twice
-# that while the next snapshot is not made yet.
+# Maximum number of logs that one request of the read API may fold. This usually takes 0.2 s, and
+# at most twice that while the next snapshot is not made yet.
 MAX_REQUEST_LOGS = 4 * SNAPSHOT_LOGS
-# How long an ended task stays in snapshots, in intervals, for later events about it.
+# Number of snapshot intervals during which an ended task stays in snapshots, for later events.
 _KEPT_INTERVALS = 2
 
 
@@ -59,7 +59,7 @@ class SampleCheck:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """Inputs of snapshots."""
+    """Inputs from which snapshots are made."""
 
     store: Store
     reader: LogReader
@@ -95,7 +95,7 @@ def make_next_snapshot(
         log_count += uow.logs.count_between(first_block, block)
         body = pack_state(state, _tasks_since_block(uow, block))
     with rebuild_options.transaction(source.store) as uow:
-        # After a repair or rewind meanwhile, the next tick makes the snapshot again.
+        # If rows were repaired or rewound meanwhile, the next tick makes the snapshot again.
         if uow.bookmarks.get_rebuild_count() != remake_count:
             return None
         snapshot = StateSnapshot(block, log_count, body)
@@ -104,7 +104,7 @@ def make_next_snapshot(
 
 
 def _tasks_since_block(uow: UnitOfWork, block: int) -> int:
-    """Return the block from which on ended tasks are kept in a snapshot."""
+    """Return the first block whose ended tasks are kept in a snapshot."""
     return uow.logs.find_block_before(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 

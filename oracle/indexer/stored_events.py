@@ -15,7 +15,7 @@ from oracle.domain.logs import Log
 from oracle.indexer.feeds.feed_events import merge_feed_events
 from oracle.store.database import UnitOfWork
 
-# Logs read at once, so that memory use stays constant.
+# Number of logs read at once, so that memory use stays constant.
 LOGS_AT_ONCE = 5_000
 
 
@@ -33,7 +33,7 @@ def export_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Ite
 def iterate_stored_events(
     uow: UnitOfWork, reader: LogReader, blocks: BlockRange
 ) -> Iterator[DomainEvent]:
-    """Yield the events in order of position; raises as `export_events`."""
+    """Yield the events of these blocks in order of position; raises like `export_events`."""
     for chunk, logs in iterate_log_chunks(uow, blocks):
         decoded = reader.decode_rows(
             logs, list(uow.calls.iterate_between(chunk.first, chunk.last))
@@ -49,7 +49,10 @@ def format_events(events: Iterable[DomainEvent]) -> Iterator[str]:
 def iterate_log_chunks(
     uow: UnitOfWork, blocks: BlockRange
 ) -> Iterator[tuple[BlockRange, list[Log]]]:
-    """Yield the logs in chunks of whole blocks; the ranges have no gaps, because of calls."""
+    """Yield the logs in chunks of whole blocks.
+
+    The ranges have no gaps, so that calls of blocks without logs are read as well.
+    """
     first_block, chunk = blocks.first, list[Log]()
     stored_logs = uow.logs.iterate_between(blocks.first, blocks.last)
     for number, logs in groupby(stored_logs, key=attrgetter("block")):

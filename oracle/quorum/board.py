@@ -1,6 +1,6 @@
 """The in-memory board of signed statements, written by the worker and read by the HTTP server.
 
-A read waits for no database and no endpoint.
+Reading the board never waits for the database or an endpoint.
 """
 
 from collections.abc import Mapping

@@ -32,9 +32,9 @@ def fetch_peer_statements(
     """Fetch the peers' statements about a round and subject; return how many were new.
 
     A statement is stored, whatever its content, if it is genuine, about the same contract, round
-    and subject, and from a current signer of the contract. In a report's time to live, no more
-    statements of a signer about a round are stored than one response holds. Statements about
-    blocks that are not indexed yet are left for later.
+    and subject, and from a current signer of the contract. Within a report's time to live, at most
+    `MAX_STATEMENTS` statements of one signer about a round are stored. Statements about blocks
+    that are not indexed yet are left for later.
 
     Raises:
         TransientError: no endpoint returns the signers.
@@ -130,7 +130,7 @@ def _store_signatures(
     contract_status: ContractStatus,
     own_digest: Hash,
 ) -> int:
-    """Store new statements and return their number; beyond a limit only those that equal ours."""
+    """Store new statements and return their number; beyond the limit, only those equal to ours."""
     if not new_statements:
         return 0
     stored_count, since = 0, context.tx.stamp.at - context.settings.ttl_seconds

@@ -1,7 +1,7 @@
 """Detects on-chain signatures of our key that this database did not create.
 
-Rounds and kickout proposals are checked. Either the key was stolen, or a database was lost whose
-statements may still land and conflict with new ones.
+Accepted rounds and kickout proposals are checked. Such a signature means that the key was stolen,
+or that a database was lost whose statements may still land and conflict with new ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ _MAX_SCANNED_ROUNDS = 50
 
 @dataclass(frozen=True, slots=True)
 class _ForeignSignature:
-    """A foreign signature of our key, described for the log; `time` is that of its block."""
+    """A signature of our key that this database did not make; `time` is the time of its block."""
 
     description: str
     round: int
@@ -122,7 +122,7 @@ def _load_unsigned_rounds(
 ) -> Mapping[RoundAccepted, bytes]:
     """Return the rounds after `last_digest` not signed here, with the signatures of their pushes.
 
-    If a reorg removed that round, all rounds since the first check are returned.
+    If a reorg removed the round of `last_digest`, return all rounds since the first check.
     """
     rounds = [
         accepted
@@ -159,7 +159,10 @@ def _load_push_signatures(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
 
 
 def _embargo_signer(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
-    """Embargo the signer for a while; return whether the embargo is new or longer."""
+    """Embargo the signer for a report's time to live, counted from `since`.
+
+    Return False if an earlier embargo already covers `since`.
+    """
     domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
     statements = uow.statements
     earlier_embargo_end = statements.get_embargo_end(domain.chain_id, domain.contract, signer)
@@ -227,7 +230,7 @@ def embargo_signer(
 def build_embargo_writer(
     context: QuorumContext | None, signer_embargo: SignerEmbargo | None
 ) -> Callable[[UnitOfWork, Stamp], None]:
-    """Return a callback that stores the embargo within a commit; it does nothing without one."""
+    """Return a callback that stores the embargo within a commit, or does nothing if it is None."""
 
     def write_embargo(uow: UnitOfWork, stamp: Stamp) -> None:
         if context is None or signer_embargo is None or signer_embargo.embargoed_until is None:

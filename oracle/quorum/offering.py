@@ -10,7 +10,7 @@ from oracle.store.outbox.records import SignedStatement
 def publish_statement(
     context: QuorumContext, statement: Statement, record: SignedStatement
 ) -> None:
-    """Publish a stored statement on the board, if one is served."""
+    """Publish a stored statement on the board, if this reporter serves one."""
     if context.board is not None:
         context.board.publish(_build_message(context, statement, record))
 

@@ -1,4 +1,4 @@
-"""Fetches the statements of other reporters in bounded space and time, and trusts no response."""
+"""Fetches the statements of other reporters, with limits on size and time, and trusts none."""
 
 import threading
 import time
@@ -18,8 +18,8 @@ _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
 # A slow peer is not queried for this many times its response time, up to a maximum in seconds.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
-# A settled path is fetched again after these multiples of the fetch interval, once each, and the
-# maximum number of paths that are tracked.
+# Multiples of the fetch interval after which a settled path is fetched again, once each, and the
+# maximum number of tracked paths.
 _RETRY_INTERVALS, _MAX_ENTRIES = (10, 30), 64
 
 
@@ -54,7 +54,7 @@ class Peer:
             return None
         self._is_busy = True
         answer = Future[list[StatementMessage]]()
-        # A daemon thread does not delay the exit either: headers may arrive byte by byte.
+        # A daemon thread, because headers may arrive byte by byte and must not delay the exit.
         threading.Thread(target=self._run_fetch, args=(path, answer), daemon=True).start()
         return answer
 
@@ -127,7 +127,8 @@ class PeerClients:
         self._last_fetch_by_path: dict[str, float] = {}
         # The number of refetches of each path, and the time of the last one.
         self._refetches_by_path: dict[str, tuple[int, float]] = {}
-        # The signers reported so far: a reporter whose signer was removed may publish for hours.
+        # The unknown signers logged so far; a reporter whose signer was removed may publish for
+        # hours.
         self._reported_signers: dict[tuple[str, Address], None] = {}
 
     @classmethod
@@ -155,7 +156,7 @@ class PeerClients:
             < self._interval_seconds
         ):
             return []
-        # Paths that were last fetched before the interval are forgotten.
+        # Paths that were last fetched before the interval are removed.
         self._last_fetch_by_path = {
             earlier_path: fetched_at
             for earlier_path, fetched_at in self._last_fetch_by_path.items()

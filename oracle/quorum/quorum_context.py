@@ -12,7 +12,7 @@ from oracle.txmgr.context import TxContext
 
 @dataclass(slots=True)
 class MissingSignatures:
-    """The missing signatures of the next report, written only by the planning of a push.
+    """Why the next report lacks signatures; written only when a push is planned.
 
     `missing_reason` lists the signers that have not signed the scheduled report for a while, and
     `signer_reason` is why our own signatures do not count. Either is None if no signature is

@@ -35,7 +35,7 @@ def build_retry_with_more_gas(failed: Intent, heads: Heads) -> CallRequest | Non
 def find_pushed_statement(
     uow: UnitOfWork, push: Intent, contract_status: ContractStatus
 ) -> SignedStatement:
-    """Return the statement of a push, as stored here or by a peer, else built from its request."""
+    """Return the statement of a push as stored (ours or a peer's), else built from its request."""
     request = push.request
     round_key = (request.contract, REPORT, request.round or 0)
     statements = [
@@ -57,7 +57,7 @@ def find_pushed_statement(
         digest=request.digest or ZERO_HASH,
         signature=b"",
         expires_at=request.deadline or 0,
-        # The request does not store it, so the current value is assumed.
+        # The request does not store the previous digest, so the current one is assumed.
         prev_digest=contract_status.last_report,
         as_of_block=request.as_of_block,
         as_of_hash=request.as_of_hash,

@@ -107,7 +107,7 @@ def _can_sign(
 
 
 def _log_conflict_refusal(record: SignedStatement, earlier: SignedStatement) -> None:
-    """Log that a conflicting statement was refused while the first may land.
+    """Log that a statement was not signed, because a conflicting one may still land.
 
     See tests/faults/sending/cases.toml#f61.
     """

@@ -31,9 +31,9 @@ def find_signing_round(
 ) -> RoundAccepted | None:
     """Return the round to sign a kickout on now, or None if `first_round` is not accepted yet.
 
-    The result is the newest of every RENEWAL_ROUNDS-th round from `first_round` on. If rounds come
-    so slowly that half of a signature's `ttl_seconds`, which count from its round, would be over,
-    the step is halved, several times if needed.
+    The result is the newest of every RENEWAL_ROUNDS-th round from `first_round` on. A signature's
+    `ttl_seconds` count from the time of its round. If the result is older than half of them,
+    because rounds come slowly, the step is halved, several times if needed.
     """
     accepted = uow.rounds.list_accepted(limit=1)
     if not accepted or accepted[0].round < first_round:
@@ -62,7 +62,10 @@ def round_expiry_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str
 
 
 def stale_round_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str | None:
-    """Return why a kickout signed on a round is not sent, None if it outlives the next round."""
+    """Return why a kickout signed on a round is not sent, or None if it stays valid long enough.
+
+    It has to stay valid after one more round.
+    """
     accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is None or accepted.digest != report:
         return f"round {round_number}, which the kickout was signed on, left the chain"

@@ -30,7 +30,7 @@ class SignerTally:
     quorum: int
     agreeing: frozenset[Address]
     conflicting: dict[Hash, frozenset[Address]]
-    # The signers of other statements, expired ones and those of other blocks included.
+    # The signers of different statements, including expired ones and ones about other blocks.
     dissenting: frozenset[Address] = frozenset()
 
     @property

@@ -36,8 +36,9 @@ _BOOKMARK = "own_key_seen_kicks"
 class Proposal:
     """A kickout that the contract accepted: its transaction, block time and our statements.
 
-    `config` is the configuration that it was signed under. `own_statements` are our statements
-    about the node on the rounds that it may have been signed on, expired ones included.
+    `config`: digest of the configuration that the kickout was signed under. `own_statements`: our
+    statements about the node on the rounds that it may have been signed on, including expired
+    ones.
     """
 
     kick: Kick
@@ -49,7 +50,7 @@ class Proposal:
     def is_signed_by_statement(
         self, context: QuorumContext, own_statement: SignedStatement
     ) -> bool:
-        """Return whether a statement of ours is about the evidence in the proposal's log."""
+        """Return whether one of our statements is about this proposal's node and evidence."""
         kick_statement = KickStatement(
             config=own_statement.config or ZERO_HASH,
             round=own_statement.round,
@@ -115,7 +116,7 @@ def is_signed_elsewhere(context: QuorumContext, proposal: Proposal) -> bool:
 
 
 def _build_key(kick: Kick) -> str:
-    """Return the key of a proposal; after a reorg another may have the same position."""
+    """Return the key of a proposal; after a reorg another proposal may have the same position."""
     position = kick.proposed_at
     return f"{position.block}:{position.tx}:{position.log}:{kick.evidence[2:10]}"
 
@@ -157,9 +158,9 @@ def _fetch_signed_digest(context: QuorumContext, proposal: Proposal) -> tuple[Ha
 
 
 def _fetch_input(context: QuorumContext, tx_hash: Hash) -> str | None:
-    """Return the input of a transaction sent to the contract, or None if there is no such one.
+    """Return the input of a transaction to the contract, or None if it is not available.
 
-    None means that it called another contract, or that no endpoint has it.
+    None means that the transaction called another contract, or that no endpoint has it.
 
     Raises:
         TransientError: no endpoint answers.

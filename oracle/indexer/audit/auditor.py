@@ -1,9 +1,9 @@
-"""Audits final blocks later with another provider than the one that served them.
+"""Audits final blocks with another provider than the one that served them.
 
-With a single configured provider another of its endpoints is used. Every final block is audited
-once; occasionally an old window is audited again, chosen by the hash of the final block. A
-difference is proven by receipts where possible; the better-proven side wins, and the state is
-refolded. See docs/explanation/verification.md#l5.
+If only one provider is configured, another of its endpoints is used. Every final block is audited
+once; occasionally an old window, chosen by the hash of the final block, is audited again. A
+difference is proven by receipts where possible; the side with the better proof wins, and the state
+is refolded. See docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Callable, Iterable
@@ -58,16 +58,16 @@ class AuditTarget(NamedTuple):
 
 @dataclass(slots=True)
 class Auditor:
-    """State of the audit between ticks; its progress is stored in the coverage.
+    """State of the audit between ticks; the audited blocks are recorded in the coverage.
 
-    `window_blocks` and `resample_interval` as above. `next_block` is where the search starts:
-    blocks that could not be settled are left to the next process; `next_suspect_block` is the same
-    for blocks from endpoints that were proven wrong. `wait_seconds` is how long a tick waits for a
-    response, which later ticks check for; None waits until it arrives.
+    `next_block`: where the search for blocks to audit starts; blocks that could not be settled are
+    left to the next process. `next_suspect_block`: the same for blocks from endpoints that were
+    proven wrong. `wait_seconds`: how long a tick waits for a response, which a later tick collects
+    otherwise; None: until the response arrives.
     """
 
     window_blocks: int = WINDOW_BLOCKS
-    # A shorter range that will grow is not audited yet.
+    # A range with fewer blocks that can still grow is not audited yet.
     min_blocks: int = WINDOW_BLOCKS
     resample_interval: int = RESAMPLE_INTERVAL
     next_block: int = 0
@@ -97,7 +97,7 @@ class Auditor:
         wait([future], self.wait_seconds)
 
     def take_response(self) -> tuple[AuditTarget, BlockWindow] | None:
-        """Return the target and the fetched window, once; None if there is none yet.
+        """Return the target and the fetched window of a finished request, once; else None.
 
         Raises:
             TransientError: the endpoint did not respond.
@@ -108,14 +108,14 @@ class Auditor:
         return target, future.result()
 
     def skip_blocks(self, target: AuditTarget, blocks: BlockRange) -> None:
-        """Continue above these blocks from now on, because they could not be settled."""
+        """Continue the audit above these blocks, because they could not be settled."""
         if target.is_suspect:
             self.next_suspect_block = max(self.next_suspect_block, blocks.last + 1)
         else:
             self.next_block = max(self.next_block, blocks.last + 1)
 
     def update_proven_wrong(self, endpoints: Iterable[str]) -> None:
-        """Restart from the oldest block if another set of endpoints is proven wrong."""
+        """Restart from the oldest block if the set of endpoints proven wrong has changed."""
         names = frozenset(endpoints)
         if names != self._proven_wrong:
             self._proven_wrong, self.next_block, self.next_suspect_block = names, 0, 0
@@ -150,7 +150,7 @@ def audit_next_window(
     auditor: Auditor,
     rebuild_options: RebuildOptions,
 ) -> AuditResult | None:
-    """Audit the next due window with another witness; None if none is due or possible.
+    """Audit the next due window with another witness; return None if none is due or possible.
 
     Raises:
         TransientError: the other endpoint returns no complete response, or is on another chain.
@@ -230,7 +230,8 @@ def _find_suspect_target(
 ) -> AuditTarget | None:
     """Return the oldest blocks that only an endpoint proven wrong served, or None.
 
-    Even a few of them, up to the newest block: nothing may depend on them before an audit.
+    Even a short range up to the newest block is due, because nothing may depend on such blocks
+    before their audit.
     """
     quarantine, cursor = uow.facts.quarantine, uow.cursor.get()
     reason_by_endpoint = quarantine.get_reason_by_endpoint()
@@ -243,7 +244,7 @@ def _find_suspect_target(
 
 
 def _find_target(uow: UnitOfWork, folder: EventFolder, auditor: Auditor) -> AuditTarget | None:
-    """Return the blocks to audit now, or None."""
+    """Return the next final blocks to audit, an old window to audit again, or None."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.final_number is None:
         return None

@@ -1,8 +1,8 @@
-"""Compares the contracts' own counters with those computed from the index.
+"""Compares the contracts' own counters with the same counts from the index.
 
-The newest indexed block is used, by its hash, and only at the head, where every endpoint has the
-state (the database has the state of the head alone, docs/explanation/reorgs.md#one-transaction).
-See docs/explanation/verification.md#l6.
+They are compared at the newest indexed block, because the database has only the state of that
+block (docs/explanation/reorgs.md#one-transaction), and only near the head, where every endpoint
+has the state. See docs/explanation/verification.md#l6.
 """
 
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class CounterQuery:
     stored_counts: dict[str, int] = field(default_factory=dict)
 
     def start(self, chain: ChainReader, store: Store, heads: Heads) -> None:
-        """Count at the newest indexed block and read the contracts; only near the head."""
+        """Count at the newest indexed block and start to read the contracts, if near the head."""
         with store.read_transaction() as uow:
             cursor = uow.cursor.get()
             if cursor is None or heads.latest.number - cursor.number > MAX_HEAD_DISTANCE:
@@ -61,10 +61,10 @@ class CounterQuery:
 def compare_counters(
     chain: ChainReader, store: Store, heads: Heads, query: CounterQuery | None = None
 ) -> CounterComparison | None:
-    """Compare all counters of the profile's contracts; None if not possible now.
+    """Compare all counters of the profile's contracts; return None if that is not possible now.
 
-    A `query` that is not finished within its wait time is collected by a later call; without a
-    query the call waits for the result.
+    If `query` does not finish within its wait time, a later call returns the comparison. Without a
+    `query` the call waits for the result.
 
     Raises:
         TransientError: no endpoint responds, or the block has left the chain.
@@ -85,7 +85,7 @@ def compare_counters(
 
 
 def _count_stored(uow: UnitOfWork) -> dict[str, int]:
-    """Return the stored counts; the names are those of oracle/chain/contract_checks.py."""
+    """Return the counts from the database, named as in oracle/chain/contract_checks.py."""
     members = sum(
         count
         for (membership, _, _), count in uow.nodes.count_by_state().items()

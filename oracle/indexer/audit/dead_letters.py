@@ -17,7 +17,7 @@ _MAX_BLOCK = 2**62
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """Letters that are readable now, and those still unreadable; `rebuilt` is None if none are."""
+    """The dead letters that can, and cannot, be decoded now; `rebuilt` is None if none can."""
 
     readable: tuple[DeadLetter, ...]
     unreadable: tuple[DeadLetter, ...]
@@ -53,7 +53,7 @@ def retry_dead_letters(
 def _find_unreadable(
     store: Store, folder: EventFolder, letters: list[DeadLetter]
 ) -> Iterator[DeadLetter]:
-    """Yield the dead letters that decoding the blocks of these letters still gives."""
+    """Decode the blocks of these dead letters again, and yield the dead letters that remain."""
     with store.read_transaction() as uow:
         for block in sorted({letter.block for letter in letters}):
             logs = list(uow.logs.iterate_between(block, block))

@@ -1,7 +1,7 @@
-"""Stores blocks about which two endpoints differ and no proof shows which is right.
+"""Stores disputes: blocks on which two endpoints differ and no proof shows which is right.
 
-The stored rows of these blocks rest on one endpoint's claim, which another denies. The dispute is
-reported until an operator verifies the blocks.
+The stored rows of these blocks rest on one endpoint's claim, which another endpoint denies. The
+dispute is reported until an operator verifies the blocks.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Dispute(msgspec.Struct, frozen=True):
 
 
 def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
-    """Return an audit's result as a dispute; `difference` is the complete one before judgement."""
+    """Return the dispute of an audit; `difference` is the complete one, from before any repair."""
     blocks = difference.blocks
     return Dispute(
         blocks[0], blocks[-1], audit.source_endpoint, audit.auditor, difference.row_count

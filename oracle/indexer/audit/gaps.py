@@ -1,4 +1,4 @@
-"""Finds gaps: in what was read, in the headers, and between logs, headers and cursor."""
+"""Finds unread blocks, broken headers, and contradictions between logs, headers and cursor."""
 
 from dataclasses import dataclass
 
@@ -18,9 +18,10 @@ class Gaps:
 
     `spans`: the blocks that were read, and at which level. `unread`: blocks that were not read for
     the configured contracts and events. `broken_headers`: blocks above the final one without a
-    header, or whose header does not link to the one before. `conflicting_blocks`: blocks with
-    stored logs of another block hash than the header's. `cursor_mismatches`: descriptions of where
-    the cursor does not fit. `damaged`: spans whose raw rows are not those that were committed.
+    header, or whose header does not link to the one before. `conflicting_blocks`: blocks whose
+    stored logs have another block hash than the header. `cursor_mismatches`: descriptions of
+    contradictions between the cursor and the headers or logs. `damaged`: spans whose raw rows
+    differ from those that were committed.
     """
 
     blocks: BlockRange
@@ -43,7 +44,7 @@ class Gaps:
 
 
 def find_gaps(uow: UnitOfWork, reader: LogReader) -> Gaps | None:
-    """Find gaps in one snapshot, without requests to the chain; None if nothing is indexed."""
+    """Find gaps in one snapshot, without chain requests; return None if nothing is indexed."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
@@ -92,7 +93,7 @@ def _find_broken_headers(uow: UnitOfWork, cursor: Cursor, blocks: BlockRange) ->
 
 
 def _find_conflicting_blocks(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
-    """Return the blocks with canonical rows of another block hash than the header's."""
+    """Return the blocks whose canonical rows have another block hash than the header."""
     hash_by_number = {
         block.number: block.hash for block in uow.blocks.list_canonical(0, blocks.last)
     }

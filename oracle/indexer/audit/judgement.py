@@ -29,7 +29,7 @@ from oracle.indexer.rebuild import RebuildResult
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Blocks of one window whose receipts are requested to settle a difference.
+# Maximum number of blocks per window whose receipts are requested to settle a difference.
 _MAX_PROOFS = 50
 
 
@@ -37,11 +37,12 @@ _MAX_PROOFS = 50
 class AuditResult:
     """Result of auditing one window with a second endpoint.
 
-    `source_endpoint` served the window, `auditor` differs if there is a `difference`. `at_fault`:
-    the endpoint that was found wrong; None if none was, or without proof. `proven_wrong`: what it
-    was proven wrong about, if nothing but a lie explains it, else empty. `repaired` is None if no
-    row was repaired. `is_repeated`: the window was audited before. `unsettled_blocks`: blocks of
-    which only the database has rows, neither proven nor disproven.
+    `source_endpoint` served the window, and `auditor` is the endpoint that it was compared with.
+    `at_fault`: the endpoint that was found wrong; None if no endpoint was, or without proof.
+    `proven_wrong`: what that endpoint was proven wrong about, if only a lie explains it, else
+    empty. `repaired` is None if no row was repaired. `is_repeated`: whether the window was audited
+    before. `unsettled_blocks`: blocks with stored rows that the auditor does not confirm and no
+    proof decides.
     """
 
     blocks: BlockRange
@@ -72,7 +73,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
     repair, rebuild_result, wrong_blocks = RowDiff(), None, list[int]()
     with folder.resume_from(None), rebuild_options.transaction(context.store) as uow:
         cursor = _require_cursor(uow)
-        # What the stored side has proven holds, unless a newer proof contradicts it.
+        # Blocks that were proven before stay as stored, unless a newer proof contradicts them.
         proven = find_proven_blocks(uow, folder.scope, audit.blocks)
         for number, window in window_by_block.items():
             check_same_chain_or_blame(chain, uow, cursor, window)
@@ -112,10 +113,10 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
 def _confirm_auditor_lie(
     context: RepairContext, audit: AuditResult, proofs: Mapping[int, BlockWindow]
 ) -> str:
-    """Request a proven block from the auditor again; return its proven lie, or "".
+    """Request a proven block from the auditor again; return what it lies about, or "".
 
-    One response may have been truncated, and an endpoint that lags behind does not lie: nothing is
-    proven if the block is not final, or was not proven now.
+    One response may have been truncated, and an endpoint that lags behind does not lie. A lie is
+    therefore only proven for a final block that was proven in this audit.
     """
     chain, selectors = context.chain, context.folder.reader.selectors
     with context.store.read_transaction() as uow:
@@ -145,7 +146,7 @@ def _confirm_auditor_lie(
 
 
 def _limit_to_provable(chain: ChainReader, audit: AuditResult) -> AuditResult:
-    """Leave blocks above the last one whose receipts are requested now to the next tick."""
+    """Limit the audit to the blocks whose receipts are requested in this tick."""
     provable_blocks = audit.difference.blocks[:_MAX_PROOFS]
     if (
         chain.get_max_allowed_level() < VerificationLevel.PROVEN
@@ -157,7 +158,7 @@ def _limit_to_provable(chain: ChainReader, audit: AuditResult) -> AuditResult:
 
 
 def _fetch_proofs(chain: ChainReader, audit: AuditResult) -> dict[int, BlockWindow]:
-    """Return the differing blocks as proven by receipts, from any endpoint that can."""
+    """Return the differing blocks as proven by receipts, from any endpoint that can prove them."""
     if chain.get_max_allowed_level() < VerificationLevel.PROVEN:
         return {}
     proofs = {number: _fetch_proof(chain, number, audit) for number in audit.difference.blocks}
@@ -166,7 +167,8 @@ def _fetch_proofs(chain: ChainReader, audit: AuditResult) -> dict[int, BlockWind
 
 def _fetch_proof(chain: ChainReader, number: int, audit: AuditResult) -> BlockWindow | None:
     endpoints = [name for name in chain.endpoint_names() if name not in chain.get_proven_wrong()]
-    # The source endpoint may be removed from the settings; other endpoints may prove it as well.
+    # The source endpoint may have been removed from the settings; other endpoints can prove the
+    # block as well.
     disputing_endpoints = [
         name for name in (audit.auditor, audit.source_endpoint) if name in endpoints
     ]

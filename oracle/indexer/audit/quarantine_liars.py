@@ -1,7 +1,8 @@
 """Quarantines endpoints that were proven wrong, in this process and in later ones.
 
 The proof consists of the receipts root, the transactions root and the header hash of a final
-block: an endpoint with other logs or calls for it was wrong. Late data proves nothing.
+block: an endpoint that served other logs or calls for the block was wrong. Data that is only late
+proves nothing.
 """
 
 from collections import Counter
@@ -26,8 +27,8 @@ def is_served_data_wrong(
 ) -> bool:
     """Return whether logs and calls of a proven block contradict its proof.
 
-    The position of a log is not part of the proof, nor are calls that were read without their
-    whole block.
+    The proof does not cover the positions of logs, or calls that were read without the whole
+    block.
     """
     has_other_logs = count_log_contents(logs) != count_log_contents(window.logs)
     return has_other_logs or _count_call_contents(calls, selectors) != _count_call_contents(

@@ -1,6 +1,6 @@
 """Repairs rows that an endpoint had left out, invented or changed, and refolds.
 
-The judgement comes before: what the receipts root proves is always right.
+The caller decides before which side is right; data proven by the receipts root always is.
 """
 
 from collections.abc import Collection
@@ -33,9 +33,9 @@ def select_repairs(
 ) -> RowDiff:
     """Return the part of a difference that is to be repaired.
 
-    Blocks that the endpoint's side has proven (`served_proven`) are repaired completely. Blocks
-    that are proven in the database (`stored_proven`) are not. In all other blocks missing rows are
-    inserted, because endpoints lose logs but hardly ever invent them; stored rows stay.
+    Blocks whose served rows are proven (`served_proven`) are repaired completely. Blocks whose
+    stored rows are proven (`stored_proven`) are left as they are. In all other blocks missing rows
+    are inserted, because endpoints lose logs but hardly ever invent them; stored rows stay.
     """
 
     def should_insert(block_number: int) -> bool:
@@ -78,7 +78,7 @@ def repair_blocks(
     try:
         return rebuild_up_to(uow, folder, cursor.number, rebuild_options, verified)
     except IncompleteLogsError as error:
-        # The daemon continues with its state; an operator has to have those rows read again.
+        # The daemon continues with its state; an operator has to start a reread of those rows.
         raise TransientError(str(error)) from error
 
 

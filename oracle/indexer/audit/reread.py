@@ -1,8 +1,9 @@
-"""Reads blocks again whose verification level is below what settings and chain allow.
+"""Rereads blocks whose verification level is below what the settings and the chain allow.
 
-A chain's headers are trusted only after samples: earlier blocks, or those read by an older
-program, rest on an endpoint's claim. The coverage lists those blocks, the lowest come first, and
-nothing is reported from any of them before. See docs/explanation/verification.md#calibration.
+A chain's headers are trusted only after samples of them were checked. Blocks that were read before
+that, or by an older program, rest on one endpoint's claim. The coverage lists these blocks; they
+are reread in ascending order, and no report depends on them before. See
+docs/explanation/verification.md#calibration.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 @dataclass(frozen=True, slots=True)
 class RereadResult:
-    """Blocks that were read again; `row_count` rows differed, `blocks_left` remain.
+    """Blocks that were reread; `row_count` rows differed, and `blocks_left` blocks remain.
 
     `repaired` is None if no row had to be repaired.
     """
@@ -44,10 +45,10 @@ class RereadResult:
 
 @dataclass(slots=True)
 class Rereader:
-    """State between ticks; the coverage itself lists the blocks to read again.
+    """State of rereading between ticks; the coverage itself lists the blocks to reread.
 
-    `next_block` is where the search starts: blocks whose level did not rise are left to the next
-    process. The search restarts if another level can be reached than before.
+    `next_block`: where the search starts; blocks whose level did not rise are left to the next
+    process. The search restarts if the level that can be reached has changed.
     """
 
     next_block: int = 0
@@ -56,7 +57,7 @@ class Rereader:
     def find_due_span(
         self, chain: ChainReader, uow: UnitOfWork, folder: EventFolder
     ) -> CoverageInterval | None:
-        """Return the lowest blocks to read again, or None."""
+        """Return the lowest blocks to reread, or None."""
         level, cursor = chain.get_history_level(), uow.cursor.get()
         if level != self.level:
             self.level, self.next_block = level, 0
@@ -73,7 +74,7 @@ class Rereader:
         return span
 
     def count_due_blocks(self, uow: UnitOfWork, folder: EventFolder) -> int:
-        """Return the number of blocks to read again."""
+        """Return the number of blocks to reread."""
         cursor = uow.cursor.get()
         final = None if cursor is None else cursor.final_number
         if self.level is None or self.level < VerificationLevel.BLOOMED or final is None:
@@ -88,7 +89,7 @@ def reread_next_window(
     rereader: Rereader,
     rebuild_options: RebuildOptions,
 ) -> RereadResult | None:
-    """Read the next blocks again that are below the level, or return None if there are none.
+    """Reread the next blocks that are below the level, or return None if there are none.
 
     Rows that an endpoint had left out, invented or changed are repaired, and that endpoint is
     deprioritised.
@@ -136,7 +137,7 @@ def _read_window(context: RepairContext, blocks: BlockRange) -> BlockWindow:
 
 
 def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult | None:
-    """Verify the differing blocks with proofs and repair their rows; None if none changed."""
+    """Verify the differing blocks with proofs and repair rows; return None if no row changed."""
     blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
     with context.store.read_transaction() as uow:
         spans = uow.coverage.list_spans(context.folder.scope.id, blocks.first, blocks.last)
@@ -148,8 +149,8 @@ def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult |
     except InputError:
         raise
     except FatalError as error:
-        # One endpoint's claim about a final block is not fatal; finality_halt compares all of
-        # them.
+        # One endpoint's claim about a final block is not fatal; finality_halt compares all
+        # endpoints.
         raise TransientError(str(error)) from error
     if verify_result.repaired is not None:
         prefix = (

@@ -27,17 +27,17 @@ from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.store.database import Store, UnitOfWork
 
-# Blocks that are read, compared and recorded at a time.
+# Maximum number of blocks that are read, compared and recorded at a time.
 CHUNK = 1_000
-# Shorter windows are recorded block by block.
+# Windows with fewer blocks are recorded block by block.
 MIN_SPAN_BLOCKS = 25
 
 
 @dataclass(frozen=True, slots=True)
 class ReverifyRequest:
-    """Blocks to verify, up to which level, and by which endpoint (None: any usable one).
+    """Blocks to verify, the level to reach, and the endpoint to read from (None: any usable one).
 
-    `repair`: repair what can be, and refold.
+    `repair`: whether rows are repaired where possible, followed by a refold.
     """
 
     blocks: BlockRange
@@ -132,7 +132,7 @@ class _ReverifyRun:
         return f"verify {blocks.first} {blocks.last} {level} {self.request.endpoint or ''}"
 
     def load_progress(self) -> tuple[_RunProgress, int | None]:
-        """Return the progress to start from, and the resumed block or None."""
+        """Return the progress to start from, and the block to resume at, or None for a new run."""
         first_block = self.request.blocks.first
         with self.store.read_transaction() as uow:
             require_indexed("verify", uow, self.request.blocks)
@@ -167,7 +167,7 @@ class _ReverifyRun:
             uow.bookmarks.set(self._bookmark_key, msgspec.json.encode(progress).decode())
 
     def recheck_unequal(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
-        """Read unequal windows again; one that is equal now was a temporary fault."""
+        """Read the windows that differed again; if one is equal now, the fault was temporary."""
         total_difference, unequal_windows = RowDiff(), []
         for first, last in progress.unequal:
             last_checked = first - 1
@@ -189,9 +189,10 @@ class _ReverifyRun:
     def repair(
         self, difference: RowDiff, unequal_windows: list[BlockWindow]
     ) -> tuple[RebuildResult | None, int]:
-        """Repair what can be, in one transaction with the fold; None if there is nothing.
+        """Repair rows where possible, and refold in the same transaction.
 
-        The second value is the number of rows that still differ.
+        Return the result of the refold, or None if no row was repaired, and the number of rows
+        that still differ.
         """
         served_proven = {number for window in unequal_windows for number in _proven_blocks(window)}
         rebuild_result = None
@@ -227,10 +228,9 @@ class _ReverifyRun:
                     uow.facts.quarantine.add(span.endpoint, describe_lie([block_number]))
 
     def finish(self, *, is_equal: bool) -> None:
-        """Delete the progress, so that the next run starts anew.
+        """Delete the stored progress, so that the next run starts from the beginning.
 
-        Blocks that an operator compared with a trusted endpoint, and that are equal now, are no
-        longer disputed.
+        Blocks that equal those of an endpoint that an operator chose are no longer disputed.
         """
         if self.rebuild_options.dry_run:
             return

@@ -111,10 +111,12 @@ def compare_rows(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
 
 
 def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
-    """Compare all known block hashes: rows of another fork must not be inserted.
+    """Check that the window has the block hashes that are stored.
+
+    Rows of another fork must not be inserted.
 
     Raises:
-        TransientError: the chain is reorganising there.
+        TransientError: the chain is reorganising in these blocks.
         FatalError: a final block differs.
     """
     if window.last.number > cursor.number:
@@ -157,7 +159,7 @@ def _block_hashes(uow: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash]
 def check_same_chain_or_blame(
     chain: ChainReader, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
-    """Check as `check_same_chain`, but blame the endpoint for a different final block.
+    """Call `check_same_chain`, but blame the endpoint if a final block differs.
 
     In the daemon one endpoint's claim about a final block is not fatal: finality_halt compares all
     endpoints.
@@ -193,7 +195,8 @@ def require_indexed(action: str, uow: UnitOfWork, blocks: BlockRange) -> Cursor:
     """Return the cursor if all of `blocks` are indexed.
 
     Raises:
-        InputError: some are not; the message names `action`, a verb, and the blocks that are.
+        InputError: some blocks are not indexed; the message has `action`, a verb, and the indexed
+            range.
     """
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:

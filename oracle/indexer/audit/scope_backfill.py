@@ -1,8 +1,8 @@
-"""Brings an older database up to the configuration and the program before indexing continues.
+"""Updates an older database to the configuration and the program before indexing continues.
 
-New contracts, events or calls have no coverage: only what is missing of them is fetched, and once
-all of it is stored, everything is refolded in order. A fold by another version of the program is
-redone as well, without requests to the chain.
+Blocks that were not read for new contracts, events or calls are read for these only. Once all
+missing rows are stored, everything is refolded in order. A state folded by another version of the
+program is refolded as well, without requests to the chain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,13 +42,13 @@ class ScopeBackfillResult:
 
 @dataclass(slots=True)
 class ScopeBackfill:
-    """State between steps; `is_complete`: nothing is missing any more."""
+    """State between steps; `is_complete` is set once nothing is missing."""
 
     is_complete: bool = False
     _chain_by_scope: dict[IngestScope, ChainReader] = field(default_factory=dict)
 
     def get_narrowed_chain(self, chain: ChainReader, scope: IngestScope) -> ChainReader:
-        """Return the chain limited to this scope; it may read ahead between steps."""
+        """Return a chain reader limited to this scope; it may read ahead between steps."""
         if scope not in self._chain_by_scope:
             self._chain_by_scope[scope] = chain.restrict_to_scope(scope)
         return self._chain_by_scope[scope]
@@ -61,10 +61,10 @@ def backfill_next_gap(
     scope_backfill: ScopeBackfill,
     rebuild_options: RebuildOptions,
 ) -> ScopeBackfillResult | None:
-    """Run the next step; None if nothing is missing, and windows may be indexed.
+    """Run the next step; return None if nothing is missing, so that windows may be indexed.
 
     Raises:
-        TransientError: the chain does not respond, is reorganising, or is another one.
+        TransientError: the chain does not respond, is reorganising, or is not the indexed one.
     """
     if scope_backfill.is_complete:
         return None
@@ -81,9 +81,10 @@ def backfill_next_gap(
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """Blocks not read for the whole scope, the total of such blocks, and their old coverage.
+    """Blocks that were not read for the whole scope.
 
-    `old_coverage` is None if they were never read. `missing_scopes`: what they were not read for.
+    `blocks_left`: the total of such blocks in the database. `old_coverage`: how these blocks were
+    read before; None: never. `missing_scopes`: the scopes for which they were not read.
     """
 
     blocks: BlockRange
@@ -118,7 +119,8 @@ def find_missing_scopes(
 ) -> tuple[IngestScope, ...]:
     """Return the scopes still to be read for `required` if `already_read` was read.
 
-    New contracts, and those with new calls, with all their events; the others with new events.
+    Contracts that are new or have new calls are read with all events; the others only with the new
+    events.
     """
     new_calls = set(required.selectors) - set(already_read.selectors)
     new_addresses = set(required.addresses) - set(already_read.addresses)
@@ -141,7 +143,7 @@ def find_missing_scopes(
 def _fill_gap(
     context: RepairContext, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> ScopeBackfillResult:
-    """Read and store one part of what is missing; it is folded once everything is stored."""
+    """Read and store one part of the missing rows; they are folded once all are stored."""
     windows = list(_read_windows(context.chain, scope_backfill, gap))
     last_block = min((window.range.last for window in windows), default=gap.blocks.last)
     blocks = BlockRange(gap.blocks.first, last_block)
@@ -168,7 +170,7 @@ def _fill_gap(
 def _read_windows(
     chain: ChainReader, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> Iterator[BlockWindow]:
-    """Yield a window of each missing scope, from the same block, none longer than the last."""
+    """Yield a window for each missing scope; all start at the same block, and none gets longer."""
     first_block, last_block = gap.blocks.first, min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
     for missing_scope in gap.missing_scopes:
         narrowed_chain = scope_backfill.get_narrowed_chain(chain, missing_scope)
@@ -183,7 +185,7 @@ def _read_windows(
 def _merge_coverage(
     gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]
 ) -> CoverageInterval:
-    """Return the coverage that holds for all parts of blocks that were read in parts."""
+    """Return the coverage of blocks that were read in parts: the lowest level of any part."""
     old_levels = (
         [] if gap.old_coverage is None else [(gap.old_coverage.level, gap.old_coverage.endpoint)]
     )

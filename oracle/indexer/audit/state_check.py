@@ -98,7 +98,7 @@ def refold_into_temporary_store(
 
 
 def find_differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[StateRow]:
-    """Yield every row that differs between the two, by table and key."""
+    """Yield every row that differs between the stored and the folded state, by table and key."""
     for table in stored.projections.list_compared_tables():
         tagged_rows = merge(
             ((row, False) for row in stored.projections.iterate_rows(table)),

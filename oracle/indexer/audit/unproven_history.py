@@ -14,7 +14,7 @@ from oracle.store.database import UnitOfWork
 def why_unproven(
     source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, max_unaudited: int = 0
 ) -> str | None:
-    """Return what is unproven and how to resolve it, or None.
+    """Return which blocks are unproven and how to resolve that, or None if there are none.
 
     Up to `max_unaudited` blocks may wait for the audit if a second witness can audit them.
     """

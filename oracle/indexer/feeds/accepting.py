@@ -1,4 +1,4 @@
-"""An operator's decision to read a feed on: its faults are accepted, or a new stream begins.
+"""Lets an operator continue a feed after faults: accept them, or start a new stream.
 
 Stored rows stay: a new stream has another number, and its rows are stored beside the old ones
 (docs/explanation/feed.md#resolving-faults).
@@ -15,12 +15,13 @@ from oracle.store.database import UnitOfWork
 def accept_feed_faults(
     uow: UnitOfWork, first_row_after: int | None, now: int | None
 ) -> list[FeedFault]:
-    """Accept every open fault and return them; `first_row_after` starts a new stream.
+    """Accept all open faults and return them.
 
-    The new stream begins after that row. With `now` None nothing is changed.
+    `first_row_after`: id of the row after which a new stream begins; None: the stream continues.
+    `now`: time of the decision in unix seconds; None: nothing is changed.
 
     Raises:
-        InputError: there is nothing to accept, or the stream stopped and has to begin anew.
+        InputError: there is nothing to accept, or the stream stopped and needs `first_row_after`.
     """
     cursor, faults = uow.feed.get_cursor(), uow.feed.list_faults(is_open=True)
     if cursor is None:

@@ -1,8 +1,8 @@
-"""Places a feed's rows in the order of the chain, and reads them back as events of those blocks.
+"""Assigns a feed's rows to blocks, and decodes them as events of those blocks.
 
-A row belongs to the first block with a later time than its own, before all events of that block:
-the state as of a block has the chain's events up to it, and the feed's rows before its time
-(docs/explanation/feed.md#order-with-the-chain).
+A row belongs to the first block with a later time than its own, before all events of that block.
+The state as of a block therefore has the chain's events up to that block, and the feed's rows with
+an earlier time (docs/explanation/feed.md#order-with-the-chain).
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from oracle.store.outbox.records import Stamp
 def merge_feed_events(
     uow: UnitOfWork, reader: LogReader, decoded: DecodedEvents, blocks: BlockRange
 ) -> DecodedEvents:
-    """Return the events of the chain and the feed in these blocks, in one order."""
+    """Return the events of the chain and of the feed in these blocks, sorted by position."""
     if reader.feed is None:
         return decoded
     feed_events: list[DomainEvent] = []
@@ -43,14 +43,14 @@ def merge_feed_events(
         feed_events += reader.feed.decode_span(_build_span(uow, stream, list(rows), reader.feed))
     if not feed_events:
         return decoded
-    # A later stream begins with low ids again, but its rows are later all the same.
+    # Sorted by position, because a later stream may begin with low ids again.
     return replace(decoded, events=sorted([*decoded.events, *feed_events], key=attrgetter("at")))
 
 
 def _build_span(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], reader: RelayReader
 ) -> FeedSpan:
-    """Return the rows with their surroundings; far more of them if a group shows too few."""
+    """Return the rows with the rows near them; with far more if a group has too few rows."""
     near_span = _build_span_from(uow, stream, rows, rows[0].id - CONTEXT_IDS)
     if not reader.has_silent_members(near_span):
         return near_span
@@ -75,7 +75,7 @@ class FeedHook(BlockHook):
     """Assigns feed rows to blocks before a window is folded, and undoes that on a rewind."""
 
     def __init__(self, start_block: int) -> None:
-        """Require every header from the start block on, whose times place the rows."""
+        """Create the hook; it needs all headers from the start block on to place rows by time."""
         self.first_block = start_block
 
     @override

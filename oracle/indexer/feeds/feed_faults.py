@@ -1,4 +1,4 @@
-"""Faults of a feed, by name, and the reaction to each.
+"""Kinds of feed faults, and which of them stop reading or prevent publishing.
 
 See docs/explanation/feed.md#faults.
 """
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from oracle.domain.feed_rows import FeedFault, FeedRow
 from oracle.store.database import UnitOfWork
 
-# A row that was added to, changed in, or removed from the settled part.
+# A row was added to, changed in, or removed from the settled part.
 LATE, CHANGED, VANISHED = "late_row", "changed_row", "vanished_row"
-# The stream is not where reading stopped: nothing is read until `feed accept --from`.
+# The stream does not continue where reading stopped; nothing is read until `feed accept --from`.
 WENT_BACK, GAP = "went_back", "gap_by_retention"
-# A row of a known kind that cannot be decoded: it is stored but has no effect.
+# A row of a known kind cannot be decoded; it is stored but has no effect.
 BAD_ROW = "bad_row"
 # The second feed has a different row for an id, or one of the two lacks it.
 DISAGREE = "disagree"
@@ -62,7 +62,7 @@ def format_fault(fault: FeedFault) -> str:
 
 
 def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:
-    """Return whether the relay only replaced a wrong timeout by an abort's real reason.
+    """Return whether the relay only replaced a wrong timeout with an abort's real reason.
 
     See docs/explanation/feed.md#rewritten-abort-reasons.
     """

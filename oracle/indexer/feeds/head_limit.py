@@ -1,7 +1,7 @@
 """Limits how far the chain is read to the time up to which the feed is settled.
 
-A block is folded once every row of an earlier time is settled: a later row could not be placed
-before it any more (docs/explanation/feed.md#order-with-the-chain).
+A block is folded only once every row with an earlier time is settled, because a row cannot be
+placed before a folded block (docs/explanation/feed.md#order-with-the-chain).
 """
 
 from dataclasses import dataclass, replace
@@ -21,11 +21,11 @@ class FeedHeadLimit:
     _last_newest: BlockRef | None = None
 
     def get_heads(self, chain: ChainReader) -> Heads:
-        """Return the chain's heads, with the newest block at most as late as the settled feed.
+        """Return the chain's heads, limited to blocks up to the time to which the feed is settled.
 
         Raises:
-            TransientError: the feed was never read, or is settled up to no block yet; or the chain
-                does not return a header.
+            TransientError: the feed was never read, or is not settled up to any block yet; or the
+                chain does not return a header.
         """
         with self.store.read_transaction() as uow:
             feed_cursor, cursor = uow.feed.get_cursor(), uow.cursor.get()

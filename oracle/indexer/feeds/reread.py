@@ -1,4 +1,4 @@
-"""Requests old rows again, from the feed and from a second feed, and compares them.
+"""Compares settled rows with what the feed returns for them now, and with a second feed.
 
 No feed is trusted: differences are stored, reported, and left to an operator
 (docs/explanation/feed.md#two-feeds).
@@ -33,8 +33,8 @@ def get_reread_start(cursor: FeedCursor) -> int:
 def ingest_reread(store: Store, response: FeedAnswer) -> tuple[FeedFault, ...]:
     """Compare settled rows with the feed's current ones; return new faults.
 
-    Rows below the feed's first one were deleted by age, as a relay may do. A late row is stored as
-    evidence but not folded, because its place has passed.
+    Rows below the feed's first row do not count, because a relay may delete rows by age. A late
+    row is stored as evidence but not folded, because later rows are settled already.
     """
     with store.transaction() as uow:
         cursor = uow.feed.get_cursor()
@@ -72,7 +72,7 @@ def ingest_reread(store: Store, response: FeedAnswer) -> tuple[FeedFault, ...]:
 def ingest_comparison(store: Store, response: FeedAnswer, name: str) -> tuple[FeedFault, ...]:
     """Compare settled rows with a second feed's; return new faults.
 
-    Rows are compared as far as both feeds have come: lagging behind is not a fault.
+    Rows are compared up to the last row that both feeds have, because lagging behind is no fault.
     """
     with store.transaction() as uow:
         cursor = uow.feed.get_cursor()
@@ -107,7 +107,7 @@ def _rows_up_to(response: FeedAnswer, last_id: int, stream: int, now: int) -> li
 def _last_covered_id(
     response: FeedAnswer, served_rows: Sequence[FeedRow], cursor: FeedCursor
 ) -> int:
-    """Return the last id that the response covers: later rows may have settled since."""
+    """Return the last id that the response covers; later rows may have settled meanwhile."""
     return min(cursor.settled_id, response.rows[-1].id) if served_rows else cursor.settled_id
 
 

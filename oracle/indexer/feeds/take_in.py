@@ -26,7 +26,7 @@ from oracle.indexer.feeds.feed_faults import (
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.feed_repository import FeedCursor
 
-# Rows settled in one transaction; the others wait for the next one.
+# Maximum number of rows settled in one transaction; the others wait for the next one.
 MAX_SETTLED_ROWS = 10_000  # fewer than the repository gives at once
 
 
@@ -35,12 +35,12 @@ class FeedSettings(Protocol):
 
     @property
     def settle_seconds(self) -> int:
-        """How long the order of a row may still change, by the clock of the feed."""
+        """Seconds of the feed's clock during which the order of a row may still change."""
         ...
 
     @property
     def start_id(self) -> int:
-        """The row after which a new database begins."""
+        """Id of the row after which a new database begins to read."""
         ...
 
     @property
@@ -76,7 +76,7 @@ def get_next_start(
 def ingest_poll(
     store: Store, response: FeedAnswer, settings: FeedSettings, local_time: float
 ) -> FeedTaken | None:
-    """Store the rows of a poll; None if the reader has moved on since.
+    """Store the rows of a poll; return None if reading has stopped or moved on since the request.
 
     Raises:
         TransientError: the feed's clock is wrong; nothing was stored.
@@ -147,7 +147,7 @@ def _expected_last_id(cursor: FeedCursor, response: FeedAnswer) -> int:
 
 
 def _find_stop_fault(cursor: FeedCursor, response: FeedAnswer, now: int) -> FeedFault | None:
-    """Return the fault if the stream is not where reading stopped, else None."""
+    """Return a fault if the stream does not continue where reading stopped, else None."""
     is_anchored = response.start_id < cursor.settled_id
     if response.newest_id is not None and response.newest_id < cursor.settled_id:
         detail = (
@@ -198,7 +198,7 @@ def _advance_cursor(cursor: FeedCursor, added: Sequence[FeedRow], now: int) -> F
 def _settle_rows(
     uow: UnitOfWork, cursor: FeedCursor, settings: FeedSettings, *, is_whole: bool
 ) -> tuple[int, FeedCursor]:
-    """Give times to rows whose order is fixed; return their number and the new cursor."""
+    """Assign times to rows whose order is fixed; return their number and the new cursor."""
     unsettled_rows = uow.feed.list_unsettled(cursor.stream)
     last_id = unsettled_rows[-1].id if unsettled_rows else cursor.highest_id
     witnessed_by_id = uow.feed.get_witness_times(cursor.settled_id, last_id)
@@ -225,6 +225,6 @@ def _settle_rows(
 
 
 def _get_row_time(row: FeedRow, witnessed_by_id: Mapping[int, tuple[Hash, int]]) -> int:
-    """Return the time of the row: another reader's if it is known, else the local one."""
+    """Return the row's time from a witness file if it has the row, else from the local clock."""
     witnessed_hash, witnessed_time = witnessed_by_id.get(row.id, (None, 0))
     return witnessed_time if witnessed_hash == row.hash else row.seen_to

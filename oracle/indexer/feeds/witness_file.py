@@ -1,7 +1,7 @@
-"""Witness files: a reader's times of a feed's rows, with which another reader gets equal bytes.
+"""Witness files, with which two readers of a feed produce identical reports.
 
-JSON lines of `id`, `t` (seconds) and `hash`, in order of ids; see
-docs/explanation/feed.md#witness-files.
+A witness file has the times that one reader gave to the feed's rows, as JSON lines of `id`, `t`
+(seconds) and `hash`, in order of ids; see docs/explanation/feed.md#witness-files.
 """
 
 import json
@@ -41,7 +41,11 @@ def import_witness_lines(store: Store, lines: Iterable[str]) -> int:
 
 
 def parse_witness_lines(lines: Iterable[str]) -> list[tuple[int, Hash, int]]:
-    """Return id, hash and time of each row of a witness file; raises InputError as above."""
+    """Return the id, hash and time of each row of a witness file.
+
+    Raises:
+        InputError: a line is malformed.
+    """
     return [
         _parse_witness_line(number, line) for number, line in enumerate(lines, 1) if line.strip()
     ]

@@ -1,7 +1,7 @@
 """Finds which indexed blocks are still on the chain, although most hashes are pruned.
 
-Below the final block only the hashes of blocks with logs or calls are stored. Every block below
-one that is equal on the chain is equal as well.
+Below the final block only the hashes of blocks with logs or calls are stored. If an indexed block
+is on the chain, all indexed blocks below it are on the chain as well.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,8 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
     """Check that the index equals the chain below `block`, a block of the chain.
 
     Raises:
-        InputError: it does not, or this is unknown; names the highest block that is equal.
+        InputError: the index differs, or may differ; the message has the highest block that is
+            known to be equal.
         TransientError: the chain does not respond.
     """
     with store.read_transaction() as uow:

@@ -28,13 +28,13 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics
 
 FINALITY_VIOLATION = "finality_violation"
-# Cleared by: the chain itself showed that the halt may end.
+# Value of `cleared_by` if the chain itself showed that the halt may end.
 CLEARED_BY_PROOF = "proof"
 
 
 @dataclass(frozen=True, slots=True)
 class HaltChanged:
-    """The halt was started or cleared, and why."""
+    """A halt that was started or cleared, and the reason."""
 
     name: str
     is_active: bool
@@ -56,13 +56,13 @@ def publish_halt_metric(store: Store) -> str | None:
 
 
 def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
-    """Compare the indexed final block at all endpoints; judge any other block shown.
+    """Compare the indexed final block at all endpoints; judge the claim of any different block.
 
-    In routine checks a slow endpoint is skipped: it shows its final block when it confirms one.
+    Routine checks skip slow endpoints, whose final block is compared when they confirm a block.
 
     Raises:
         TransientError: an endpoint contradicts another, and is quarantined.
-        OutvotedError: the same, and two providers show the indexed block.
+        OutvotedError: an endpoint contradicts two providers, which show the indexed block.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -92,9 +92,9 @@ def judge_final_block(
 ) -> HaltChanged | None:
     """Judge the claim that the indexed final block is not on the chain; None: undecided.
 
-    `child_judgement`: a block on top of it was judged to be orphaned. `chain_block` may be above
-    it, if the other chain skipped its height: no endpoint can show a block there, so the earlier
-    judgement counts.
+    `child_judgement`: the judgement that a block on top of the final block was orphaned. If the
+    other chain skipped the height of the final block, `chain_block` is above that height. No
+    endpoint can show a block there, so `child_judgement` decides.
 
     Raises:
         TransientError: another endpoint shows the indexed block; the one that denies it is
@@ -125,7 +125,7 @@ def judge_final_block(
 
 
 def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
-    """Clear the halt if two endpoints show the final block again and none another.
+    """Clear the halt if two endpoints show the final block again and none shows another block.
 
     A single endpoint has to show it as often as it had to deny it. `now` is the chain's time, in
     unix seconds. Returns None if the halt stays active.

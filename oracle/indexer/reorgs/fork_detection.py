@@ -26,12 +26,12 @@ NO_BLOCK = Hash("no block")
 # Bounds of the block time in seconds, and its default.
 _MIN_BLOCK_SECONDS, _MAX_BLOCK_SECONDS, _DEFAULT_BLOCK_SECONDS = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
-# A contradiction between endpoints that lasts longer blocks indexing; a spreading fork does not.
+# A dispute between endpoints that lasts longer is reported; a fork that spreads ends sooner.
 MAX_DISPUTE_SECONDS = 30.0
 
 
 class OutvotedError(TransientError):
-    """Two providers agree against an endpoint, which was demoted; the others are to be used."""
+    """Two providers agree against an endpoint, which was demoted; retry with the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class ForkClaim:
     """A claim that `claimed_hash` is on the chain instead of `indexed_hash`.
 
     `indexed_hash` may be NO_BLOCK: all blocks above a height that the indexed chain skipped are in
-    question. `endpoint` made the claim by the parent of the next block; "" if the endpoints are
-    only to be compared. `tip` is the newest indexed block; `number` is below it if the chain
-    became shorter.
+    question. `endpoint` made the claim through the parent hash of its next block; it is "" if the
+    endpoints only have to be compared. `tip`: the newest indexed block; `number` is lower if the
+    chain became shorter.
     """
 
     number: int
@@ -74,7 +74,7 @@ class ForkJudgement:
 
     @property
     def liars(self) -> tuple[str, ...]:
-        """Endpoints that were outvoted; one that only contradicts itself was not."""
+        """Endpoints that were outvoted; an endpoint that only contradicts itself was not."""
         if self.verdict is ForkVerdict.ORPHANED:
             return self.supporting_endpoints
         return (
@@ -86,9 +86,9 @@ class ForkJudgement:
 
 @dataclass(slots=True)
 class ForkEvidence:
-    """Repeated reports of a single endpoint; in memory, so a restart begins anew.
+    """Repeated reports of a single endpoint; kept in memory, so a restart discards them.
 
-    Times are seconds of the clock that gives `now`.
+    Times are in seconds of the clock that gives `now`.
     """
 
     _key: tuple[int, Hash, frozenset[Hash]] | None = None
@@ -106,9 +106,9 @@ class ForkEvidence:
     def record_report(
         self, key: tuple[int, Hash, frozenset[Hash]], now: float, pause_seconds: float
     ) -> bool:
-        """Record a single report; return whether it was the same often enough.
+        """Record a single report; return whether the same report came often enough.
 
-        A report is ignored until the last one is `pause_seconds` old.
+        A repeated report is ignored until the last one is `pause_seconds` old.
         """
         if key != self._key:
             self._key, self._poll_count = key, 0
@@ -125,7 +125,7 @@ class ForkEvidence:
 
 @dataclass(slots=True)
 class ForkWatch:
-    """Pending doubts about the newest indexed block and about the final one."""
+    """Evidence against the newest indexed block and against the final block."""
 
     tip: ForkEvidence = field(default_factory=ForkEvidence)
     final: ForkEvidence = field(default_factory=ForkEvidence)
@@ -155,7 +155,7 @@ class ForkWatch:
         return self.tip.is_pending() or self.final.is_pending()
 
     def seconds_left(self, now: float) -> float:
-        """Return the seconds until the next poll about what is in doubt."""
+        """Return the seconds until the block in doubt is polled again; 0 if a poll is due."""
         return max(self.tip.seconds_left(now), self.final.seconds_left(now))
 
 
@@ -172,9 +172,9 @@ class ForkContext:
 def judge_fork(
     fork_context: ForkContext, claim: ForkClaim, fork_evidence: ForkEvidence
 ) -> ForkJudgement:
-    """Compare the block at every endpoint; a single denial has to be repeated.
+    """Fetch the block from every endpoint, and judge the claim.
 
-    See `ForkEvidence`.
+    A denial by a single endpoint has to be repeated, see `ForkEvidence`.
 
     Raises:
         InputError: an endpoint is on another chain.
@@ -195,7 +195,7 @@ def judge_fork(
 
 
 def get_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
-    """Return the recent time between two blocks, within bounds."""
+    """Return the recent average block time in seconds, within bounds."""
     blocks = uow.blocks.list_canonical(newest_number - _BLOCKS_MEASURED, newest_number)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
         return _DEFAULT_BLOCK_SECONDS
@@ -212,7 +212,7 @@ def get_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
 def reject_fork_claim(
     fork_context: ForkContext, claim: ForkClaim, judgement: ForkJudgement
 ) -> TransientError:
-    """Demote the endpoints that were outvoted about a false fork; return the error."""
+    """Demote the endpoints that were outvoted about a false fork; return the error to raise."""
     claim_text = (
         f"block {claim.number} left the chain, which {', '.join(judgement.supporting_endpoints)} "
         "denies"
@@ -245,7 +245,7 @@ def reject_fork_claim(
 def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
     """Return the endpoints that contradict the indexed final block, with that block.
 
-    Empty if no endpoint shows the indexed final block.
+    The result is empty if no endpoint shows the indexed final block.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()

@@ -43,11 +43,12 @@ HEADERS_PER_REQUEST = 100
 class RewindResult:
     """Result of a rewind to `ancestor`.
 
-    `abandoned_number` is the block of the cursor before, `depth` how many blocks were undone,
-    `endpoints` those that reported the fork; none if a user rewound. `report_count`: reports with
-    something to send that were dropped; they are cut again on the new chain. `by_rebuild`: the
-    journal did not reach, so everything up to the ancestor was refolded, or only what is above
-    `snapshot`, the block whose state was restored.
+    `abandoned_number`: the block of the cursor before the rewind. `depth`: number of blocks that
+    were undone. `endpoints`: the endpoints that reported the fork; none if a user rewound.
+    `report_count`: number of reports with something to send that were dropped; they are cut again
+    on the new chain. `by_rebuild`: the undo journal did not reach back far enough, so all blocks
+    up to the ancestor were refolded, or only those above `snapshot`, the block whose state was
+    restored.
     """
 
     ancestor: BlockRef
@@ -68,10 +69,10 @@ def rewind_if_forked(
 ) -> RewindResult | HaltChanged | None:
     """Rewind to the common ancestor if the chain has left the indexed blocks.
 
-    Returns None if it has not, or if this is undecided. `heads` are current, and `window` is one
-    whose first block has another parent than the newest indexed block. Two endpoints have to deny
-    the indexed block, or the only one three times; an endpoint whose head is below it does not
-    count. If a final block was orphaned, the halt starts and nothing is rewound.
+    Returns None if it has not, or if that is undecided. `heads` must be current; the first block
+    of `window` has another parent than the newest indexed block. Two endpoints have to deny the
+    indexed block, or the only endpoint three times; an endpoint whose head is below the block does
+    not count. If a final block was orphaned, the halt starts and nothing is rewound.
 
     Raises:
         TransientError: the other endpoints deny the fork, or the chain contradicts itself; nothing
@@ -109,13 +110,14 @@ def rewind_to_block(
     rebuild_options: RebuildOptions,
     min_scores: int = MIN_SCORES,
 ) -> RewindResult:
-    """Rewind to block `block_number`: by the journal, or else by refolding.
+    """Rewind to block `block_number` with the undo journal, or else by refolding.
 
-    If the chain skipped that height, the target is the block before it. `min_scores`: as in the
-    reports, because it is part of the version of snapshots.
+    If the chain skipped that height, the target is the block before it. `min_scores` must be the
+    same as for reports, because the version of snapshots includes it.
 
     Raises:
-        IncompleteLogsError: the journal does not reach, and raw rows were lost or changed.
+        IncompleteLogsError: the journal does not reach back far enough, and raw rows were lost or
+            changed.
         InputError: nothing is indexed, the block is below the start block or not below the cursor,
             or the index up to it may differ from the chain, see `check_indexed_blocks`.
         TransientError: the chain does not respond.
@@ -166,7 +168,7 @@ def _rewind_tables(
     *,
     by_rebuild: bool,
 ) -> RewindResult:
-    """Rewind everything but the projections; raw rows above become non-canonical."""
+    """Rewind everything but the projections; raw rows above `block` become non-canonical."""
     number = block.number
     log_count = uow.logs.orphan_above(number)
     uow.calls.orphan_above(number)
@@ -176,7 +178,7 @@ def _rewind_tables(
     uow.snapshots.delete_above(number)
     # Reports are cut again on the new chain, like those of a reporter that never saw the old one.
     report_count = uow.reports.drop_from(number)
-    # Intents without a nonce are dropped with their report; the time is the chain's.
+    # Intents without a nonce are dropped with their report; the stamp has the chain's time.
     stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:
         hook.on_rewind(uow, number, stamp)
@@ -243,7 +245,7 @@ def _build_fork_claim(
 def _build_shorter_chain_claim(
     store: Store, cursor: Cursor, newest_block: BlockRef
 ) -> ForkClaim | None:
-    """Return the claim of a head below the newest indexed block; None if it only lags."""
+    """Return the claim that the chain became shorter, or None if the head only lags behind."""
     with store.read_transaction() as uow:
         indexed_block = uow.blocks.get_highest_up_to(newest_block.number)
     if (
@@ -259,10 +261,10 @@ def _build_shorter_chain_claim(
 def _find_common_ancestor(
     fork_context: ForkContext, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> tuple[BlockRef, bool]:
-    """Return the highest block shared with the chain, searched downwards in batches.
+    """Return the highest block shared with the chain, searched downwards in batches, and True.
 
-    If no block above the indexed final one is shared, the result is the chain's block at that
-    height, with False.
+    If no block above the indexed final one is shared, return the chain's block at that height and
+    False.
 
     Raises:
         TransientError: the chain changed during the search.
@@ -303,7 +305,7 @@ def _iterate_ranges_down(
 ) -> Iterator[BlockRange]:
     """Yield block ranges of one request each, from `top_number` down to `lowest_number`.
 
-    One more range follows, not below `final_number`, for chains without a block at the end.
+    One more range, not below `final_number`, follows for chains that skipped `lowest_number`.
     """
     for range_end, range_start in (
         (top_number, lowest_number),

@@ -30,10 +30,11 @@ class IngestPaused:
 def check_for_reorg(
     fork_context: ForkContext, folder: EventFolder, heads: Heads
 ) -> IngestPaused | None:
-    """Return why no window may be ingested now, or None if one may.
+    """Check for a halt or a reorg; return None if a window may be ingested now.
 
-    At the start of a process the newest and the final block are compared before anything is
-    fetched; later the final one at intervals. An active halt is checked for proof that it may end.
+    At the start of a process the newest and the final indexed block are compared with the chain
+    before anything is fetched; afterwards only the final block is, at intervals. An active halt is
+    checked for proof that it may end.
 
     Raises:
         TransientError: no endpoint responds, or one was found to contradict the others.
