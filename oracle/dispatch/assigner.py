@@ -130,7 +130,7 @@ class StoredNetworkView:
 
     def get_follower(self, block: int) -> PocketFollower:
         if self.follower_cache is None:
-            raise FatalError("nobody remembers outcomes: this view is not for drawing")
+            raise FatalError("this view has no follower; a stateful policy cannot draw from it")
         return self.follower_cache.get_follower(self.uow, block)
 
 
@@ -230,8 +230,8 @@ def check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None
                 else "with other settings of [dispatch]"
             )
             raise InputError(
-                f"dispatch.start_block: block {start_block} is folded already, {mismatch}: name "
-                f"one above {folded_through}, or {_format_rewind_hint(start_block - 1)}"
+                f"dispatch.start_block: block {start_block} is already folded {mismatch}; choose "
+                f"a block above {folded_through}, or {_format_rewind_hint(start_block - 1)}"
             )
         uow.bookmarks.set(_SETTINGS_BOOKMARK, settings.fingerprint)
         uow.bookmarks.set(_THROUGH_BOOKMARK, str(start_block - 1))
@@ -239,8 +239,8 @@ def check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None
     drawn_through = int(uow.bookmarks.get(_THROUGH_BOOKMARK) or -1)
     if folded_through >= start_block and drawn_through < folded_through:
         raise InputError(
-            f"dispatch: blocks {drawn_through + 1} to {folded_through} were folded without draws: "
-            f"name a dispatch.start_block above {folded_through}, or "
+            f"dispatch: blocks {drawn_through + 1} to {folded_through} were folded without draws; "
+            f"choose a dispatch.start_block above {folded_through}, or "
             f"{_format_rewind_hint(drawn_through)}"
         )
 
@@ -256,8 +256,8 @@ def require_same_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
     stored_fingerprint = uow.bookmarks.get(_SETTINGS_BOOKMARK)
     if stored_fingerprint is not None and stored_fingerprint != settings.fingerprint:
         raise InputError(
-            "[dispatch]: the database draws by other settings or rules than the configuration's: "
-            "put the configuration back, or let the daemon begin with the new one"
+            "[dispatch]: the draws in the database were made with other settings or rules; "
+            "restore the previous configuration, or run the daemon with the new one first"
         )
 
 

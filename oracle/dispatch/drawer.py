@@ -167,7 +167,8 @@ class BlockDrawer:
             self.plan = EMPTY_PLAN
         elif self.block_number != block.number - 1:
             raise FatalError(
-                f"block {block.number} was to be drawn for after block {self.block_number}"
+                f"draws: block {block.number} does not follow block {self.block_number}, the last "
+                "block drawn for"
             )
         queue = self._update_queue(view)
         if queue or self.plan.active_draws:

@@ -22,7 +22,9 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         if self.window_seconds < 1 or self.order.fee < 1:
-            raise ValueError("a window has a second at least, and a system task a fee")
+            raise ValueError(
+                "[probing]: window_seconds and the fee of a system task must be at least 1"
+            )
 
     def get_window_number(self, time: int) -> int:
         """Return the number of the window that a block time in seconds lies in."""

@@ -70,8 +70,8 @@ class HeaderReader:
         block, stored = self._prefetched[number], self._stored_by_number.get(number)
         if stored is not None and (block is None or stored.hash != block.hash):
             raise TransientError(
-                f"block {number} is {'skipped' if block is None else block.hash} on the chain and "
-                f"{stored.hash} here: the daemon has not followed the chain yet"
+                f"block {number} is {'skipped' if block is None else block.hash} on the chain but "
+                f"{stored.hash} in the database; wait until the daemon has followed the chain"
             )
         return block
 
@@ -194,5 +194,5 @@ class WorkingSetView:
         """Return the only follower, which is always at the block of the fold."""
         del block
         if self._follower is None:
-            raise FatalError("the policy remembers nothing")
+            raise FatalError("this policy has no follower, because it is not stateful")
         return self._follower

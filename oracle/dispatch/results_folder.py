@@ -58,7 +58,7 @@ class ResultsFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._log_fault(path, error.strerror or "it cannot be read")
+            self._log_fault(path, error.strerror or "cannot be read")
             return None
         if _HASH.fullmatch(text) is None:
             self._log_fault(path, "expected a hash: 0x and 64 hex digits")

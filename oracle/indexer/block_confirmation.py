@@ -20,7 +20,7 @@ from oracle.store.database import UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
 # A fault that an endpoint's own headers prove, regardless of other endpoints.
-_INCONSISTENT_HEADERS = "its own headers do not link, or have other hashes"
+_INCONSISTENT_HEADERS = "its own headers do not link or do not match their hashes"
 # A fact of the chain, not of an endpoint: the reason why no further block counts as final.
 _CHAIN_FACTS_KEY, _UNCONFIRMED_FACT = "", "unconfirmed"
 
@@ -138,7 +138,7 @@ def _resolve_conflict(
                 for endpoint in hash_by_endpoint
                 if hash_by_endpoint[endpoint] not in accepted_hashes
             ],
-            "is outvoted",
+            "two other providers agree on another block",
         )
     else:
         wrong_endpoints, reason = (
@@ -155,14 +155,14 @@ def _resolve_conflict(
     if len(right_hashes) != 1:
         raise _store_conflict(fork_context, block_number, hash_by_endpoint, block.hash)
     for endpoint in wrong_endpoints:
-        message = f"shows another block {block_number}: {reason}"
+        message = f"shows a different block {block_number}: {reason}"
         if reason == _INCONSISTENT_HEADERS:
             chain.deprioritise(endpoint, message, block_number)
             chain.report_wrong_logs(endpoint, message)
         else:
             chain.quarantine(endpoint, message, (block_number, next(iter(right_hashes))))
     if source_endpoint in wrong_endpoints:
-        raise OutvotedError(f"{source_endpoint} shows another block {block_number}: {reason}")
+        raise OutvotedError(f"{source_endpoint} shows a different block {block_number}: {reason}")
 
 
 def _group_providers_by_hash(

@@ -72,7 +72,9 @@ def commit_window(
         with folder.resume_from(cursor):
             with store.transaction() as uow:
                 if uow.cursor.get() != cursor:
-                    raise FatalError("another process moved the cursor: only one may write")
+                    raise FatalError(
+                        "another process moved the cursor; only one process may write"
+                    )
                 _store_window(uow, folder, window, decoded)
                 if cursor is None:
                     record_fold_version(uow, folder.reader)
@@ -136,8 +138,8 @@ def check_final_block(uow: UnitOfWork, final: BlockRef | None) -> None:
     if stored_block is None or stored_block.hash != final.hash:
         stored_hash = "skipped" if stored_block is None else stored_block.hash
         raise TransientError(
-            f"block {final.number} is final as {final.hash} to one endpoint, "
-            f"and {stored_hash} to the one that continues our blocks"
+            f"block {final.number} is final as {final.hash} at one endpoint, but {stored_hash} "
+            "at the endpoint that continues the indexed blocks"
         )
 
 

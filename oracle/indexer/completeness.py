@@ -47,8 +47,8 @@ def check_raw_rows(uow: UnitOfWork, last_block: int, verified: BlockRange | None
 def describe_damage(spans: Sequence[DamagedSpan]) -> list[str]:
     """Return a line for each span: its blocks, and what is wrong with their rows."""
     return [
-        f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} are "
-        f"not those that were committed ({_describe_missing(span.missing)})"
+        f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} "
+        f"differ from those that were committed ({_describe_missing(span.missing)})"
         for span in spans
     ]
 
@@ -63,10 +63,10 @@ def _repair_advice(spans: Sequence[DamagedSpan]) -> str:
     first = min(span.blocks.first for span in spans)
     last = max(span.blocks.last for span in spans)
     unlisted_count = len(spans) - _MAX_LISTED_SPANS
-    remaining_text = "" if unlisted_count <= 0 else f" and in {unlisted_count} more spans"
+    remaining_text = "" if unlisted_count <= 0 else f"{unlisted_count} more spans are damaged; "
     return (
-        f"nothing is folded from them{remaining_text}: `qos-oracle resync verify --from {first} "
-        f"--to {last} --repair` reads these blocks again"
+        f"{remaining_text}damaged rows are not folded; run `qos-oracle resync verify --from "
+        f"{first} --to {last} --repair` to read these blocks again"
     )
 
 

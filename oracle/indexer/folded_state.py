@@ -215,7 +215,7 @@ def _check_distance(
 ) -> None:
     if max_logs is not None and uow.logs.count_between(first_block, last_block) > max_logs:
         raise NoNearbySnapshotError(
-            f"the state after block {last_block} takes a fold of more than {max_logs} logs: the "
-            "daemon makes snapshots of such blocks while it is at the head; ask again later, or "
-            f"run `qos-oracle explain --at {last_block}`"
+            f"the state after block {last_block} requires a fold of more than {max_logs} logs; "
+            "try again later, because the daemon makes snapshots of such blocks while it is at "
+            f"the head, or run `qos-oracle explain --at {last_block}`"
         )

@@ -218,8 +218,10 @@ def _read_window(
     except BlockRefusedError as error:
         raise store_refusal(fork_context.store, error.refusal) from error
     if window.last.number > newest_number:
-        message = f"block {window.last.number} came while block {newest_number} was the newest one"
-        raise TransientError(message)
+        raise TransientError(
+            f"the chain returned block {window.last.number}, but the newest known block is "
+            f"{newest_number}"
+        )
     return window
 
 
@@ -232,7 +234,7 @@ def _get_confirmed_final(store: Store) -> BlockRef:
             final = BlockRef(cursor.final_number, cursor.final_hash, cursor.final_hash, 0)
             return final if stored_block is None else stored_block
     if identity is None:
-        raise FatalError("the database does not know its chain yet: its identity is not set")
+        raise FatalError("the database is not bound to a chain yet (it has no identity)")
     return BlockRef(0, identity.genesis_hash, identity.genesis_hash, 0)
 
 
@@ -293,7 +295,7 @@ def _next_block_number(uow: UnitOfWork) -> int:
         return cursor.number + 1
     identity = uow.identity.get()
     if identity is None:
-        raise FatalError("the database does not know its chain yet: its identity is not set")
+        raise FatalError("the database is not bound to a chain yet (it has no identity)")
     return identity.start_block
 
 
@@ -307,8 +309,8 @@ def _handle_no_new_block(
         first_block_number = _next_block_number(uow)
     if cursor is None:
         raise TransientError(
-            f"the start block {first_block_number} is not there yet, the newest block is "
-            f"{heads.latest.number}: it is waited for (chain.start_block)"
+            f"chain.start_block: block {first_block_number} does not exist yet, the newest block "
+            f"is {heads.latest.number}; waiting for it"
         )
     _check_height(heads.latest, cursor)
     if heads.latest.hash != cursor.hash:
@@ -338,9 +340,9 @@ def _check_height(newest_block: BlockRef, cursor: Cursor) -> None:
     final_number = cursor.final_number
     if final_number is not None and newest_block.number < min(final_number, cursor.number):
         raise TransientError(
-            f"the newest block shown is block {newest_block.number}, and block {final_number} is "
-            "final here: the endpoints are far behind, which passes by itself, or the chain was "
-            "begun anew, which needs a new database"
+            f"the newest block of the endpoints is block {newest_block.number}, but block "
+            f"{final_number} is final in the database; either the endpoints are far behind and "
+            "will catch up, or the chain was restarted and needs a new database"
         )
 
 

@@ -71,12 +71,12 @@ def why_rebuild(uow: UnitOfWork, reader: LogReader) -> str | None:
     if uow.cursor.get() is None:
         return None
     if uow.bookmarks.get(_STALE_KEY) is not None:
-        return "what was missing is there now"
+        return "rows that were missing were added"
     # Version 1 of the fold stored no version.
     stored_version = uow.bookmarks.get(_FOLD_VERSION_KEY) or "1"
     if stored_version != _fold_version_of(reader):
         return (
-            f"folded by {_describe_version(stored_version)}, and this is "
+            f"the state was folded by {_describe_version(stored_version)}, but the program has "
             f"{_describe_version(_fold_version_of(reader))}"
         )
     return None

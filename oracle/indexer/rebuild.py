@@ -120,7 +120,7 @@ def rebuild_state(
     with folder.resume_from(None), rebuild_options.transaction(store) as uow:
         cursor = uow.cursor.get()
         if cursor is None:
-            raise InputError("nothing is indexed yet: there is nothing to fold again")
+            raise InputError("nothing is indexed yet; there is nothing to refold")
         rewrite_cursor(uow, cursor)
         rebuilt = rebuild_up_to(uow, folder, cursor.number, rebuild_options)
     folder.discard_memory()
@@ -135,7 +135,7 @@ def rewrite_cursor(uow: UnitOfWork, cursor: Cursor) -> None:
     """
     block = uow.blocks.get_canonical(cursor.number)
     if block is None or block.hash != cursor.hash:
-        raise FatalError(f"the header of block {cursor.number}, where the cursor is, is missing")
+        raise FatalError(f"the cursor is at block {cursor.number}, but its header is missing")
     uow.cursor.move_to(block, None, cursor.epoch)
 
 

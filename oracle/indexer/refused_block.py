@@ -50,15 +50,16 @@ def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
     """
     refusal = get_refusal(uow)
     if refusal is None:
-        raise InputError("no block is refused: there is nothing to accept")
+        raise InputError("no block is refused; there is nothing to accept")
     if refusal.check == BLOCK_HASH_CHECK:
         raise InputError(
-            "take the endpoint that is wrong out of [chain] endpoints, or name a third"
+            f"block {refusal.number}: two endpoints show different blocks, so it cannot be "
+            "accepted; remove the wrong endpoint from [chain] endpoints, or add a third"
         )
     if refusal.check == CALIBRATION_CHECK:
         raise InputError(
-            "a provider does not answer: wait for it, take its endpoints out of [chain] "
-            "endpoints, or ask for less with [verify]"
+            f"block {refusal.number}: a provider does not respond, so it cannot be accepted; wait "
+            "for it, remove its endpoints from [chain] endpoints, or lower the level in [verify]"
         )
     uow.facts.set(_CHAIN_FACTS_KEY, {refusal.acceptance_fact: reason}, None)
     return refusal

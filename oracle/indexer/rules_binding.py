@@ -32,18 +32,18 @@ def check_bound_rules(uow: UnitOfWork, rules: Rules) -> None:
     bound_rules, configured_rules = get_bound_rules(uow), identify_rules(rules)
     if bound_rules is None or bound_rules.sha256 == configured_rules.sha256:
         return
-    prefix = f"the database was folded by the rules {format_rule_set(bound_rules)}"
+    prefix = f"the database was folded with the rules {format_rule_set(bound_rules)}"
     if (
         bound_rules.name == configured_rules.name
         and bound_rules.version != configured_rules.version
     ):
         raise InputError(
-            f"{prefix}, and this program scores by version {configured_rules.version} of them: "
-            "`qos-oracle resync rebuild` folds anew what is stored, without asking the chain"
+            f"{prefix}, but this program has version {configured_rules.version} of them; run "
+            "`qos-oracle resync rebuild` to refold the stored rows without requests to the chain"
         )
     raise InputError(
-        f"{prefix}, and the configuration says {format_rule_set(configured_rules)}: put the "
-        "configuration back, or run `qos-oracle resync rebuild`"
+        f"{prefix}, but the configuration has {format_rule_set(configured_rules)}; restore the "
+        "previous configuration, or run `qos-oracle resync rebuild`"
     )
 
 
@@ -83,8 +83,8 @@ def check_period(uow: UnitOfWork, period_seconds: int) -> None:
         uow.bookmarks.set(_PERIOD_KEY, str(period_seconds))
     elif stored_period != str(period_seconds):
         raise InputError(
-            f"oracle.period_seconds: the reports of this database are of {stored_period} s each, "
-            f"not of {period_seconds} s: put the configuration back, or start a new database"
+            f"oracle.period_seconds: the reports in this database have periods of {stored_period} "
+            f"s, not {period_seconds} s; restore the previous value, or start a new database"
         )
 
 

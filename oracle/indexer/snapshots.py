@@ -80,13 +80,15 @@ def make_next_snapshot(
         cursor = uow.cursor.get()
         if cursor is None or cursor.final_number is None:
             return None
-        final_number, remake_count = (
+        final_number, rebuild_count = (
             min(cursor.final_number, cursor.number),
             uow.bookmarks.get_rebuild_count(),
         )
-        previous_place = uow.snapshots.find_newest(final_number, source.snapshot_version)
+        previous_snapshot = uow.snapshots.find_newest(final_number, source.snapshot_version)
         first_block, log_count = (
-            (0, 0) if previous_place is None else (previous_place[0] + 1, previous_place[1])
+            (0, 0)
+            if previous_snapshot is None
+            else (previous_snapshot[0] + 1, previous_snapshot[1])
         )
         block = uow.logs.find_block_after(first_block, SNAPSHOT_LOGS)
         if block is None or block > final_number:
@@ -96,7 +98,7 @@ def make_next_snapshot(
         body = pack_state(state, _tasks_since_block(uow, block))
     with rebuild_options.transaction(source.store) as uow:
         # If rows were repaired or rewound meanwhile, the next tick makes the snapshot again.
-        if uow.bookmarks.get_rebuild_count() != remake_count:
+        if uow.bookmarks.get_rebuild_count() != rebuild_count:
             return None
         snapshot = StateSnapshot(block, log_count, body)
         uow.snapshots.save(snapshot, source.snapshot_version)
@@ -155,9 +157,9 @@ def state_mismatch(uow: UnitOfWork) -> str | None:
     if not result_note.count or result_note.rebuilds != get_rebuild_count(uow):
         return None
     return (
-        f"{result_note.count} rows of the state at block {result_note.block} are not what the "
-        f"stored logs fold to ({', '.join(result_note.differing)}): `qos-oracle resync verify "
-        "--half state` names all, `qos-oracle resync rebuild` folds them anew"
+        f"{result_note.count} rows of the state at block {result_note.block} differ from a fold "
+        f"of the stored logs ({', '.join(result_note.differing)}); list all of them with "
+        "`qos-oracle resync verify --half state`, and refold with `qos-oracle resync rebuild`"
     )
 
 

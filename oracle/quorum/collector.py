@@ -50,8 +50,7 @@ def unknown_signer_reason(context: QuorumContext, contract_status: ContractStatu
     ):
         return None
     return (
-        f"our signer {own_signer} is none of the contract's signers: what it signs counts for "
-        "nothing"
+        f"our signer {own_signer} is not a signer of the contract, so its signatures do not count"
     )
 
 

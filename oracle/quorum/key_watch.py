@@ -183,9 +183,9 @@ def _report_foreign_signatures(
             signed=foreign_signature.description,
             round=foreign_signature.round,
             embargoed_until=foreign_signature.time + context.settings.ttl_seconds,
-            act="the key was stolen, or a database that knew of it was lost; unless you know the"
-            " latter, let the admin replace the signer (`setSigners`), and the vetoer look at"
-            " every kickout that is proposed",
+            act="the key was stolen, or the database with this signature was lost; unless you know"
+            " that the database was lost, let the admin replace the signer (`setSigners`) and the"
+            " vetoer check every proposed kickout",
         )
     descriptions = ", ".join(
         foreign_signature.description for foreign_signature in foreign_signatures

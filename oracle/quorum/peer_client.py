@@ -97,9 +97,9 @@ class Peer:
         if answer.status == _NOT_FOUND:
             return None
         if answer.status != _OK:
-            raise ValueError(f"status {answer.status}")
+            raise ValueError(f"unexpected HTTP status {answer.status}")
         if answer.is_truncated:
-            raise ValueError(f"more than {_MAX_BYTES} bytes")
+            raise ValueError(f"response larger than {_MAX_BYTES} bytes")
         return answer.body
 
     def _count_answer(

@@ -56,8 +56,8 @@ class SignerTally:
         """Return the signature count of a round, and the signers that disagree or are missing."""
         missing_signers = frozenset(self.signers) - self.agreeing
         signers_by_label = {
-            "nothing came of": missing_signers - self.dissenting,
-            "something else of": missing_signers & self.dissenting,
+            "no statement from": missing_signers - self.dissenting,
+            "a different statement from": missing_signers & self.dissenting,
         }
         missing_text = "; ".join(
             f"{label} {_format_signers(labelled_signers)}"

@@ -203,6 +203,6 @@ def _must_be_signed_by_us(context: QuorumContext, proposal: Proposal) -> bool:
             node=kick.node,
             round=kick.round,
             transaction=proposal.tx_hash,
-            act="it shows no signatures; whether our key signed it is not known",
+            act="the transaction shows no signatures, so it is unknown whether our key signed it",
         )
     return is_required

@@ -296,5 +296,5 @@ def _blame_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult
 def _require_cursor(uow: UnitOfWork) -> Cursor:
     cursor = uow.cursor.get()
     if cursor is None:
-        raise TransientError("nothing is indexed any more")
+        raise TransientError("the index is empty; it was rewound during this run")
     return cursor

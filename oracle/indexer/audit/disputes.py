@@ -32,9 +32,9 @@ class Dispute(msgspec.Struct, frozen=True):
         """Description of the dispute, and how to end it."""
         return (
             f"blocks {self.first} to {self.last} are unproven: {self.giver} and {self.auditor} "
-            f"differ about {self.rows} rows, and no proof says who is right; `qos-oracle resync "
-            f"verify --from {self.first} --to {self.last} --endpoint NAME --repair` asks whom you "
-            "trust"
+            f"differ about {self.rows} rows, and no proof shows which is right; to accept the "
+            f"rows of an endpoint that you trust, run `qos-oracle resync verify --from "
+            f"{self.first} --to {self.last} --endpoint NAME --repair`"
         )
 
 

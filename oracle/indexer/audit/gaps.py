@@ -112,9 +112,13 @@ def _find_cursor_mismatches(uow: UnitOfWork, cursor: Cursor) -> list[str]:
     if newest is None or (newest.number, newest.hash) != (cursor.number, cursor.hash):
         newest_text = "none" if newest is None else f"{newest.number} {newest.hash}"
         mismatches.append(
-            f"the cursor is at {cursor.number} {cursor.hash}, the newest header is {newest_text}"
+            f"the cursor is at {cursor.number} {cursor.hash}, but the newest header is "
+            f"{newest_text}"
         )
     last_log = uow.logs.get_last_block()
     if last_log is not None and last_log > cursor.number:
-        mismatches.append(f"logs up to block {last_log} count, the cursor is at {cursor.number}")
+        mismatches.append(
+            f"the cursor is at {cursor.number}, but there are canonical logs up to block "
+            f"{last_log}"
+        )
     return mismatches

@@ -191,5 +191,5 @@ def _fetch_proof(chain: ChainReader, number: int, audit: AuditResult) -> BlockWi
 def _require_cursor(uow: UnitOfWork) -> Cursor:
     cursor = uow.cursor.get()
     if cursor is None:
-        raise TransientError("nothing is indexed any more")
+        raise TransientError("the index is empty; it was rewound during this run")
     return cursor

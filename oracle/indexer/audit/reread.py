@@ -167,5 +167,5 @@ def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult |
 def _require_cursor(uow: UnitOfWork) -> Cursor:
     cursor = uow.cursor.get()
     if cursor is None:
-        raise TransientError("nothing is indexed any more")
+        raise TransientError("the index is empty; it was rewound during this run")
     return cursor

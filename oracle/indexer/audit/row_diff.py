@@ -120,8 +120,10 @@ def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> No
         FatalError: a final block differs.
     """
     if window.last.number > cursor.number:
-        conflict = f"block {window.last.number} follows block {window.range.first - 1}"
-        raise TransientError(f"{conflict}, which has others after it here: the chain is changing")
+        raise TransientError(
+            f"block {window.last.number} follows block {window.range.first - 1} on the chain, but "
+            "the database has blocks in between; the chain is reorganising"
+        )
     stored_hashes, served_hashes = _block_hashes(uow, window)
     number = find_conflicting_block(uow, window)
     if number is not None:
@@ -177,10 +179,10 @@ def check_same_chain_or_blame(
 def _conflict_error(
     cursor: Cursor, number: int, served_hash: Hash, stored_hash: Hash
 ) -> Exception:
-    difference = f"block {number} is {served_hash} on the chain and {stored_hash} here"
+    difference = f"block {number} is {served_hash} on the chain but {stored_hash} in the database"
     if cursor.final_number is None or number > cursor.final_number:
-        return TransientError(f"{difference}: let `qos-oracle run` follow the fork first")
-    return FatalError(f"{difference}, and final: check the endpoints before anything else")
+        return TransientError(f"{difference}; let `qos-oracle run` follow the fork first")
+    return FatalError(f"{difference}, although it is final; check the endpoints first")
 
 
 def _log_key(log: Log) -> tuple[int, int, Hash]:
@@ -200,10 +202,10 @@ def require_indexed(action: str, uow: UnitOfWork, blocks: BlockRange) -> Cursor:
     """
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
-        raise InputError("nothing is indexed yet: `qos-oracle run` fetches everything")
+        raise InputError("nothing is indexed yet; run `qos-oracle run` first")
     if blocks.first < identity.start_block or blocks.last > cursor.number:
         raise InputError(
-            f"cannot {action} blocks {blocks.first} to {blocks.last}: indexed are "
-            f"{identity.start_block} to {cursor.number}"
+            f"cannot {action} blocks {blocks.first} to {blocks.last}; only blocks "
+            f"{identity.start_block} to {cursor.number} are indexed"
         )
     return cursor

@@ -163,7 +163,7 @@ def _fill_gap(
         if row_count:
             mark_fold_stale(uow)
     return ScopeBackfillResult(
-        "contracts or events are new", blocks, row_count, gap.blocks_left - len(blocks)
+        "new contracts or events", blocks, row_count, gap.blocks_left - len(blocks)
     )
 
 
@@ -211,5 +211,5 @@ def _refold_scope(context: RepairContext, reason: str) -> ScopeBackfillResult:
 def _require_cursor(uow: UnitOfWork) -> Cursor:
     cursor = uow.cursor.get()
     if cursor is None:
-        raise TransientError("nothing is indexed any more")
+        raise TransientError("the index is empty; it was rewound during this run")
     return cursor

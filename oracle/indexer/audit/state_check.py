@@ -76,7 +76,7 @@ def refold_into_temporary_store(
     """
     cursor = uow.cursor.get()
     if cursor is None:
-        raise InputError("nothing is indexed yet: there is no state to compare")
+        raise InputError("nothing is indexed yet; there is no state to compare")
     final_number = -1 if cursor.final_number is None else cursor.final_number
     with TemporaryDirectory(prefix="qos-oracle-fold-") as directory:
         url = f"sqlite:///{Path(directory) / 'state.sqlite'}"

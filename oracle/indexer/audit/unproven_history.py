@@ -29,14 +29,15 @@ def why_unproven(
     if unaudited_blocks <= (max_unaudited if has_second else 0):
         return None
     explanation = (
-        "no second one has agreed about them yet" if has_second else "there is no second one"
+        "no second endpoint has confirmed them yet"
+        if has_second
+        else "there is no second endpoint"
     )
-    advice = "let the audit get an answer" if has_second else "name a second in [chain] endpoints"
+    advice = "wait for the audit" if has_second else "add a second one to [chain] endpoints"
     return (
-        f"{unaudited_blocks} blocks are unproven and rest on the word of one endpoint, for "
-        f"{explanation}: the chain's headers ({', '.join(shortfall.refuted_features)}) do not "
-        "prove what verify.history = "
-        f'"{shortfall.wanted_level.name.lower()}" asks for; {advice}, or accept it with '
-        "verify.history = "
-        f'"{shortfall.reachable_level.name.lower()}"'
+        f"{unaudited_blocks} blocks are unproven and rest on a single endpoint, because "
+        f"{explanation} and the chain's headers ({', '.join(shortfall.refuted_features)}) do not "
+        f'allow the proof that verify.history = "{shortfall.wanted_level.name.lower()}" '
+        f"requires; {advice}, or lower the requirement with "
+        f'verify.history = "{shortfall.reachable_level.name.lower()}"'
     )

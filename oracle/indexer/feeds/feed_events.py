@@ -43,7 +43,8 @@ def merge_feed_events(
         feed_events += reader.feed.decode_span(_build_span(uow, stream, list(rows), reader.feed))
     if not feed_events:
         return decoded
-    # Sorted by position, because a later stream may begin with low ids again.
+    # A position orders rows by stream before id, because a later stream may begin with low ids
+    # again.
     return replace(decoded, events=sorted([*decoded.events, *feed_events], key=attrgetter("at")))
 
 
@@ -62,9 +63,9 @@ def _build_span(
 def _build_span_from(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], first_row: int
 ) -> FeedSpan:
-    around = uow.feed.list_canonical(stream, first_row, rows[-1].id + CONTEXT_IDS)
-    scores = uow.feed.list_for_tasks(stream, _scored_tasks(around), "TaskScoreReady")
-    return FeedSpan(rows, around, collect_scores(scores))
+    context_rows = uow.feed.list_canonical(stream, first_row, rows[-1].id + CONTEXT_IDS)
+    scores = uow.feed.list_for_tasks(stream, _scored_tasks(context_rows), "TaskScoreReady")
+    return FeedSpan(rows, context_rows, collect_scores(scores))
 
 
 def _scored_tasks(rows: Sequence[FeedRow]) -> list[str]:

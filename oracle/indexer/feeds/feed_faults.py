@@ -55,10 +55,9 @@ def record_faults(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFau
 
 def format_fault(fault: FeedFault) -> str:
     """Return what is wrong and which command accepts it, in one line."""
-    command = (
-        "`qos-oracle feed accept --from ID`" if fault.kind in STOPPING_KINDS else "`feed accept`"
-    )
-    return f"{fault.kind} at row {fault.row}: {fault.detail}; {command}"
+    argument = " --from ID" if fault.kind in STOPPING_KINDS else ""
+    command = f"qos-oracle feed accept{argument}"
+    return f"{fault.kind} at row {fault.row}: {fault.detail}; to accept it, run `{command}`"
 
 
 def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:

@@ -30,7 +30,9 @@ class FeedHeadLimit:
         with self.store.read_transaction() as uow:
             feed_cursor, cursor = uow.feed.get_cursor(), uow.cursor.get()
         if feed_cursor is None or not feed_cursor.settled_to:
-            raise TransientError("the feed was not read yet: no block is folded before")
+            raise TransientError(
+                "the feed was not read yet; no block is folded before its first poll"
+            )
         heads = chain.fetch_heads()
         if heads.latest.time <= feed_cursor.settled_to:
             return heads

@@ -84,8 +84,8 @@ def ingest_poll(
     """
     if abs(response.feed_time - local_time) > settings.drift_seconds:
         raise TransientError(
-            f"the feed's clock is {response.feed_time - local_time:+.0f} s from ours: nothing of "
-            "it is taken in (feed.drift_seconds)"
+            f"the feed's clock differs by {response.feed_time - local_time:+.0f} s from ours; "
+            "its rows are not ingested (feed.drift_seconds)"
         )
     with store.transaction() as uow:
         cursor = _get_cursor(uow, settings)

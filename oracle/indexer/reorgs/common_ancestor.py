@@ -44,9 +44,9 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
         return
     shared_number = _find_highest_shared(chain, store, lowest_number, block.number)
     raise InputError(
-        f"block {block_above.number} is {chain_hash or 'not there'} on the chain and "
-        f"{block_above.hash} here; the newest that is sure to be the same on both is "
-        f"{shared_number}: rewind to block {shared_number}"
+        f"block {block_above.number} is {chain_hash or 'missing'} on the chain but "
+        f"{block_above.hash} in the database; rewind to block {shared_number}, the newest block "
+        "that is known to be the same in both"
     )
 
 

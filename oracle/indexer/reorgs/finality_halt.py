@@ -217,13 +217,11 @@ def _quarantine_liars(
 ) -> TransientError:
     indexer_metrics.REJECTED.labels("outvoted").inc()
     claim_text = (
-        f"block {claim.number}, final as {claim.indexed_hash}, is another one, which "
-        f"{', '.join(judgement.supporting_endpoints)} denies"
+        f"reported that block {claim.number} is not {claim.indexed_hash}, which is final and "
+        f"shown by {', '.join(judgement.supporting_endpoints)}"
     )
     for endpoint in judgement.liars:
-        fork_context.chain.quarantine(
-            endpoint, f"says that {claim_text}", (claim.number, claim.indexed_hash)
-        )
+        fork_context.chain.quarantine(endpoint, claim_text, (claim.number, claim.indexed_hash))
     liars_text = ", ".join(judgement.liars) or "an endpoint"
     error_class = OutvotedError if judgement.supporter_count >= MIN_PROVIDERS else TransientError
-    return error_class(f"{liars_text} says that {claim_text}: nothing was changed")
+    return error_class(f"{liars_text} {claim_text}; nothing was changed")

@@ -214,32 +214,28 @@ def reject_fork_claim(
 ) -> TransientError:
     """Demote the endpoints that were outvoted about a false fork; return the error to raise."""
     claim_text = (
-        f"block {claim.number} left the chain, which {', '.join(judgement.supporting_endpoints)} "
-        "denies"
+        f"reported that block {claim.number} left the chain, but it is still shown by "
+        f"{', '.join(judgement.supporting_endpoints)}"
     )
     if not judgement.liars:
         indexer_metrics.REJECTED.labels("recanted").inc()
         return TransientError(
-            f"block {claim.number + 1} came with the parent {claim.claimed_hash}, which is not "
-            "our block; asked again, the chain still has ours"
+            f"block {claim.number + 1} was returned with the parent {claim.claimed_hash}, which "
+            "is not the indexed block; a second request shows that the chain still has that block"
         )
     error_class = OutvotedError if judgement.supporter_count >= MIN_PROVIDERS else TransientError
     final_by_endpoint = _find_final_contradictions(fork_context)
     for endpoint in judgement.liars:
         indexer_metrics.REJECTED.labels("outvoted").inc()
         if endpoint in final_by_endpoint:
-            reason = f"said that {claim_text}, and shows another final block"
+            reason = f"{claim_text}; it also shows another final block"
             fork_context.chain.quarantine(endpoint, reason, final_by_endpoint[endpoint])
         else:
-            fork_context.chain.deprioritise(
-                endpoint, f"said that {claim_text}", judgement.newest_number
-            )
+            fork_context.chain.deprioritise(endpoint, claim_text, judgement.newest_number)
     liars_text = ", ".join(judgement.liars)
     if error_class is TransientError:
-        fork_context.fork_watch.record_dispute(
-            f"{liars_text} said that {claim_text}", fork_context.now
-        )
-    return error_class(f"{liars_text} said that {claim_text}: put aside, nothing undone")
+        fork_context.fork_watch.record_dispute(f"{liars_text} {claim_text}", fork_context.now)
+    return error_class(f"{liars_text} {claim_text}; the report was rejected, nothing was rewound")
 
 
 def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:

@@ -92,7 +92,7 @@ def rewind_if_forked(
     if judgement.verdict is not ForkVerdict.ORPHANED:
         return None
     for endpoint in judgement.liars:
-        reason = f"still has block {claim.number} as {claim.indexed_hash}"
+        reason = f"still shows block {claim.number} as {claim.indexed_hash}, which was orphaned"
         fork_context.chain.deprioritise(endpoint, reason, judgement.newest_number)
     ancestor, is_shared = _find_common_ancestor(fork_context, cursor, claim, judgement)
     if not is_shared:
@@ -129,7 +129,7 @@ def rewind_to_block(
     if block.number < lowest_number:
         raise InputError(
             f"cannot rewind to before the start block: the chain skipped block {block_number}; "
-            f"name block {block_number + 1}, or begin anew with an empty database"
+            f"choose block {block_number + 1}, or start with an empty database"
         )
     check_indexed_blocks(chain, store, block)
     by_rebuild = journal_start is None or journal_start > block_number
@@ -150,11 +150,11 @@ def _require_cursor_above(uow: UnitOfWork, block_number: int) -> tuple[Cursor, i
     """Return the cursor, and the lowest block to which a rewind is possible."""
     cursor, identity = uow.cursor.get(), uow.identity.get()
     if cursor is None or identity is None:
-        raise InputError("nothing is indexed yet: there is nothing to rewind")
+        raise InputError("nothing is indexed yet; there is nothing to rewind")
     lowest_number = max(0, identity.start_block - 1)
     if not lowest_number <= block_number < cursor.number:
         raise InputError(
-            f"cannot rewind to block {block_number}: name one from {lowest_number} (before the "
+            f"cannot rewind to block {block_number}; choose one from {lowest_number} (before the "
             f"start block) to {cursor.number - 1} (below the cursor)"
         )
     return cursor, lowest_number
@@ -290,13 +290,13 @@ def _find_common_ancestor(
         if not headers:
             continue
         if headers[-1].hash not in expected_hashes:
-            raise TransientError("the chain changed while we looked for where it forked")
+            raise TransientError("the chain changed during the search for the common ancestor")
         for block in reversed(headers):
             if hash_by_number.get(block.number) == block.hash or block.number < start_block:
                 return block, True
         lowest_block, expected_hashes = headers[0], {headers[0].parent_hash}
     if lowest_block is None or lowest_number > final_number:
-        raise TransientError(f"the chain does not give the block at or below {lowest_number} now")
+        raise TransientError(f"the chain returned no block at or below {lowest_number}")
     return lowest_block, False
 
 

@@ -147,7 +147,7 @@ def test_blocks_outside_index_are_rejected(store: Store, blocks: BlockRange):
     follower = Follower(mined(BLOCKS), store, start_block=10)
     follower.catch_up()
 
-    with pytest.raises(InputError, match="indexed are 10 to 60"):
+    with pytest.raises(InputError, match="only blocks 10 to 60 are indexed"):
         backfill_range(follower.chain, store, follower.folder, blocks, RebuildOptions())
 
 

@@ -218,7 +218,7 @@ def test_dry_run_verification_writes_nothing(follower: Follower):
 
 
 def test_blocks_never_indexed_cannot_be_verified(follower: Follower):
-    with pytest.raises(InputError, match="indexed are 0 to 60"):
+    with pytest.raises(InputError, match="only blocks 0 to 60 are indexed"):
         checked(follower, ReverifyRequest(BlockRange(50, 61), VerificationLevel.PROVEN))
 
 

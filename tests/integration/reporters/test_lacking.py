@@ -45,7 +45,7 @@ def test_round_lacking_signatures_for_one_period_reports_missing_signers(
     three.first.office.mine(SETTINGS.period_seconds + 1)
     three.tick()
     said = waiting_reason(context) or ""
-    assert said.startswith("round 1 has 1 of 2 signatures: nothing came of ")
+    assert said.startswith("round 1 has 1 of 2 signatures: no statement from ")
     assert second.signer in said
     assert third.signer in said
     second.is_down = False
@@ -63,7 +63,7 @@ def test_removed_signer_is_reported(company_of_three: Company):
     three.round()
 
     said = waiting_reason(gone.office.reporting) or ""
-    assert said.startswith(f"our signer {gone.signer} is none of the contract's signers")
+    assert said.startswith(f"our signer {gone.signer} is not a signer of the contract")
     assert waiting_reason(three.first.office.reporting) is None
 
 

@@ -33,7 +33,7 @@ def test_report_of_replaced_signers_is_not_stranded_and_next_round_uses_new_sign
         assert [one.sender for one in three.check_rounds()] == [a.transmitter]
 
         assert three.round_of(*three.members) == 2
-        gone.until(lambda: "none of the contract's signers" in gone.why_waiting(), "its word")
+        gone.until(lambda: "not a signer of the contract" in gone.why_waiting(), "its word")
         three.caught_up()
         # Of round 1 they signed for the old signers, too: what nobody can push any more.
         for accepted in three.check_rounds():

@@ -110,7 +110,7 @@ def started_later(world: World) -> Indexer:
     """The start block is of the future."""
     indexer = world.indexer(start_block=world.chain.head.number + 10)
     for _ in range(2):
-        with pytest.raises(TransientError, match="is not there yet"):
+        with pytest.raises(TransientError, match="does not exist yet"):
             indexer.step()
     world.chain.live(70)
     return world.read(indexer)

@@ -59,7 +59,7 @@ def test_rewind_before_start_block_is_rejected(world: Skipping):
     indexer = world.indexer(start_block=first)
     world.read(indexer)
 
-    with pytest.raises(InputError, match=f"skipped block {first - 1}; name block {first}"):
+    with pytest.raises(InputError, match=f"skipped block {first - 1}; choose block {first}"):
         rewind_to_block(indexer.source, indexer.store, indexer.folder, first - 1, RebuildOptions())
 
 

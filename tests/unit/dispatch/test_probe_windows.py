@@ -71,5 +71,5 @@ def test_probe_keys_differ_by_window_and_node():
 
 
 def test_system_task_without_fee_is_rejected():
-    with pytest.raises(ValueError, match="a fee"):
+    with pytest.raises(ValueError, match="fee of a system task"):
         replace(TOLD, order=replace(ORDER, fee=0))

@@ -42,7 +42,7 @@ def test_final_block_skipped_by_indexed_chain_raises_transient_error(
             assert ours is not None
             check_final_block(uow, ours)
             uow.blocks.orphan_above(final.number)
-            with pytest.raises(TransientError, match="skipped to the one that continues"):
+            with pytest.raises(TransientError, match="skipped at the endpoint that continues"):
                 check_final_block(uow, theirs)
 
 

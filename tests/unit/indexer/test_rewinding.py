@@ -156,7 +156,7 @@ def test_fork_reported_by_single_endpoint_quarantines_it(store: Store, shorter_b
     follower.chain.fork(4)
     follower.chain.mine_many(4 - shorter_by)
 
-    with pytest.raises(TransientError, match="second denies: put aside"):
+    with pytest.raises(TransientError, match="still shown by second; the report was rejected"):
         follower.step()
 
     assert [name for name, _ in follower.chain.put_away] == ["first"]

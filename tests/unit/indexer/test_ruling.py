@@ -34,7 +34,7 @@ def test_same_rules_are_accepted_again(store: Store):
 def test_other_rules_are_rejected_with_remedy(store: Store, other):
     with store.transaction() as uow:
         check_rules(uow, CRYNUX)
-        with pytest.raises(InputError, match=r"folded by the rules crynux.*resync rebuild"):
+        with pytest.raises(InputError, match=r"folded with the rules crynux.*resync rebuild"):
             check_rules(uow, other)
 
 
@@ -47,7 +47,7 @@ def test_rules_mismatch_names_both_rule_sets(store: Store):
             format_rule_set(identify_rules(CRYNUX)),
         )
         assert theirs != ours
-        said = re.escape(f"by the rules {ours}, and the configuration says {theirs}:")
+        said = re.escape(f"with the rules {ours}, but the configuration has {theirs};")
         with pytest.raises(InputError, match=said):
             check_bound_rules(uow, changed)
 
@@ -82,9 +82,9 @@ def test_database_of_version_1_is_rejected_with_rebuild_hint(store: Store):
         with pytest.raises(InputError) as refused:
             check_bound_rules(uow, CRYNUX)
     assert str(refused.value) == (
-        f"the database was folded by the rules {format_rule_set(known)}, and this program scores "
-        f"by version {CRYNUX.version} of them: `qos-oracle resync rebuild` folds anew what is "
-        "stored, without asking the chain"
+        f"the database was folded with the rules {format_rule_set(known)}, but this program has "
+        f"version {CRYNUX.version} of them; run `qos-oracle resync rebuild` to refold the stored "
+        "rows without requests to the chain"
     )
     assert format_rule_set(known).startswith("crynux version 1 (")
 
@@ -123,5 +123,5 @@ def test_changed_report_period_is_rejected(store: Store):
     with store.transaction() as uow:
         check_period(uow, 60)
         check_period(uow, 60)
-        with pytest.raises(InputError, match="of 60 s each, not of 120 s"):
+        with pytest.raises(InputError, match="periods of 60 s, not 120 s"):
             check_period(uow, 120)

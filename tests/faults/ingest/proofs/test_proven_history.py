@@ -56,7 +56,7 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
 
     assert (trust("bloom"), trust("receipts_root"), trust("header_hash")) == (-1, 1, -1)
     assert told[0] == 1
-    assert "rest on the word of one endpoint" in told[1]
+    assert "rest on a single endpoint" in told[1]
     assert site.rows() == site.truth()
 
 

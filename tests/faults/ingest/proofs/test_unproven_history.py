@@ -38,9 +38,9 @@ def test_single_endpoint_fails_run_once_until_required_level_is_lowered(
     assert told[0] == told[1]
     code, words = told[0]
     assert code == 1
-    assert "blocks are unproven and rest on the word of one endpoint" in words
+    assert "blocks are unproven and rest on a single endpoint" in words
     assert 'verify.history = "seamed"' in words
-    assert "name a second in [chain] endpoints" in words
+    assert "add a second one to [chain] endpoints" in words
     assert "UNPROVEN" in status
     assert site.rows() == site.truth()
 
@@ -71,7 +71,7 @@ def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: 
     assert site.once(0)[0] == 1
     urls = [f"{worthless.urls[0]}/{key}-key" for key in ("first", "second")]
     path = site.configured(*urls, 1)
-    assert "no second one has agreed about them yet" in site.tell("status")[1]
+    assert "no second endpoint has confirmed them yet" in site.tell("status")[1]
 
     # The only other provider is proven wrong.
     with (
@@ -81,7 +81,7 @@ def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: 
     ):
         uow.facts.quarantine.add(index.chain.endpoint_names()[2], "made logs up")
 
-    assert "there is no second one" in site.tell("status")[1]
+    assert "there is no second endpoint" in site.tell("status")[1]
 
 
 def test_zero_blooms_not_bound_by_hash_are_no_proof(a_chain: AChain, site: Site):
@@ -114,4 +114,4 @@ def test_daemon_is_ready_only_if_required_level_is_reached(
         if is_ready:
             running.wait_until_ready()
         else:
-            running.wait_for_text("/readyz", "blocks are unproven and rest on the word")
+            running.wait_for_text("/readyz", "blocks are unproven and rest on a single endpoint")

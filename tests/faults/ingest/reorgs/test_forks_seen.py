@@ -115,7 +115,7 @@ def test_case_51_fork_claimed_by_single_proxy_is_rejected(
     a_chain.provider.head = a_chain.tree.mine_empty_blocks(2, parent_block=a_chain.back(1))
     a_chain.following = a_chain.providers[1:]
 
-    with pytest.raises(TransientError, match="denies: put aside, nothing undone"):
+    with pytest.raises(TransientError, match="the report was rejected, nothing was rewound"):
         indexer.step()
     a_chain.live(2, on=a_chain.back(1, a_chain.providers[1].head))
     a_chain.show(a_chain.providers[1].head)

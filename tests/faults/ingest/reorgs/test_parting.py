@@ -94,7 +94,7 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
     assert indexer.cursor == (still.head.number, still.head.hash)
     held = indexer.ingest.fork_watch.long_dispute(clock())
     assert held is not None
-    assert held.startswith(f"{a_chain.urls[1]} said that block 30 left the chain, which ")
+    assert held.startswith(f"{a_chain.urls[1]} reported that block 30 left the chain, but ")
     assert sum(line["event"] == "endpoint_outvoted" for line in told) < 10
 
     still.head = moves.head

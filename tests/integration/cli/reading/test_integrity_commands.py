@@ -101,7 +101,7 @@ def test_verify_reports_endpoint_and_differences(
     ("arguments", "complaint"),
     [
         (["--from", "5", "--to", "4"], "--from 5 lies above --to 4"),
-        (["--from", "0", "--to", "4000"], "indexed are 0 to"),
+        (["--from", "0", "--to", "4000"], "only blocks 0 to"),
         (["--from", "0", "--to", "4", "--endpoint", "http://nobody"], "http://nobody"),
     ],
 )

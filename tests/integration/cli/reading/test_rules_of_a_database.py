@@ -49,7 +49,7 @@ def test_reading_command_rejects_database_with_different_rules(copied, tmp_path,
 
     line = refused(capsys, *command, "--config", path)
 
-    assert f"folded by the rules {CRYNUX}, and the configuration says {RELAY}: " in line
+    assert f"folded with the rules {CRYNUX}, but the configuration has {RELAY}; " in line
     assert "\n" not in line
 
 
@@ -59,7 +59,7 @@ def test_changed_rule_counts_as_different_rule_set(copied, tmp_path, capsys):
 
     line = refused(capsys, "nodes", "--config", path)
 
-    assert f"folded by the rules {CRYNUX}, and the configuration says crynux version 3 (" in line
+    assert f"folded with the rules {CRYNUX}, but the configuration has crynux version 3 (" in line
     assert line.count("ea527e3ad706") == 1
 
 
