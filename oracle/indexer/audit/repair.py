@@ -64,7 +64,7 @@ def repair_blocks(
     `verified`: blocks that are equal to the chain once these rows are written.
 
     Raises:
-        FatalError: another process moved the cursor.
+        FatalError: the header of the cursor's block is missing.
         TransientError: raw rows are missing elsewhere; nothing was changed.
     """
     rewrite_cursor(uow, cursor)

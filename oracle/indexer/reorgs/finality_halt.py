@@ -97,8 +97,9 @@ def judge_final_block(
     endpoint can show a block there, so `child_judgement` decides.
 
     Raises:
-        TransientError: another endpoint shows the indexed block; the one that denies it is
-            quarantined, and nothing is changed. OutvotedError: two providers show it.
+        TransientError: another endpoint shows the indexed block; the endpoint that denies it is
+            quarantined, and nothing is changed.
+        OutvotedError: the same, and two providers show the indexed block.
     """
     if cursor.final_number is None or cursor.final_hash is None:
         return None
