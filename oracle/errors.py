@@ -1,6 +1,6 @@
-"""Exceptions by the daemon's reaction: retry, stop, or report to the user.
+"""The expected failures, one exception class for each reaction: retry, stop, report to the user.
 
-There are no other kinds: any other exception is a bug and ends the process.
+Any other exception is a bug and ends the process.
 """
 
 
@@ -11,7 +11,7 @@ class OracleError(Exception):
 class TransientError(OracleError):
     """A temporary failure; the next tick retries.
 
-    `retry_after`: seconds to wait, if the failing party stated them; else None.
+    `retry_after` is the number of seconds that the failing server asked to wait, or None.
     """
 
     retry_after: float | None = None
@@ -22,4 +22,4 @@ class FatalError(OracleError):
 
 
 class InputError(FatalError):
-    """A mistake that the user can correct: one clear line, exit code 2, nothing half-written."""
+    """A mistake that the user can correct: exit code 2, a one-line message, no partial writes."""

@@ -1,7 +1,7 @@
-"""Files installed beside the code that are not Python, the program's command, optional packages.
+"""Finds shipped data files, and formats the commands that run the program or add packages.
 
-Migrations, ABIs, profiles, configurations and npm lists are at the top of the checkout, and are
-included in the wheel (decision 0001).
+Migrations, ABIs, profiles, configurations and npm lists are at the top of the checkout; a wheel
+contains copies of them (decision 0001).
 """
 
 import shlex
@@ -45,10 +45,10 @@ def format_program_command(*arguments: object) -> str:
 
 
 def format_install_command(extra: str) -> str:
-    """Return the command that installs the packages of an extra into this Python.
+    """Return the pip command that installs the packages of an extra for this Python interpreter.
 
-    The packages are listed instead of the extra, because qos-oracle itself is on no package index:
-    the command works for a checkout and for a wheel.
+    The command names the packages instead of the extra, because qos-oracle itself is not on a
+    package index. The same command works for a checkout and for a wheel.
     """
     marker = f"extra == '{extra}'"
     requirements = [

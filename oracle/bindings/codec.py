@@ -1,9 +1,10 @@
 """ABI encoding and decoding for the shipped contracts: calldata, results, errors.
 
-Importing web3 takes about a second, so it only encodes arguments and decodes events. Calls without
-arguments, and all results, use eth_abi, on which web3 is built, so that `status` does not wait for
-web3. web3's `encode_abi` searches for the matching overload, some milliseconds a call; the shipped
-contracts have no overloads, so its codec gets the types directly.
+Importing web3 takes about a second, so web3 is used only to encode arguments and to decode events.
+Calls without arguments, and all results, use eth_abi, on which web3 is built, so that `status`
+does not wait for web3. Arguments are encoded by web3's codec with the types from the ABI, because
+`encode_abi` takes some milliseconds per call to find the matching overload, and the shipped
+contracts have no overloads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,10 +42,10 @@ def encode_call(contract: str, function: str, *arguments: object) -> str:
 
 
 def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, ...]:
-    """Decode the result of a call of this function.
+    """Decode the `0x` hex result of an `eth_call` of a contract function.
 
     Raises:
-        ValueError, AttributeError: it is not such a result, or null.
+        ValueError, AttributeError: the result is malformed or null.
     """
     encoded_result = bytes.fromhex(result_hex.removeprefix("0x"))
     return decode_values(
@@ -53,10 +54,10 @@ def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, .
 
 
 def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str, Any]:
-    """Return the arguments in the calldata of this function, by input name.
+    """Decode the arguments in the calldata of a contract function, by parameter name.
 
     Raises:
-        ValueError: the calldata does not have these arguments.
+        ValueError: the calldata does not match the parameters of the function.
     """
     function_abi = _find_function_abi(contract, function)
     encoded_arguments = bytes.fromhex(calldata[_SELECTOR_DIGITS:])
@@ -86,12 +87,12 @@ def build_creation_code(contract: str, *arguments: object) -> str:
 
 
 def decode_values(types: Sequence[str], encoded_values: bytes) -> tuple[Any, ...]:
-    """Decode values of these ABI types.
+    """Decode ABI-encoded values of the given types.
 
     Raises:
-        ValueError: the bytes do not have these values.
+        ValueError: the bytes do not encode values of these types.
     """
-    from eth_abi.abi import decode  # noqa: PLC0415  a tenth of a second: an index needs none
+    from eth_abi.abi import decode  # noqa: PLC0415  takes 0.1 s, and indexing never needs it
     from eth_abi.exceptions import DecodingError  # noqa: PLC0415
 
     try:
@@ -122,7 +123,7 @@ def errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
 
 @lru_cache
 def load_artifact(contract: str) -> dict[str, Any]:
-    """Return the shipped compiler output: ABI, bytecode, positions of immutables."""
+    """Return a contract's shipped compiler output: ABI, bytecode, positions of immutables."""
     artifact: dict[str, Any] = msgspec.json.decode(
         shipped_path(f"abi/{contract}.json").read_bytes()
     )
@@ -131,7 +132,7 @@ def load_artifact(contract: str) -> dict[str, Any]:
 
 @lru_cache
 def get_contract_class(contract: str) -> "type[Contract]":
-    """Return web3's class of a shipped contract, without an endpoint."""
+    """Return web3's `Contract` class for a shipped contract; it contacts no endpoint."""
     contract_class: type[Contract] = _get_offline_web3().eth.contract(
         abi=load_artifact(contract)["abi"]
     )

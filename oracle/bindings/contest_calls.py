@@ -20,11 +20,11 @@ _CONTESTED, _VALIDATED = 2, 3
 
 
 class GroupRecord(NamedTuple):
-    """A group in the contract's storage.
+    """A group of tasks as the network contract stores it.
 
-    `is_settled`: its answers were compared and no stake is locked for it. `peer`: the group that
-    repeats its work, or whose work it repeats; None without one. `verdict`: the answer of the
-    majority, None without a majority.
+    `is_settled`: the group's answers were compared and no stake is locked for the group. `peer`:
+    the other group of a contest, which repeats the work of this group or was repeated by it, or
+    None. `verdict`: the answer of the majority, or None without a majority.
     """
 
     is_contested: bool
@@ -35,16 +35,17 @@ class GroupRecord(NamedTuple):
 
     @property
     def is_compared(self) -> bool:
-        """Whether the contract has compared the group's answers."""
+        """Return whether the contract has compared the group's answers."""
         return self.is_contested or self.is_settled
 
 
 def encode_settle_contest(
     group: GroupKey, tasks: Sequence[TaskKey], result: Hash = ZERO_HASH
 ) -> str:
-    """Return the calldata that settles a contest; without a result no stake is slashed.
+    """Return the calldata that settles a contest.
 
-    The contract accepts a call without a result only after the window for a second group.
+    With the zero hash, which means no result, no stake is slashed, and the contract accepts the
+    call only after the window for a second group.
     """
     keys = [bytes.fromhex(task[2:]) for task in tasks]
     return encode_call(
@@ -60,9 +61,9 @@ def decode_contested_group(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
 
 
 def compute_answer(group: GroupKey, result: Hash) -> Hash:
-    """Return a group member's answer for a result, as the contract's `answerOf`.
+    """Compute the answer that a group member submits for a result, like the contract's `answerOf`.
 
-    The zero hash means "the task cannot be run", as a result and as an answer.
+    The zero hash means "the task cannot be run", both as a result and as an answer.
     """
     if result == ZERO_HASH:
         return ZERO_HASH
@@ -85,7 +86,7 @@ def get_min_fee(pool_view: PoolView, network: Address, task: Task) -> int:
 def get_contest_end(
     pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> int | None:
-    """Return the last second (block time) of a group's contest, or None without a contest.
+    """Return the last block time (unix seconds) of a group's contest, or None without a contest.
 
     `block_tag`: the block at which the contract is read.
 
@@ -121,7 +122,7 @@ def read_group(
 def _read_struct(
     pool_view: PoolView, network: Address, block_tag: str, function: str, *arguments: object
 ) -> dict[str, Any]:
-    """Return the fields of the struct that a view returns, by name."""
+    """Call a view that returns a struct, and return the struct's fields by name."""
     data = encode_call(CONTRACT, function, *arguments)
     result = pool_view.request("eth_call", {"to": network, "data": data}, block_tag)
     with expect_response_format(f"{function} of a TaskNetwork at {network}"):

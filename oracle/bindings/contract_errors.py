@@ -15,7 +15,8 @@ _CONTRACTS = (CONTRACT, "TaskNetwork")
 _SELECTOR_DIGITS = 10
 
 
-# One line for every error that a push, a kickout or a start can meet; any other error is held.
+# The reaction to every error that a push, a kickout or a task start can cause; a call that fails
+# with any other error is held.
 ACTIONS: Mapping[str, RefusalAction] = {
     "Paused": RefusalAction.WAIT,
     "TooSoon": RefusalAction.WAIT,
@@ -94,7 +95,7 @@ _ALREADY_DONE_ERRORS = frozenset(
     {"WrongRound", "KickLive", "AlreadyProposed", "AlreadyExpelled", "NoKick"}
 )
 
-# Errors of roles, setups, clients and nodes: no call of the daemon can meet them.
+# Errors of roles, setups, clients and nodes, which no call of the daemon can cause.
 UNRELATED_ERRORS = frozenset(
     {
         "Alone", "AlreadyMember", "AlreadyPaused", "AnswersOpen", "BadFloor",
@@ -115,7 +116,7 @@ _ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty
 
 
 def decode_refusal(output: str | None) -> Refusal:
-    """Return the refusal in a revert's output (`0x` hex)."""
+    """Decode the custom error in a revert's output (`0x` hex), and add the daemon's reaction."""
     error_entry = _all_errors_by_selector().get((output or "")[:_SELECTOR_DIGITS])
     if output is None or error_entry is None:
         return Refusal("")

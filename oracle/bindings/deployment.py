@@ -80,7 +80,7 @@ DEFAULT_KICK_LIMITS = ContractKickLimits(
 
 @dataclass(frozen=True, slots=True)
 class OracleSetup:
-    """QoSOracle.Setup, field by field; a zero `target` means that no contract is called."""
+    """The constructor's struct `Setup`; with a zero `target`, kickouts call no contract."""
 
     admin: Address
     signers: tuple[Address, ...]
@@ -97,12 +97,12 @@ class OracleSetup:
 
     @property
     def code(self) -> str:
-        """The creation code, including the constructor arguments."""
+        """Return the creation code, including the constructor arguments."""
         return build_creation_code(CONTRACT, self.struct)
 
     @property
     def struct(self) -> tuple[object, ...]:
-        """The arguments in the order of the contract's struct."""
+        """Return the fields in the order of the contract's struct."""
         return (
             *(self.admin, self.pauser, self.vetoer, self.target, self.signers, self.quorum),
             *(bytes.fromhex(self.rules_hash[2:]), astuple(self.limits), astuple(self.floors)),
@@ -112,7 +112,7 @@ class OracleSetup:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentPlan:
-    """A planned deployment: what is sent, and its maximum cost in wei."""
+    """The transaction of a planned deployment; `balance` is the sender's balance in wei."""
 
     code: str
     sender: Address
@@ -127,10 +127,10 @@ class DeploymentPlan:
 
 
 def override_limits(limits: ContractLimits, overrides: Mapping[str, int]) -> ContractLimits:
-    """Return the limits with some of them replaced, by name.
+    """Return the limits, with the overrides in place of the limits of the same name.
 
     Raises:
-        InputError: there is no limit of that name.
+        InputError: an override has the name of no limit.
     """
     limit_names = {limit_field.name for limit_field in fields(ContractLimits)}
     for name in overrides:
@@ -194,8 +194,8 @@ def send_deployment(
 
     Raises:
         InputError: the deployment was refused, or the account cannot pay.
-        FatalError: it was mined and failed.
-        TransientError: it is not mined yet; the message has its hash.
+        FatalError: the transaction was mined and failed.
+        TransientError: the transaction is not mined yet; the message has its hash.
     """
     check_funds(plan)
     pool_view = pool.view()

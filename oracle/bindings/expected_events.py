@@ -1,6 +1,6 @@
-"""Checks whether a call had its effect: the receipt must have the event with the call's values.
+"""Checks that a call had its effect: its receipt must have the expected event with its values.
 
-A status of 1 only means that nothing reverted.
+A receipt status of 1 only means that the call did not revert.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ _EXPECTED_EVENTS = (
     ),
     _ExpectedEvent("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _ExpectedEvent("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
-    # All tasks of the group end, or none: the first one stands for all.
+    # The tasks of a group end together, so checking the first one is enough.
     _ExpectedEvent("TaskNetwork", "dropGroup", "TaskAborted", {"task": "keys[0]"}),
     _ExpectedEvent("TaskNetwork", "probe", "ProbeStarted", {"nodes": "nodes"}),
     _ExpectedEvent("TaskNetwork", "validateTask", "TaskSucceeded", {"task": "key"}),
@@ -72,10 +72,10 @@ _EXPECTED_EVENTS = (
 def find_missing_event(
     receipt: Receipt, contract: Address, calldata: str, digest: Hash | None
 ) -> str | None:
-    """Return the event that a call should have emitted but did not, or None.
+    """Return the name of the event that a call should have emitted but did not, or None.
 
-    `digest` is that of the pushed statement. A call without a known event, such as an empty
-    transfer to the own account, needs none.
+    `digest` is the digest of the pushed statement. No event is expected from a call that is not
+    in `_EXPECTED_EVENTS`, such as an empty transfer to the account itself.
     """
     expected_event = _expected_event_by_selector().get(calldata[:_SELECTOR_DIGITS])
     if expected_event is None:
@@ -112,7 +112,7 @@ def _get_argument(arguments: Mapping[str, Any], name: str) -> object:
 def _compared_values(
     expected_event: _ExpectedEvent, arguments: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the event's values that are compared."""
+    """Return the event fields that are compared with the arguments of the call."""
     names = [
         *expected_event.input_by_event_field,
         *([expected_event.digest_field] if expected_event.digest_field is not None else []),
@@ -123,7 +123,7 @@ def _compared_values(
 def _decode_events(
     expected_event: _ExpectedEvent, events: Sequence[ReceiptLog]
 ) -> list[Mapping[str, object]]:
-    """Return the arguments of the events of that name; malformed logs are skipped."""
+    """Return the arguments of each log of the expected event; malformed logs are skipped."""
     event = get_contract_class(expected_event.contract).events[expected_event.event]()
     topic = load_abi(expected_event.contract).events[expected_event.event].digest
     # web3 is already loaded here, and eth_abi with it.
@@ -140,7 +140,7 @@ def _decode_events(
 
 
 def _wrap_as_receipt(event: ReceiptLog) -> "TxReceipt":
-    """Return a web3 receipt with only this log; its position does not matter."""
+    """Return a web3 receipt with only this log, at position 0 because nothing reads it."""
     log: Any = {
         "address": event.contract,
         "topics": [bytes.fromhex(topic[2:]) for topic in event.topics],

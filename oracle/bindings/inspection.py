@@ -1,4 +1,4 @@
-"""Compares the contract on chain with the configuration, for `contract check`."""
+"""Compares the oracle contract with the configuration, for `contract check`."""
 
 from dataclasses import dataclass
 
@@ -20,28 +20,28 @@ from oracle.signing.typed_data import MAX_TTL_SECONDS
 class ExpectedConfiguration:
     """The configuration that the contract must match; keys that are None are not compared."""
 
-    # The contract that kickouts may call, besides none; None: not compared.
+    # The only contract that kickouts may call, if they call one; None: not compared.
     target: Address | None
     rules_hash: Hash
     settings: ReportSettings
     signer: Address | None
     transmitter: Address | None
-    # How many blocks below the head reports are anchored; None: not compared.
+    # The minimum anchor window in blocks; None: not compared.
     anchor_window: int | None = None
-    # Whether other reporters are configured, whose signatures can be gathered.
+    # Whether other reporters are configured, whose signatures can be collected.
     has_peers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ContractMismatch:
-    """One difference between the contract and the configuration; any prevents publishing."""
+    """A difference between contract and configuration; a single one prevents publishing."""
 
     subject: str
     expected: str
     actual: str
 
     def format_line(self) -> str:
-        """Return the mismatch in one line."""
+        """Return the mismatch as one line of text."""
         return f"{self.subject}: expected {self.expected}, found {self.actual}"
 
 
@@ -51,7 +51,7 @@ def inspect_contract(
     """Return the contract's configuration and its mismatches with the expected one.
 
     A match at one endpoint is enough. A mismatch counts only if all endpoints show it, because a
-    single one may lag behind the chain.
+    single endpoint may lag behind the chain.
 
     Raises:
         TransientError: no endpoint shows a match, and at least one does not respond.

@@ -40,14 +40,14 @@ NOT_STAKED_ERROR = "Node not staked"
 
 
 class RpcCaller(Protocol):
-    """An endpoint or a pool of endpoints."""
+    """Sends requests to one endpoint or to a pool of endpoints."""
 
     def request(self, method: str, *parameters: object) -> Json:
         """Return the result of one request.
 
         Raises:
-            RevertError: a call reverts.
-            TransientError: no response.
+            RevertError: the requested call reverts.
+            TransientError: no endpoint responds.
         """
 
 
@@ -55,8 +55,8 @@ class RpcCaller(Protocol):
 class WiredTarget:
     """An adapter as it should be deployed: its address, its oracle and its linked contracts.
 
-    `contract_by_name` has addresses by name; a contract that is missing there (the network's QOS,
-    for example) is not compared.
+    `contract_by_name` has the addresses of the linked contracts; a contract that is missing there
+    (the network's QOS, for example) is not compared.
     """
 
     target: KickTarget
@@ -138,7 +138,7 @@ def compute_adapter_code_hash(artifact: str, code: str | None) -> Hash:
     return Hash("0x" + keccak(bytes(masked_code)).hex())
 
 
-# --- Probes: each returns what is wrong, or None. ---
+# --- Probes: each returns the fault that it finds, or None. ---
 
 
 def find_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Address) -> str | None:
@@ -151,10 +151,10 @@ def find_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Address) 
 
 
 def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Address) -> str | None:
-    """Return the Node contract's revert message if this is not its task contract.
+    """Return the Node contract's revert message if `task` is not its task contract, else None.
 
-    The task of a node that does not exist is finished in the name of the task contract; the right
-    contract gets past the sender check and fails at the node's status.
+    The probe simulates that `task` calls `finishTask` for a node that does not exist. The linked
+    task contract passes the check of the sender, and its call fails at the node's status.
     """
     revert_reason = _get_revert_reason(
         rpc_caller, task, node, encode_address_call("finishTask(address)", ZERO_ADDRESS)
@@ -163,7 +163,7 @@ def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Addr
 
 
 def find_qos_contract_mismatch(rpc_caller: RpcCaller, node: Address, qos: Address) -> str | None:
-    """Return the QOS contract's revert message if this is not its Node contract."""
+    """Return the QOS contract's revert message if `node` is not its Node contract, else None."""
     revert_reason = _get_revert_reason(
         rpc_caller, node, qos, encode_address_call("kickout(address)", ZERO_ADDRESS)
     )
@@ -173,7 +173,7 @@ def find_qos_contract_mismatch(rpc_caller: RpcCaller, node: Address, qos: Addres
 def find_staking_admin_mismatch(
     rpc_caller: RpcCaller, staking: Address, adapter: Address
 ) -> str | None:
-    """Return NodeStaking's revert message if the adapter is not its admin."""
+    """Return NodeStaking's revert message if the adapter is not its admin, else None."""
     revert_reason = _get_revert_reason(
         rpc_caller, adapter, staking, encode_address_call("unstake(address)", ZERO_ADDRESS)
     )
@@ -181,7 +181,7 @@ def find_staking_admin_mismatch(
 
 
 def _find_network_mismatch(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
-    """Return a mismatch if a network that is its own target obeys another oracle."""
+    """Return a mismatch if a network that is its own kick target accepts another oracle."""
     actual_oracle = _read_address_view(
         rpc_caller, wired.target.network_artifact or "", wired.address, "oracle"
     )
@@ -274,7 +274,7 @@ def _read_address_view(
 def _get_revert_reason(
     rpc_caller: RpcCaller, sender: Address, recipient: Address, calldata: str
 ) -> str:
-    """Return the revert message of a call as far as it is known; empty if it succeeds."""
+    """Return the revert message (or data) of a simulated call; empty if the call succeeds."""
     call = {"from": sender, "to": recipient, "data": calldata}
     try:
         rpc_caller.request("eth_call", call, "latest")

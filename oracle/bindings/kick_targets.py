@@ -1,7 +1,7 @@
 """Kick targets: the contract through which a network's nodes are kicked, and its deployment.
 
-A network of this project is its own target. In front of any other network stands an adapter, which
-holds one role of the network (docs/explanation/kickouts.md#adapters).
+A network of this project is its own kick target. Any other network needs an adapter, a contract
+that holds one role of the network (docs/explanation/kickouts.md#adapters).
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,16 @@ from oracle.errors import InputError
 
 # Gas that a kickout may use in the network: the round trip and the records of one node.
 KICK_GAS = 600_000
-# The same if there is a record for each model of the node (about 50,000 each), for fifty models.
+# The same gas for networks that keep a record for each model of a node: about 50,000 for each of
+# fifty models.
 KICK_GAS_WITH_MODELS = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RoleChange:
-    """The call by which `sender` hands the network's role to an adapter.
+    """The call by which `sender` grants the network's role to an adapter.
 
-    `sender` is a description, because only the network has the address.
+    `sender` is a description, because only the network's contracts know the address.
     """
 
     sender: str
@@ -36,7 +37,7 @@ class RoleChange:
 class KickTarget:
     """The way to kick the nodes of one kind of network.
 
-    `artifact` is the adapter's artifact in abi/, None if the network's own contract,
+    `artifact` is the adapter's artifact in abi/, or None if the network's own contract,
     `network_artifact`, is the target. `required_addresses` are the names of the contracts and
     accounts that the adapter's constructor takes after oracle and owner, in order.
     `grant_signature` is the function of the contract `grantor` that grants the role, and
@@ -54,7 +55,7 @@ class KickTarget:
 
     @property
     def can_give_back(self) -> bool:
-        """Whether the adapter can hand the role on, when its owner calls `giveBack`."""
+        """Return whether the adapter's owner can pass on the role by calling `giveBack`."""
         return self.grant_signature == _TRANSFER_SIGNATURE
 
 
@@ -96,15 +97,15 @@ _BY_PROFILE: Mapping[str, KickTarget] = {
 
 
 def default_kick_target(profile: str) -> KickTarget | None:
-    """Return the default target of a profile; None: kickouts only emit an event."""
+    """Return the default kick target of a profile, or None if kickouts only emit an event."""
     return _BY_PROFILE.get(profile)
 
 
 def kick_target_named(name: str) -> KickTarget:
-    """Return a target by its name.
+    """Return the kick target with a name.
 
     Raises:
-        InputError: there is none.
+        InputError: no kick target has this name.
     """
     for target in KICK_TARGETS:
         if target.name == name:
@@ -118,7 +119,7 @@ def build_adapter_code(
 ) -> str:
     """Return the `0x` creation code of an adapter for this oracle, owned by `owner`.
 
-    `address_by_name` has the [network] contracts and the addresses given besides them.
+    `address_by_name` has the addresses of [network] contracts and those given with --contract.
 
     Raises:
         InputError: a required address is missing, or the target is not an adapter.

@@ -11,9 +11,10 @@ from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
 
 @dataclass(frozen=True, slots=True)
 class KickBucket:
-    """The kick bucket: `left` of `most` kickouts; `per_frame` are added every `frame` seconds.
+    """The contract's kick bucket, which limits the rate of kickouts.
 
-    `since`: the start of the current frame, unix seconds.
+    `left` of at most `most` kickouts remain, and `per_frame` are added every `frame` seconds.
+    `since` is the start of the current frame in unix seconds.
     """
 
     most: int

@@ -1,7 +1,7 @@
-"""Finds accounts that could do harm with a contract, and how soon, for `contract check`.
+"""Finds accounts that could do harm with an oracle contract, and how soon, for `contract check`.
 
-The daemon publishes to such a contract all the same, but an operator who serves others should not
-run one (docs/explanation/kickouts.md#power).
+The daemon still publishes to such a contract, but an operator who serves others should not use one
+(docs/explanation/kickouts.md#power).
 """
 
 from collections.abc import Collection, Iterator
@@ -27,11 +27,12 @@ from oracle.bindings.timelock_roles import (
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.rpc.fanout import PoolView
 
-# Limits that bound a stolen quorum, by the tight side of each.
+# The limits that bound the harm of a stolen quorum: some have a minimum, others a maximum.
 _MIN_BOUND_LIMITS = ("veto_delay", "kick_rounds")
 _MAX_BOUND_LIMITS = ("fall_share", "kick_below", "max_kicks_per_round")
-# KickLimits have no floors in the contract, so their bounds are here: four times the defaults of
-# `contract deploy`. A stolen quorum can kick that many nodes at once, and that many each day.
+# KickLimits have no floors in the contract, so their bounds are defined here: four times the
+# defaults of `contract deploy`. A stolen quorum can kick MAX_BUCKET nodes at once, and
+# MAX_DAILY_KICKS nodes each day.
 MAX_BUCKET, MAX_DAILY_KICKS = 12, 96
 _DAY = 86_400
 
@@ -39,7 +40,7 @@ _DAY = 86_400
 def find_weaknesses(
     pool_view: PoolView, configuration: ContractConfiguration
 ) -> list[ContractMismatch]:
-    """Return what a single key or person could do at once.
+    """Return the roles and limits with which a single key or person could do harm immediately.
 
     Raises:
         TransientError: no endpoint responds.
@@ -56,12 +57,12 @@ def find_timelock_weaknesses(
 ) -> list[ContractMismatch]:
     """Return the accounts that have a role of the timelock but should not.
 
-    `named_proposers`: the expected proposers; without any, a single proposer is accepted.
+    `named_proposers`: the expected proposers; if it is empty, any single proposer is accepted.
     """
     proposers = named_proposers or roles.get_accounts(PROPOSER_NAME)
     allowed_by_role = {
         PROPOSER_NAME: (proposers, "named by --proposers"),
-        # Anybody may execute what has waited for the delay.
+        # Anyone may execute a call after its delay.
         EXECUTOR_NAME: ([*proposers, ZERO_ADDRESS], "anyone"),
         CANCELLER_NAME: ([*proposers, vetoer], "a proposer or the vetoer"),
         ADMIN_NAME: ([roles.timelock], "itself alone"),
@@ -112,7 +113,7 @@ def _admin_weaknesses(
 
 
 def _role_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:
-    if len(configuration.signers) < 2:  # noqa: PLR2004  one is nobody's quorum
+    if len(configuration.signers) < 2:  # noqa: PLR2004  a single signer is no quorum
         yield ContractMismatch("signers", "at least 2", str(len(configuration.signers)))
     elif configuration.quorum < 2:  # noqa: PLR2004
         yield ContractMismatch("quorum", "at least 2", str(configuration.quorum))

@@ -35,7 +35,8 @@ def encode_probe(
 ) -> str:
     """Return the calldata that creates a window's system task and starts it on these nodes.
 
-    The id follows from the window and the first node, so that the contract rejects a duplicate.
+    The task id is derived from the window and the first node, so that the contract rejects a
+    duplicate.
     """
     seed = f"probe {window} {nodes[0]}".encode()
     # The last byte is the index of a task in its group.
@@ -60,8 +61,8 @@ def encode_second_group(
 ) -> str:
     """Return the calldata that makes these nodes repeat the work of a contested group.
 
-    `task` is one of the contested group's tasks. The ids follow from that group, so that the
-    contract rejects a second group of the same creator.
+    `task` is one of the contested group's tasks. The ids are derived from the contested group, so
+    that the contract rejects a further second group of the same creator.
     """
     task_id = sha256(f"second group {contested}".encode()).digest()[:-1] + b"\0"
     order = (
@@ -91,7 +92,7 @@ def decode_probe_fees(calldata: str) -> int:
 
 
 def compute_probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
-    """Return the task keys of a system task, as in events, in the order of its nodes."""
+    """Return the task keys that events show for a system task, in the order of its nodes."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
     owner = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))

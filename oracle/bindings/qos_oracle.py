@@ -1,4 +1,4 @@
-"""The oracle contract from the publisher's side: its state, and the calls that it gets."""
+"""The oracle contract QoSOracle: reads its state, and encodes the calls that are sent to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.txmgr.client.receipts import fetch_newest_block
 
-# Gas that registering a node adds to a push, within a few percent: its slot and 20 bytes of
-# calldata; the same for a node that takes a used index.
+# Gas that registering a node adds to a push, within a few percent: a storage slot and 20 bytes of
+# calldata. A node that takes a used index costs the same.
 REGISTRATION_GAS = 26_000
 
-# Hex digits of `0x` with the selector, of a word, and of an address.
+# Number of characters of `0x` with the selector, and of hex digits of a word and of an address.
 _SELECTOR_DIGITS, _WORD_DIGITS, _ADDRESS_DIGITS = 10, 64, 40
 
 
 @dataclass(frozen=True, slots=True)
 class ContractHead:
-    """QoSOracle.Head, field by field; times in unix seconds."""
+    """The fields of the contract's struct `Head`; times are in unix seconds."""
 
     round: int
     as_of: int
@@ -40,9 +40,9 @@ class ContractHead:
 
 @dataclass(frozen=True, slots=True)
 class ContractLimits:
-    """QoSOracle's Limits, field by field; times in seconds, the window in blocks.
+    """The fields of the contract's struct `Limits`; times are in seconds.
 
-    Shares are in 1/10,000, QoS is in steps of 0.0001.
+    The anchor window is in blocks, shares are in 1/10,000, and QoS is in steps of 0.0001.
     """
 
     max_words: int
@@ -62,7 +62,10 @@ class ContractLimits:
 
 @dataclass(frozen=True, slots=True)
 class ContractKickLimits:
-    """QoSOracle's KickLimits, field by field; `FOR_EVER` seconds means no end."""
+    """The fields of the contract's struct `KickLimits`; times are in seconds.
+
+    `FOR_EVER` means a time without end.
+    """
 
     kick_gas: int
     kick_cooldown: int
@@ -78,7 +81,8 @@ FOR_EVER = 2**40 - 1
 class ContractStatus:
     """The contract's state at the newest block of an endpoint.
 
-    `config`: digest of chain, contract, signers, quorum and rules, whose versions `head` counts.
+    `config`: digest of chain, contract, signers, quorum and rules; `head.config_count` counts its
+    changes.
     """
 
     block: BlockRef
@@ -90,7 +94,7 @@ class ContractStatus:
 
     @property
     def is_open(self) -> bool:
-        """Whether a round would be accepted now: no pause, and the interval is over."""
+        """Return whether a round would be accepted now: not paused, minimum interval over."""
         head, now = self.head, self.block.time
         return now >= head.paused_until and now >= head.pushed_at + self.limits.min_interval
 
@@ -100,7 +104,7 @@ class ContractConfiguration:
     """The part of the contract that `contract check` compares with the configuration.
 
     A zero `target` means that kickouts call no contract. `pending_admin` becomes the admin as soon
-    as it accepts; zero: there is none.
+    as it accepts the role, and is zero if there is none.
     """
 
     code: str
@@ -127,8 +131,8 @@ class OracleContract:
         """Return the contract's state at the newest block.
 
         Raises:
-            TransientError: no endpoint shows the contract. The address is checked at every start,
-                so the contract that was there then is not gone for good.
+            TransientError: no endpoint returns the contract's state. The failure is temporary,
+                because the address was checked when the daemon started.
         """
         block = fetch_newest_block(self._pool_view)
         names = ("head", "limits", "lastReport", "rulesHash", "configDigest")
@@ -146,13 +150,13 @@ class OracleContract:
         """Return how many kickouts the bucket allows at the newest block.
 
         Raises:
-            TransientError: see `get_status`.
+            TransientError: no endpoint returns the contract's state, as for `get_status`.
         """
         (bucket,) = self._call_views(fetch_newest_block(self._pool_view), "bucket")
         return int(bucket[0])
 
     def get_lane_words(self, indexes: Sequence[int], block: BlockRef) -> dict[int, int]:
-        """Return the words of lanes that the contract has at a block, by index.
+        """Return the words (sixteen lanes each) that the contract stores at a block, by index.
 
         Raises:
             TransientError: no endpoint responds.
@@ -175,7 +179,11 @@ class OracleContract:
             }
 
     def get_configuration(self) -> ContractConfiguration:
-        """Return the contract's accounts, limits and code; raises as `get_status`."""
+        """Return the contract's accounts, limits and code.
+
+        Raises:
+            TransientError: no endpoint returns the contract's state, as for `get_status`.
+        """
         contract_status = self.get_status()
         roles = ("admin", "pendingAdmin", "pauser", "vetoer", "target")
         other_views = ("signers", "floors", "kickLimits")
@@ -228,8 +236,8 @@ class OracleContract:
                     for name, result in zip(functions, results, strict=True)
                 ]
 
-        # A null or empty result: the endpoint has lost the chain or lags behind; another may have
-        # it.
+        # A null or empty result means that the endpoint has lost the chain or lags behind, and
+        # another endpoint may have the contract.
         return self._pool_view.read_first(read_views)
 
     @property
@@ -267,7 +275,7 @@ def encode_propose_kick(statement: KickStatement, signatures: bytes) -> str:
 
 
 def decode_kick_proposal(calldata: str, config: Hash) -> KickStatement:
-    """Return the kickout in calldata of `encode_propose_kick`, under this configuration."""
+    """Decode the calldata of `encode_propose_kick` into a statement with this `config` digest."""
     round_hex, report, node, evidence, deadline = (
         calldata[
             _SELECTOR_DIGITS + _WORD_DIGITS * position : _SELECTOR_DIGITS
@@ -291,7 +299,7 @@ def encode_execute_kick(node: Address) -> str:
 
 
 def encode_retry_kick(node: Address) -> str:
-    """Return the calldata that retries, at the network, to end the membership of a node."""
+    """Return the calldata that repeats the request to the network to end a node's membership."""
     return encode_call(CONTRACT, "retryKick", node)
 
 

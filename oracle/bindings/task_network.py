@@ -1,4 +1,4 @@
-"""The network contract from the dispatcher's side: its dispatcher, and the calls that it gets."""
+"""The network contract TaskNetwork: checks its dispatcher, and encodes the dispatcher's calls."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -12,10 +12,10 @@ from oracle.rpc.rpc_errors import RevertError
 
 CONTRACT = "TaskNetwork"
 
-# Gas of a start, within a few percent: `startTaskAsOf` of a task of a group on the reference
-# network, which reads its oracle.
+# Gas of a task start, within a few percent: `startTaskAsOf` of a group's task on the reference
+# network, which also reads its oracle contract.
 START_GAS = 145_000
-# The same for `startGroup` of three tasks.
+# Gas of `startGroup` for three tasks, within a few percent.
 START_GROUP_GAS = 375_000
 
 # Hex digits of a selector with its 0x, and of a word.
@@ -51,13 +51,14 @@ def encode_start_group(
 
 
 def strip_as_of_check(calldata: str) -> str:
-    """Return the start call without its check of a block.
+    """Return the calldata of a start without its check of the as-of block.
 
-    A call that is simulated on the newest block runs in that block, which cannot see its own hash.
+    A call that is simulated on the newest block runs in that block, and a block's own hash cannot
+    be read inside it.
     """
     selector, arguments = calldata[:_SELECTOR_DIGITS], calldata[_SELECTOR_DIGITS:]
     if selector == _get_selector("startGroup"):
-        # After the offsets of both lists come the block number and its hash.
+        # The block number and its hash follow the offsets of both lists.
         return (
             selector
             + arguments[: 2 * _WORD_DIGITS]
@@ -98,7 +99,7 @@ def check_dispatcher(pool_view: PoolView, network: Address, dispatcher: Address)
     """Check that the network accepts starts from the configured dispatcher key.
 
     Raises:
-        InputError: at all endpoints another account is the dispatcher.
+        InputError: all endpoints report another account as the dispatcher.
         TransientError: no endpoint confirms the key, and at least one does not respond.
     """
     other_dispatchers: list[str] = []

@@ -1,6 +1,6 @@
 """OpenZeppelin's TimelockController as the admin of an oracle: its state and its calls.
 
-Admin calls are delayed in it, so that anyone they would harm can react in advance
+The timelock delays admin calls, so that anyone whom a call would harm can react in time
 (docs/explanation/kickouts.md#power).
 """
 
@@ -15,7 +15,7 @@ from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import RevertError
 
 TIMELOCK = "TimelockController"
-# Seconds. Below the longest pause (7 days), so that a rotation of signers can end within one.
+# Delays in seconds, below the longest pause (7 days), so that signers can be replaced in a pause.
 DEFAULT_DELAY, MIN_DELAY, MAX_DELAY = 2 * 86_400, 86_400, 7 * 86_400
 CANCELLER_ROLE = keccak(text="CANCELLER_ROLE")
 
@@ -25,8 +25,8 @@ _NO_PREDECESSOR = bytes(32)
 def build_timelock_code(owner: Address, delay: int = DEFAULT_DELAY) -> str:
     """Return the creation code of a timelock, including the constructor arguments.
 
-    `owner` (a multisig) proposes and cancels; anyone may execute after `delay` seconds. The
-    timelock has no other admin: any change to it goes through itself.
+    `owner` (a multisig) proposes and cancels calls; anyone may execute a call after `delay`
+    seconds. The timelock is its only admin, so changes to the timelock are delayed too.
     """
     return build_creation_code(TIMELOCK, delay, [owner], [ZERO_ADDRESS], ZERO_ADDRESS)
 
@@ -40,11 +40,11 @@ class TimelockedCall:
     salt: int = 0
 
     def encode_schedule(self, delay: int) -> str:
-        """Return the calldata by which a proposer schedules the call."""
+        """Return the calldata with which a proposer schedules the call."""
         return encode_call(TIMELOCK, "schedule", *self._operation, delay)
 
     def encode_execute(self) -> str:
-        """Return the calldata by which anyone executes the call after its delay."""
+        """Return the calldata with which anyone executes the call after its delay."""
         return encode_call(TIMELOCK, "execute", *self._operation)
 
     @property

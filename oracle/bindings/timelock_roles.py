@@ -1,7 +1,7 @@
-"""Accounts that may propose, execute and cancel at a timelock, and that grant these roles.
+"""Finds the accounts that may propose, execute or cancel calls of a timelock, or grant its roles.
 
-The contract has no list of holders. Every account in its RoleGranted logs is checked by `hasRole`,
-which shows the current state after any revocation or renunciation
+The contract has no list of these accounts. Every account in its RoleGranted logs is checked with
+`hasRole`, which returns the current state after any revocation or renunciation
 (docs/explanation/kickouts.md#power).
 """
 
@@ -36,7 +36,7 @@ _MAX_BLOCKS = 100_000
 
 
 class RoleHolder(NamedTuple):
-    """An account with a role, one of ROLE_ID_BY_NAME; the zero account means anybody."""
+    """An account with a role, one of ROLE_ID_BY_NAME; the zero account means anyone."""
 
     role: str
     account: Address
@@ -73,8 +73,8 @@ def fetch_timelock_roles(
 ) -> TimelockRoles:
     """Return the holders of the timelock's roles, as reported by any endpoint.
 
-    Logs that one endpoint lacks another may return. An endpoint that lags behind may still report
-    a revoked role, until it has caught up.
+    All endpoints are queried, because one may return logs that another lacks. An endpoint that
+    lags behind may still report a revoked role.
 
     Raises:
         TransientError: no endpoint responds.
@@ -96,7 +96,7 @@ def fetch_timelock_roles(
 def _fetch_granted_roles(
     endpoint: EndpointCaller, timelock: Address, start_block: int
 ) -> set[RoleHolder]:
-    """Return every role that was ever granted, from a block on."""
+    """Return every role granted since `start_block`, including revoked ones."""
     with expect_response_format("the number of its newest block"):
         head = parse_quantity(endpoint.request("eth_blockNumber"))
     granted: set[RoleHolder] = set()
@@ -121,7 +121,7 @@ def _fetch_granted_roles(
 
 
 def _decode_role_holder(log: Json) -> RoleHolder | None:
-    """Return the account and role of a log, or None if the role is not a timelock's."""
+    """Return the account and role of a RoleGranted log, or None if the role is unknown."""
     _, role, account, _ = log["topics"]
     name = next(
         (name for name, role_id in ROLE_ID_BY_NAME.items() if role_id.hex() == role[2:].lower()),

@@ -18,8 +18,8 @@ from typing_extensions import override
 from oracle.cli.help_words import set_value_metavars
 
 # Module names by command, in the order of the help. A group with many commands has several
-# modules. Only here does `oracle` name the packages beside it (devnet, lab, gateway), as strings:
-# nothing in `oracle` imports them.
+# modules. This is the only place where `oracle` names the packages beside it (devnet, lab,
+# gateway). The names are strings, because no module of `oracle` imports these packages.
 COMMANDS = {
     "demo": "devnet.commands.demo_commands",
     "devnet": "devnet.commands.demo_commands",
@@ -84,7 +84,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 
 
 def load_commands(module_names: str) -> dict[str, TyperCommand | TyperGroup]:
-    """Import the modules; return their commands, with readable metavars for the option values."""
+    """Import the modules and return their commands, with readable metavars of their options."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     with _pause_gc():
         for module_name in module_names.split():
@@ -110,7 +110,7 @@ def _pause_gc() -> Iterator[None]:
 
 
 class CommandIndex(TyperGroup):
-    """The root command group, which knows its commands by name and loads them on demand."""
+    """The root command group, which lists its commands by name and imports them on demand."""
 
     @override
     def __init__(self, **settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Input files named on the command line, or stdin: opened, decoded and split into lines."""
+"""Reads the lines of an input file that is named on the command line, or of stdin."""
 
 import sys
 from collections.abc import Iterator
@@ -13,9 +13,10 @@ _STDIN = "-"
 
 @contextmanager
 def open_lines(file: str) -> Iterator[Iterator[str]]:
-    """Open a file, or stdin for `-`, and yield its lines; errors raised meanwhile name the file.
+    """Open a file, or stdin for `-`, and yield its lines.
 
-    Lines end at line feeds only, because strings may contain other line separators.
+    An InputError raised by the caller gets the name of the file as a prefix. Lines end at line
+    feeds only, because strings may contain other line separators.
 
     Raises:
         InputError: the file cannot be read or is not UTF-8, or the caller found a fault in it.

@@ -1,4 +1,4 @@
-"""`feed`: faults of the off-chain feed, their acceptance by an operator, and witness files."""
+"""`feed`: lists and accepts faults of the off-chain feed; exports and imports witness files."""
 
 from pathlib import Path
 from typing import Annotated

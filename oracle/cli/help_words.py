@@ -1,6 +1,7 @@
 """Metavars of option values in `--help`: FILE, N or TEXT instead of a Python type.
 
-Typer prints `<int range>` where no metavar is given, and the type after each argument's name.
+By default, Typer prints `<int range>` for an option without a metavar, and adds the type to the
+name of each argument.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ def _iter_commands(command_tree: object) -> Iterator[TyperCommand]:
 
 
 def _hide_type(ctx: Context) -> str | None:
-    """Hide the type of an argument: its name and help describe it."""
+    """Hide the type of an argument, because the argument's name and help describe it."""
     del ctx
     return None
 

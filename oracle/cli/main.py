@@ -1,10 +1,10 @@
-"""The command line as a whole: the entry point and the handling of every failure.
+"""The entry point of the command line: runs a command and reports its failure.
 
 Exit codes: 0 done, 1 failed, 2 wrong input. An expected failure is printed as one line on stderr.
 If the reader of a pipe closes it (`| head`), the process exits silently with 141, the status that
-a shell reports for `git log` or `cat` when SIGPIPE ends them. The status is not 0, because the
-output is incomplete and a script with `pipefail` may want to know. SIGPIPE itself stays ignored,
-because it would end a daemon whose peer hangs up.
+a shell reports for `git log` or `cat` when SIGPIPE ends them. The status is not 0, so that a
+script with `pipefail` notices the incomplete output. SIGPIPE itself stays ignored, because it
+would end a daemon when a peer closes a connection.
 """
 
 import io
@@ -134,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _raise_broken_pipe() -> Iterator[None]:
-    """Raise BrokenPipeError where Typer would end the process instead."""
+    """Raise the BrokenPipeError for which Typer would end the process."""
     try:
         yield
     except SystemExit as system_exit:
@@ -146,10 +146,10 @@ def _raise_broken_pipe() -> Iterator[None]:
 def _handle_os_error(error: OSError) -> int:
     """Report an operating system error: a full disk, a missing permission, a closed pipe.
 
-    Return the exit code; an error that does not belong to a file or to stdout is raised again.
+    Return the exit code. An error that concerns neither a file nor stdout is raised again.
     """
     if error.strerror is None or (error.filename is None and not _is_stdout_error(error)):
-        # A failure of a socket or a library, which its package should have translated: a bug.
+        # An error of a socket or a library, which its caller should have translated: a bug.
         raise error
     if error.filename is None:
         # Closing stdout prevents a second write attempt at interpreter exit.
@@ -195,7 +195,7 @@ def _is_stdout_error(error: OSError) -> bool:
 
 
 def _rewrite_message(error: TyperException) -> str:
-    """Return the message of Typer without Pydantic's wording, with a pointer to the help."""
+    """Return Typer's message with plainer wording and a hint to the command's help."""
     message = error.format_message()
     if message.startswith("Usage:"):
         return message

@@ -1,4 +1,4 @@
-"""`notify test` and `notify list`: test messages and delivery progress of notification targets."""
+"""`notify`: sends test messages to notification targets, and lists their delivery progress."""
 
 from typing import Annotated
 

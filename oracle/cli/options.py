@@ -1,4 +1,4 @@
-"""Options shared by several commands, and helpers that print answers."""
+"""Options that several commands share, and functions that print results."""
 
 import json
 import sys
@@ -72,9 +72,9 @@ def load_config(path: Path) -> Config:
 
 
 def print_answer(answer: "_Answer | Sequence[_Answer] | None") -> None:
-    """Print the model that the HTTP API returns, or a list of models, as one JSON document.
+    """Print a model of the HTTP API, or a list of models, as one JSON document.
 
-    None, which stands for an empty index, is printed as null.
+    None, the result for an empty index, is printed as null.
     """
     from pydantic_core import to_json  # noqa: PLC0415  `--version` needs no pydantic
 

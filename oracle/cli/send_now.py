@@ -1,4 +1,4 @@
-"""Sends one planned call, for commands that do manually what the daemon does by itself."""
+"""Plans and sends one call, for commands that do by hand what the daemon does automatically."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -45,11 +45,11 @@ def open_checked_reporter(index: Index) -> Iterator[Reporter]:
 
 
 def plan_and_send(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
-    """Plan one call and send it; the daemon tracks its transaction from there.
+    """Plan one call and send it; the daemon tracks its transaction afterwards.
 
     Raises:
         InputError: the contract differs from the configuration, or no call can be planned now.
-        FatalError: a daemon holds the lease of this database and does the same by itself.
+        FatalError: a daemon holds the lease of this database, and sends such calls itself.
     """
     _check_can_send(reporter)
     chain = reporter.index.chain

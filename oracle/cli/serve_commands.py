@@ -1,4 +1,4 @@
-"""`serve`: the read API alone, beside a daemon or on a replica of its database."""
+"""`serve`: runs only the read API, next to a daemon or on a replica of its database."""
 
 import os
 
@@ -14,7 +14,7 @@ from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import raise_descriptor_limit
 
-# Of a range up to 19: beside the daemon the server gets about a tenth of a contended CPU.
+# The nice value, at most 19: next to a daemon the server gets about a tenth of a contended CPU.
 NICENESS = 10
 
 

@@ -126,14 +126,15 @@ def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
 def choose_system(
     name: str | None, changes: Mapping[str, str], source: InputSource
 ) -> SystemChoice:
-    """Return the named policy, or the configuration's by default, with its rules.
+    """Return the named policy, or by default the configured one, with its rules.
 
-    The policy of a system with rules of its own gets those rules, with the changes; any other
-    policy works with the rules of the input. A change of a number of the policy, such as
-    `weight_floor`, applies to the policy itself.
+    If the policy's system has rules, these rules are used, with the changes; any other policy
+    uses the rules of the input. A change of a number of the policy, such as `weight_floor`,
+    applies to the policy itself.
 
     Raises:
-        InputError: unknown policy, rule or number, or a rule without a default is missing.
+        InputError: the policy, a rule or a number is unknown, or a rule without a default is
+            missing.
     """
     system_name = _default_system_name(source) if name is None else name
     policy, system = _find_policy(system_name, source), get_systems().get(system_name)
@@ -159,10 +160,11 @@ def choose_system(
 def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
     """Return the policy and rules for a queue, which uses rules only to find excluded nodes.
 
-    The numbers that the legacy rules lack are not needed, because that system excludes nobody.
+    The unpublished numbers of the legacy rules are not needed, because the legacy system excludes
+    no nodes.
 
     Raises:
-        InputError: unknown policy.
+        InputError: the policy is unknown.
     """
     policy = _find_policy(source.rules.name if name is None else name, source)
     if _is_without_legacy_rules(policy, source):
@@ -171,7 +173,7 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
 
 
 def _default_system_name(source: InputSource) -> str:
-    """Return the daemon's policy name if it has no rules of its own, else the rules' name."""
+    """Return the name of the daemon's policy if its system has no rules, else of the rules."""
     dispatch_section = None if source.config is None else source.config.dispatch
     if (
         dispatch_section is None
@@ -222,7 +224,7 @@ def _find_policy(name: str, source: InputSource) -> SelectionPolicy:
 
 
 def _configured_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
-    """Return the configured changes of a rule set, or none if the input has another rule set."""
+    """Return the configured changes of a rule set, empty if the input uses another rule set."""
     return (
         source.config.rules.changes if source.config and rule_set_name == source.rules.name else {}
     )

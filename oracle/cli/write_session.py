@@ -1,4 +1,4 @@
-"""The write session of commands that change data: lease, acting user, dry run."""
+"""Opens the transaction of a command that changes data: lease, acting user, dry run."""
 
 import getpass
 import os
@@ -26,7 +26,7 @@ def get_actor() -> str:
 def open_write_session(
     store: Store, command: str, *, dry_run: bool
 ) -> Iterator[tuple[UnitOfWork, Stamp]]:
-    """Open one transaction under the lease, stamped with the user's name; a dry run only reads.
+    """Open a transaction under the lease, with a stamp that names the user; a dry run only reads.
 
     Raises:
         FatalError: a daemon holds the lease of this database.

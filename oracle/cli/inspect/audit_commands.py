@@ -1,4 +1,4 @@
-"""`audit relay`: checks a relay's figures against the rows that the relay itself published."""
+"""`audit relay`: compares a relay's figures with the rows that the relay itself published."""
 
 from contextlib import closing
 from pathlib import Path

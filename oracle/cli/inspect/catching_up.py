@@ -1,4 +1,4 @@
-"""Estimate of the time a daemon needs to catch up, measured while `status` runs."""
+"""Estimates the time that a daemon needs to catch up, by measurement while `status` runs."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.queries.status_models import CatchingUp
 from oracle.store.database import Store
 
-# The indexer commits about once per second: a shorter time would see no block, or one window.
+# The indexer commits about once per second; a shorter time would see no new block or one window.
 _MIN_WATCH_SECONDS = 2.0
 
 

@@ -1,6 +1,6 @@
-"""`explain`: why a node has its score, as a summary, as reasons by cost, or in full.
+"""`explain`: prints why a node has its score: a summary, the largest deductions, or every detail.
 
-The JSON answer is in queries.explanation_view, the text of `--full` in explain_full.
+The JSON result is built in queries.explanation_view, the text of `--full` in explain_full.
 """
 
 from collections.abc import Iterator
@@ -114,7 +114,7 @@ def explain(
 
 
 def _find_block(records: Records, block_number: int | None) -> BlockRef:
-    """Return this block, or the last folded one; query the chain only if needed."""
+    """Return the block with this number, or the last folded block; query the chain if needed."""
     with ExitStack() as stack:
 
         def open_checked_chain() -> ChainSource:

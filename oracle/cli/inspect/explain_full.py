@@ -1,6 +1,6 @@
-"""The text of `explain --full`: from single tasks to the number on-chain, for one node.
+"""The text of `explain --full`: how single tasks lead to a node's number on-chain.
 
-The JSON answer is in queries.explanation_view, the lines for legacy rules in explain_legacy.
+The JSON result is built in queries.explanation_view, the lines for legacy rules in explain_legacy.
 """
 
 from collections.abc import Iterable, Iterator
@@ -77,7 +77,7 @@ def _render_scores(explanation: Explanation) -> Iterator[str]:
 
 
 def _describe_race(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the times compared in the group, the fastest first, with the rank of this score."""
+    """Return the times of the ranked group members, the fastest first, with this score's rank."""
     ranked = [
         member
         for member in explanation.members_by_position.get(entry.at, ())
@@ -93,13 +93,13 @@ def _describe_race(explanation: Explanation, entry: ScoreEntry) -> str:
 
 
 def _wrong_note(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return a note if the verdict of the group rejected the answer."""
+    """Return a note if the verdict of the group rejected the node's answer, else an empty text."""
     task = explanation.task_by_key.get(entry.task)
     return ", answer rejected" if task is not None and task.ending is Ending.INVALIDATED else ""
 
 
 def _error_note(explanation: Explanation, member: GroupMember) -> str:
-    """Return a note if the member reported an error, which may rank behind slower results."""
+    """Return a note if the member reported an error, which may rank behind a slower result."""
     task = explanation.task_by_key.get(member.task)
     return " (an error)" if task is not None and task.error_reported else ""
 
@@ -122,9 +122,9 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
 def _pair_with_previous(
     changes: Iterable[ReliabilityChange],
 ) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
-    """Pair each change with the change from which reliability recovered.
+    """Pair each change with the previous change, from whose value reliability has recovered since.
 
-    Void changes are skipped, because they did not change reliability.
+    Void timeouts are never the previous change, because they did not change reliability.
     """
     previous = None
     for change in changes:
@@ -154,7 +154,7 @@ def _render_change(
 
 
 def _recovery_text(base: int, seconds: int, rules: Rules) -> str:
-    """Return the formula by which H recovers from `base` within some seconds.
+    """Return the formula by which H recovers from `base` within a number of seconds.
 
     See docs/reference/scoring-rules.md#reliability.
     """
@@ -165,7 +165,7 @@ def _recovery_text(base: int, seconds: int, rules: Rules) -> str:
 
 
 def _describe_step(explanation: Explanation, change: ReliabilityChange) -> str:
-    """Return the rule by which an event changed H, in brackets."""
+    """Return, in brackets, the rule by which an event changed H."""
     rules, cause_info = explanation.rules, CAUSES[change.cause]
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
         task = None if change.task is None else explanation.task_by_key.get(change.task)

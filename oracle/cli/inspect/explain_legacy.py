@@ -1,4 +1,4 @@
-"""Text of `explain` for legacy rules: the rounds of the window, R, P, B and Q."""
+"""Text of `explain` for legacy rules: the tasks of the window, and the factors R, P, B and Q."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from oracle.queries.text.status_text import format_block_time
 
 
 def render_window_lines(explanation: Explanation, legacy: LegacyRules) -> Iterator[str]:
-    """Yield every task of the current window and the factors relative to the node's peers."""
+    """Yield every task of the current window, and the factors that compare node and peers."""
     factors = explanation.figures.factors
     if factors is None:
         return
@@ -38,14 +38,14 @@ def _render_tasks(explanation: Explanation) -> Iterator[str]:
 
 
 def render_earning_lines(explanation: Explanation, entry: ScoreEntry) -> Iterator[str]:
-    """Yield the earnings of the node from the task of a score."""
+    """Yield the node's earnings from the task of a score, if they are known."""
     earning = explanation.compute_earning(entry)
     if earning is not None:
         yield f"     {earning.to_text()}"
 
 
 def _describe_rounds(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the node's rank in both rounds; one open submission counts for both."""
+    """Return the node's ranks in both rounds; a single open submission counts for both."""
     runs = explanation.find_runs(entry)
     if not runs and entry.rank is not None:
         return f": place {entry.rank} in both rounds, {entry.elapsed} s"

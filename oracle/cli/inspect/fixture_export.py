@@ -1,7 +1,7 @@
 """`export --fixture`: records blocks from the endpoints in a file for deterministic replay.
 
-Blocks are appended chunk by chunk to a temporary file; a second run resumes an interrupted one,
-and the complete file is renamed to its path.
+Blocks are appended chunk by chunk to a temporary file, which is renamed to its path when it is
+complete. A second run resumes an interrupted export.
 """
 
 import gzip
@@ -25,7 +25,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 @dataclass(frozen=True, slots=True)
 class FixtureExport:
-    """The result of an export; `resumed_at` is the block where it resumed, or None."""
+    """The result of an export; `resumed_at` is the block where it was resumed, or None."""
 
     path: Path
     blocks: BlockRange

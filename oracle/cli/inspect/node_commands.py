@@ -1,4 +1,4 @@
-"""`nodes`: lists the nodes by score. It reads only the database and keeps its imports small."""
+"""`nodes`: lists the nodes by score. The command reads only the database and imports little."""
 
 from collections.abc import Callable
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`export --parquet`, and the reader of such a folder; pyarrow is imported on demand.
+"""`export --parquet`, and the reader of the exported folder; pyarrow is imported on demand.
 
 See docs/reference/parquet.md.
 """
@@ -36,7 +36,7 @@ def _require_pyarrow() -> Iterator[None]:
 
 @contextmanager
 def _name_failing_path(path: Path) -> Iterator[None]:
-    """Name the output folder in operating system errors; data saved before stays valid."""
+    """Turn an OSError into an InputError with the folder's path; data already written is kept."""
     try:
         yield
     except OSError as error:
@@ -52,7 +52,7 @@ def open_exported_history(path: Path, first_block: int, last_block: int | None) 
         last_block: the last block that is read, or None for the end of the history.
 
     Raises:
-        InputError: the folder is no such export, or has no event to count; pyarrow is missing.
+        InputError: the folder is not an export or has no event to count, or pyarrow is missing.
     """
     with _require_pyarrow():
         from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: PLC0415

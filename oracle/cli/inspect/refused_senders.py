@@ -1,4 +1,4 @@
-"""Senders that `run --publish` would refuse at its start, detected for read-only commands."""
+"""Finds the senders that `run --publish` would refuse at its start, for read-only commands."""
 
 from dataclasses import replace
 
@@ -17,8 +17,8 @@ _TIMEOUT_SECONDS = 3.0
 def add_refused_senders(index: Index, status_report: StatusReport) -> StatusReport:
     """Mark as paused each sender whose nonce is ahead on-chain, or whose nonces are lost.
 
-    `run` refuses such a sender at its start, before it can store a pause: an old copy of the
-    database shows no problem by itself.
+    `run` refuses such a sender at its start, before it can store a pause, so the pause is not in
+    the database; an old copy of a database, for example, shows no problem by itself.
     """
     with open_fresh_endpoints(index.config, index.chain) as pool:
         pool_view = pool.view(_TIMEOUT_SECONDS)
@@ -47,7 +47,7 @@ def list_paused_findings(status_report: StatusReport) -> list[HealthFinding]:
 
 
 def remove_funding_advice(health: HealthReport, chain_view: ChainView) -> HealthReport:
-    """Return the health without the advice to send ether if the chain could not be queried.
+    """Return the health, without the advice to send ether if the chain could not be queried.
 
     The endpoint may serve another chain, on which the sender accounts never existed.
     """

@@ -1,4 +1,4 @@
-"""`replay` and `export`: scores from a file of events, and the file of the stored events."""
+"""`replay` scores a file of events; `export` writes the stored events to such a file."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`rules list` and `rules show`: the available systems, and every number of a rule set."""
+"""`rules`: lists the available systems, and shows every number of a rule set."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -39,7 +39,7 @@ class _RuleRow:
     published: str | None
 
     def format_cells(self) -> tuple[str, str]:
-        """Return the value, and the published value where the two differ."""
+        """Return the cells of the value and of the published value, empty if it is the same."""
         value = _UNSET_VALUE if self.value is None else self.value or _EMPTY_LIST
         if self.published is None or self.published == self.value:
             return value, ""

@@ -1,4 +1,4 @@
-"""`status`: progress, health and pending work. The command only reads."""
+"""`status`: prints health, progress and pending work. The command only reads."""
 
 import time
 from itertools import chain
@@ -120,7 +120,7 @@ def _assess_health(
     now: int,
     unproven_findings: list[HealthFinding],
 ) -> HealthReport:
-    """Return the health; without a reporting daemon, derive it from the chain view."""
+    """Return the health that the daemon reported, or without one a health from the chain view."""
     with index.store.read_transaction() as uow:
         health, is_reported = (
             build_health_report(uow, find_leader),
@@ -149,7 +149,7 @@ def _measure_progress(
 ) -> CatchingUp | None:
     """Return the catch-up speed of the process that works on the database, or None.
 
-    None means that no process holds the lease, or that none has to catch up.
+    The result is None if no process holds the lease, or if it does not have to catch up.
     """
     if (
         status_report.folded_block is None

@@ -41,7 +41,7 @@ from oracle.txmgr.context import StepResult
 
 @dataclass(frozen=True, slots=True)
 class _CancelTargets:
-    """The calls and proposal to cancel; `unsent_ids` are the ids of calls not sent yet."""
+    """The proposal to cancel on-chain, if any, and the ids of the calls that are not sent yet."""
 
     unsent_ids: tuple[int, ...]
     proposed_kick: Kick | None
@@ -86,7 +86,7 @@ def cancel(
 def _cancel_kickout(
     reporter: Reporter, node_address: Address, node_text: str, *, yes: bool, dry_run: bool
 ) -> KickoutCancellation:
-    """Cancel unsent calls and the proposal; `node_text` is the node as the user typed it."""
+    """Cancel a node's unsent calls and proposal; `node_text` is the node as the user typed it."""
     targets = _find_cancel_targets(reporter, node_address)
     verdict = (
         None

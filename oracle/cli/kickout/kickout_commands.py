@@ -1,4 +1,4 @@
-"""`kickout list`, `evidence`, `propose`, `execute`: manual use of what the daemon automates."""
+"""`kickout list`, `evidence`, `propose`, `execute`: manual versions of the daemon's actions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -109,7 +109,7 @@ def list_kickouts(
 
 
 def _render_case(entry: KickoutCaseEntry, required_rounds: int, now: int) -> Iterator[str]:
-    """Yield the progress of a kickout; `now` is the time of the newest folded block."""
+    """Yield the progress of a kickout; `now` is the time of the last folded block."""
     proposal = entry.proposal
     if entry.due_since is None:
         note = "" if proposal is None else f", but proposed in round {proposal.round}"
@@ -268,7 +268,8 @@ def _print_dry_run(
     """Print what would be done and how the contract responds.
 
     Raises:
-        InputError: the real command would refuse; the known facts are printed all the same.
+        InputError: the command would be refused without --dry-run too; the facts that are known
+            are printed before.
     """
     contract_answer = describe_preflight(reporter.account, case)
     result = _build_kickout_result(reporter.index, case, [], contract_answer=contract_answer)
@@ -285,7 +286,7 @@ def _build_kickout_result(
     sent_steps: Sequence[StepResult],
     contract_answer: str | None = None,
 ) -> KickoutResult:
-    """Return the answer about sent steps; `contract_answer` is set for a dry run only."""
+    """Return the result after the sent steps; `contract_answer` is set for a dry run only."""
     with records.store.read_transaction() as uow:
         (entry,) = build_kickout_cases(uow, [case])
     return KickoutResult(

@@ -1,4 +1,4 @@
-"""Manual kickout plans under the daemon's conditions; errors name the missing condition."""
+"""Plans manual kickout calls under the daemon's conditions; errors name the unmet condition."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ from oracle.txmgr.context import StepResult
 
 
 def not_due_reason(records: Records, node: Address) -> str:
-    """Return why a node has no due kickout, as far as its membership shows."""
+    """Return why a node has no due kickout, as far as the node's membership shows the reason."""
     with records.store.read_transaction() as uow:
         known_node = uow.nodes.get_many([node]).get(node)
     if known_node is None:
@@ -33,7 +33,7 @@ def not_due_reason(records: Records, node: Address) -> str:
 
 
 def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
-    """Return until when a live kickout can be vetoed; `now` is in chain time."""
+    """Describe the time until which a live kickout can be vetoed; `now` is in chain time."""
     deadline = _utc_text(ready_at)
     if now < ready_at:
         return f"the vetoer has until {deadline}"
@@ -102,7 +102,7 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
 
 
 def cancel_refusal_reason(contract: OracleContract, verdict: PreflightResult) -> str:
-    """Return why the contract refuses our cancellation, explained where possible."""
+    """Return why the contract rejects this daemon's cancellation, with an explanation if known."""
     if verdict.refusal is None or verdict.refusal.name != "NotAllowed":
         return verdict.reason or "the contract gives no reason"
     vetoer = contract.get_configuration().vetoer

@@ -1,4 +1,4 @@
-"""Reasons why a manual kickout cannot be planned now although it has no obstacle of its own."""
+"""Explains why a manual kickout cannot be planned now although its case has no obstacle."""
 
 from oracle.bindings.oracle_views import get_signers
 from oracle.bindings.qos_oracle import ContractStatus, encode_execute_kick
@@ -21,7 +21,7 @@ from oracle.store.outbox.records import Intent, IntentState, SignedStatement
 def proposal_obstacle(
     context: KickoutContext, case: KickoutCase, contract_status: ContractStatus
 ) -> str:
-    """Return the first reason why a proposal was not planned although nothing opposes it.
+    """Return the first reason why the proposal of a case without an obstacle was not planned.
 
     Raises:
         TransientError: no endpoint returned the list of signers.
@@ -55,7 +55,7 @@ def proposal_obstacle(
 
 
 def execution_obstacle(context: KickoutContext, kick: Kick) -> str:
-    """Return why the execution of a kickout was not planned although it is executable."""
+    """Return why the execution of an executable kickout was not planned."""
     subject, kind = kick.node, EXECUTE_KICK
     with context.tx.store.read_transaction() as uow:
         held_intents = uow.outbox.intents.list_in_states(context.tx.account, [IntentState.HELD])

@@ -227,7 +227,7 @@ def cancel(
 def _open_sender_session(
     records: Records, intent: Intent, command: str, *, dry_run: bool
 ) -> Iterator[tuple[TxContext, ChainSource]]:
-    """Open the sender of a call under the lease; a dry run only reads and needs no lease."""
+    """Open the sender of a call, and the chain, under the lease; a dry run needs no lease."""
     account = intent.request.account
     with open_index(records) as index:
         if dry_run:
@@ -244,7 +244,7 @@ def _open_sender_session(
 
 @contextmanager
 def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator[TxContext]:
-    """Open the context whose key has this address.
+    """Open the context of the configured key with the account's address.
 
     Raises:
         InputError: no configured key has this address.
@@ -259,7 +259,7 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
 def _open_matching_context(
     index: Index, account: Account, epoch: int
 ) -> Iterator[TxContext | None]:
-    """Open the context whose key has this address, or None; the report account comes first."""
+    """Yield the context of the key with this address, the report account's key first, or None."""
     config, open_key = index.config, make_key_opener(index.config)
     if config.oracle.address is None and index.dispatch_settings is None:
         yield None
@@ -282,11 +282,11 @@ def _open_matching_context(
 
 
 def _refuse_nonce_ahead(records: Records, account: Account) -> None:
-    """Refuse to release a sender whose nonces are ahead on-chain: the next start would refuse it.
+    """Refuse to release a sender whose nonces are ahead on-chain; the next start would refuse it.
 
     Raises:
-        NonceAheadError: the nonces are ahead; the message names the command that repairs it.
-        TransientError: no endpoint responds, or only one of them reports it.
+        NonceAheadError: the nonces are ahead; the message names the command that repairs them.
+        TransientError: no endpoint responds, or only one endpoint reports nonces that are ahead.
     """
     with records.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(account)
@@ -294,7 +294,7 @@ def _refuse_nonce_ahead(records: Records, account: Account) -> None:
     if not is_foreign:
         return
     with open_index(records) as index, _open_matching_context(index, account, 0) as context:
-        # Without its key, nothing is sent from the account.
+        # Nothing can be sent from an account whose key is not configured.
         if context is not None:
             reconcile(context)
 
@@ -302,7 +302,7 @@ def _refuse_nonce_ahead(records: Records, account: Account) -> None:
 def _build_replacement_change(
     action: str, intent: Intent, replacement: Replacement, detail: str, *, dry_run: bool
 ) -> OutboxChange:
-    """Return the answer about a call whose transaction is replaced."""
+    """Return the command's result for a call whose transaction is replaced."""
     return OutboxChange(
         did=action,
         dry_run=dry_run,
@@ -339,7 +339,7 @@ def _refuse_replaced(records: Records, intent: Intent) -> None:
     """Refuse an intent whose nonce was given to another call.
 
     Raises:
-        InputError: the nonce was given away; the message names the intent that has it now.
+        InputError: another intent has the nonce now; the message names it.
     """
     if intent.nonce is None or intent.state is not IntentState.LIVE:
         return

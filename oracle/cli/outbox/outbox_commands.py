@@ -1,4 +1,4 @@
-"""`outbox list` and `outbox show`: intents, their transactions, and advice about them."""
+"""`outbox list` and `outbox show`: print intents, their transactions, and advice about them."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -41,7 +41,7 @@ _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "cha
 _TEXT_COLUMNS = ("kind", "about", "state", "changed", "reason")
 _GWEI, _ETHER = 10**9, 10**18
 _TIME_FIELDS = ("created_at", "updated_at", "not_before", "deadline")
-# Printed below the other fields, one line per entry.
+# Fields that are printed below the others, one line per entry.
 _NESTED_FIELDS = ("attempts", "journal")
 _AGE_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 # Digits of a task key that identify it in a list.
@@ -53,7 +53,7 @@ _TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) -> None:
-    """Print one row per intent; tasks are shown by their first digits, reasons by their class.
+    """Print one row per intent, with the first digits of a task and the class of a reason.
 
     `sent` counts all broadcasts of the transactions signed for the nonce; `gwei` is the max fee of
     the newest one; `age` is the time since the intent was created, relative to `now` in unix
@@ -137,7 +137,7 @@ def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
 
 
 def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
-    """Return why an intent waits or ended; for a live one, the class of the last error."""
+    """Return why an intent is waiting or has ended, or the last error's class of a live one."""
     if intent.state is IntentState.LIVE and newest_attempt is not None:
         return newest_attempt.last_error_class or ""
     return "" if find_reason(intent) is None else intent.error_class or find_reason(intent) or ""
@@ -151,7 +151,7 @@ def _format_age(seconds: int) -> str:
 
 
 def _describe_subject(intent: Intent) -> str:
-    """Return the task started and the block that drew it, or the round and its subject."""
+    """Return an intent's task or group with its as-of block, or its round and subject."""
     request, task_or_group = intent.request, parse_task_key(intent) or parse_group_key(intent)
     if task_or_group is not None:
         block_note = "" if request.as_of_block is None else f", block {request.as_of_block}"

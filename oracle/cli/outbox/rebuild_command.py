@@ -142,7 +142,7 @@ def _rebuild_account(
     dry_run: bool,
     show_result: bool,
 ) -> RebuiltAccount:
-    """Store the chain's view of an account, and return the answer.
+    """Compare an account with the chain, store the missing nonces, and return the result.
 
     With `dry_run` nothing is stored.
     """
@@ -188,7 +188,7 @@ def _read_pause(context: TxContext) -> str | None:
 
 
 def _show_pause(account: Account, pause: str | None) -> None:
-    """Warn about a paused sender, because a rebuild does not lift the pause."""
+    """Warn that a sender is still paused, because a rebuild does not end the pause."""
     if pause is not None:
         typer.echo(
             f"{account.address} is paused since before ({pause}); once it is known why, "
@@ -200,7 +200,7 @@ def _show_pause(account: Account, pause: str | None) -> None:
 def _show_findings(
     findings: RecoveryFindings, signer_history: SignerEmbargo | None, *, dry_run: bool
 ) -> None:
-    """Print the findings: the table on stdout, its meaning on stderr."""
+    """Print the findings: the table of nonces on stdout, and explanations on stderr."""
     address = findings.account.address
     if findings.is_empty:
         typer.echo(
@@ -230,7 +230,7 @@ def _show_findings(
 
 
 def _show_dropped(findings: RecoveryFindings, *, dry_run: bool) -> None:
-    """Print the nonces that were pending in the mempool when rebuilt, and are gone now."""
+    """Print the nonces that were pending when they were rebuilt, and are in no mempool now."""
     if findings.dropped:
         nonce_text = ", ".join(map(_format_range, group_ranges(findings.dropped)))
         verb = "would fill" if dry_run else "fills"
@@ -250,7 +250,7 @@ def _format_nonce_row(findings: RecoveryFindings, nonce: int) -> list[str]:
 
 
 def _format_range_row(findings: RecoveryFindings, nonce_range: range) -> list[str]:
-    """Return one row for many nonces with counts of outcomes; `--json` lists every nonce."""
+    """Return one row for a range of nonces, with a count per outcome; --json lists every nonce."""
     cells = [_format_nonce_row(findings, nonce) for nonce in nonce_range]
     blocks = [int(block) for _, _, block, _ in cells if block]
     block_text = _format_range(range(min(blocks), max(blocks) + 1)) if blocks else ""
@@ -305,7 +305,7 @@ def _build_rebuilt_nonce(findings: RecoveryFindings, nonce: int) -> RebuiltNonce
 def _add_signer_history(
     answer: RebuiltAccount, signer_history: SignerEmbargo | None
 ) -> RebuiltAccount:
-    """Return the answer with the time until which the signer waits."""
+    """Return the result with the time until which the signer signs nothing."""
     if signer_history is None:
         return answer
     return answer.model_copy(

@@ -1,4 +1,4 @@
-"""`report show`: the scores in a period's report, as cut and as recomputed."""
+"""`report show`: prints the scores in a period's report, and recomputes them to compare."""
 
 from typing import Annotated
 

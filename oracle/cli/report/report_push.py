@@ -1,4 +1,4 @@
-"""`report push`: manually sends the report that is due, or explains why none can be sent."""
+"""`report push`: sends the report that is due by hand, or explains why no report can be sent."""
 
 from collections.abc import Iterator, Sequence
 
@@ -80,10 +80,10 @@ def push(
 
 
 def _check_pushed(report: Report, steps: list[StepResult]) -> None:
-    """Check that a report was pushed: a report may expire while the user confirms.
+    """Check that a report was pushed, because it may have expired before the user confirmed.
 
     Raises:
-        TransientError: every step only marked missed reports.
+        TransientError: the steps only marked missed reports.
     """
     if all(step.action == REPORT_MISSED for step in steps):
         raise TransientError(
@@ -117,7 +117,7 @@ def _find_due_report(reporter: Reporter) -> Report:
 
     Raises:
         InputError: the report is held until an operator releases it.
-        TransientError: no report is due; the message has the reason, which resolves by itself.
+        TransientError: no report is due; the message has the reason, which will pass by itself.
     """
     contract_status, settings = reporter.contract.get_status(), reporter.index.report_settings
     with reporter.index.store.read_transaction() as uow:
@@ -180,7 +180,7 @@ def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
 def _find_hold(
     reporter: Reporter, uow: UnitOfWork, due_cuts: Sequence[ReportHeader]
 ) -> ReportHold | None:
-    """Return the newest hold on a due report that we would sign, or None."""
+    """Return the newest hold on a due report that this daemon would sign, or None."""
     if not reporter.account.has_signer:
         return None
     periods = {cut.period for cut in due_cuts}

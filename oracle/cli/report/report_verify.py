@@ -57,7 +57,7 @@ def verify(
 
 
 def _check_contract_agreement(index: Index, accepted: RoundAccepted) -> bool | None:
-    """Return whether the contract stores this round's lanes; None if a newer round came."""
+    """Return whether the contract stores this round's lanes, or None after a newer round."""
     account = open_report_account(index.config, index.chain)
     contract = OracleContract(account.pool_view, account.domain.contract)
     contract_status: ContractStatus = contract.get_status()

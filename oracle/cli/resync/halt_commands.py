@@ -1,4 +1,4 @@
-"""`halt list` and `halt clear`: active halts, and their clearance by an operator."""
+"""`halt list` and `halt clear`: list the halts, and clear one for an operator."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`resync refusal`: the refused block, its reason, and its acceptance by an operator."""
+"""`resync refusal`: shows the refused block and its reason, and accepts it for an operator."""
 
 from typing import Annotated
 

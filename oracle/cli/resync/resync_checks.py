@@ -221,7 +221,7 @@ def _check_stored_data(
             raise InputError(_NOTHING_INDEXED)
         damaged = tuple(find_damaged_spans(uow, cursor.number))
         if damaged or not compare:
-            # A fold of rows other than the committed ones proves nothing about the state.
+            # A fold of damaged rows proves nothing about the state.
             return _StoredCheck(damaged, None)
         return _StoredCheck(
             (), compare_state(uow, index.reader, index.folder.rules, rebuild_options.progress)

@@ -1,4 +1,4 @@
-"""`resync`: rewind, rebuild or backfill; each command is one transaction and may be interrupted.
+"""`resync`: rewinds, rebuilds or backfills the index, in one transaction that may be interrupted.
 
 No command changes nonces, signed transactions or landed reports.
 """

@@ -1,4 +1,4 @@
-"""The session of every `resync` command: lease, network check, progress bar."""
+"""Opens the index for a `resync` command: lease, network check, progress bar."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -32,8 +32,8 @@ def open_resync_session(
 ) -> Iterator[tuple[Index, RebuildOptions]]:
     """Open the index under the lease, and show progress if stderr is a terminal.
 
-    With `only_reads` no lease is needed and the daemon may be running. The same holds for a dry
-    run on SQLite, which works on a copy; on PostgreSQL a dry run would block the daemon.
+    With `only_reads` no lease is needed and the daemon may be running. A dry run on SQLite needs
+    no lease either, because it works on a copy; on PostgreSQL a dry run would block the daemon.
     """
     with (
         open_records(load_config(config)) as records,
@@ -100,7 +100,7 @@ def _check_network(index: Index, *, offline: bool) -> None:
 
 @contextmanager
 def show_progress(command: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on a terminal; yield the callback for the current and the last block."""
+    """Show a progress bar on a terminal; yield a callback for the current and the last block."""
     console = Console(stderr=True)
     with Progress(
         console=console, transient=True, disable=not sys.stderr.isatty()

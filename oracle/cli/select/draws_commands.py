@@ -1,4 +1,4 @@
-"""`draws`: pending and recent node assignments of tasks. The command only reads."""
+"""`draws`: lists active and recently settled draws. The command only reads."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -92,7 +92,7 @@ def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _format_draw_cells(entry: DrawEntry) -> tuple[str, str, str]:
-    """Return the task prefix, the node, and the block whose hash drew the node."""
+    """Return the task prefix, the node, and the seed block of a draw."""
     return shorten_hash(entry.task), entry.node, str(entry.seed_block)
 
 

@@ -1,4 +1,4 @@
-"""`queue`: waiting tasks in order, and the task a node would take. The command only reads."""
+"""`queue`: lists waiting tasks in order, and the task a node would take. It only reads."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ _MAX_ROWS = 20
 
 
 def show_queue(answer: QueueAnswer) -> None:
-    """Print the groups, largest VRAM first, then the assigned, downloading and dropped entries."""
+    """Print the queue groups, largest VRAM first, then draws, downloads, capacity and offer."""
     tasks = "1 task waits" if answer.waiting == 1 else f"{answer.waiting} tasks wait"
     typer.echo(f"{tasks}, {format_as_of(answer.as_of)}")
     for group in sorted({entry.queue_group for entry in answer.entries}, key=_group_sort_key):
@@ -118,7 +118,7 @@ def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
 
 
 def _show_offer(offer: QueueOffer) -> None:
-    """Print the task that a node would take, and why it takes none of the other heads."""
+    """Print the task that a node would take, and why it takes no head of another queue group."""
     typer.echo("")
     if offer.why_not is not None:
         typer.echo(f"node {offer.node} takes nothing: it is {_humanize_reason(offer.why_not)}")
@@ -210,7 +210,7 @@ _AlphaOption = Annotated[
 
 
 class _PricingInputs(NamedTuple):
-    """Estimated task durations in seconds by kind, and the queue capacity per member."""
+    """Estimated task durations in seconds by task kind, and the queue capacity per member."""
 
     fixed: Mapping[str, Fraction]
     unit: Mapping[str, Fraction]

@@ -1,4 +1,4 @@
-"""`select`: node selection for a task, draws by a seed, and verification of on-chain draws."""
+"""`select`: shows the nodes that can get a task, draws nodes by a seed, and verifies draws."""
 
 import re
 from pathlib import Path
@@ -52,7 +52,7 @@ _MAX_ROWS = 20
 
 
 def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
-    """Print each required draw, the verdict and its reason; for `all`, the differing tasks."""
+    """Print each recomputed draw, the verdict and its reason; for `all`, the tasks that differ."""
     if isinstance(check, AllDrawsAnswer):
         _show_all_draws(check)
         return

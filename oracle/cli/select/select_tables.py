@@ -1,4 +1,4 @@
-"""Terminal output of `select`: candidates by probability, reasons, and the draw."""
+"""The text of `select`: candidates by probability, reasons of the other nodes, and the draw."""
 
 from collections.abc import Sequence
 from textwrap import fill
@@ -14,7 +14,7 @@ from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_t
 
 # Limit for the terminal; --json contains all nodes.
 _MAX_ROWS = 50
-# Length of a fraction that fits beside an address.
+# Number of characters of a fraction that fits beside an address.
 _FRACTION_LENGTH = len("0.123456")
 _MAX_MODELS = 3
 # Number of fraction columns that fit beside an address.
@@ -64,7 +64,7 @@ def show_selection(result: SelectionResult, draws: int | None) -> None:
 
 
 def format_as_of(as_of: SnapshotTime) -> str:
-    """Return the block and the time of an answer, as readable text."""
+    """Return the block and the time of a snapshot as readable text."""
     block_text = "before any event" if as_of.block is None else f"as of block {as_of.block}"
     return f"{block_text}, {format_block_time(as_of.time)}"
 

@@ -1,4 +1,4 @@
-"""`config check`: loads the configuration, tests everything it names, and lists every fault."""
+"""`config check`: loads the configuration, tests everything in it, and lists the faults."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -280,7 +280,7 @@ def _measure_block_seconds(chain: ChainSource, heads: Heads) -> float:
 
 
 def _compute_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> float:
-    """Return the age of the as-of block of a report at the configured level."""
+    """Return the age in seconds of a report's as-of block at the configured level."""
     if config.oracle.level == "safe":
         return heads.latest.time - (heads.safe or heads.final).time
     return SOFT_BLOCKS * block_seconds
@@ -324,7 +324,7 @@ def _find_faults(config: Config, heads: Heads, block_seconds: float) -> Iterator
 
 
 def _check_contract_if_keys_open(context: _CheckContext, findings: _CheckFindings) -> None:
-    """Check the contract if the keys can be opened; a key fault is not reported twice."""
+    """Check the contract if the keys can be opened, so that a key fault is not reported twice."""
     if "keys" in findings.facts:
         findings.run_check("contract", lambda: _check_contract(context, findings))
     else:

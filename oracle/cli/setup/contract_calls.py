@@ -1,6 +1,6 @@
-"""`contract calldata`: emergency calls of admin, pauser and vetoer, for their multisigs.
+"""`contract calldata`: encodes emergency calls for the multisigs of admin, pauser and vetoer.
 
-Nothing is sent, because the daemon holds none of these keys. The calls are ordered as in
+Nothing is sent, because the daemon holds none of these keys. The calls have the order of
 docs/explanation/kickouts.md#power.
 """
 

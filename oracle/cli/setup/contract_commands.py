@@ -1,4 +1,4 @@
-"""`contract show` and `check`: the oracle contract, compared with the configuration."""
+"""`contract show` and `check`: print the oracle contract, or compare it with the configuration."""
 
 from typing import Annotated
 

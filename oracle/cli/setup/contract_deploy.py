@@ -1,4 +1,4 @@
-"""`contract deploy`: a timelock, an oracle with it as admin, and the adapter of the network."""
+"""`contract deploy`: deploys a timelock, the oracle that it administers, and an adapter."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -197,7 +197,7 @@ def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...
 
 
 def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
-    """Raise InputError if both a target and an adapter are given; an oracle has one target."""
+    """Raise InputError if both a target and an adapter are given, as an oracle has one target."""
     if target and (adapter or contracts):
         option = "--adapter" if adapter else "--contract"
         raise InputError(
@@ -206,7 +206,7 @@ def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
 
 
 def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter | None:
-    """Return the requested adapter, or that of the profile, or None if there is none."""
+    """Return the requested adapter, by default the profile's, or None if none is deployed."""
     address_by_contract = dict(parse_named_address(pair_text) for pair_text in pairs)
     kind = _find_kick_target(config, name)
     if kind is None or kind.artifact is None:
@@ -272,10 +272,10 @@ def _build_setup(
 
 
 def _check_network(config: Config) -> None:
-    """Check the chain and the network first: a deployed contract is bound to them for ever.
+    """Check the chain and the network, because a deployed contract is bound to them forever.
 
-    The configured oracle contract is ignored: it may be gone, and this command deploys its
-    successor.
+    The configured oracle contract is not checked, because it may be gone and this command deploys
+    its successor.
     """
     unset_oracle = config.oracle.model_copy(update={"address": None, "publish": False})
     with open_checked_chain(config.model_copy(update={"oracle": unset_oracle})) as chain:

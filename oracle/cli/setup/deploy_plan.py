@@ -54,7 +54,7 @@ class ContractRoles:
     dev: bool
 
     def check_separation(self) -> None:
-        """Raise InputError if a single key could do harm at once, with nobody able to stop it."""
+        """Raise InputError if a single key could do harm immediately and nobody could stop it."""
         faults = []
         if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one signer is no quorum
             faults.append("--signers and --quorum: at least two signatures are required")
@@ -68,13 +68,13 @@ class ContractRoles:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAdapter:
-    """An adapter deployed with its oracle; `address_by_contract` has its dependencies."""
+    """An adapter to deploy with its oracle; `address_by_contract` has the addresses it needs."""
 
     target: KickTarget
     address_by_contract: Mapping[str, str]
 
     def build_creation_code(self, oracle: Address, owner: Address) -> str:
-        """Return the creation code. Raises InputError: a required address is missing."""
+        """Return the adapter's creation code. Raises InputError: a required address is missing."""
         with _add_option_hint():
             return build_adapter_code(self.target, oracle, owner, self.address_by_contract)
 
@@ -89,7 +89,7 @@ class PlannedAdapter:
 
 @contextmanager
 def _add_option_hint() -> Iterator[None]:
-    """Add to the error about a missing address the options that provide or avoid it."""
+    """Add the options that provide or avoid an address to the error that it is missing."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""`endpoint probe` and `readmit`: capabilities and fitness of the configured endpoints."""
+"""`endpoint`: probes the capabilities of the endpoints, and readmits a quarantined endpoint."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -244,7 +244,7 @@ def probed(
     requirements: ProbeRequirements,
     exclusion_reason: str | None,
 ) -> ProbedEndpoint:
-    """Probe one endpoint; a quarantined one is not contacted.
+    """Probe one endpoint, unless it is quarantined.
 
     `exclusion_reason` is the reason of the quarantine, or None.
     """
@@ -263,7 +263,7 @@ def probed(
 
 
 def _add_learned_limits(facts: CapabilityCache, result: ProbedEndpoint) -> ProbedEndpoint:
-    """Add the limits that the daemon stored in the database, if there is one."""
+    """Add the limits that the daemon learned and stored in the database, if there is one."""
     learned_facts = facts.load_facts(result.name)
     max_logs_text = learned_facts.get(MAX_LOGS_FACT, "")
     return result._replace(
@@ -287,7 +287,7 @@ def _unfit_reason(facts: Capabilities, first_block: int) -> str | None:
 
 
 def _compute_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int | None:
-    """Return how many blocks an endpoint is behind the best of the probed ones."""
+    """Return how many blocks an endpoint is behind the probed endpoint with the highest head."""
     heads = [peer.facts.head.number for peer in results if peer.facts.head is not None]
     return None if result.facts.head is None else max(heads) - result.facts.head.number
 

@@ -36,7 +36,7 @@ _OWNER_ONLY = 0o600
 
 
 class NetworkInputs(NamedTuple):
-    """The user's input about a network; `oracle` is None if nothing is reported yet."""
+    """The user's input about a network; `oracle` is None without an oracle contract."""
 
     endpoints: Sequence[str]
     profile: str
@@ -54,7 +54,10 @@ class NetworkFindings(NamedTuple):
 
 
 def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
-    """Return the configuration file; omitted settings keep defaults (see config/example.toml)."""
+    """Return the text of the configuration file; other settings keep their defaults.
+
+    config/example.toml lists all settings.
+    """
     contracts = ", ".join(
         f"{name} = {json.dumps(contract_address)}"
         for name, contract_address in inputs.contracts.items()

@@ -1,4 +1,4 @@
-"""`keys create` and `keys show`: new keystores, and the addresses of the configured keys."""
+"""`keys`: creates keystores, and shows the addresses of the configured keys."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,7 +32,7 @@ _ADVICE = (
     "and neither can be recreated. Then set keys.<role>_keystore, keys.<role>_password_file",
     "and keys.<role>_address (docs/explanation/security.md).",
 )
-# A remote signer is only used for signatures, so its address is not verified.
+# A remote signer is contacted only to sign, so `keys show` does not verify its address.
 _REMOTE_KEY_NOTE = "address taken from the configuration; `qos-oracle selftest` tests a signature"
 
 
@@ -108,7 +108,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 
 
 def find_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
-    """Return a message naming roles that share a key, or None."""
+    """Return a message that names the roles that share a key, or None if no key is shared."""
     for address in addresses.values():
         roles = [role for role, other_address in addresses.items() if other_address == address]
         if address is not None and len(roles) > 1:
@@ -117,7 +117,7 @@ def find_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
 
 
 def _list_key_entries(config: Config) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
-    """Return the address and the answer entry of each role with a configured key."""
+    """Return the address and the result entry of each role with a configured key."""
     addresses: dict[Role, Address | None] = {}
     entries, open_key = [], make_key_opener(config)
     for role in ROLES:

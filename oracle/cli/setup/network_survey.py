@@ -1,6 +1,6 @@
-"""Measurements of a new network at an endpoint: deployment block, block rate, finality.
+"""Measures a new network at an endpoint: deployment block, block rate, finality.
 
-`init` proposes settings from them; only headers and contract code are requested.
+`init` proposes settings from the measurements; only headers and contract code are requested.
 """
 
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 _MEASURED_BLOCKS = 100
 # Without a finality tag: common exchange confirmations on Ethereum, in blocks and seconds.
 _FINALITY_DEPTH, _FINALITY_SECONDS = 64, 768
-# With a finality tag: the `finalized` block is deeper, and it decides.
+# With a finality tag, the `finalized` block decides, because it is deeper than this.
 _FINALITY_DEPTH_WITH_TAG = 12
 _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.5, 6.0
 
 
 class BlockRate(NamedTuple):
-    """The newest block, and the recent mean block time in seconds; 0.0 with too few blocks."""
+    """The newest block, and the recent mean block time in seconds, or 0.0 with too few blocks."""
 
     chain_id: int
     head: int
@@ -45,7 +45,7 @@ class FinalityProposal(NamedTuple):
 
 
 def measure_block_rate(client: JsonRpcClient) -> BlockRate:
-    """Measure the block rate at an endpoint. Raises RpcError: it does not respond."""
+    """Measure the block rate at an endpoint. Raises RpcError: the endpoint does not respond."""
     chain_id = parse_quantity(client.name, client.call("eth_chainId", [], Quantity))
     head = get_header(client, "latest")
     if head is None:
@@ -60,8 +60,9 @@ def measure_block_rate(client: JsonRpcClient) -> BlockRate:
 def find_deployment_block(client: JsonRpcClient, address: Address, head_number: int) -> int | None:
     """Return the block in which the contract's code first exists, by bisection.
 
-    Needs about one request per halving of the chain. Return None if the endpoint has no state that
-    old. For a contract that was destroyed and recreated, either creation may be found.
+    Return None if the endpoint lacks the state of so old a block. The search takes about one
+    request per halving of the chain. For a contract that was destroyed and created again, either
+    block may be returned.
 
     Raises:
         InputError: there is no code at the address now.

@@ -1,4 +1,4 @@
-"""Profile report of `config check` and `init`: events, on-chain actions, registration cost."""
+"""Describes a profile for `config check` and `init`: events, on-chain actions, costs."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from oracle.store.schema import SchemaAge, get_schema_state
 
 _GWEI = 10**9
 
-# Pairs of equivalent events: effective now, or when the running task ends.
+# Pairs of equivalent events: one takes effect now, the other when the running task ends.
 _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {
     NodePauseAsked: NodePaused,
     NodeQuitAsked: NodeQuit,
@@ -40,7 +40,7 @@ _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {
 
 
 def format_profile(profile: Profile) -> str:
-    """Return the profile, its options and the shorter list of emitted or missing events."""
+    """Return the profile, its options, and its emitted or missing events, whichever are fewer."""
     options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in profile.options.items())
     emitted_types = {
         *profile.event_types,
@@ -64,7 +64,7 @@ def format_profile(profile: Profile) -> str:
 
 
 def describe_on_chain_support(config: Config, reader: EventReader) -> str:
-    """Return which actions can go on-chain, and which settings are missing for them."""
+    """Return which actions are possible on-chain, and which setting still prevents them."""
     support_text = on_chain_actions(reader.profile, has_feed=config.feed.url is not None)
     if config.feed.url is not None and not config.feed.may_publish:
         return f"{support_text}. Nothing now: feed.may_publish is off"
@@ -76,7 +76,7 @@ def describe_on_chain_support(config: Config, reader: EventReader) -> str:
 
 
 def on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
-    """Return whether scores, kickouts and task starts of a profile's networks can go on-chain.
+    """Return which of scores, kickouts and task starts are possible on-chain with a profile.
 
     See docs/how-to/connect-your-network.md#what-each-profile-can-put-on-chain.
     """
@@ -113,7 +113,7 @@ def _format_start_block(contract: Contract | None) -> str:
 
 
 def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
-    """Yield what scoring loses with this profile, and history before the start block."""
+    """Yield a warning for each signal that scoring lacks, and for history before the start."""
     profile, rules = reader.profile, build_configured_rules(config)
     # A feed supplies the events that the profile lacks.
     if config.feed.url is None:
@@ -149,7 +149,7 @@ def _find_unscored_rounds(profile: Profile, rules: Rules) -> Iterator[str]:
 
 
 def describe_registration_cost(config: Config) -> str:
-    """Return the registration cost of new nodes at the maximum gas price."""
+    """Describe how many new nodes can be registered at the maximum gas price."""
     limits, min_scores = config.limits, config.oracle.min_scores
     cost = REGISTRATION_GAS * limits.max_fee_per_gas_wei
     return (
@@ -161,9 +161,9 @@ def describe_registration_cost(config: Config) -> str:
 
 
 def find_registration_warnings(config: Config) -> Iterator[str]:
-    """Yield warnings if waiting new nodes make a report too expensive.
+    """Yield a warning if the registration of new nodes makes a report too expensive.
 
-    Only nodes that wait in the database count; the contract accepts a limited number per round.
+    The new nodes are those that wait in the database, up to the contract's limit for a round.
     """
     name, max_cost_wei = "max_cost_per_transaction_wei", config.limits.max_cost_per_transaction_wei
     if max_cost_wei < REGISTRATION_GAS * config.limits.max_fee_per_gas_wei:
@@ -179,7 +179,7 @@ def find_registration_warnings(config: Config) -> Iterator[str]:
 
 
 def _count_waiting_nodes(config: Config) -> int:
-    """Return the number of nodes that would get an index with the next report, if indexed."""
+    """Return the number of stored nodes that wait for an index, or 0 without a usable database."""
     if get_schema_state(config.database.url).age is not SchemaAge.CURRENT:
         return 0
     with open_records(config) as records, records.store.read_transaction() as uow:

@@ -1,4 +1,4 @@
-"""`selftest`: tests everything that publishing needs with void signatures, and sends nothing."""
+"""`selftest`: tests what publishing needs, with signatures of void data; it sends nothing."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -145,7 +145,7 @@ def _check_keys(context: _CheckContext, checks: list[SelfTestCheck], *, is_onlin
 
 
 def _check_lease(store: Store) -> str:
-    """Return the holder of the lease; the database must exist and have this version's schema."""
+    """Return the holder of the lease; fail without a database of this version's schema."""
     with store.read_transaction() as uow:
         holder = find_leader(uow.lease.get_state())
     return "the lease is free" if holder is None else f"the lease is held by {holder}"
@@ -206,7 +206,7 @@ def _check_balance(context: _CheckContext, role: Role) -> str:
 
 
 def _check_distinct_keys(context: _CheckContext) -> str:
-    """Check that opened keys differ; a key that cannot be opened has its own failed check."""
+    """Check that no two roles share a key; a key that cannot be opened fails another check."""
     address_by_role: dict[Role, Address | None] = {}
     for role in ROLES:
         with suppress(OracleError):
@@ -219,7 +219,7 @@ def _check_distinct_keys(context: _CheckContext) -> str:
 
 
 def _check_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestCheck]) -> None:
-    """Detect before the first start whether it would be refused: lost database, used key."""
+    """Check that the first start will not be refused for a lost database or a used key."""
     config = records.config
     if config.keys.has_key("transmitter") and config.oracle.address is not None:
         _run_check(

@@ -1,4 +1,4 @@
-"""Readable forms of contract values: dates, time spans, shares; `--json` has raw values."""
+"""Formats contract values for readers: dates, durations, shares; `--json` has the raw values."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -40,7 +40,7 @@ _FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
 
 
 def print_contract_answer(answer: ApiModel, *, as_json: bool) -> None:
-    """Print an answer; the text form omits empty values."""
+    """Print a result as JSON, or as text without the empty values."""
     if as_json:
         print_answer(answer)
     else:

@@ -8,7 +8,7 @@ _BYTES32_SIZE = 32
 
 
 def parse_optional_address(text: str) -> Address:
-    """Return an address; the zero address for an empty text. Raises InputError: not valid."""
+    """Return an address, or for an empty text the zero address. Raises InputError: not valid."""
     if not text:
         return ZERO_ADDRESS
     try:
