@@ -26,7 +26,7 @@ def shipped_path(name: str) -> Path:
         path = base_path / name
         if path.exists():
             return path
-    raise FatalError(f"{name} is missing from the installation: install qos-oracle again")
+    raise FatalError(f"{name}: missing from the installation; reinstall qos-oracle")
 
 
 def format_program_command(*arguments: object) -> str:

@@ -150,4 +150,4 @@ def _find_function_abi(contract: str, function: str) -> "ABIFunction":
     for entry in load_artifact(contract)["abi"]:
         if entry["type"] == "function" and entry["name"] == function:
             return cast("ABIFunction", entry)
-    raise FatalError(f"abi/{contract}.json has no function {function}: install again")
+    raise FatalError(f"abi/{contract}.json: no function {function}; reinstall qos-oracle")

@@ -136,7 +136,7 @@ def override_limits(limits: ContractLimits, overrides: Mapping[str, int]) -> Con
     for name in overrides:
         if name not in limit_names:
             raise InputError(
-                f"no limit is called {name}; there are: {', '.join(sorted(limit_names))}"
+                f"unknown limit {name}; expected one of: {', '.join(sorted(limit_names))}"
             )
     return replace(limits, **overrides)
 
@@ -152,12 +152,14 @@ def plan_deployment(
         TransientError: no endpoint responds.
     """
     if fees is None:
-        raise InputError("the chain asks more for gas than limits.max_fee_per_gas_wei")
+        raise InputError(
+            "limits.max_fee_per_gas_wei: the gas price of the chain is above this limit"
+        )
     try:
         gas_hex = pool_view.request("eth_estimateGas", {"from": sender, "data": code})
     except RevertError as error:
         reason = decode_refusal(error.data) if error.data else error.message
-        raise InputError(f"the contract refuses this setup: {reason}") from None
+        raise InputError(f"the contract's constructor rejects the arguments: {reason}") from None
     with expect_response_format("an estimate of gas"):
         estimate = parse_quantity(gas_hex)
     return DeploymentPlan(
@@ -180,7 +182,10 @@ def check_funds(*plans: DeploymentPlan) -> None:
     """Raise InputError if the deploying account cannot pay for all plans."""
     cost, balance = sum(plan.max_cost for plan in plans), min(plan.balance for plan in plans)
     if balance < cost:
-        raise InputError(f"{plans[0].sender} has {balance} wei and needs up to {cost}")
+        raise InputError(
+            f"{plans[0].sender}: the balance of {balance} wei is too low; the deployment may cost "
+            f"up to {cost} wei"
+        )
 
 
 def send_deployment(
@@ -208,9 +213,10 @@ def send_deployment(
     while not (receipt_by_hash := fetch_receipts(pool_view, [signed.hash])):
         if not wait_for_next_try():
             raise TransientError(
-                f"{signed.hash} is not mined yet ({send_result.outcome} {send_result.text})"
+                f"deployment {signed.hash}: not mined yet ({send_result.outcome} "
+                f"{send_result.text})"
             )
     receipt = receipt_by_hash[signed.hash]
     if not receipt.succeeded or receipt.contract is None:
-        raise FatalError(f"the deployment {signed.hash} was mined and failed")
+        raise FatalError(f"deployment {signed.hash}: the transaction was mined and failed")
     return receipt.contract, receipt

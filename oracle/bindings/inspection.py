@@ -73,7 +73,7 @@ def inspect_contract(
         mismatch.format_line() for _, mismatches in results[:1] for mismatch in mismatches
     )
     raise TransientError(
-        f"{errors[0]}{f'; another one says: {first_mismatches}' if first_mismatches else ''}"
+        f"{errors[0]}{f'; another endpoint: {first_mismatches}' if first_mismatches else ''}"
     )
 
 
@@ -123,7 +123,7 @@ def _target_mismatches(
     target = expected.target
     if target is None or configuration.target in {target, ZERO_ADDRESS}:
         return []
-    return [ContractMismatch("target", f"{target}, or nobody", configuration.target)]
+    return [ContractMismatch("target", f"{target}, or none", configuration.target)]
 
 
 def _key_mismatches(
@@ -132,9 +132,9 @@ def _key_mismatches(
     mismatches = []
     if expected.signer is not None and expected.signer not in configuration.signers:
         signers = ", ".join(configuration.signers)
-        mismatches.append(ContractMismatch("signers", f"{expected.signer} among them", signers))
+        mismatches.append(ContractMismatch("signers", f"a list with {expected.signer}", signers))
     if not 1 <= configuration.quorum <= len(configuration.signers):
-        expected_range = f"1 to {len(configuration.signers)}, as many as there are signers"
+        expected_range = f"1 to {len(configuration.signers)}, the number of signers"
         mismatches.append(ContractMismatch("quorum", expected_range, str(configuration.quorum)))
     own_signatures = 0 if expected.signer is None else 1
     if (
@@ -143,14 +143,14 @@ def _key_mismatches(
         and configuration.quorum > own_signatures
     ):
         expected_range = (
-            f"{own_signatures} without [reporters] peers, whose signatures are gathered"
+            f"at most {own_signatures}, because [reporters] peers lists no other reporter"
         )
         mismatches.append(ContractMismatch("quorum", expected_range, str(configuration.quorum)))
     for role, holder in (("admin", configuration.admin), ("pauser", configuration.pauser)):
         own_keys = {expected.signer, expected.transmitter} - {None}
         if holder in own_keys and holder != ZERO_ADDRESS:
             mismatches.append(
-                ContractMismatch(role, "a key that this daemon does not hold", holder)
+                ContractMismatch(role, "an account whose key this daemon does not have", holder)
             )
     return mismatches
 
@@ -161,25 +161,25 @@ def _limit_mismatches(
     limits, settings = configuration.contract_status.limits, expected.settings
     mismatches = []
     if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
-        expected_minimum = f"at least oracle.anchor_window, {expected.anchor_window} blocks"
+        expected_minimum = f"at least {expected.anchor_window} blocks (oracle.anchor_window)"
         mismatches.append(
             ContractMismatch("limits.anchorWindow", expected_minimum, str(limits.anchor_window))
         )
     word_count = -(-configuration.contract_status.head.node_count // LANES_PER_WORD)
     if limits.max_words < min(settings.max_words, word_count):
-        expected_minimum = f"at least oracle.max_words, {settings.max_words}"
+        expected_minimum = f"at least {settings.max_words} (oracle.max_words)"
         mismatches.append(
             ContractMismatch("limits.maxWords", expected_minimum, str(limits.max_words))
         )
     if settings.ttl_seconds > MAX_TTL_SECONDS:
-        expected_maximum = f"at most {MAX_TTL_SECONDS} s, the longest that a signature is good for"
+        expected_maximum = f"at most {MAX_TTL_SECONDS} s, the longest validity of a signature"
         mismatches.append(
             ContractMismatch(
                 "oracle.report_ttl_seconds", expected_maximum, str(settings.ttl_seconds)
             )
         )
     if limits.min_interval > settings.period_seconds:
-        expected_maximum = f"at most the period of {settings.period_seconds} s"
+        expected_maximum = f"at most {settings.period_seconds} s, the period"
         mismatches.append(
             ContractMismatch("limits.minInterval", expected_maximum, f"{limits.min_interval} s")
         )

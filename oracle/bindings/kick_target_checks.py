@@ -118,9 +118,11 @@ def find_single_key_owner(rpc_caller: RpcCaller, wired: WiredTarget) -> list[Con
     owner = _read_address(rpc_caller, wired.target, wired.address, "owner")
     if rpc_caller.request("eth_getCode", owner, "latest") != _NO_CODE:
         return []
-    expected_owner = "a contract that wants several keys (a multisig, a timelock)"
+    expected_owner = "a contract that requires several keys (a multisig, a timelock)"
     return [
-        ContractMismatch("kick target's owner", expected_owner, f"{owner}, an account of one key")
+        ContractMismatch(
+            "kick target's owner", expected_owner, f"{owner}, an account with a single key"
+        )
     ]
 
 

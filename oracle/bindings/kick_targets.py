@@ -111,7 +111,7 @@ def kick_target_named(name: str) -> KickTarget:
         if target.name == name:
             return target
     target_names = ", ".join(target.name for target in KICK_TARGETS)
-    raise InputError(f"no kick target is called {name}; there are: {target_names}")
+    raise InputError(f"unknown kick target {name}; expected one of: {target_names}")
 
 
 def build_adapter_code(
@@ -125,10 +125,10 @@ def build_adapter_code(
         InputError: a required address is missing, or the target is not an adapter.
     """
     if target.artifact is None:
-        raise InputError(f"{target.name} is a kick target itself: nothing is deployed for it")
+        raise InputError(f"{target.name}: the network is its own kick target; it has no adapter")
     missing = [name for name in target.required_addresses if name not in address_by_name]
     if missing:
-        raise InputError(f"{target.name} must be told the address of: {', '.join(missing)}")
+        raise InputError(f"{target.name}: missing the addresses of: {', '.join(missing)}")
     return build_creation_code(
         target.artifact,
         oracle,

@@ -61,11 +61,11 @@ def find_timelock_weaknesses(
     """
     proposers = named_proposers or roles.get_accounts(PROPOSER_NAME)
     allowed_by_role = {
-        PROPOSER_NAME: (proposers, "named by --proposers"),
+        PROPOSER_NAME: (proposers, "an address in --proposers"),
         # Anyone may execute a call after its delay.
-        EXECUTOR_NAME: ([*proposers, ZERO_ADDRESS], "anyone"),
+        EXECUTOR_NAME: ([*proposers, ZERO_ADDRESS], "anyone, or a proposer"),
         CANCELLER_NAME: ([*proposers, vetoer], "a proposer or the vetoer"),
-        ADMIN_NAME: ([roles.timelock], "itself alone"),
+        ADMIN_NAME: ([roles.timelock], "only the timelock itself"),
     }
     mismatches = [
         ContractMismatch(f"{role} of the timelock", description, account)
@@ -76,10 +76,12 @@ def find_timelock_weaknesses(
     if len(proposers) > 1 and not named_proposers:
         proposer_list = ", ".join(proposers)
         mismatches.append(
-            ContractMismatch("proposers of the timelock", "one, or --proposers", proposer_list)
+            ContractMismatch(
+                "proposers of the timelock", "a single one, or --proposers", proposer_list
+            )
         )
     if not roles.is_complete:
-        missing_since = f"none of its constructor's from block {roles.start_block} on (--since)"
+        missing_since = f"no constructor logs from block {roles.start_block} on (--since)"
         mismatches.append(
             ContractMismatch("roles of the timelock", "all its RoleGranted logs", missing_since)
         )
@@ -90,16 +92,16 @@ def _admin_weaknesses(
     pool_view: PoolView, configuration: ContractConfiguration
 ) -> Iterator[ContractMismatch]:
     if configuration.pending_admin != ZERO_ADDRESS:
-        yield ContractMismatch("pending admin", "nobody", configuration.pending_admin)
+        yield ContractMismatch("pending admin", "none", configuration.pending_admin)
     expected = "a timelock"
     code = get_code(pool_view, configuration.admin)
     if code == "0x":
-        yield ContractMismatch("admin", expected, f"{configuration.admin}, an account of one key")
+        yield ContractMismatch("admin", expected, f"{configuration.admin}, a single key")
         return
     delay = get_timelock_delay(pool_view, configuration.admin)
     if delay is None:
         yield ContractMismatch(
-            "admin", expected, f"{configuration.admin}, a contract that tells no delay"
+            "admin", expected, f"{configuration.admin}, a contract without a delay"
         )
     elif code != load_timelock_code():
         # Only the shipped code is known to enforce the delay that it returns.
@@ -119,9 +121,9 @@ def _role_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractM
         yield ContractMismatch("quorum", "at least 2", str(configuration.quorum))
     for role, holder in (("pauser", configuration.pauser), ("vetoer", configuration.vetoer)):
         if holder == ZERO_ADDRESS:
-            yield ContractMismatch(role, "somebody who can stop what goes wrong", "nobody")
+            yield ContractMismatch(role, "an account that can stop a wrong action", "none")
         elif holder == configuration.admin:
-            yield ContractMismatch(role, "another than the admin, whose acts wait", holder)
+            yield ContractMismatch(role, "not the admin, whose calls are delayed", holder)
 
 
 def _limit_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:

@@ -227,8 +227,8 @@ class OracleContract:
                 raise TransientError(self._wrong_contract_message) from None
             if any(result in {"0x", None} for result in results):
                 raise TransientError(
-                    f"{endpoint.name} shows no QoSOracle at {self.address}: it has lost the "
-                    "chain, or oracle.address is wrong"
+                    f"{endpoint.name}: no QoSOracle contract at {self.address}; the endpoint has "
+                    "lost the chain, or oracle.address is wrong"
                 )
             with expect_response_format(f"a QoSOracle at {self.address}"):
                 return [
@@ -242,7 +242,7 @@ class OracleContract:
 
     @property
     def _wrong_contract_message(self) -> str:
-        return f"{self.address} does not answer as a QoSOracle: check oracle.address"
+        return f"{self.address}: does not look like a QoSOracle contract; check oracle.address"
 
 
 def encode_push(statement: ReportStatement, config_count: int, signatures: bytes) -> str:

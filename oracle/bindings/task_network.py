@@ -116,8 +116,8 @@ def check_dispatcher(pool_view: PoolView, network: Address, dispatcher: Address)
     if errors:
         raise errors[0]
     raise InputError(
-        f"the dispatcher of {network} is {other_dispatchers[0]}, keys.dispatcher_keystore holds "
-        f"{dispatcher}: name it by setDispatcher, or use the other key"
+        f"the dispatcher of {network} is {other_dispatchers[0]}, but keys.dispatcher_keystore has "
+        f"the key of {dispatcher}; call setDispatcher, or use the other key"
     )
 
 
@@ -126,7 +126,7 @@ def _get_dispatcher(pool_view: PoolView, network: Address) -> str:
     try:
         result = pool_view.request("eth_call", call, "latest")
     except RevertError:
-        raise TransientError(f"{network} does not answer as a TaskNetwork") from None
+        raise TransientError(f"{network}: does not look like a TaskNetwork contract") from None
     with expect_response_format(f"a TaskNetwork at {network}"):
         (address,) = decode_result(CONTRACT, "dispatcher", result)
         return str(address).lower()

@@ -76,7 +76,7 @@ def get_code(pool_view: PoolView, address: Address) -> str:
     """
     code = pool_view.request("eth_getCode", address, "latest")
     if not isinstance(code, str):
-        raise TransientError(f"no endpoint tells whether {address} has code")
+        raise TransientError(f"{address}: no endpoint returned the account's code")
     return code.lower() or "0x"
 
 

@@ -65,7 +65,7 @@ class TimelockRoles:
         for role in ROLE_ID_BY_NAME:
             names = [name_by_account.get(account, account) for account in self.get_accounts(role)]
             role_texts.append(f"{role} {', '.join(names) or 'nobody'}")
-        return f"the timelock's {'; '.join(role_texts)}"
+        return f"roles of the timelock: {'; '.join(role_texts)}"
 
 
 def fetch_timelock_roles(
@@ -97,7 +97,7 @@ def _fetch_granted_roles(
     endpoint: EndpointCaller, timelock: Address, start_block: int
 ) -> set[RoleHolder]:
     """Return every role granted since `start_block`, including revoked ones."""
-    with expect_response_format("the number of its newest block"):
+    with expect_response_format("the number of the newest block"):
         head = parse_quantity(endpoint.request("eth_blockNumber"))
     granted: set[RoleHolder] = set()
     first_block, max_blocks = start_block, _MAX_BLOCKS
@@ -140,5 +140,5 @@ def _filter_current_holders(
 def _has_role(endpoint: EndpointCaller, timelock: Address, holder: RoleHolder) -> bool:
     data = encode_call(TIMELOCK, "hasRole", ROLE_ID_BY_NAME[holder.role], holder.account)
     result = endpoint.request("eth_call", {"to": timelock, "data": data}, "latest")
-    with expect_response_format("whether somebody has a role"):
+    with expect_response_format("the result of hasRole"):
         return bool(decode_result(TIMELOCK, "hasRole", result)[0])

@@ -107,7 +107,7 @@ def accept_faults(
         )
         return
     verb = "would be" if dry_run else "are"
-    stream_note = "" if begin_after is None else f"; a new stream begins after row {begin_after}"
+    stream_note = "" if begin_after is None else f"; a new stream starts after row {begin_after}"
     typer.echo(f"{len(accepted_faults)} faults {verb} accepted{stream_note}")
 
 
@@ -155,5 +155,5 @@ def import_witness_times(
         print_answer(WitnessImport(file=str(file), rows=row_count, dry_run=dry_run))
         return
     typer.echo(
-        f"the times of {row_count} rows {'would be' if dry_run else 'are'} taken from {file}"
+        f"the times of {row_count} rows {'would be' if dry_run else 'are'} imported from {file}"
     )

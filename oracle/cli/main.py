@@ -84,7 +84,7 @@ _VERSION = typer.Option(
     "--version",
     help="Print the version and exit.",
     is_eager=True,
-    callback=lambda asked: _show_version(is_requested=asked),
+    callback=lambda is_requested: _show_version(is_requested=is_requested),
 )
 
 
@@ -128,7 +128,7 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         return _handle_os_error(error)
     except typer.Abort:
-        return _print_failure("given up", 1)
+        return _print_failure("aborted", 1)
     return exit_code if isinstance(exit_code, int) else 0
 
 

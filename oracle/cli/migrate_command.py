@@ -37,7 +37,7 @@ def migrate(
         return
     old_revision = schema.found_revision or "an empty database"
     if schema.age is SchemaAge.CURRENT:
-        typer.echo(f"nothing to do: the tables are at revision {schema.expected_revision}")
+        typer.echo(f"nothing to do: the schema is at revision {schema.expected_revision}")
     else:
-        verb = "would go" if dry_run else "went"
-        typer.echo(f"the tables {verb} from {old_revision} to revision {schema.expected_revision}")
+        verb = "would be upgraded" if dry_run else "was upgraded"
+        typer.echo(f"the schema {verb} from {old_revision} to revision {schema.expected_revision}")

@@ -52,12 +52,12 @@ def send_test_messages(
     """
     targets = open_targets(load_config(config).notify, unix_seconds)
     if not targets:
-        raise InputError("[[notify]]: names no target; docs/how-to/notifications.md says how")
+        raise InputError("[[notify]]: no target is configured; see docs/how-to/notifications.md")
     selected_targets = [recipient for recipient in targets if target in {None, recipient.name}]
     if not selected_targets:
         target_names = ", ".join(recipient.name for recipient in targets)
         raise InputError(
-            f"--target {target}: no such target in [[notify]], which has {target_names}"
+            f"--target {target}: not a target in [[notify]]; expected one of: {target_names}"
         )
     if dry_run:
         _print_recipients([target.name for target in selected_targets], as_json=as_json)
@@ -71,7 +71,7 @@ def send_test_messages(
         )
     else:
         for name, error in error_by_target.items():
-            typer.echo(f"{name}: {'took it' if error is None else error}")
+            typer.echo(f"{name}: {'delivered' if error is None else error}")
     if any(error is not None for error in error_by_target.values()):
         raise typer.Exit(1)
 
@@ -80,7 +80,7 @@ def _print_recipients(names: list[str], *, as_json: bool) -> None:
     if as_json:
         print_answer(NoticeRecipients(would_be_told=names))
     else:
-        typer.echo(f"dry run, nothing sent: would be told: {', '.join(names)}")
+        typer.echo(f"dry run, nothing sent; a message would go to: {', '.join(names)}")
 
 
 def _send_test_message(target: Target) -> str | None:
@@ -116,11 +116,11 @@ def list_targets(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption =
 
 def _describe_progress(state: DeliveryProgress | None, newest_seq: int) -> str:
     if state is None:
-        return "new: receives notices from the next run of the daemon's notifier on"
+        return "new: receives notices once the daemon's notifier runs"
     if state.tries:
         return (
-            f"told up to {state.seq} of {newest_seq}; the next failed {state.tries} times "
-            f"({state.last_error}), and is tried again at "
+            f"delivered up to {state.seq} of {newest_seq}; the next notice failed {state.tries} "
+            f"times ({state.last_error}) and is retried at "
             f"{format_utc(state.next_at, _TIME_FORMAT)}"
         )
-    return f"told up to {state.seq} of {newest_seq}"
+    return f"delivered up to {state.seq} of {newest_seq}"

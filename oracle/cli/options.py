@@ -53,9 +53,12 @@ def confirm_action(action: str, *, yes: bool, dry_run: bool) -> bool:
     """
     if dry_run or yes:
         return not dry_run
-    if sys.stdin.isatty() and typer.confirm(f"{action}: do it?", err=True):
+    if sys.stdin.isatty() and typer.confirm(f"{action}: proceed?", err=True):
         return True
-    raise InputError(f"{action}: nothing was done; --yes does it, --dry-run says what it would do")
+    raise InputError(
+        f"{action}: not confirmed, nothing was done; use --yes to proceed, or --dry-run to see "
+        "what would happen"
+    )
 
 
 def load_config(path: Path) -> Config:

@@ -20,7 +20,7 @@ from oracle.daemon.senders import (
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.dry_run import describe_dry_run as said_by
+from oracle.txmgr.dry_run import describe_dry_run as describe_first_step
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.nonce_sync import reconcile
 
@@ -79,8 +79,8 @@ def describe_dry_run(reporter: Reporter, plan: CallPlanner, otherwise: str) -> s
     warn_if_leased(reporter.index.store)
     with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
         contexts = open_reporter_contexts(reporter, 0, unix_seconds).for_dry_run(Path(folder))
-        said_by(lambda: reconcile(contexts.tx), otherwise)
-        description = said_by(lambda: plan(contexts, chain.fetch_heads()), otherwise)
+        describe_first_step(lambda: reconcile(contexts.tx), otherwise)
+        description = describe_first_step(lambda: plan(contexts, chain.fetch_heads()), otherwise)
     if description is None:
         raise InputError(_NOT_SENDABLE_NOW)
     return description
@@ -92,8 +92,10 @@ def _check_can_send(reporter: Reporter) -> None:
         reporter.account.pool_view, contract, reporter.expected_contract
     )
     if mismatches:
-        raise InputError(f"the contract is not as configured: {mismatches[0].format_line()}")
+        raise InputError(
+            f"the contract differs from the configuration: {mismatches[0].format_line()}"
+        )
     with reporter.index.store.read_transaction() as uow:
         halt_reason = uow.halts.get_halt_reason()
     if halt_reason is not None:
-        raise InputError(f"nothing is sent: {halt_reason}; `qos-oracle halt list` shows it")
+        raise InputError(f"halted, nothing is sent: {halt_reason}; see `qos-oracle halt list`")

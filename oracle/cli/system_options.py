@@ -45,8 +45,8 @@ EventsOption = Annotated[
         "--events",
         metavar="FILE|-|DIR",
         help=(
-            "Read events from a file (JSON lines, as `export` writes; - is stdin) instead of "
-            "the database; needs no configuration. `backtest` also reads a folder written by "
+            "File of events to read instead of the database (JSON lines, as `export` writes; - is "
+            "stdin); needs no configuration. `backtest` also reads a folder written by "
             "`export --parquet`."
         ),
     ),
@@ -65,7 +65,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a number of the rules or the policy (see `rules show NAME`); repeatable.",
+        help="Changed number of the rules or the policy (see `rules show NAME`); repeatable.",
     ),
 ]
 
@@ -74,9 +74,9 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="Pick by this policy, and its own rules if it has some: "
-        f"{', '.join(get_policies())}; default: what the daemon draws by, if that has no rules of "
-        "its own, else that of the configured rule set; crynux for a file.",
+        help="Selection policy, with the rules of its system if there are any; one of: "
+        f"{', '.join(get_policies())}. Default: the daemon's policy if its system has no rules, "
+        "else the policy of the configured rule set; crynux for a file.",
     ),
 ]
 

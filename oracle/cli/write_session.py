@@ -47,7 +47,7 @@ def warn_if_leased(store: Store) -> None:
         holder = find_leader(uow.lease.get_state())
     if holder is not None:
         typer.echo(
-            f"{holder} works on this database: without --dry-run it has to be stopped first",
+            f"{holder} works on this database; stop it before you run this without --dry-run",
             err=True,
         )
 
@@ -64,6 +64,6 @@ def hold_command_lease(store: Store, command: str) -> Iterator[int]:
             yield epoch
     except LeaseHeldError as error:
         raise FatalError(
-            f"{error}. Stop the daemon, and what stands by for it, run `{command}` again, and "
-            "start them: they go on where they were"
+            f"{error}. Stop the daemon and its standbys, run `{command}` again, then restart "
+            "them; they resume where they stopped"
         ) from None

@@ -109,7 +109,7 @@ def test_installed_program_creates_database(program, elsewhere):
     settings = {"QOS_ORACLE_DATABASE__URL": f"sqlite:///{elsewhere / 'oracle.sqlite'}"}
     example = ROOT / "config" / "example.toml"
     said = ran(elsewhere, program, "migrate", "--config", example, **settings)
-    assert "went from an empty database to revision" in said
+    assert "was upgraded from an empty database to revision" in said
     assert (elsewhere / "oracle.sqlite").exists()
 
 

@@ -25,10 +25,10 @@ from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table, sanit
 NOTHING_PROVEN_EXIT_CODE = 3
 _COLUMNS = (
     "node",
-    "L ours",
-    "L theirs",
-    "H ours",
-    "H theirs",
+    "our L",
+    "relay L",
+    "our H",
+    "relay H",
     "scores",
     "zeros",
     "verdict",
@@ -70,7 +70,7 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name of the --config chain in the relay's rows."),
+        typer.Option(metavar="NAME", help="Name that the relay uses for the chain in --config."),
     ] = None,
     patience: Annotated[
         int,
@@ -156,7 +156,7 @@ def _load_daemon_memory(
 def _exit_with_verdict(result: RelayAudit) -> None:
     if result.contradictions.found:
         raise FatalError(
-            f"{len(result.contradictions.found)} rows contradict others, or the chain"
+            f"{len(result.contradictions.found)} rows contradict other rows or the chain"
         )
     differing_count = result.count_verdicts(Verdict.DIFFERS)
     if differing_count:
@@ -184,7 +184,7 @@ def _print_audit(result: RelayAudit) -> None:
     typer.echo(
         f"{result.rows} rows, ids {result.first_id} to {result.last_id}{start_note}; "
         f"{proven} of {len(result.nodes)} nodes proven; {result.headless} tasks without a start; "
-        f"{result.running} started and not ended"
+        f"{result.running} started but not ended"
     )
     for row in result.contradictions.found:
         typer.echo(
@@ -193,9 +193,11 @@ def _print_audit(result: RelayAudit) -> None:
         )
     unjudged_count = result.contradictions.unjudged
     if unjudged_count:
-        typer.echo(f"{unjudged_count} rows of stakes and kickouts are too new for the chain")
+        typer.echo(
+            f"{unjudged_count} rows of stakes and kickouts are too new to compare with the chain"
+        )
     for number in result.changed:
-        typer.echo(f"row {number} was told in two ways while we looked")
+        typer.echo(f"row {number} changed while the relay was polled")
     typer.echo(_LIMITS_NOTE)
 
 

@@ -135,8 +135,7 @@ def _load_ranking(records: Records, explanation: Explanation) -> NodeRanking | N
 def _print_explanation(explanation: Explanation, node_standing: NodeSummary) -> None:
     qos = explanation.figures.qos
     typer.echo(
-        f"{'out' if qos is None else format_two_decimals(qos):<4}  "
-        f"{format_headline(node_standing)}"
+        f"{'-' if qos is None else format_two_decimals(qos):<4}  {format_headline(node_standing)}"
     )
     for sentence in (format_details(node_standing), format_improvement(node_standing)):
         if sentence:
@@ -166,11 +165,11 @@ def _render_footer(explanation: Explanation) -> Iterator[str]:
         yield "UNPROVEN: based on a feed without proofs; see `qos-oracle status`"
     derived_count = sum(entry.is_derived for entry in explanation.scores)
     if derived_count:
-        yield f"{derived_count} of its scores are zeros derived for timed-out members of groups"
+        yield f"{derived_count} scores are zeros derived for timed-out members of groups"
     if explanation.possible_zeros:
         long_term = explanation.figures.long_term
         yield (
-            f"{len(explanation.possible_zeros)} zeros more are possible, which no row tells: "
-            f"Q_long between {explanation.lowest_long_term / UNIT:.4f} and {long_term / UNIT:.4f}"
+            f"{len(explanation.possible_zeros)} more zeros are possible but in no row: Q_long is "
+            f"between {explanation.lowest_long_term / UNIT:.4f} and {long_term / UNIT:.4f}"
         )
     yield "--full lists every score and change with its transaction and log"

@@ -67,8 +67,8 @@ def _render_scores(explanation: Explanation) -> Iterator[str]:
     if explanation.scores:
         spread = explanation.spread
         yield (
-            f"Creators of their tasks: {spread.creators}; {spread.max_per_creator} of the "
-            "scores from one"
+            f"Creators of these tasks: {spread.creators}; max scores from one creator: "
+            f"{spread.max_per_creator}"
         )
     if pool:
         yield f"Long-term score = {sum(pool)} / ({len(pool)} x {rules.q_max}) = {mean}"
@@ -159,7 +159,7 @@ def _recovery_text(base: int, seconds: int, rules: Rules) -> str:
     See docs/reference/scoring-rules.md#reliability.
     """
     return (
-        f"healed in {seconds} s: 1 - (1 - {format_decimal(base)}) x exp(-{seconds} / "
+        f"recovered in {seconds} s: 1 - (1 - {format_decimal(base)}) x exp(-{seconds} / "
         f"{rules.tau_seconds})"
     )
 
@@ -174,7 +174,10 @@ def _describe_step(explanation: Explanation, change: ReliabilityChange) -> str:
     if change.cause is ReliabilityCause.TIMED_OUT:
         first_penalty = rules.first_penalty
         if first_penalty is not None and change.before >= rules.first_penalty_from:
-            return f" (x {_format_decimal(first_penalty)}, the first after a good time)"
+            min_reliability = _format_decimal(rules.first_penalty_from)
+            return (
+                f" (x {_format_decimal(first_penalty)}, because H was at least {min_reliability})"
+            )
     if cause_info.factor_rule is not None:
         return f" (x {_format_decimal(getattr(rules, cause_info.factor_rule))})"
     if cause_info.increase_rule is not None:
@@ -204,10 +207,10 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
     else:
         yield f"QoS = long-term score x reliability = {format_decimal(qos)}"
     if explanation.lane == DO_NOT_SELECT:
-        yield f"A report as of this block says: do not select ({_exclusion_reason(explanation)})"
+        yield f"Lane in a report of this block: do not select ({_exclusion_reason(explanation)})"
     else:
         formula = f"floor(QoS x 10000) + 2 = {explanation.lane - LOWEST_SCORE} + 2"
-        yield f"A report as of this block says: lane {explanation.lane} = {formula}"
+        yield f"Lane in a report of this block: {explanation.lane} = {formula}"
     for interval in explanation.kickouts:
         until_text = (
             "still" if interval.closed_at is None else f"until block {interval.closed_at.block}"
@@ -215,16 +218,16 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
         yield f"Kickout due since block {interval.opened_at.block}, {until_text}"
         held_reason = explanation.held_reason if interval.closed_at is None else None
         if held_reason is not None:
-            yield f"     held for a person: {held_reason}"
+            yield f"     held for an operator: {held_reason}"
     if explanation.reported_lane is not None:
         yield from _render_sent_report(explanation.reported_lane)
     yield render_on_chain_line(explanation, explanation.on_chain_lane)
 
 
 def _render_sent_report(sent: ReportedLane) -> Iterator[str]:
-    round_text = f"Round {sent.round} speaks of this block"
+    round_text = f"Round {sent.round} is as of this block"
     if sent.lane is None:
-        yield f"{round_text} and leaves the node's lane as it was"
+        yield f"{round_text} and left the node's lane unchanged"
     else:
         yield f"{round_text} and wrote lane {sent.lane} in block {sent.position.block}"
     yield f"     transaction {sent.transaction or 'unknown'}, log {sent.position.log}"
@@ -249,7 +252,7 @@ def render_on_chain_line(explanation: Explanation, state: OnChainLane | None) ->
     if state.lane == NEVER_REPORTED or state.word is None:
         return f"{place}: no report yet"
     line = f"{place}: lane {state.lane} ({format_lane(state.lane)}) since round {state.word.round}"
-    full_text = f"{line}, which speaks of block {state.as_of}"
+    full_text = f"{line}, as of block {state.as_of}"
     if explanation.reported_lane is not None or state.lane == explanation.lane:
         return full_text
-    return f"{full_text}; see --round {state.word.round} for how it was made"
+    return f"{full_text}; see --round {state.word.round} for how it was computed"

@@ -48,7 +48,7 @@ def _describe_rounds(explanation: Explanation, entry: ScoreEntry) -> str:
     """Return the node's ranks in both rounds; a single open submission counts for both."""
     runs = explanation.find_runs(entry)
     if not runs and entry.rank is not None:
-        return f": place {entry.rank} in both rounds, {entry.elapsed} s"
+        return f": rank {entry.rank} in both rounds, {entry.elapsed} s"
     scores = compute_round_scores(runs, explanation.rules)
     for run, scored in zip(runs, scores, strict=False):
         if run.node == explanation.node.address:
@@ -59,7 +59,7 @@ def _describe_rounds(explanation: Explanation, entry: ScoreEntry) -> str:
 
 
 def _format_rank(rank: int | None, score: int) -> str:
-    return f"silent ({score})" if rank is None else f"rank {rank} ({score})"
+    return f"no submission ({score})" if rank is None else f"rank {rank} ({score})"
 
 
 def _format_mean(tally: WindowTally) -> str:
@@ -78,9 +78,7 @@ def _render_factors(
     vram, timeout = _format_quantity(node.gpu_vram, "GB"), _format_quantity(node.timeout, "s")
     yield f"R = {format_decimal(factors.size)} ({vram} of at most {peers.max_vram} GB)"
     timeout_range = f"{legacy.least_timeout_seconds} to {peers.max_timeout} s"
-    yield (
-        f"P = {format_decimal(factors.promptness)} (a timeout of {timeout}, from {timeout_range})"
-    )
+    yield (f"P = {format_decimal(factors.promptness)} (timeout {timeout}, range {timeout_range})")
     if factors.speed is None:
         yield "B = none (no node score), counts as 0"
     else:

@@ -58,7 +58,7 @@ def export_fixture(
     if not path.name.endswith(_SUFFIXES):
         raise InputError(f"--fixture {path}: must end in .jsonl or .jsonl.gz")
     if path.exists():
-        raise InputError(f"--fixture {path}: is there already; name another file, or remove it")
+        raise InputError(f"--fixture {path}: already exists; choose another file, or remove it")
     part_path, progress_path = (
         path.with_name(f"{path.name}.part"),
         path.with_name(f"{path.name}.part.json"),
@@ -112,8 +112,10 @@ def _write_blocks(
         block_lines = [line for line in lines if line["kind"] == "block"]
         if file_state.hash and block_lines[0]["parentHash"] != file_state.hash:
             progress_path.unlink()
-            text = f"the chain left block {file_state.next - 1}, which was recorded: run it again"
-            raise TransientError(f"--fixture: {text}, it begins anew")
+            raise TransientError(
+                f"--fixture: the recorded block {file_state.next - 1} is no longer on the chain; "
+                "run the command again, it starts over"
+            )
         file_state.next, file_state.hash = last_block + 1, block_lines[-1]["hash"]
         _append_lines(part_path, progress_path, file_state, lines)
         report_progress(last_block, file_state.last)

@@ -103,7 +103,7 @@ def export_parquet(
             )
         )
     elif blocks is None:
-        typer.echo(f"nothing new is final: {path} has every block to {result.final_block}")
+        typer.echo(f"no new final blocks: {path} is complete up to block {result.final_block}")
     elif dry_run:
         typer.echo(f"dry run, nothing written: blocks {blocks.first} to {blocks.last} in {path}")
     else:

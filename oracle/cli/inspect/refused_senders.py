@@ -53,7 +53,7 @@ def remove_funding_advice(health: HealthReport, chain_view: ChainView) -> Health
     """
     if chain_view.head is not None:
         return health
-    unknown_note = f"what it has now is unknown: {chain_view.unknown_reason}"
+    unknown_note = f"the present balance is unknown: {chain_view.unknown_reason}"
     return HealthReport(
         tuple(
             finding._replace(

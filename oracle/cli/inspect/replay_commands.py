@@ -215,10 +215,10 @@ def _record_fixture(
         return
     block_text = f"blocks {blocks.first} to {blocks.last}"
     if result is None:
-        typer.echo(f"dry run, nothing written: {block_text} would go to {path}")
+        typer.echo(f"dry run, nothing written: {block_text} would be written to {path}")
     else:
         resume_note = (
-            "" if result.resumed_at is None else f"; went on at block {result.resumed_at}"
+            "" if result.resumed_at is None else f"; resumed at block {result.resumed_at}"
         )
         typer.echo(f"{block_text}: {result.lines} lines in {path}{resume_note}")
 
@@ -226,7 +226,7 @@ def _record_fixture(
 def _clip_block_range(first: int, last: int | None, newest: int) -> BlockRange:
     end_block = newest if last is None else min(last, newest)
     if first > end_block:
-        raise InputError(f"--from {first} lies above block {end_block}, the last to export")
+        raise InputError(f"--from {first}: above block {end_block}, the last block to export")
     return BlockRange(first, end_block)
 
 
@@ -240,7 +240,7 @@ def _load_rules(name: str, changes: Mapping[str, str]) -> Rules:
         if name in list_rule_sets():
             hint = "" if changes else " (set it with --set KEY=VALUE)"
             raise InputError(f"--rules {name}: {error}{hint}") from None
-        raise InputError(f"--rules: {error}, and no file of that name") from None
+        raise InputError(f"--rules: {error}; no file has this name either") from None
 
 
 def _read_rules_file(path: Path, changes: Mapping[str, str]) -> Rules:

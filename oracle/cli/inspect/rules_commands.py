@@ -27,7 +27,7 @@ from oracle.systems.rule_overrides import MEANINGS
 
 rules = typer.Typer(no_args_is_help=True)
 
-_UNSET_VALUE = "to be chosen"
+_UNSET_VALUE = "not set"
 _EMPTY_LIST = "(empty)"
 
 
@@ -104,7 +104,7 @@ def show(
 ) -> None:
     """Show every number of a rule set.
 
-    Each number has its meaning and its source document: 000 to 004 are the sources. Values are
+    Each number is listed with its meaning and its source document (000 to 004). Values are
     formatted as `--set` and `rules.change` accept them. With --json the output is the file that
     `replay --rules FILE` and `backtest --rules FILE` read; null marks a number that must be set
     first.
@@ -157,7 +157,7 @@ def _compute_published_digest(system: System) -> str | None:
 
 def _format_title(name: str, complete_rules: Rules | None) -> str:
     if complete_rules is None:
-        return f"{name}: give what is to be chosen by --set, or in rules.change"
+        return f"{name}: incomplete; set the missing numbers with --set, or in rules.change"
     return (
         f"{name}, version {complete_rules.version}, sha256 {identify_rules(complete_rules).sha256}"
     )

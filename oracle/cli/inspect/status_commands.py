@@ -61,7 +61,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
     in capital letters, as last reported by the daemon. Ages also use this machine's clock. While a
     daemon catches up, it is observed for two seconds to estimate the remaining time. Chain head,
     contract state and dispatcher balance are read from an endpoint, and are unknown if none
-    responds. The state of the endpoints is the one last seen by the daemon.
+    responds. The states of the endpoints are those that the daemon saw last.
     """
     started_at = time.monotonic()
     with open_folded_records(load_config(config)) as records, open_index(records) as index:

@@ -103,12 +103,12 @@ def _cancel_kickout(
             if verdict is None
             else cancel_refusal_reason(reporter.contract, verdict)
         )
-        raise InputError(f"{node_text}: nothing of ours to cancel: {refusal_reason}")
+        raise InputError(f"{node_text}: this daemon has nothing to cancel: {refusal_reason}")
 
     def plan_cancellation(contexts: ReporterContexts, _: Heads) -> StepResult | None:
         return cancel_manually(contexts.kickouts, node_address)
 
-    if confirm_action(f"calling off the kickout of {node_address}", yes=yes, dry_run=dry_run):
+    if confirm_action(f"cancel the kickout of {node_address}", yes=yes, dry_run=dry_run):
         sent_steps = plan_and_send(reporter, "kickout cancel", plan_cancellation)
         steps = [f"{step.action} {step.detail}" for step in sent_steps]
     else:

@@ -113,14 +113,14 @@ def _render_case(entry: KickoutCaseEntry, required_rounds: int, now: int) -> Ite
     proposal = entry.proposal
     if entry.due_since is None:
         note = "" if proposal is None else f", but proposed in round {proposal.round}"
-        yield f"{entry.node}  {NOT_DUE}{note}: the daemon cancels it once the contract lets it"
+        yield f"{entry.node}  {NOT_DUE}{note}; the daemon cancels it once the contract allows this"
         return
-    manual_note = "" if entry.held is None else " by hand"
+    manual_note = "" if entry.held is None else " manually"
     case_status = entry.obstacle or f"can be proposed{manual_note}"
     yield f"{entry.node}  due since block {entry.due_since.block}, {case_status}"
-    yield f"  under the line in {entry.rounds_low} of {required_rounds} rounds in a row"
+    yield f"  below the threshold in {entry.rounds_low} of {required_rounds} consecutive rounds"
     if entry.held is not None:
-        yield f"  held for a person: {entry.held}; {_OVERRIDE_HINT}"
+        yield f"  held for an operator: {entry.held}; {_OVERRIDE_HINT}"
     if entry.evidence is not None:
         yield f"  evidence {entry.evidence}, creators: {entry.creators}"
     if proposal is not None:
@@ -192,13 +192,13 @@ def propose(
             raise InputError(f"{case.node}: {case.obstacle}")
         if case.hold_reason is not None and not include_held:
             raise InputError(
-                f"{case.node}: held for a person: {case.hold_reason}; {_OVERRIDE_HINT}"
+                f"{case.node}: held for an operator: {case.hold_reason}; {_OVERRIDE_HINT}"
             )
 
         def plan_proposal_call(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
             return plan_manual_proposal(contexts.kickouts, case, heads)
 
-        is_agreed = confirm_action(f"proposing to kick {case.node} out", yes=yes, dry_run=dry_run)
+        is_agreed = confirm_action(f"propose the kickout of {case.node}", yes=yes, dry_run=dry_run)
         with open_checked_reporter(index) as reporter:
             if not is_agreed:
                 _print_dry_run(reporter, case, plan_proposal_call, as_json=as_json)
@@ -224,12 +224,12 @@ def execute(
         case = _find_case(index, node)
         kick = case.kick
         if kick is None or kick.state is not KickState.LIVE:
-            raise InputError(f"{case.node}: no kickout of it is proposed")
+            raise InputError(f"{case.node}: no kickout is proposed")
 
         def plan_execution_call(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
             return plan_manual_execution(contexts.kickouts, kick, heads)
 
-        is_agreed = confirm_action(f"kicking {case.node} out", yes=yes, dry_run=dry_run)
+        is_agreed = confirm_action(f"execute the kickout of {case.node}", yes=yes, dry_run=dry_run)
         with open_checked_reporter(index) as reporter:
             if not is_agreed:
                 # An existing proposal is an obstacle to a new proposal, not to its execution.

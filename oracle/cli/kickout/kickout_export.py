@@ -32,7 +32,7 @@ def export(
 
     The output has one row per node, oldest first. Where no contract ends memberships, the operator
     of the network enforces this list. The evidence column names the public evidence file. `until`
-    is in unix seconds; 1099511627775 means for ever. `network` is the outcome of the request to
+    is in unix seconds; 1099511627775 means forever. `network` is the outcome of the request to
     the network: nobody, done or refused.
     """
     with (

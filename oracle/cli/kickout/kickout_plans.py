@@ -28,7 +28,7 @@ def not_due_reason(records: Records, node: Address) -> str:
         return "no node with this address has ever joined; see `qos-oracle nodes`"
     if known_node.membership is Membership.KICKED_OUT:
         folder = records.config.oracle.evidence_folder
-        return f"it is kicked out already; the evidence lies in {folder}, named by its hash"
+        return f"already kicked out; the evidence file is in {folder}, named by its hash"
     return "the kickout is not due; see `qos-oracle kickout list`"
 
 
@@ -38,8 +38,8 @@ def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
     if now < ready_at:
         return f"the vetoer has until {deadline}"
     return (
-        f"the vetoer had until {deadline}; `qos-oracle kickout execute {node}` says what else it "
-        "waits for"
+        f"the vetoer had until {deadline}; `qos-oracle kickout execute {node}` shows what else "
+        "must happen first"
     )
 
 
@@ -82,14 +82,14 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
     with context.tx.store.read_transaction() as uow:
         if not is_kickout_still_due(uow, KickoutRules(context.rules, context.settings), kick):
             raise InputError(
-                f"{kick.node}: it was proposed on evidence {kick.evidence}, and what makes the "
-                "node due today is another one: look at who proposed it and on what "
+                f"{kick.node}: the kickout was proposed on evidence {kick.evidence}, but today "
+                "other evidence makes the node due; check the proposal and its proposer "
                 "(`qos-oracle kickout evidence`); the vetoer can cancel it"
             )
     contract_status = context.quorum.fetch_contract_status()
     pending_text = "; ".join(_pending_conditions(kick, contract_status))
     if pending_text:
-        raise InputError(f"{kick.node}: it cannot be executed yet: {pending_text}")
+        raise InputError(f"{kick.node}: the kickout cannot be executed yet: {pending_text}")
     planned_step = plan_execution(context, kick, contract_status)
     if planned_step is None:
         raise InputError(f"{kick.node}: {execution_obstacle(context, kick)}")
@@ -106,12 +106,10 @@ def cancel_refusal_reason(contract: OracleContract, verdict: PreflightResult) ->
     if verdict.refusal is None or verdict.refusal.name != "NotAllowed":
         return verdict.reason or "the contract gives no reason"
     vetoer = contract.get_configuration().vetoer
-    canceller = (
-        "nobody (the contract has no vetoer)" if vetoer == ZERO_ADDRESS else f"the vetoer {vetoer}"
-    )
+    vetoer_text = "the contract has none" if vetoer == ZERO_ADDRESS else vetoer
     return (
-        f"while its node is under the line, {canceller} alone can cancel it, and no key of ours "
-        f"is that one ({verdict.reason})"
+        "while the node is below the threshold, only the vetoer can cancel the kickout "
+        f"({vetoer_text}), and this daemon does not have the vetoer's key ({verdict.reason})"
     )
 
 
@@ -119,18 +117,18 @@ def _pending_conditions(kick: Kick, contract_status: ContractStatus) -> Iterator
     now, head = contract_status.block.time, contract_status.head
     if now < kick.ready_at:
         left = kick.ready_at - now
-        yield f"the vetoer has until {_utc_text(kick.ready_at)}, {left} s more of the chain's time"
+        yield f"the vetoer has until {_utc_text(kick.ready_at)}, {left} s of chain time from now"
     executable_round = kick.round + contract_status.limits.kick_rounds
     if head.round < executable_round:
-        yield f"round {executable_round} has to be accepted first, the newest is {head.round}"
+        yield f"round {executable_round} must be accepted first, the newest is {head.round}"
 
 
 def _check_synced(context: KickoutContext, heads: Heads) -> None:
     with context.tx.store.read_transaction() as uow:
         if not context.tx.is_at_head(uow, heads):
             raise InputError(
-                f"the database is behind block {heads.latest.number}: what is due there may be no "
-                "longer due; run `qos-oracle run --once` first"
+                f"the database is behind block {heads.latest.number}, so a kickout that it shows "
+                "as due may not be due any more; run `qos-oracle run --once` first"
             )
         if uow.holds.has_waiting():
             raise InputError(

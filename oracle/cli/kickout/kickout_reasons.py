@@ -31,8 +31,8 @@ def proposal_obstacle(
     statement = build_kick_statement(context, case, contract_status)
     if statement is None:
         return (
-            f"it can be signed on round {case.min_signing_round} at the earliest, which was not "
-            "accepted yet; `qos-oracle report push` says how far that is"
+            f"it cannot be signed before round {case.min_signing_round}, which is not accepted "
+            "yet; `qos-oracle report push` shows the progress"
         )
     record = build_kick_record(context.quorum, statement)
     with context.tx.store.read_transaction() as uow:
@@ -48,8 +48,8 @@ def proposal_obstacle(
     first_reason = next((reason for reason in reasons if reason is not None), None)
     if first_reason is None and not context.tx.publisher.has_payer:
         return (
-            "no transmitter key is configured; a reporter with one sends it, including our "
-            "signature"
+            "no transmitter key is configured; a reporter that has one sends the call with this "
+            "daemon's signature"
         )
     return first_reason or _missing_signatures_reason(context, case, record, contract_status)
 
@@ -71,7 +71,7 @@ def execution_obstacle(context: KickoutContext, kick: Kick) -> str:
         return _describe_open_call(blocking_intent)
     call = encode_execute_kick(kick.node)
     verdict = context.tx.preflight(call)
-    return f"the contract does not take it: {verdict.reason or 'it does not say why'}"
+    return f"the contract rejects it: {verdict.reason or 'no reason is given'}"
 
 
 def _expiry_reason(record: SignedStatement, contract_status: ContractStatus) -> str | None:
@@ -79,8 +79,8 @@ def _expiry_reason(record: SignedStatement, contract_status: ContractStatus) -> 
     if late <= 0:
         return None
     return (
-        f"a proposal signed on round {record.round} had to land {late} s of the chain's time ago: "
-        "the next round has to be accepted first; `qos-oracle report push` says how far that is"
+        f"a proposal signed on round {record.round} expired {late} s of chain time ago; the next "
+        "round must be accepted first; `qos-oracle report push` shows the progress"
     )
 
 
@@ -93,11 +93,13 @@ def _unsigned_reason(
         record.chain_id, record.contract, record.signer
     )
     if embargoed_until is not None and contract_status.block.time < embargoed_until:
-        embargo_cause = "since its database was lost"
-        return f"our signer signs nothing until chain time {embargoed_until}, {embargo_cause}"
+        return (
+            f"this daemon's signer signs nothing until chain time {embargoed_until}, because its "
+            "database was lost"
+        )
     return (
-        "our signer does not sign it: it rests, or another statement of its about the node "
-        f"on round {record.round} may still land"
+        "this daemon's signer does not sign it: the signer is in a backoff, or another statement "
+        f"of its own about the node on round {record.round} may still land"
     )
 
 
@@ -113,26 +115,28 @@ def _unsent_reason(
     if compute_round_capacity(context, uow, contract_status) <= 0:
         limit = contract_status.limits.max_kicks_per_round
         return (
-            f"round {contract_status.head.round} has as many proposals as it may ({limit}), those "
-            "on their way included: it is proposed in the next round"
+            f"round {contract_status.head.round} has the maximum number of proposals ({limit}), "
+            "including pending ones; the kickout is proposed in the next round"
         )
     intent = find_proposal(uow, record)
     if intent is not None:
         return (
-            f"signed on round {record.round} it was tried already, and is {intent.state.value} "
-            f"({intent.id}); {_show_hint(intent)}. It is signed anew in {RENEWAL_ROUNDS} rounds "
-            "at the latest"
+            f"the proposal signed on round {record.round} was already tried: intent {intent.id} "
+            f"is {intent.state.value}; {_show_hint(intent)}; it is signed again within "
+            f"{RENEWAL_ROUNDS} rounds"
         )
     return None
 
 
 def _describe_open_call(intent: Intent) -> str:
     kind = intent.request.kind
-    return f"a call about it ({kind} {intent.id}) is {intent.state.value}; {_show_hint(intent)}"
+    return (
+        f"another call for it ({kind} {intent.id}) is {intent.state.value}; {_show_hint(intent)}"
+    )
 
 
 def _show_hint(intent: Intent) -> str:
-    return f"`qos-oracle outbox show {intent.id}` tells more"
+    return f"see `qos-oracle outbox show {intent.id}`"
 
 
 def _missing_signatures_reason(
@@ -147,10 +151,10 @@ def _missing_signatures_reason(
     missing = [signer for signer in signers if signer not in collected_signatures]
     count, quorum = len(signers) - len(missing), contract_status.head.quorum
     hint = (
-        "their daemons sign it once they see it due, and must be running"
+        "their daemons must be running, and sign it once it is due there"
         if case.hold_reason is None
         else "their operators must also propose it manually, because it is held for review"
     )
     return (
-        f"{count} of {quorum} signatures are here; nothing came from {', '.join(missing)}: {hint}"
+        f"{count} of {quorum} signatures are collected; missing from {', '.join(missing)}: {hint}"
     )

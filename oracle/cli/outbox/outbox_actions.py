@@ -92,10 +92,10 @@ def hold(
             account = _find_account(records, target)
             with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 if uow.outbox.accounts.get_next_nonce(account) is None:
-                    raise InputError(f"{target} is no sender of this database")
+                    raise InputError(f"{target}: not a sender of this database")
                 existing_pause = uow.outbox.accounts.get_pause(account)
                 if existing_pause is not None:
-                    raise InputError(f"{target} is paused already: {existing_pause.reason}")
+                    raise InputError(f"{target}: already paused: {existing_pause.reason}")
                 if not dry_run:
                     uow.outbox.accounts.pause(account, PauseKind.OPERATOR, hold_reason, stamp)
             change = OutboxChange(
@@ -133,7 +133,7 @@ def release(
                 pause = uow.outbox.accounts.get_pause(account)
                 if pause is None:
                     raise InputError(
-                        f"{target} is not stopped; `qos-oracle outbox list` shows who is"
+                        f"{target}: not paused; `qos-oracle outbox list` shows the paused senders"
                     )
                 if not dry_run:
                     uow.outbox.accounts.resume(account, stamp)
@@ -198,7 +198,7 @@ def cancel(
         if intent.state not in {*_STATES_WITHOUT_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_format_refusal(intent, "cancelled"))
         _refuse_replaced(records, intent)
-        confirm_action(f"giving up intent {intent.id} for good", yes=yes, dry_run=dry_run)
+        confirm_action(f"cancel intent {intent.id} irreversibly", yes=yes, dry_run=dry_run)
         change = OutboxChange(
             did="cancelled", dry_run=dry_run, intent=intent.id, nonce=intent.nonce
         )
@@ -251,7 +251,7 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
     """
     with _open_matching_context(index, account, epoch) as context:
         if context is None:
-            raise InputError(f"[keys] has no key of {account.address}, which sends this call")
+            raise InputError(f"[keys]: no key of {account.address}, which sends this call")
         yield context
 
 
@@ -348,9 +348,9 @@ def _refuse_replaced(records: Records, intent: Intent) -> None:
         successor = None if slot is None else uow.outbox.intents.get(slot.intent_id)
     if successor is not None and successor.id != intent.id:
         raise InputError(
-            f"intent {intent.id} gave up its nonce {intent.nonce}: intent {successor.id} "
-            f"({successor.request.kind}) was put on it, and one of the two lands; "
-            f"`qos-oracle outbox bump {successor.id}` pays more for that one"
+            f"intent {intent.id}: its nonce {intent.nonce} was given to intent {successor.id} "
+            f"({successor.request.kind}), and only one of the two lands; "
+            f"`qos-oracle outbox bump {successor.id}` raises the fee of the newer one"
         )
 
 
@@ -358,15 +358,13 @@ def _format_refusal(intent: Intent, action: str) -> str:
     nonce_note = "" if intent.nonce is None else f" and has nonce {intent.nonce}"
     return (
         f"intent {intent.id} cannot be {action}: it is {intent.state}{nonce_note}; "
-        f"`qos-oracle outbox show {intent.id}` tells more"
+        f"see `qos-oracle outbox show {intent.id}`"
     )
 
 
 def _find_account(records: Records, sender_text: str) -> Account:
     if not sender_text.startswith("0x"):
-        raise InputError(
-            f"{sender_text} is neither a number of the outbox nor an address; {OUTBOX_HINT}"
-        )
+        raise InputError(f"{sender_text}: neither an intent id nor an address; {OUTBOX_HINT}")
     with records.store.read_transaction() as uow:
         sender_addresses = [account.address for account in uow.outbox.counts.get_nonce_progress()]
     return Account(records.config.chain.id, find_address(sender_addresses, "sender", sender_text))

@@ -114,7 +114,7 @@ def _format_attempt(attempt: AttemptView) -> str:
     )
     error = attempt.last_error_text or attempt.last_error
     fee_text = f"up to {attempt.max_fee_wei / _GWEI:g} gwei, tip {attempt.tip_wei / _GWEI:g}"
-    error_note = "" if error is None else f"; answered last: {error}"
+    error_note = "" if error is None else f"; last error: {error}"
     return f"{attempt.hash}, {sent_text}{since_text} ({attempt.why}; {fee_text}{error_note})"
 
 
@@ -180,14 +180,14 @@ def list_intents(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     kind: Annotated[
-        str | None, typer.Option("--kind", help=f"Only those of this kind: {_KINDS}.")
+        str | None, typer.Option("--kind", help=f"Only intents of this kind: {_KINDS}.")
     ] = None,
     state: Annotated[
         IntentState | None, typer.Option("--state", help="Only intents in this state.")
     ] = None,
     limit: Annotated[
         int,
-        typer.Option("--limit", min=1, help="Max number of intents, newest first."),
+        typer.Option("--limit", min=1, help="Maximum number of intents, newest first."),
     ] = 20,
     as_json: JsonOption = False,
 ) -> None:
@@ -197,7 +197,7 @@ def list_intents(
     details.
     """
     if kind is not None and kind not in (*CALL_KINDS, REBUILT):
-        raise InputError(f"--kind {kind}: there are {_KINDS}")
+        raise InputError(f"--kind {kind}: unknown; expected one of: {_KINDS}")
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(limit, state, kind)
         paused = uow.outbox.accounts.list_paused()

@@ -49,7 +49,7 @@ from oracle.txmgr.context import TxContext
 from oracle.txmgr.rebuild_from_chain import (
     RecoveryFindings,
     compare_with_chain,
-    rebuild_outbox as write_down,
+    rebuild_outbox,
 )
 
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
@@ -86,10 +86,11 @@ def rebuild(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild nonces missing in this database from the chain, marked as done.
+    """Restore from the chain the nonces that this database lacks.
 
-    Use it after a database was lost or restored from an old copy. Nothing is sent and no nonce is
-    reused, and the signer signs nothing until every statement of the lost database has expired.
+    Use it after a database was lost or restored from an old copy. The nonces are marked as done.
+    Nothing is sent and no nonce is reused, and the signer signs nothing until every statement of
+    the lost database has expired.
     """
     if not from_chain:
         raise InputError("--from-chain: required; run `qos-oracle outbox rebuild --from-chain`")
@@ -159,7 +160,9 @@ def _rebuild_account(
         build_signer_embargo(quorum) if quorum is not None and may_have_lost_statements else None
     )
     if not findings.is_empty and not dry_run:
-        write_down(context, findings, get_actor(), build_embargo_writer(quorum, signer_history))
+        rebuild_outbox(
+            context, findings, get_actor(), build_embargo_writer(quorum, signer_history)
+        )
     pause = _read_pause(context)
     if show_result:
         _show_findings(findings, signer_history, dry_run=dry_run)
@@ -191,8 +194,8 @@ def _show_pause(account: Account, pause: str | None) -> None:
     """Warn that a sender is still paused, because a rebuild does not end the pause."""
     if pause is not None:
         typer.echo(
-            f"{account.address} is paused since before ({pause}); once it is known why, "
-            f"`qos-oracle outbox release {account.address}` lets it go on",
+            f"{account.address} was already paused ({pause}); once the cause is known, run "
+            f"`qos-oracle outbox release {account.address}` to resume it",
             err=True,
         )
 
@@ -204,14 +207,14 @@ def _show_findings(
     address = findings.account.address
     if findings.is_empty:
         typer.echo(
-            f"{address}: nothing to rebuild, the chain knows no more than the outbox", err=True
+            f"{address}: nothing to rebuild, the outbox has every nonce of the chain", err=True
         )
         return
-    known_text = f"nonces below {findings.next_nonce}" if findings.next_nonce else "nothing"
+    known_text = f"nonces below {findings.next_nonce}" if findings.next_nonce else "no nonces"
     pending_count = findings.pending - findings.mined
     typer.echo(
-        f"{address}: the outbox knows {known_text}, the chain has {findings.mined} in blocks and "
-        f"{pending_count} waiting",
+        f"{address}: the outbox has {known_text}, the chain has {findings.mined} mined and "
+        f"{pending_count} pending",
         err=True,
     )
     if not findings.nonces and not findings.nonces_ahead:
@@ -235,7 +238,7 @@ def _show_dropped(findings: RecoveryFindings, *, dry_run: bool) -> None:
         nonce_text = ", ".join(map(_format_range, group_ranges(findings.dropped)))
         verb = "would fill" if dry_run else "fills"
         typer.echo(
-            f"rebuilt while they waited, and in no pool any more: nonces {nonce_text}; the daemon "
+            f"rebuilt while pending, but in no mempool any more: nonces {nonce_text}; the daemon "
             f"{verb} them with no-ops, which cost gas",
             err=True,
         )
@@ -244,8 +247,8 @@ def _show_dropped(findings: RecoveryFindings, *, dry_run: bool) -> None:
 def _format_nonce_row(findings: RecoveryFindings, nonce: int) -> list[str]:
     transaction = findings.spent.get(nonce)
     if transaction is None:
-        return [str(nonce), "", "", "waits" if nonce >= findings.mined else "not found"]
-    outcome = "worked" if transaction.succeeded else "failed"
+        return [str(nonce), "", "", "pending" if nonce >= findings.mined else "not found"]
+    outcome = "succeeded" if transaction.succeeded else "failed"
     return [str(nonce), transaction.hash, str(transaction.block_number), outcome]
 
 

@@ -98,9 +98,9 @@ def _print_detail(detail: ReportDetail, *, has_shares: bool) -> None:
     if detail.state is None:
         typer.echo("no stored report for this period; recomputed from the stored logs")
     else:
-        comparison = "the same" if detail.same_as_cut else "NOT the same"
+        comparison = "identical" if detail.same_as_cut else "DIFFERENT"
         reason = f": {detail.reason}" if detail.reason else ""
-        typer.echo(f"{detail.state}{reason}; computed anew it is {comparison}")
+        typer.echo(f"{detail.state}{reason}; the recomputed report is {comparison}")
     if not detail.lanes:
         typer.echo("the report contains no updates")
         return
@@ -110,7 +110,7 @@ def _print_detail(detail: ReportDetail, *, has_shares: bool) -> None:
         typer.echo(f"{new_node} gets a new index")
     # Incentive shares exist only under legacy rules.
     column_count = 4 if has_shares else 3
-    titles = ("lane", "node", "says", "incentive share")[:column_count]
+    titles = ("lane", "node", "score", "incentive share")[:column_count]
     print_table(
         titles,
         (_format_lane_row(lane)[:column_count] for lane in detail.lanes),

@@ -60,7 +60,9 @@ def push(
         open_checked_reporter(index) as reporter,
     ):
         due_report = _find_due_report(reporter)
-        if confirm_action(f"pushing period {due_report.period}", yes=yes, dry_run=dry_run):
+        if confirm_action(
+            f"push the report of period {due_report.period}", yes=yes, dry_run=dry_run
+        ):
             sent_steps = plan_and_send(reporter, "report push", _plan_and_sign)
             _check_pushed(due_report, sent_steps)
             steps = [
@@ -87,8 +89,8 @@ def _check_pushed(report: Report, steps: list[StepResult]) -> None:
     """
     if all(step.action == REPORT_MISSED for step in steps):
         raise TransientError(
-            f"nothing was pushed: period {report.period} lost its turn meanwhile, too old to be "
-            "accepted; `qos-oracle run --once` folds what came since, and cuts the next"
+            f"nothing was pushed: the report of period {report.period} became too old to be "
+            "accepted; run `qos-oracle run --once` to fold new blocks and cut the next report"
         )
 
 
@@ -101,9 +103,9 @@ def _explain_unsent(reporter: Reporter, steps: list[StepResult]) -> Iterator[str
         open_push = uow.outbox.intents.find_pending(account, PUSH)
     if open_push is not None:
         yield (
-            f"nothing was sent: the push of round {open_push.request.round} ({open_push.id}) is "
-            f"{open_push.state.value} here; the daemon or `qos-oracle run --once --publish` looks "
-            "whether it has landed"
+            f"nothing was sent: the push of round {open_push.request.round} (intent "
+            f"{open_push.id}) is {open_push.state.value}; the daemon or `qos-oracle run --once "
+            "--publish` checks whether it has landed"
         )
     else:
         yield (
@@ -136,7 +138,10 @@ def _find_due_report(reporter: Reporter) -> Report:
         hold = _find_hold(reporter, uow, due_cuts) if scheduled is None or is_late else None
     if hold is not None:
         period = hold.period
-        raise InputError(f"period {period} is held: {hold.reason}; `report release {period}`")
+        raise InputError(
+            f"the report of period {period} is held: {hold.reason}; see `qos-oracle report "
+            f"release {period}`"
+        )
     if scheduled is not None and not is_late:
         return scheduled.report
     raise TransientError(_no_report_reason(due_cuts, contract_status))
@@ -151,13 +156,14 @@ def _no_report_reason(due_cuts: list[ReportHeader], contract_status: ContractSta
     if live is None:
         last = due_cuts[-1].period
         return (
-            f"no report has the turn: nothing that is due can be accepted any more (the newest, "
-            f"{last}: {reasons[last]}); `qos-oracle run --once` folds what came since, and cuts "
-            "the next"
+            "no report can be pushed: no due report can be accepted any more (the newest, of "
+            f"period {last}: {reasons[last]}); run `qos-oracle run --once` to fold new blocks and "
+            "cut the next report"
         )
     return (
-        f"no report has the turn; the first that is due, {live}, waits until it is folded that "
-        "the last round was accepted, or for a shift that was seen from its start"
+        f"no report is scheduled; the first due report, of period {live}, waits until the "
+        "acceptance of the last round is folded, or for a submission window that was observed "
+        "from its start"
     )
 
 

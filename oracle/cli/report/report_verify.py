@@ -81,13 +81,15 @@ def _print_verification(verification: RoundVerification) -> None:
     for difference in verification.differences:
         typer.echo(f"  lane {difference.index}: {_describe_difference(difference)}")
     if verification.expected_registrations is not None:
-        computed_nodes = ", ".join(verification.expected_registrations) or "nobody"
-        typer.echo(f"  NOT the nodes that it had to register: computed {computed_nodes}")
+        computed_nodes = ", ".join(verification.expected_registrations) or "none"
+        typer.echo(f"  registered nodes DIFFERENT: computed {computed_nodes}")
     elif verification.same_block and not verification.same_digest and not verification.differences:
-        typer.echo("  lanes identical, digest DIFFERENT: the report was made under other rules")
+        typer.echo(
+            "  lanes identical, digest DIFFERENT: the report was computed under other rules"
+        )
     if verification.contract_holds_it is not None:
-        verb = "holds" if verification.contract_holds_it else "does NOT hold"
-        typer.echo(f"  the contract {verb} these words now")
+        verb = "stores" if verification.contract_holds_it else "does NOT store"
+        typer.echo(f"  the contract {verb} these lanes now")
 
 
 def _describe_difference(difference: LaneDifference) -> str:

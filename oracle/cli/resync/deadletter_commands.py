@@ -87,9 +87,7 @@ def retry(
             )
         )
     else:
-        line = (
-            f"{len(retry_result.readable)} readable now, {len(retry_result.unreadable)} still not"
-        )
+        line = f"{len(retry_result.readable)} decoded, {len(retry_result.unreadable)} not"
         print_line(
             line if rebuilt is None else f"{line}; {describe_rebuild(rebuilt)}", dry_run=dry_run
         )

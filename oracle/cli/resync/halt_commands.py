@@ -41,7 +41,7 @@ def list_halts(
     *,
     as_json: JsonOption = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Max number of halts, newest first.")
+        int, typer.Option("--limit", min=1, help="Maximum number of halts, newest first.")
     ] = _DEFAULT_LIMIT,
 ) -> None:
     """List halts, newest first, and who cleared them and why."""
@@ -53,7 +53,7 @@ def list_halts(
     if not halts:
         typer.echo("no halts recorded")
     for entry in halts:
-        state = "HALTED" if entry.cleared is None else "over"
+        state = "HALTED" if entry.cleared is None else "cleared"
         typer.echo(
             f"{state} {entry.name} at block {entry.since_block}, {_format_time(entry.since_time)}"
         )
@@ -95,7 +95,7 @@ def clear_halt(
         with records.store.read_transaction() as uow:
             active_halt = uow.halts.get_open_halt(name)
         if active_halt is None:
-            raise InputError(f"there is no halt {name} now; `qos-oracle halt list` shows all")
+            raise InputError(f"--name {name}: this halt is not active; see `qos-oracle halt list`")
         if not dry_run:
             with open_write_session(records.store, "halt clear", dry_run=False) as (uow, stamp):
                 clear_stored_halt(
@@ -107,7 +107,7 @@ def clear_halt(
         print_answer(HaltClearance(halt=name, cleared=not dry_run, reason=reason.strip()))
         return
     verb = "would be" if dry_run else "is"
-    typer.echo(f"halt {name} {verb} cleared; it began because {active_halt.reason}")
+    typer.echo(f"halt {name} {verb} cleared; its reason was: {active_halt.reason}")
 
 
 def _format_time(seconds: int) -> str:

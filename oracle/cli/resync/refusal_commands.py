@@ -55,7 +55,7 @@ def refusal(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the refused block and remedies; --accept lets it pass.
+    """Show the refused block and the remedies, or accept the block.
 
     A block is refused if its receipts, bloom, transactions or hash contradict its header and no
     endpoint proves it, however many endpoints return the same data, or if two providers return

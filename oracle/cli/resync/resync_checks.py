@@ -27,7 +27,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
-from oracle.indexer.audit.gaps import Gaps, find_gaps as look_for_gaps
+from oracle.indexer.audit.gaps import Gaps, find_gaps
 from oracle.indexer.audit.reverify import (
     ReverifyRequest,
     VerifyResult,
@@ -109,7 +109,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--endpoint",
             metavar="NAME",
-            help="Endpoint to read from. Default: the healthy ones.",
+            help="Name of the endpoint to read from. Default: all healthy endpoints.",
         ),
     ] = None,
     repair: Annotated[
@@ -138,7 +138,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
     daemon may be running. Workers are used from 2,000 blocks on; the result is the same.
     """
     if first_block is not None and last_block is not None and first_block > last_block:
-        raise InputError(f"--from {first_block} lies above --to {last_block}")
+        raise InputError(f"--from {first_block}: above --to {last_block}")
     only_reads = not repair and (dry_run or scope is VerifyScope.STATE)
     with open_resync_session(
         config,
@@ -248,7 +248,7 @@ def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     queried; the daemon may be running. Exit code 1 if there is a gap.
     """
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
-        gap_report = look_for_gaps(uow, open_reader(records.config))
+        gap_report = find_gaps(uow, open_reader(records.config))
     if gap_report is None:
         raise InputError(_NOTHING_INDEXED)
     if as_json:
@@ -268,7 +268,7 @@ def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
             yield "the state was not compared; repair the stored logs first (--repair)"
         return
     if not state.differing:
-        yield f"the state is what {state.log_count} logs up to block {state.last_block} fold to"
+        yield f"the state matches a fold of {state.log_count} logs up to block {state.last_block}"
         return
     row_texts = [f"{row.table} {row.key} ({row.kind})" for row in state.differing]
     yield from _limit_lines("state", row_texts)
@@ -276,20 +276,23 @@ def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
     if stored_check.rebuilt is None:
         yield "run `qos-oracle resync rebuild` to rebuild it"
     else:
-        yield f"folded anew; {describe_rebuild(stored_check.rebuilt)}"
+        yield f"rebuilt; {describe_rebuild(stored_check.rebuilt)}"
 
 
 def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iterator[str]:
     if comparison is None:
         return
     difference = comparison.difference
-    row_groups = [("missing here", difference.missing), ("only here", difference.extra)]
-    row_groups.append(("other words", difference.changed))
+    row_groups = [
+        ("only on the chain", difference.missing),
+        ("only in the database", difference.extra),
+        ("different content", difference.changed),
+    ]
     for label, rows in row_groups:
         yield from _render_rows(label, rows)
-    names = ", ".join(comparison.endpoints) or "nobody"
+    names = ", ".join(comparison.endpoints) or "no endpoint"
     resume_note = (
-        "" if comparison.resumed_at is None else f"; went on at block {comparison.resumed_at}"
+        "" if comparison.resumed_at is None else f"; resumed at block {comparison.resumed_at}"
     )
     block_text = f"blocks {comparison.blocks.first} to {comparison.blocks.last}"
     if not difference:
@@ -299,13 +302,13 @@ def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iter
         )
         return
     counts = ", ".join(f"{len(rows)} {label}" for label, rows in row_groups)
-    yield f"{block_text}: DIFFERENT by {names}: {counts}{resume_note}"
+    yield f"{block_text}: DIFFERENT at {names}: {counts}{resume_note}"
     if comparison.repaired is not None:
-        yield f"put right; {describe_rebuild(comparison.repaired)}"
+        yield f"repaired; {describe_rebuild(comparison.repaired)}"
     if repair and comparison.unrepaired_count:
         yield (
-            f"NOT put right: {comparison.unrepaired_count} rows, for their receipts prove "
-            "neither side wrong"
+            f"NOT repaired: {comparison.unrepaired_count} rows, because receipts prove neither "
+            "side wrong"
         )
 
 
@@ -313,7 +316,7 @@ def _render_rows(label: str, rows: list[Log | Call]) -> Iterator[str]:
     for row in rows[:MAX_LINES]:
         yield f"{label}: {format_row_position(row)}"
     if len(rows) > MAX_LINES:
-        yield f"{label}: and {len(rows) - MAX_LINES} more (--json names all)"
+        yield f"{label}: and {len(rows) - MAX_LINES} more (--json lists all)"
 
 
 def _render_gaps(gap_report: Gaps) -> Iterator[str]:
@@ -323,7 +326,7 @@ def _render_gaps(gap_report: Gaps) -> Iterator[str]:
         if count:
             yield f"{level.name.lower()}: {count} blocks"
     audited = sum(len(span.blocks) for span in gap_report.spans if span.audited_by is not None)
-    yield f"a second endpoint was asked about {audited} blocks"
+    yield f"audited with a second endpoint: {audited} blocks"
     yield from _limit_lines(
         "not read",
         [f"{block_range.first} to {block_range.last}" for block_range in gap_report.unread],
@@ -345,4 +348,4 @@ def _limit_lines(label: str, entries: list[str]) -> Iterator[str]:
     for entry in entries[:MAX_LINES]:
         yield f"{label}: {entry}"
     if len(entries) > MAX_LINES:
-        yield f"{label}: and {len(entries) - MAX_LINES} more (--json names all)"
+        yield f"{label}: and {len(entries) - MAX_LINES} more (--json lists all)"

@@ -69,9 +69,9 @@ def rewind(
         print_answer(build_rewind_answer(result, dry_run=dry_run))
         return
     summary = (
-        f"back from block {result.abandoned_number} to {result.ancestor.number}, "
-        f"{_method_text(result)}; {result.log_count} logs set aside, {result.report_count} "
-        "reports missed"
+        f"rewound from block {result.abandoned_number} to {result.ancestor.number}, "
+        f"{_method_text(result)}; {result.log_count} logs marked as not canonical, "
+        f"{result.report_count} reports as missed"
     )
     print_line(summary, dry_run=dry_run)
 
@@ -125,7 +125,7 @@ def backfill(
     Example: qos-oracle resync backfill --from 19000000 --to 19010000 --dry-run
     """
     if first_block > last_block:
-        raise InputError(f"--from {first_block} lies above --to {last_block}")
+        raise InputError(f"--from {first_block}: above --to {last_block}")
     with open_resync_session(config, "resync backfill", dry_run=dry_run) as (
         index,
         rebuild_options,
@@ -150,20 +150,21 @@ def _render_backfill(result: BackfillResult) -> Iterator[str]:
     for row in missing[:MAX_LINES]:
         yield f"missing: {format_row_position(row)}"
     if len(missing) > MAX_LINES:
-        yield f"missing: and {len(missing) - MAX_LINES} more (--json names all)"
+        yield f"missing: and {len(missing) - MAX_LINES} more (--json lists all)"
     if result.unserved_count:
-        yield f"{result.unserved_count} rows of ours were not served now; they stay"
+        yield f"{result.unserved_count} stored rows were not returned now; they are kept"
     if result.differing_count:
         differing_text = (
-            f"{result.differing_count} rows were served in OTHER WORDS than ours, which stay"
+            f"{result.differing_count} rows were returned with DIFFERENT content; the stored rows "
+            "are kept"
         )
-        yield f"{differing_text}: `qos-oracle resync verify --repair` finds out who is right"
+        yield f"{differing_text}; `qos-oracle resync verify --repair` checks which are right"
     block_text = f"blocks {result.blocks.first} to {result.blocks.last}"
     if result.rebuilt is None:
-        yield f"{block_text}: {result.served_count} logs served, none was missing"
+        yield f"{block_text}: {result.served_count} logs returned, none was missing"
         return
     yield (
-        f"{block_text}: {result.served_count} logs served, put in {len(missing)}; "
+        f"{block_text}: {result.served_count} logs returned, {len(missing)} added; "
         f"{describe_rebuild(result.rebuilt)}"
     )
 
@@ -177,4 +178,4 @@ def _method_text(rewind_result: RewindResult) -> str:
         if rewind_result.snapshot is None
         else f" from the snapshot of block {rewind_result.snapshot}"
     )
-    return f"by folding anew{snapshot_note}: the undo journal ends above it"
+    return f"by a rebuild{snapshot_note}, because the undo journal ends above the block"

@@ -29,10 +29,10 @@ _SettledOption = Annotated[
     ),
 ]
 _OUTCOME_TEXTS = {
-    DrawOutcome.STARTED: "the node started",
-    DrawOutcome.STARTED_ELSEWHERE: "another node started it",
+    DrawOutcome.STARTED: "started by the node",
+    DrawOutcome.STARTED_ELSEWHERE: "started by another node",
     DrawOutcome.TASK_ENDED: "the task ended",
-    DrawOutcome.UNDONE: "voided: drawn again",
+    DrawOutcome.UNDONE: "voided and drawn again",
 }
 
 
@@ -68,7 +68,7 @@ def _print_draws(draw_history: RecentDraws) -> None:
     as_of_text = "nothing indexed yet"
     if as_of is not None:
         as_of_text = format_as_of(as_of)
-    typer.echo(f"{'1 draw stands' if count == 1 else f'{count} draws stand'}, {as_of_text}")
+    typer.echo(f"{'1 active draw' if count == 1 else f'{count} active draws'}, {as_of_text}")
     if draw_history.active:
         typer.echo("")
         rows = [
@@ -82,13 +82,13 @@ def _print_draws(draw_history: RecentDraws) -> None:
             (*_format_draw_cells(draw), str(draw.voided_block), _format_outcome(draw))
             for draw in draw_history.over
         ]
-        _print_rows((*_COLUMNS, "over at", "what came of it"), settled_rows)
+        _print_rows((*_COLUMNS, "settled at", "outcome"), settled_rows)
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print_table(columns, rows[:_MAX_ROWS], left_columns=("what came of it",))
+    print_table(columns, rows[:_MAX_ROWS], left_columns=("outcome",))
     if len(rows) > _MAX_ROWS:
-        typer.echo(f"… and {len(rows) - _MAX_ROWS} more; --json has them all")
+        typer.echo(f"… and {len(rows) - _MAX_ROWS} more; --json lists all")
 
 
 def _format_draw_cells(entry: DrawEntry) -> tuple[str, str, str]:

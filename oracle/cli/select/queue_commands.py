@@ -76,7 +76,8 @@ def _show_group(group: QueueGroupName, entries: Sequence[QueueEntry]) -> None:
 def _show_capacity(capacity: QueueCapacity) -> None:
     typer.echo("")
     typer.echo(
-        f"{capacity.max_tasks} may wait, with {capacity.members} members; one more would drop"
+        f"capacity {capacity.max_tasks} tasks, with {capacity.members} members; one more would "
+        "drop"
     )
     for key in capacity.dropped_next[:_MAX_ROWS]:
         typer.echo(f"  {key}")
@@ -125,7 +126,7 @@ def _show_offer(offer: QueueOffer) -> None:
         return
     typer.echo(f"node {offer.node}, if it were freed now, takes")
     if offer.takes is None:
-        typer.echo("  nothing that waits")
+        typer.echo("  no waiting task")
     for head in offer.heads:
         if head.why_not is None:
             _show_taken_head(head)
@@ -150,7 +151,7 @@ def _show_taken_head(head: QueueHead) -> None:
 
 def _show_more(row_count: int) -> None:
     if row_count > _MAX_ROWS:
-        typer.echo(f"… and {row_count - _MAX_ROWS} more; --json has them all")
+        typer.echo(f"… and {row_count - _MAX_ROWS} more; --json lists all")
 
 
 def _format_group(group: QueueGroupName) -> str:
@@ -181,8 +182,8 @@ _FixedOption = Annotated[
     typer.Option(
         "--fixed",
         metavar="KIND=SECONDS",
-        help=f"What a task of a kind ({', '.join(TaskKind)}) takes whatever its size; may be "
-        "given again. Default: dispatch.fixed_seconds.",
+        help=f"Duration of a task of any size, by kind ({', '.join(TaskKind)}); repeatable. "
+        "Default: dispatch.fixed_seconds.",
     ),
 ]
 _UnitOption = Annotated[
@@ -202,8 +203,8 @@ _AlphaOption = Annotated[
         "--alpha",
         metavar="A",
         help=(
-            "Max waiting tasks per member; shows which tasks would be dropped. Default: "
-            "dispatch.queue_alpha."
+            "Maximum number of waiting tasks per member; shows which tasks would be dropped. "
+            "Default: dispatch.queue_alpha."
         ),
     ),
 ]
@@ -264,7 +265,7 @@ def _parse_seconds(option: str, pairs: list[str] | None) -> dict[str, Fraction]:
         if kind not in set(TaskKind):
             kind_names = ", ".join(TaskKind)
             raise InputError(
-                f"{option} {sanitize_text(kind)}: there is no such kind (there is {kind_names})"
+                f"{option} {sanitize_text(kind)}: unknown kind; expected one of: {kind_names}"
             )
     return {kind: _parse_decimal(f"{option} {kind}", text) for kind, text in text_by_kind.items()}
 
@@ -315,8 +316,8 @@ def _build_pricing(pricing_inputs: _PricingInputs) -> Pricing:
     ]
     if missing:
         raise InputError(
-            "a task's value is its fee over the seconds it takes, and nobody said those: set "
-            f"dispatch.fixed_seconds and dispatch.unit_seconds, or give {', '.join(missing)}"
+            "the value of a task depends on its duration, which is not configured; set "
+            f"dispatch.fixed_seconds and dispatch.unit_seconds, or use {', '.join(missing)}"
         )
     return Pricing(
         {kind: pricing_inputs.fixed[kind] for kind in TaskKind},

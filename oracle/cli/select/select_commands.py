@@ -68,7 +68,7 @@ def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
         typer.echo(f"started by {check.started_by} in block {check.started_block}")
     for recorded in check.recorded:
         voided = recorded.voided_block
-        state_text = "stands" if voided is None else f"over at block {voided}"
+        state_text = "active" if voided is None else f"voided at block {voided}"
         typer.echo(f"recorded   {recorded.node} by block {recorded.seed_block}, {state_text}")
     typer.echo(fill(f"{check.verdict.value.replace('_', ' ')}: {check.why}", TABLE_WIDTH))
 
@@ -84,22 +84,22 @@ def _show_recomputed_draw(draw: DrawMadeAgain) -> None:
     rows = [(candidate.node, str(candidate.weight)) for candidate in draw.candidates]
     print_table(("node", "weight"), rows[:_MAX_ROWS])
     if len(rows) > _MAX_ROWS:
-        typer.echo(f"… and {len(rows) - _MAX_ROWS} more; --json has them all")
+        typer.echo(f"… and {len(rows) - _MAX_ROWS} more; --json lists all")
 
 
 def _show_all_draws(check: AllDrawsAnswer) -> None:
     blocks = f"blocks {check.start_block + 1} to {check.as_of.block}"
     typer.echo(f"{blocks}, {format_block_time(check.as_of.time)}")
     if not check.started:
-        typer.echo("not dispatched: no task started in them")
+        typer.echo("not dispatched: no task started in these blocks")
         return
-    typer.echo(f"started    {check.started} tasks, {check.agree} of them on the node drawn")
+    typer.echo(f"started    {check.started} tasks, {check.agree} of them on the drawn node")
     for start in check.differ[:_MAX_ROWS]:
         typer.echo(f"differs    {start.task} in block {start.started_block}")
         typer.echo(f"           started by {start.started_by or 'several nodes'}")
-        typer.echo(f"           drawn was  {start.drawn or 'nobody'}")
+        typer.echo(f"           drawn was  {start.drawn or 'no node'}")
     if len(check.differ) > _MAX_ROWS:
-        typer.echo(f"… and {len(check.differ) - _MAX_ROWS} more; --json has them all")
+        typer.echo(f"… and {len(check.differ) - _MAX_ROWS} more; --json lists all")
     if check.differ:
         typer.echo("differs: the tasks above were started by other nodes")
     else:

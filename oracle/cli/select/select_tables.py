@@ -42,7 +42,7 @@ def show_selection(result: SelectionResult, draws: int | None) -> None:
         typer.echo("")
         _show_candidates(candidates)
         if result.equal_weights:
-            typer.echo("no candidate has weight: all count the same")
+            typer.echo("no candidate has weight: all have the same probability")
     if non_candidates:
         typer.echo("")
         rows = [(entry.node, (entry.why_not or "").replace("_", " ")) for entry in non_candidates]
@@ -53,12 +53,12 @@ def show_selection(result: SelectionResult, draws: int | None) -> None:
         _show_draws(result, draws)
     for scarce in result.predownload or ():
         typer.echo("")
-        pending = f", {scarce.pending} are asked" if scarce.pending else ""
+        pending = f", {scarce.pending} requested" if scarce.pending else ""
         request_text = (
-            f"model {sanitize_text(scarce.model)}: {scarce.holders} available have "
-            f"it{pending}; to ask:"
+            f"model {sanitize_text(scarce.model)}: {scarce.holders} available nodes have "
+            f"it{pending}; to request:"
         )
-        typer.echo(request_text if scarce.ask else f"{request_text} nobody")
+        typer.echo(request_text if scarce.ask else f"{request_text} none")
         for address in scarce.ask:
             typer.echo(f"  {address}")
 
@@ -146,7 +146,7 @@ def _shorten_fraction(part: str) -> str:
 
 def _show_more(row_count: int) -> None:
     if row_count > _MAX_ROWS:
-        typer.echo(f"… and {row_count - _MAX_ROWS} more; --json has them all")
+        typer.echo(f"… and {row_count - _MAX_ROWS} more; --json lists all")
 
 
 def _show_draws(result: SelectionResult, draws: int | None) -> None:
@@ -164,4 +164,4 @@ def _show_draws(result: SelectionResult, draws: int | None) -> None:
     ]
     print_table(("", "node", "x", "of"), rows)
     if len(rows) < (draws or 1):
-        typer.echo(f"{draws} were wanted; there are no more candidates")
+        typer.echo(f"{draws} draws were requested; there are no more candidates")

@@ -179,7 +179,7 @@ def _check_database(config: Config) -> str:
     url = config.database.url
     state = get_schema_state(url)
     if state.age is SchemaAge.EMPTY:
-        return f"{redact_secrets(url)}, empty; `qos-oracle run` or `migrate` makes the tables"
+        return f"{redact_secrets(url)}, empty; `qos-oracle run` or `migrate` creates the tables"
     if state.age is not SchemaAge.CURRENT:
         with open_records(config):
             # `open_records` raises the error that names the remedy.
@@ -218,11 +218,11 @@ def _check_dispatch(context: _CheckContext, findings: _CheckFindings) -> str:
     """Describe how tasks are dispatched, and check that the dispatcher has funds."""
     section, dispatcher = context.config.dispatch, context.open_key("dispatcher")
     policy = (
-        f"by {section.policy} from block {section.start_block} on, {section.queue_alpha} tasks a "
-        "member"
+        f"policy {section.policy} from block {section.start_block} on, {section.queue_alpha} "
+        "waiting tasks per member"
     )
     if dispatcher is None:
-        return f"{policy}; no key: nodes are drawn, nothing is started"
+        return f"{policy}; no key: nodes are drawn, but no task is started"
     sender = dispatcher.address
     if "chain" in findings.facts:
         chain = context.open_endpoints()
@@ -253,8 +253,8 @@ def _check_start_budget(config: Config, gas: int, findings: _CheckFindings) -> s
             "limits.max_cost_per_transaction_wei: too low for one task start at the max fee"
         )
     return (
-        f"{starts_per_day} a day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
-        f"({gas} gas each), more where gas is cheaper; half may go to queueTask and dropTask"
+        f"{starts_per_day} per day fit limits.max_cost_per_day_wei at limits.max_fee_per_gas_wei "
+        f"({gas} gas each), more if gas is cheaper; half may be spent on queueTask and dropTask"
     )
 
 
@@ -296,9 +296,9 @@ def _find_warnings(config: Config, heads: Heads, block_seconds: float) -> Iterat
     )
     if oracle_section.address is not None and max_delay_seconds > max_exclusion_seconds > 0:
         yield (
-            "an exclusion may be over before the chain hears of it: it lasts at most "
-            f"{max_exclusion_seconds} s, and a period plus the lag of level "
-            f"{oracle_section.level} take up to {max_delay_seconds:.0f} s"
+            "an exclusion may end before it is reported on-chain: it lasts at most "
+            f"{max_exclusion_seconds} s, but a period plus the lag of level "
+            f"{oracle_section.level} takes up to {max_delay_seconds:.0f} s"
         )
 
 
@@ -309,8 +309,8 @@ def _find_faults(config: Config, heads: Heads, block_seconds: float) -> Iterator
     )
     if oracle_section.address is not None and landing_seconds > oracle_section.report_ttl_seconds:
         yield (
-            f"oracle.report_ttl_seconds: {oracle_section.report_ttl_seconds} s are too few on "
-            f"this chain: a report is {landing_seconds:.0f} s old before it can have landed"
+            f"oracle.report_ttl_seconds: {oracle_section.report_ttl_seconds} s are too short for "
+            f"this chain; a report is {landing_seconds:.0f} s old before it can have landed"
         )
     if (
         oracle_section.address is not None
@@ -319,7 +319,7 @@ def _find_faults(config: Config, heads: Heads, block_seconds: float) -> Iterator
     ):
         yield (
             f"oracle.anchor_window: {oracle_section.anchor_window} blocks of {block_seconds:.1f} "
-            f"s are too few: a report is {landing_seconds:.0f} s old before it can have landed"
+            f"s are too few; a report is {landing_seconds:.0f} s old before it can have landed"
         )
 
 
@@ -344,16 +344,16 @@ def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
                 f"the transmitter {payer_address} has no ether: nothing can be sent"
             )
     expected = build_expected_contract(config, context.reader, keys)
-    constitution, mismatches = inspect_contract(pool_view, address, expected)
+    contract_state, mismatches = inspect_contract(pool_view, address, expected)
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))
-    limits = constitution.contract_status.limits
+    limits = contract_state.contract_status.limits
     if limits.anchor_window != config.oracle.anchor_window:
         raise InputError(
-            f"oracle.anchor_window is {config.oracle.anchor_window}, the contract's is "
+            f"oracle.anchor_window: {config.oracle.anchor_window} differs from the contract's "
             f"{limits.anchor_window}"
         )
-    return f"{address} is as configured"
+    return f"{address} matches the configuration"
 
 
 def _render_findings(findings: _CheckFindings) -> Iterator[tuple[str, str]]:

@@ -91,23 +91,25 @@ def calldata(
     the action, and the call that executes it after the delay.
     """
     if action not in _EMERGENCY_CALLS:
-        raise InputError(f"{action}: there are {', '.join(_EMERGENCY_CALLS)}")
+        raise InputError(
+            f"{action}: unknown action; expected one of: {', '.join(_EMERGENCY_CALLS)}"
+        )
     contract_function = _EMERGENCY_CALLS[action]
     encoded_call = _encode_call(action, contract_function, arguments or [])
     settings = load_config(config)
     oracle = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
         pool_view = open_report_account(settings, chain).pool_view
-        constitution = OracleContract(pool_view, oracle).get_configuration()
+        contract_state = OracleContract(pool_view, oracle).get_configuration()
         delay = (
-            get_timelock_delay(pool_view, constitution.admin)
+            get_timelock_delay(pool_view, contract_state.admin)
             if contract_function.role == "admin"
             else None
         )
     sender = {
-        "pauser": constitution.pauser,
-        "vetoer": constitution.vetoer,
-        "admin": constitution.admin,
+        "pauser": contract_state.pauser,
+        "vetoer": contract_state.vetoer,
+        "admin": contract_state.admin,
     }[contract_function.role]
     answer = ContractCallAnswer(
         act=action, sender=f"{contract_function.role} {sender}", to=oracle, calldata=encoded_call
@@ -116,8 +118,8 @@ def calldata(
         timelocked_call = TimelockedCall(oracle, encoded_call, salt)
         answer = ContractCallAnswer(
             act=action,
-            sender=f"who may propose to the timelock {constitution.admin}; then anyone",
-            to=constitution.admin,
+            sender=f"a proposer of the timelock {contract_state.admin}; after the delay, anyone",
+            to=contract_state.admin,
             calldata=encoded_call,
             schedule=timelocked_call.encode_schedule(delay or DEFAULT_DELAY),
             execute=timelocked_call.encode_execute(),
@@ -130,7 +132,10 @@ def _encode_call(
     action: str, contract_function: _ContractFunction, arguments: Sequence[str]
 ) -> str:
     if len(arguments) != len(contract_function.parsers):
-        raise InputError(f"{action}: must be told {contract_function.argument_names or 'nothing'}")
+        raise InputError(
+            f"{action}: wrong number of arguments; expected "
+            f"{contract_function.argument_names or 'none'}"
+        )
     values = [
         parse(argument)
         for parse, argument in zip(contract_function.parsers, arguments, strict=True)

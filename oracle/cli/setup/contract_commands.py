@@ -52,10 +52,10 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     settings = load_config(config)
     address = get_oracle_address(settings)
     with open_checked_chain(settings) as chain:
-        constitution = OracleContract(
+        contract_state = OracleContract(
             open_report_account(settings, chain).pool_view, address
         ).get_configuration()
-    print_contract_answer(build_contract_answer(constitution), as_json=as_json)
+    print_contract_answer(build_contract_answer(contract_state), as_json=as_json)
 
 
 @contract.command(epilog="Example: qos-oracle contract check")
@@ -98,30 +98,32 @@ def check(
     )
     with open_checked_chain(settings) as chain:
         pool_view = open_report_account(settings, chain).pool_view
-        constitution, mismatches = inspect_contract(pool_view, address, expected)
+        contract_state, mismatches = inspect_contract(pool_view, address, expected)
         mismatches = [
             *mismatches,
-            *_check_kick_target(pool_view, settings, constitution.target, dev=dev),
+            *_check_kick_target(pool_view, settings, contract_state.target, dev=dev),
         ]
         if not dev:
             proposer_addresses = parse_addresses(proposers) if proposers else []
             first_block = settings.chain.start_block if since_block is None else since_block
-            mismatches += find_weaknesses(pool_view, constitution)
-            mismatches += _check_timelock(pool_view, constitution, first_block, proposer_addresses)
+            mismatches += find_weaknesses(pool_view, contract_state)
+            mismatches += _check_timelock(
+                pool_view, contract_state, first_block, proposer_addresses
+            )
     if as_json:
         print_answer(mismatches)
     elif not mismatches:
-        typer.echo(f"{address} is as configured")
+        typer.echo(f"{address} matches the configuration")
     else:
         for difference in mismatches:
             typer.echo(difference.format_line())
     if mismatches:
-        raise InputError(f"{address} differs from the configuration in {len(mismatches)} points")
+        raise InputError(f"{address}: {len(mismatches)} mismatches, listed above")
 
 
 def _check_timelock(
     pool_view: PoolView,
-    constitution: ContractConfiguration,
+    contract_state: ContractConfiguration,
     first_block: int,
     proposers: list[Address],
 ) -> list[ContractMismatch]:
@@ -130,11 +132,11 @@ def _check_timelock(
     Raises:
         TransientError: no endpoint responds.
     """
-    if get_timelock_delay(pool_view, constitution.admin) is None:
+    if get_timelock_delay(pool_view, contract_state.admin) is None:
         return []
-    roles = fetch_timelock_roles(pool_view, constitution.admin, first_block)
+    roles = fetch_timelock_roles(pool_view, contract_state.admin, first_block)
     typer.echo(roles.format_line(), err=True)
-    return find_timelock_weaknesses(roles, constitution.vetoer, proposers)
+    return find_timelock_weaknesses(roles, contract_state.vetoer, proposers)
 
 
 def _check_kick_target(
@@ -160,7 +162,7 @@ def _find_target_mismatches(
 ) -> list[ContractMismatch]:
     kind = TASK_NETWORK if target == kick_target(config) else find_shipped_target(caller, target)
     if kind is None:
-        expected = "a shipped adapter (the behaviour of any other one is unknown)"
+        expected = "a shipped adapter (any other contract is unverified)"
         return [] if dev else [ContractMismatch("kick target", expected, target)]
     wired_target = WiredTarget(kind, target, get_oracle_address(config), config.network.contracts)
     mismatches = find_kick_target_mismatches(caller, wired_target)

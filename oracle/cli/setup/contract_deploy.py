@@ -201,7 +201,7 @@ def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
     if target and (adapter or contracts):
         option = "--adapter" if adapter else "--contract"
         raise InputError(
-            f"{option}: with --target no adapter is deployed; leave one of the two out"
+            f"{option} and --target: mutually exclusive; with --target no adapter is deployed"
         )
 
 
@@ -218,7 +218,9 @@ def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter
     )
     if unknown_names:
         needs = ", ".join(kind.required_addresses)
-        raise InputError(f"--contract {unknown_names[0]}: {kind.name} is told of {needs} alone")
+        raise InputError(
+            f"--contract {unknown_names[0]}: not used by {kind.name}; expected one of: {needs}"
+        )
     return PlannedAdapter(kind, {**config.network.contracts, **address_by_contract})
 
 
@@ -239,9 +241,9 @@ def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
     with open_records(config) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.number < final:
-            progress = "nothing" if cursor is None else f"up to block {cursor.number}"
+            progress = "is empty" if cursor is None else f"ends at block {cursor.number}"
             raise InputError(
-                f"--replace: the database has {progress}, but block {final} is final; run "
+                f"--replace: the database {progress}, but block {final} is final; run "
                 "`qos-oracle run --once` first, otherwise expelled nodes would be readmitted"
             )
         return tuple(

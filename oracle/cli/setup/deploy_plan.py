@@ -94,7 +94,7 @@ def _add_option_hint() -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(
-            f"{error} (--contract NAME=0x…, or --adapter none: kickouts end in an event)"
+            f"{error}; use --contract NAME=0x…, or --adapter none (kickouts then only emit events)"
         ) from None
 
 
@@ -268,8 +268,9 @@ class DeployPlan:
         )
         if address != planned:
             raise FatalError(
-                f"it stands at {address}, not at {planned}, which the others are told: the paying "
-                "account sent something else meanwhile; deploy again with an account that rests"
+                f"the contract is at {address} instead of {planned}, the address that the other "
+                "contracts use, because the paying account sent another transaction meanwhile; "
+                "deploy again from an account that sends nothing else"
             )
         return receipt.gas_used
 
@@ -279,14 +280,14 @@ class DeployPlan:
             owner, delay = self.roles.owner, self.roles.delay
             grant = build_canceller_grant(addresses.timelock, self.roles.vetoer)
             steps.append(
-                f"next, so that the vetoer cancels what is scheduled: {owner} sends "
-                f"{addresses.timelock} {grant.encode_schedule(delay)}, and anyone "
+                f"next, so that the vetoer can cancel scheduled calls: {owner} sends "
+                f"{addresses.timelock} {grant.encode_schedule(delay)}, and anyone sends "
                 f"{grant.encode_execute()} after {delay} s"
             )
         if self.replaced is not None:
             steps.append(
-                f'next: [oracle] address = "{addresses.oracle}" in place of {self.replaced}, and '
-                "`qos-oracle resync rebuild`"
+                f'next: set [oracle] address = "{addresses.oracle}" in place of {self.replaced}, '
+                "and run `qos-oracle resync rebuild`"
             )
         return steps
 
@@ -298,7 +299,7 @@ class DeployPlan:
             return [f"the network's admin calls setOracle({addresses.oracle})"]
         change = self.adapter.build_role_change(addresses.adapter)
         if self.replaced is not None and self.adapter.target.can_give_back:
-            step = f"the owner of the adapter before calls giveBack({addresses.adapter})"
+            step = f"the owner of the previous adapter calls giveBack({addresses.adapter})"
             return [f"{step}; until then the network refuses kickouts, which are retried"]
         return [f"{change.description}: {change.to} {change.calldata}"]
 
@@ -307,8 +308,8 @@ def _check_cost(config: Config, deployment: DeploymentPlan) -> None:
     limit = config.limits.max_cost_per_transaction_wei
     if deployment.max_cost > limit:
         raise InputError(
-            f"it may cost {deployment.max_cost} wei, above limits.max_cost_per_transaction_wei "
-            f"{limit}"
+            f"the deployment may cost {deployment.max_cost} wei, above "
+            f"limits.max_cost_per_transaction_wei {limit}"
         )
     check_funds(deployment)
 

@@ -77,9 +77,9 @@ class ProbedEndpoint(NamedTuple):
         if self.fault is not None:
             return self.fault
         if self.omits_logs:
-            return f"fit, but its ranges leave logs out without a word; {_TRUNCATION_NOTE}"
+            return f"fit, but omits logs from ranges without an error; {_TRUNCATION_NOTE}"
         if self.most_logs is not None:
-            return f"fit, but stops at {self.most_logs} logs without a word; {_TRUNCATION_NOTE}"
+            return f"fit, but stops at {self.most_logs} logs without an error; {_TRUNCATION_NOTE}"
         return "fit"
 
 
@@ -177,7 +177,9 @@ def readmit(
         with records.store.read_transaction() as uow:
             reason = uow.facts.quarantine.get_reason_by_endpoint().get(name)
             if reason is None:
-                raise InputError(f"{name} was not proven wrong; `qos-oracle status` shows who was")
+                raise InputError(
+                    f"{name}: not proven wrong; see the endpoints in `qos-oracle status`"
+                )
             unaudited_blocks = uow.facts.quarantine.count_unaudited_blocks(
                 build_scope(open_reader(records.config)).id, name
             )
@@ -195,11 +197,9 @@ def readmit(
         )
         return
     verb = "would be" if dry_run else "is"
-    typer.echo(f"{name} {verb} asked again; it was proven wrong: {reason}")
+    typer.echo(f"{name} {verb} readmitted; it was proven wrong: {reason}")
     if unaudited_blocks:
-        typer.echo(
-            f"{unaudited_blocks} blocks that it alone gave were never asked about elsewhere"
-        )
+        typer.echo(f"{unaudited_blocks} blocks came only from this endpoint and are not audited")
 
 
 @contextmanager
@@ -234,7 +234,9 @@ def _select_endpoints(
     if position is None:
         return numbered_endpoints
     if position > len(numbered_endpoints):
-        raise InputError(f"--endpoint {position}: chain.endpoints names {len(numbered_endpoints)}")
+        raise InputError(
+            f"--endpoint {position}: chain.endpoints has only {len(numbered_endpoints)} endpoints"
+        )
     return [numbered_endpoints[position - 1]]
 
 
@@ -277,7 +279,7 @@ def _unfit_reason(facts: Capabilities, first_block: int) -> str | None:
     if facts.fault is not None:
         return f"{facts.fault}; {_WRONG_CHAIN_ADVICE}"
     if facts.oldest_log_block is None:
-        return f"gives no logs; {_NO_HISTORY_ADVICE}"
+        return f"returns no logs; {_NO_HISTORY_ADVICE}"
     if facts.oldest_log_block > first_block:
         return (
             f"has no logs of blocks {first_block} to {facts.oldest_log_block - 1}; "
@@ -308,7 +310,7 @@ def _format_row(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> list[s
         ", ".join(serves) or "-",
         _format_number(None if facts.head is None else facts.max_batch_size),
         _format_number(facts.oldest_log_block),
-        {None: "-", True: "ours", False: "NOT OURS"}[facts.shows_checkpoint],
+        {None: "-", True: "matches", False: "DIFFERS"}[facts.shows_checkpoint],
     ]
 
 

@@ -66,41 +66,41 @@ def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
         "# The block in which the first of the contracts was deployed, found by their code.\n"
         f"start_block = {findings.start_block}"
         if findings.start_block is not None
-        else "# No endpoint has states so old that the block of the first contract can be found:\n"
-        "# put it here, or all blocks from the first one on are read.\n"
+        else "# No endpoint has state old enough to find the first contract's deployment block:\n"
+        "# set it here, otherwise all blocks from block 0 on are read.\n"
         "start_block = 0"
     )
     return f"""\
-# Made by `qos-oracle init`. What is left out has its default; config/example.toml has everything.
+# Created by `qos-oracle init`. Other settings have their defaults; config/example.toml lists all.
 
 [database]
-# SQLite keeps all in one file; PostgreSQL: "postgresql://oracle@localhost/oracle".
+# SQLite uses a single file; PostgreSQL: "postgresql://oracle@localhost/oracle".
 url = {json.dumps(inputs.database)}
 
 [chain]
 id = {findings.rate.chain_id}
-# The first does the work; name a second one of another provider, who can contradict it.
+# The first endpoint is preferred; add one of another provider, so that responses can be compared.
 endpoints = [{", ".join(map(json.dumps, inputs.endpoints))}]
 {start_lines}
 # When a block is final: {findings.finality.reason}.
 finality_depth = {findings.finality.depth}
 finality_seconds = {findings.finality.seconds}
-# Blocks came every {findings.rate.block_seconds:.1f} s of late.
+# The recent block time is {findings.rate.block_seconds:.1f} s.
 poll_seconds = {findings.rate.poll_seconds}
 
 [network]
-# How the contracts speak.
+# The profile that translates events and calls of the contracts.
 profile = {json.dumps(inputs.profile)}
 contracts = {{ {contracts} }}
 
 [oracle]
-# contracts/QoSOracle.sol; without it everything is computed, and nothing can be reported.
+# Address of contracts/QoSOracle.sol; without it, scores are computed but not reported.
 {"# address =" if inputs.oracle is None else f"address = {json.dumps(inputs.oracle)}"}
-# Sends reports; off: they are computed and shown only.
+# Whether reports are sent; if not, they are only computed and shown.
 publish = false
 
 [rules]
-# `qos-oracle rules list` tells what each set is.
+# `qos-oracle rules list` describes the rule sets.
 set = "crynux"
 """
 
@@ -115,7 +115,7 @@ def write_config(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     except FileExistsError:
-        raise InputError(f"{path}: is there already; name another one by --config") from None
+        raise InputError(f"{path}: already exists; choose another file with --config") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -192,7 +192,7 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
     --dry-run prints the configuration instead.
     """
     if config.exists() and not dry_run:
-        raise InputError(f"{config}: is there already; name another one by --config")
+        raise InputError(f"{config}: already exists; choose another file with --config")
     urls = endpoint or [_prompt_option("endpoint", "Endpoint (a JSON-RPC address)", yes=yes)]
     profile_name = profile or _prompt_profile(yes=yes)
     given_addresses = dict(map(parse_named_address, contract or []))
@@ -209,7 +209,7 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
         typer.echo(text, nl=False)
         return
     write_config(config, text)
-    typer.echo(f"\nwrote {config}; `config check` of it:\n")
+    typer.echo(f"\nwrote {config}; result of `config check`:\n")
     _check_config(config)
     _print_next_steps(config, findings)
 
@@ -219,7 +219,7 @@ def _prompt_option(option: str, question: str, default: str | None = None, *, ye
     if not yes:
         return str(typer.prompt(question, default=default, err=True)).strip()
     if default is None:
-        raise InputError(f"--{option}: is missing; without --yes it is asked for")
+        raise InputError(f"--{option}: required with --yes")
     return default
 
 
@@ -236,7 +236,9 @@ def _prompt_contracts(
     unknown = sorted(given_addresses.keys() - profile_contracts.keys())
     if unknown:
         contract_names = ", ".join(profile_contracts)
-        raise InputError(f"--contract {unknown[0]}: the profile {profile} reads {contract_names}")
+        raise InputError(
+            f"--contract {unknown[0]}: not in profile {profile}; expected one of: {contract_names}"
+        )
     address_by_contract = dict(given_addresses)
     for name, contract in profile_contracts.items():
         if name not in address_by_contract and contract.address is None:
@@ -295,7 +297,7 @@ def _measure_first_rate(urls: Iterable[str]) -> BlockRate:
                 return measure_block_rate(client)
             except TransientError as error:
                 failures.append(error)
-    raise TransientError(f"--endpoint: none answers: {failures[0]}")
+    raise TransientError(f"--endpoint: no endpoint responds: {failures[0]}")
 
 
 def _find_start_block(

@@ -58,10 +58,12 @@ def create(
     The password file has mode 600. Neither file may exist yet: a key is never overwritten.
     """
     if keystore.absolute() == password_file.absolute():
-        raise InputError(f"{keystore}: a keystore and its password are two files")
+        raise InputError(
+            f"{keystore}: given as keystore and as password file; use two different paths"
+        )
     for path in (keystore, password_file):
         if path.exists():
-            raise InputError(f"{path}: is there already; a key is never overwritten")
+            raise InputError(f"{path}: already exists; a key is never overwritten")
     address = None if dry_run else create_keystore(keystore, password_file)
     if as_json:
         print_answer(
@@ -90,7 +92,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     if as_json:
         print_answer(entries)
     elif entries:
-        columns = ("role", "address", "where")
+        columns = ("role", "address", "location")
         cells = [[entry.role, entry.address or "-", entry.where] for entry in entries]
         print_table(columns, cells, left_columns=columns, width=WIDE_TABLE_WIDTH)
         for entry in entries:
@@ -101,7 +103,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
         typer.echo("no keys are configured")
     failed = [entry.role for entry in entries if entry.fault is not None]
     if failed:
-        raise InputError(f"{config}: cannot be used: {', '.join(failed)}")
+        raise InputError(f"{config}: keys that cannot be used: {', '.join(failed)}")
     shared = find_shared_key(addresses)
     if shared is not None:
         raise InputError(f"{config}: {shared}")

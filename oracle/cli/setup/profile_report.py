@@ -48,19 +48,21 @@ def format_profile(profile: Profile) -> str:
     }
     emitted_names = sorted(NAME_BY_TYPE[kind] for kind in profile.event_types)
     missing_names = sorted(NAME_BY_TYPE[kind] for kind in NAME_BY_TYPE.keys() - emitted_types)
-    source = "logs and calls (reads full blocks)" if profile.reads_calls else "logs alone"
+    source = "logs and calls (full blocks)" if profile.reads_calls else "logs only"
     if len(missing_names) < len(emitted_names):
         events = (
-            f"says all kinds of events but {', '.join(missing_names)}"
+            f"emits all events except {', '.join(missing_names)}"
             if missing_names
-            else "says all events"
+            else "emits all events"
         )
     else:
-        events = f"says {', '.join(emitted_names) or 'nothing'}, and nothing else"
+        events = f"emits only {', '.join(emitted_names) or 'no events'}"
     identity = (
         f"{profile.name} {shorten_hash(profile.identity.removeprefix(profile.name).strip())}"
     )
-    return f"{identity}, from {profile.origin}; {options or 'no options'}; by {source}; {events}"
+    return (
+        f"{identity}, from {profile.origin}; {options or 'no options'}; reads {source}; {events}"
+    )
 
 
 def describe_on_chain_support(config: Config, reader: EventReader) -> str:
@@ -83,9 +85,7 @@ def on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
     if TaskStarted not in profile.event_types and not has_feed:
         return "no scores: the profile emits no task events; a [feed] would have to supply them"
     scores = "scores, from a feed without proofs" if has_feed else "scores"
-    starts = (
-        "starts of tasks" if TASK_NETWORK_CONTRACT in profile.contracts else "no starts of tasks"
-    )
+    starts = "task starts" if TASK_NETWORK_CONTRACT in profile.contracts else "no task starts"
     return f"{scores}; {_describe_kickouts(default_kick_target(profile.name))}; {starts}"
 
 
@@ -94,7 +94,7 @@ def _describe_kickouts(target: KickTarget | None) -> str:
         return "kickouts as oracle events only, which end no membership"
     if target.artifact is None:
         return "kickouts"
-    return f"kickouts by {target.name}, which `contract deploy` adds; without it as an event"
+    return f"kickouts through {target.name}, which `contract deploy` adds; without it only events"
 
 
 def format_contracts(reader: EventReader) -> str:
@@ -143,8 +143,8 @@ def _find_unscored_rounds(profile: Profile, rules: Rules) -> Iterator[str]:
         profile.has_rounds or GroupValidated in profile.event_types
     ):
         yield (
-            f"{rules.name} scores tasks of two rounds and groups that were compared, and it "
-            "tells of neither: no node would ever get a score"
+            f"{rules.name} scores tasks of two rounds and compared groups, but the profile has "
+            "neither: no node would ever get a score"
         )
 
 
@@ -153,10 +153,10 @@ def describe_registration_cost(config: Config) -> str:
     limits, min_scores = config.limits, config.oracle.min_scores
     cost = REGISTRATION_GAS * limits.max_fee_per_gas_wei
     return (
-        f"a node from its score {min_scores} on; at limits.max_fee_per_gas_wei "
+        f"a node is registered from score {min_scores} on; at limits.max_fee_per_gas_wei "
         f"{limits.max_cost_per_transaction_wei // cost} fit one report "
         f"(limits.max_cost_per_transaction_wei) and {limits.max_cost_per_day_wei // cost} a day "
-        f"(limits.max_cost_per_day_wei), at {REGISTRATION_GAS} gas each; more where gas is cheaper"
+        f"(limits.max_cost_per_day_wei), at {REGISTRATION_GAS} gas each; more if gas is cheaper"
     )
 
 
@@ -167,14 +167,14 @@ def find_registration_warnings(config: Config) -> Iterator[str]:
     """
     name, max_cost_wei = "max_cost_per_transaction_wei", config.limits.max_cost_per_transaction_wei
     if max_cost_wei < REGISTRATION_GAS * config.limits.max_fee_per_gas_wei:
-        yield f"limits.{name}: no report with a new node fits at the highest fee"
+        yield f"limits.{name}: too low for a report with one new node at the maximum fee"
         return
     new = min(RoundLimits().max_new_nodes, _count_waiting_nodes(config))
     if max_cost_wei < new * REGISTRATION_GAS * config.limits.max_fee_per_gas_wei:
         max_gwei = max_cost_wei / (new * REGISTRATION_GAS * _GWEI)
         yield (
-            f"limits.{name}: {new} nodes wait for an index, and the report that gives it to them "
-            f"is not sent while gas is offered more than {max_gwei:.3g} gwei"
+            f"limits.{name}: {new} nodes wait for an index, and the report that registers them "
+            f"is not sent while the gas price is above {max_gwei:.3g} gwei"
         )
 
 

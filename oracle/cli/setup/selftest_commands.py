@@ -157,8 +157,8 @@ def _check_endpoint(context: _CheckContext, position: int) -> str:
     with open_fresh_endpoints(context.config, context.open_endpoints()) as pool:
         caller = pool.view().callers[position]
         if not caller.serves_chain(chain_id):
-            raise InputError(f"{caller.name} is of another chain than {chain_id}")
-        return f"{caller.name} is of chain {chain_id}"
+            raise InputError(f"{caller.name}: serves another chain than {chain_id}")
+        return f"{caller.name} serves chain {chain_id}"
 
 
 def _check_contract(context: _CheckContext, store: Store | None) -> str:
@@ -174,7 +174,7 @@ def _check_contract(context: _CheckContext, store: Store | None) -> str:
     )
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))
-    return f"{address} is as configured, rules {compute_rules_hash(config, reader)}"
+    return f"{address} matches the configuration, rules {compute_rules_hash(config, reader)}"
 
 
 def _check_key(context: _CheckContext, role: Role) -> str:
@@ -252,5 +252,5 @@ def _compare_nonces(context: TxContext) -> str:
 def _open_signer(context: _CheckContext, role: Role) -> Signer:
     signer = context.open_key(role)
     if signer is None:
-        raise InputError(f"keys.{role}: is not configured")
+        raise InputError(f"keys.{role}: not configured")
     return signer

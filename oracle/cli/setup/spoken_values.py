@@ -16,7 +16,7 @@ _SPAN_SUFFIXES = (
 )
 # Durations from this many seconds on are shown in larger units.
 _MIN_SPAN_SECONDS = 90
-# The largest 40-bit number of seconds stands for "for ever".
+# The largest 40-bit number of seconds means forever.
 _FOREVER_SECONDS = 2**40 - 1
 _SCORE_STEPS = 10_000
 
@@ -76,7 +76,7 @@ def _format_number(name: str, value: int) -> str:
         return f"{format_utc(value, '%Y-%m-%d %H:%M:%S UTC')} ({value})" if value else "never"
     if name.endswith(_SPAN_SUFFIXES):
         if value == _FOREVER_SECONDS:
-            return "for ever"
+            return "forever"
         return (
             f"{format_duration(value)} ({value} s)" if value >= _MIN_SPAN_SECONDS else f"{value} s"
         )

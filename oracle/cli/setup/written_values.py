@@ -41,7 +41,7 @@ def encode_bytes32(text: str) -> bytes:
     """Return a short text as zero-padded bytes32. Raises InputError: longer than 31 bytes."""
     raw = text.encode()
     if len(raw) >= _BYTES32_SIZE:
-        raise InputError(f"{text}: at most 31 letters")
+        raise InputError(f"{text}: too long; expected at most 31 bytes")
     return raw.ljust(_BYTES32_SIZE, b"\0")
 
 
@@ -49,7 +49,7 @@ def parse_limit(text: str) -> tuple[str, int]:
     """Return a limit's name and number. Raises InputError: not NAME=NUMBER."""
     name, equals, number = text.partition("=")
     if not equals or not number.isdecimal():
-        raise InputError(f"--limit {text}: write it as NAME=NUMBER")
+        raise InputError(f"--limit {text}: must be NAME=NUMBER")
     return name, int(number)
 
 
@@ -57,5 +57,5 @@ def parse_named_address(text: str) -> tuple[str, Address]:
     """Return a contract's name and address. Raises InputError: not NAME=0x…."""
     name, equals, address = text.partition("=")
     if not equals or not name:
-        raise InputError(f"--contract {text}: write it as NAME=0x…")
+        raise InputError(f"--contract {text}: must be NAME=0x…")
     return name, parse_optional_address(address)

@@ -96,9 +96,12 @@ def test_task_is_drawn_started_and_verified(
     asked.write_text('{"kind": "sd"}')
     assert told(capsys, "select", "--task", asked, "--config", path)["policy"] == policy
     facts = told(capsys, "config", "check", "--config", path)["facts"]
-    assert f"by {policy} from block 0 on, 2 tasks a member, dispatcher 0x" in facts["dispatch"]
+    assert (
+        f"policy {policy} from block 0 on, 2 waiting tasks per member, dispatcher 0x"
+        in facts["dispatch"]
+    )
     # 1 ether over 145,000 gas of 200 gwei.
-    assert facts["starts"].startswith("34 a day fit limits.max_cost_per_day_wei")
+    assert facts["starts"].startswith("34 per day fit limits.max_cost_per_day_wei")
 
 
 def test_start_is_listed_with_short_task_and_shown_in_full(
@@ -147,7 +150,7 @@ def test_status_and_draws_show_waiting_and_pending_tasks(
     assert told(capsys, "draws", "--last", 0, "--config", path)["over"] == []
     assert run(["draws", "--config", str(path)]) == 0
     text = capsys.readouterr().out
-    assert re.search(f"{drawn['task'][:14]}… .*{drawn['node']} .* the node started\n", text)
+    assert re.search(f"{drawn['task'][:14]}… .*{drawn['node']} .* started by the node\n", text)
     assert max(map(len, text.splitlines())) <= 100
 
 

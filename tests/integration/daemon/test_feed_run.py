@@ -112,7 +112,7 @@ def test_derived_zero_of_timed_out_member_is_explained(site: Site, capsys):
     capsys.readouterr()
 
     assert run(["explain", node(3), "--config", config]) == 0
-    assert "1 of its scores are zeros derived for timed-out members" in capsys.readouterr().out
+    assert "1 scores are zeros derived for timed-out members" in capsys.readouterr().out
     assert run(["explain", node(3), "--full", "--config", config]) == 0
     assert "membership derived" in capsys.readouterr().out
 

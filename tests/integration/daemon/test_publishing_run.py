@@ -145,7 +145,7 @@ def test_many_rebuilt_nonces_are_shown_in_one_row_and_listed_in_json(tmp_path, c
         assert [one["nonce"] for one in answer["rebuilt"]] == list(range(21))
         assert run(rebuild) == 0
         _, row = capsys.readouterr().out.splitlines()
-        assert " ".join(row.split()) == f"0..20 21 nonces {last - 20}..{last} 21 worked"
+        assert " ".join(row.split()) == f"0..20 21 nonces {last - 20}..{last} 21 succeeded"
 
 
 def goes_on_after_a_person_has_looked(path, thief, capsys):
@@ -154,7 +154,7 @@ def goes_on_after_a_person_has_looked(path, thief, capsys):
     assert run(["outbox", "release", thief, *where]) == 2
     assert "outbox rebuild --from-chain" in capsys.readouterr().err
     assert run(["outbox", "rebuild", "--from-chain", "--yes", *where]) == 0
-    assert f"`qos-oracle outbox release {thief}` lets it go on" in capsys.readouterr().err
+    assert f"`qos-oracle outbox release {thief}` to resume it" in capsys.readouterr().err
     assert run(["outbox", "release", thief, *where]) == 0
     assert run(["run", "--once", "--publish", *where]) == 0
     nonces = [one["nonce"] for one in told(capsys, "outbox", "list", *where)]

@@ -46,7 +46,7 @@ def test_transmitter_without_signer_and_peers_is_rejected(network, tmp_path, cap
 
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 2
     error = capsys.readouterr().err
-    assert "quorum: expected 0 without [reporters] peers, whose signatures are gathered" in error
+    assert "quorum: expected at most 0, because [reporters] peers lists no other reporter" in error
 
 
 def test_transmitter_with_peers_runs_and_waits_for_signatures(network, tmp_path):

@@ -108,7 +108,7 @@ def test_contract_status_is_read_at_one_block(oracle: Oracle, lines: PoolView):
 
 
 def test_address_without_oracle_contract_is_reported(lines: PoolView):
-    with pytest.raises(TransientError, match="shows no QoSOracle at 0x1111"):
+    with pytest.raises(TransientError, match="no QoSOracle contract at 0x1111"):
         OracleContract(lines, ME).get_status()
 
 

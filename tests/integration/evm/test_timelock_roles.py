@@ -88,7 +88,7 @@ def test_current_timelock_role_holders_are_returned(deployed: Deployed):
     assert roles.holders == deployed.held
     assert roles.is_complete
     assert roles.format_line() == (
-        f"the timelock's proposer {second}; executor anyone; canceller {first}; "
+        f"roles of the timelock: proposer {second}; executor anyone; canceller {first}; "
         f"admin itself, {deployer}"
     )
 

@@ -81,7 +81,7 @@ def test_notify_test_sends_through_apprise_and_hides_target_url(config: Path, to
     assert run(["notify", "test", "-c", str(config), "--json"]) == 1
 
     captured = capsys.readouterr()
-    assert captured.out.startswith("channel: took it\n")
+    assert captured.out.startswith("channel: delivered\n")
     (answer,) = json.loads(captured.out.partition("\n")[2])
     assert answer == {"target": "channel", "error": "channel: Apprise could not deliver it"}
     assert TOKEN not in captured.out + captured.err

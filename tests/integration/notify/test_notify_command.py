@@ -29,7 +29,7 @@ def config(tmp_path: Path, sqlite_url: str, told: Told) -> Path:
 def test_successful_target_is_reported(config: Path, told: Told, capsys):
     assert run(["notify", "test", "-c", str(config)]) == 0
 
-    assert capsys.readouterr().out == "ours: took it\n"
+    assert capsys.readouterr().out == "ours: delivered\n"
     assert told.receiver.kinds == ["test"]
 
 
@@ -45,7 +45,7 @@ def test_failed_target_exits_with_1_and_reason(config: Path, told: Told, capsys)
 def test_dry_run_lists_targets_and_sends_nothing(config: Path, told: Told, capsys):
     assert run(["notify", "test", "-c", str(config), "--dry-run"]) == 0
 
-    assert capsys.readouterr().out == "dry run, nothing sent: would be told: ours\n"
+    assert capsys.readouterr().out == "dry run, nothing sent; a message would go to: ours\n"
     assert told.receiver.got == []
 
 

@@ -81,7 +81,7 @@ def test_vss_task_adapter_has_higher_kick_gas_limit():
 
 def test_kick_target_named_resolves_by_exact_name_only():
     assert kick_target_named("NodeStakingAdapter") is NODE_STAKING
-    with pytest.raises(InputError, match="no kick target is called Adapter; there are: TaskN"):
+    with pytest.raises(InputError, match="unknown kick target Adapter; expected one of: TaskN"):
         kick_target_named("Adapter")
 
 
@@ -93,9 +93,9 @@ def test_adapter_code_encodes_constructor_arguments_in_order():
 
 
 def test_missing_adapter_addresses_are_named_in_error():
-    with pytest.raises(InputError, match="must be told the address of: QOS, Task"):
+    with pytest.raises(InputError, match="missing the addresses of: QOS, Task"):
         build_adapter_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
-    with pytest.raises(InputError, match="TaskNetwork is a kick target itself"):
+    with pytest.raises(InputError, match="TaskNetwork: the network is its own kick target"):
         build_adapter_code(TASK_NETWORK, ORACLE, OWNER, {})
 
 

@@ -53,5 +53,5 @@ def test_proposer_that_is_not_named_is_reported():
 
 def test_incomplete_role_history_is_reported():
     assert found(is_whole=False) == {
-        "roles of the timelock": "none of its constructor's from block 7 on (--since)"
+        "roles of the timelock": "no constructor logs from block 7 on (--since)"
     }

@@ -172,7 +172,7 @@ def test_queue_tables_fit_terminal_width(capsys, events):
     assert max(map(len, text.splitlines())) <= 100
     assert "24 GB, any GPU: 3" in text
     assert f"takes\n  {task('4080 a')}" in text
-    assert "12 may wait, with 2 members; one more would drop" in text
+    assert "capacity 12 tasks, with 2 members; one more would drop" in text
 
 
 def test_freed_node_of_legacy_policy_brings_two_partners(capsys, tmp_path):
@@ -264,7 +264,7 @@ def test_missing_price_seconds_error_names_settings(capsys, events):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--fixed", "gpt=1"], "there is no such kind"),
+        (["--fixed", "gpt=1"], "unknown kind"),
         (["--unit", "sd=-1"], "must be a decimal"),
         (["--unit", "sd=nan"], "must be a decimal"),
         (["--alpha", "0"], "--alpha 0: must be above 0"),

@@ -111,7 +111,7 @@ def test_select_without_seed_draws_no_node(capsys, events, asked):
 def test_more_draws_than_candidates_are_reported(capsys, events, asked):
     text = printed(capsys, "--task", asked, "--events", events, "--seed", SEED, "--draws", "3")
 
-    assert "3 were wanted; there are no more candidates" in text
+    assert "3 draws were requested; there are no more candidates" in text
 
 
 def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):

@@ -16,7 +16,7 @@ def test_candidates_without_any_weight_are_drawn_equally(capsys, tmp_path):
     # What is shown adds up to the sum that x was taken modulo of.
     assert [row["weight"] for row in answer["nodes"]] == 3 * ["1"]
     assert answer["sum"] == answer["draws"][0]["sum"] == "3"
-    assert "all count the same" in printed(capsys, *options)
+    assert "all have the same probability" in printed(capsys, *options)
 
 
 def test_zero_weight_stays_zero_when_another_node_has_weight(capsys, tmp_path):
@@ -24,4 +24,4 @@ def test_zero_weight_stays_zero_when_another_node_has_weight(capsys, tmp_path):
     options = [*UNFLOORED, "--task", task_in(tmp_path), "--events", events]
     weights = {row["node"]: int(row["weight"]) for row in told(capsys, *options)["nodes"]}
     assert weights == {node("A"): TOKENS // 3, node("B"): 0}
-    assert "all count the same" not in printed(capsys, *options)
+    assert "all have the same probability" not in printed(capsys, *options)

@@ -18,7 +18,7 @@ from oracle.cli.setup.spoken_values import format_value
         ("limits.kick_below", 2_000, "QoS 0.2000"),
         ("limits.fall_share", 1_000, "10.00% of the nodes"),
         ("limits.anchor_window", 200, "200 blocks"),
-        ("kick_limits.kick_cooldown", 2**40 - 1, "for ever"),
+        ("kick_limits.kick_cooldown", 2**40 - 1, "forever"),
         ("quorum", 3, "3"),
         ("network", None, "-"),
     ],

@@ -57,8 +57,8 @@ def test_void_timeout_is_explained_and_recovery_continues_across_it(told):
     assert "timeout void at block 2 (the task's limit of 5 s is below 60 s)" in text
     assert f"task {task('1')}" in text
     # One healing of half an hour, not two of parts of it.
-    assert text.count("healed in 600 s") == 1
-    assert "healed in 1800 s: 1 - (1 - 0.300000000000000000) x exp(-1800 / 1800)" in text
+    assert text.count("recovered in 600 s") == 1
+    assert "recovered in 1800 s: 1 - (1 - 0.300000000000000000) x exp(-1800 / 1800)" in text
     changes = explanation_json(seen)["reliability"]["changes"]
     assert [change["cause"] for change in changes] == [
         *("joined", "timed_out", "timeout_void", "timed_out")
@@ -76,9 +76,9 @@ def test_creators_are_counted_and_held_kickout_is_explained(told):
         history.closes(f"group {n}", *names)
     seen = told(history)
     text, answer = text_of(seen), explanation_json(seen)
-    assert "Creators of their tasks: 2; 49 of the scores from one" in text
+    assert "Creators of these tasks: 2; max scores from one creator: 49" in text
     why = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
-    assert f"held for a person: {why}" in text
+    assert f"held for an operator: {why}" in text
     assert answer["held"] == why
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
 

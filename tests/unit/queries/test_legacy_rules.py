@@ -217,7 +217,7 @@ def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite
     assert f"#3 score 10 at block {told.scores[-1].at.block}" in text
     assert f"task {task('3')}: commitment rank 2 (5), disclosure rank 2 (5)" in text
     assert "Node score = 30 / 3 = 10.000000000000000000" in text
-    assert "P = 1.000000000000000000 (a timeout of 60 s, from 60 to 300 s)" in text
+    assert "P = 1.000000000000000000 (timeout 60 s, range 60 to 300 s)" in text
     assert "(the best node score is 20.000000000000000000)" in text
     assert f"QoS = Q = {legacy['Q']}" in text
 

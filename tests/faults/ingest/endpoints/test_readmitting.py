@@ -68,7 +68,7 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     assert told(capsys, *verifying, "--endpoint", liar, *at)[0] == 1
 
     code, said = told(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
-    assert (code, "would be asked again" in said) == (0, True)
+    assert (code, "would be readmitted" in said) == (0, True)
     code, said = told(capsys, "endpoint", "readmit", liar, "--json", *at)
     assert (code, json.loads(said)["readmitted"]) == (0, True)
     assert told(capsys, "endpoint", "readmit", liar, *at)[0] == 2

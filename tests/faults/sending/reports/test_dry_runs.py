@@ -190,10 +190,10 @@ def as_it_is(_: Site) -> None:
     [
         (as_it_is, ""),
         (with_old_reports, ""),
-        (held, "is held: too much at once; `report release "),
+        (held, "is held: too much at once; see `qos-oracle report release "),
         (halted, "nothing is sent: "),
         (behind, "the contract rejects the call now"),
-        (by_other_rules, "the contract is not as configured: rulesHash"),
+        (by_other_rules, "the contract differs from the configuration: rulesHash"),
     ],
 )
 def test_dry_run_of_report_push_returns_same_refusal_as_real_push(

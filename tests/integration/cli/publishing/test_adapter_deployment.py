@@ -173,7 +173,7 @@ def test_replacement_oracle_reports_how_role_is_handed_over(
     # What was never read may hold an expulsion.
     assert run(["migrate", "--config", config]) == 0
     assert run(deploy(unwatched, *told, "--replace", config=config)) == 2
-    assert "the database has nothing" in capsys.readouterr().err
+    assert "the database is empty" in capsys.readouterr().err
     assert run(["run", "--once", "--config", config]) == 0
 
     capsys.readouterr()
@@ -214,12 +214,15 @@ def test_nodes_expelled_by_previous_oracle_are_expelled_by_next(
 @pytest.mark.parametrize(
     ("told", "fault"),
     [
-        ([], "VssTaskAdapter must be told the address of: QOS"),
-        (["--contract", "QOS"], "write it as NAME=0x…"),
-        (["--contract", "Tasks=0x" + "1" * 40], "is told of Node, QOS, VSSTask alone"),
-        (["--adapter", "Nothing"], "no kick target is called Nothing"),
+        ([], "VssTaskAdapter: missing the addresses of: QOS"),
+        (["--contract", "QOS"], "must be NAME=0x…"),
+        (
+            ["--contract", "Tasks=0x" + "1" * 40],
+            "expected one of: Node, QOS, VSSTask",
+        ),
+        (["--adapter", "Nothing"], "unknown kick target Nothing"),
         (["--adapter", "none", "--contract", "QOS=0x" + "1" * 40], "no adapter is deployed"),
-        (["--contract", "QOS=0x" + "1" * 40], "refuses this setup"),
+        (["--contract", "QOS=0x" + "1" * 40], "rejects the arguments"),
     ],
 )
 def test_invalid_adapter_is_rejected_in_one_line(
@@ -300,7 +303,7 @@ def test_deployment_without_role_owner_sends_nothing(
 
     assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
     said = capsys.readouterr()
-    assert "the address of ParameterController is missing (--contract NAME=0x…" in said.err
+    assert "the address of ParameterController is missing; use --contract NAME=0x…" in said.err
     assert said.err.count("\n") == 1
     assert unwatched.sent == 0
 
@@ -318,7 +321,10 @@ def test_deployment_with_insufficient_funds_sends_nothing(
 
     gas = sum(one["gas_limit"] for one in (planned, planned["timelock"], planned["adapter"]))
     assert cost == gas * int(planned["max_fee_per_gas_wei"])
-    assert f"has {cost - 1} wei and needs up to {cost}" in capsys.readouterr().err
+    assert (
+        f"balance of {cost - 1} wei is too low; the deployment may cost up to {cost} wei"
+        in capsys.readouterr().err
+    )
     assert unwatched.sent == 0
 
 

@@ -43,7 +43,7 @@ def test_show_prints_readable_text(config, capsys):
 
 def test_check_of_configured_contract_finds_nothing(config, capsys):
     assert run(["contract", "check", "--dev", "--config", str(config)]) == 0
-    assert "is as configured" in capsys.readouterr().out
+    assert "matches the configuration" in capsys.readouterr().out
 
 
 def test_check_reports_excessive_powers(config, capsys):
@@ -69,7 +69,7 @@ def test_check_reports_signer_unknown_to_contract(settings, tmp_path, capsys):
     }
     path = write(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
-    assert f"signers: expected {address} among them" in capsys.readouterr().out
+    assert f"signers: expected a list with {address}" in capsys.readouterr().out
 
 
 def test_check_rejects_contract_that_is_no_oracle(settings, network, tmp_path, capsys):
@@ -164,7 +164,7 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
     path = write(settings, tmp_path / "config.toml")
     command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(path), "--json"]
     assert run(command) == 2
-    assert "--yes does it, --dry-run says what it would do" in capsys.readouterr().err
+    assert "use --yes to proceed, or --dry-run to see" in capsys.readouterr().err
     assert run([*command, "--dry-run"]) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["arguments"]["admin"] == ADMIN
@@ -177,11 +177,11 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
     ("told", "fault"),
     [
         (["--admin", "0x12"], "not an address; expected 0x and 40 hex digits"),
-        (["--admin", ADMIN, "--limit", "kick_below"], "write it as NAME=NUMBER"),
-        (["--admin", ADMIN, "--limit", "speed=3"], "no limit is called speed"),
+        (["--admin", ADMIN, "--limit", "kick_below"], "must be NAME=NUMBER"),
+        (["--admin", ADMIN, "--limit", "speed=3"], "unknown limit speed"),
         (
             ["--admin", ADMIN, "--limit", "max_words=0"],
-            "refuses this setup: BadLimits()",
+            "rejects the arguments: BadLimits()",
         ),
         (["--admin", ADMIN, "--keystore", "x"], "give both or none"),
         (
@@ -190,7 +190,7 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
         ),
         (
             ["--admin", ADMIN, "--target", NOBODY, "--contract", f"QOS={NOBODY}"],
-            "--contract: with --target no adapter is deployed",
+            "--contract and --target: mutually exclusive",
         ),
     ],
 )

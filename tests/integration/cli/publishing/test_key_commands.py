@@ -30,7 +30,7 @@ def test_new_key_is_owner_only_and_never_overwritten(capsys, tmp_path):
     assert "back up both files now" in advice
     assert key.hex() not in out + advice
     before = [path.read_bytes() for path in files]
-    assert "is there already" in told(capsys, 2, "keys", "create", *files).err
+    assert "already exists" in told(capsys, 2, "keys", "create", *files).err
     assert [path.read_bytes() for path in files] == before
 
 
@@ -42,7 +42,10 @@ def test_dry_run_of_keys_create_writes_nothing(capsys, tmp_path):
 
 
 def test_keystore_and_password_in_same_file_are_rejected(capsys, tmp_path):
-    assert "two files" in told(capsys, 2, "keys", "create", tmp_path / "k", tmp_path / "k").err
+    assert (
+        "use two different paths"
+        in told(capsys, 2, "keys", "create", tmp_path / "k", tmp_path / "k").err
+    )
 
 
 def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, tmp_path):

@@ -39,7 +39,7 @@ def test_expired_veto_period_is_not_reported_as_open():
     )
     over = format_veto_deadline(node, 5_000, 5_000)
     assert over.startswith("the vetoer had until 1970-01-01 01:23:20 UTC; ")
-    assert f"`qos-oracle kickout execute {node}` says what else" in over
+    assert f"`qos-oracle kickout execute {node}` shows what else" in over
 
 
 def expelled(number: int, target: Address, state: KickState) -> Kick:

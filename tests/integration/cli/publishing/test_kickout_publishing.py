@@ -144,8 +144,8 @@ def test_manual_proposal_is_sent_and_waits_for_veto(office, config, capsys):
     assert answer["obstacle"] is None
     assert run([*command, "--yes"]) == 2
     assert told.err == capsys.readouterr().err
-    assert "it cannot be executed yet: the vetoer has until 2" in told.err
-    assert f"round {office.premises.round + 2} has to be accepted first" in told.err
+    assert "the kickout cannot be executed yet: the vetoer has until 2" in told.err
+    assert f"round {office.premises.round + 2} must be accepted first" in told.err
     assert run(["kickout", "propose", node_of(office), "--config", config]) == 2
     assert "its kickout is proposed already" in capsys.readouterr().err
 
@@ -181,7 +181,7 @@ def test_kickout_on_different_evidence_is_not_executed_manually(office, config, 
         uow.rounds.save_changes(RoundsChanges(kicks={live.node: other}))
     before = endpoint.seen.count("eth_sendRawTransaction")
     assert run(["kickout", "execute", node_of(office), "--config", config, "--yes"]) == 2
-    assert "what makes the node due today is another one" in capsys.readouterr().err
+    assert "other evidence makes the node due" in capsys.readouterr().err
     assert endpoint.seen.count("eth_sendRawTransaction") == before
 
 
@@ -202,7 +202,7 @@ def test_kickout_list_shows_progress_and_remaining_bucket(office, config, capsys
 
     assert run(["kickout", "list", "--config", config, "--ask-chain"]) == 0
     said = capsys.readouterr().out
-    assert f"under the line in {ROUNDS} of {ROUNDS} rounds in a row" in said
+    assert f"below the threshold in {ROUNDS} of {ROUNDS} consecutive rounds" in said
     assert "bucket: 3 of 3 kickouts left" in said
 
 
@@ -210,7 +210,8 @@ def test_proposal_is_cancelled_manually_only_when_contract_permits(office, confi
     cancel = ["kickout", "cancel", node_of(office), "--config", config]
     assert run(cancel) == 2
     assert (
-        "nothing of ours to cancel: no kickout of this node is proposed" in capsys.readouterr().err
+        "this daemon has nothing to cancel: no kickout of this node is proposed"
+        in capsys.readouterr().err
     )
     assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     office.mine()
@@ -218,7 +219,7 @@ def test_proposal_is_cancelled_manually_only_when_contract_permits(office, confi
     capsys.readouterr()
     assert run(cancel) == 2
     assert (
-        f"the vetoer {office.premises.network.admin.lower()} alone can cancel it"
+        f"only the vetoer can cancel the kickout ({office.premises.network.admin.lower()})"
         in capsys.readouterr().err
     )
 
@@ -277,5 +278,5 @@ def test_evidence_location_is_reported_after_execution(office, config, capsys):
         uow.lease.release(office.epoch)
     assert run(["kickout", "evidence", node_of(office), "--config", config]) == 2
     said = capsys.readouterr().err
-    assert "it is kicked out already; the evidence lies in " in said
+    assert "already kicked out; the evidence file is in " in said
     assert "by-hand" in said

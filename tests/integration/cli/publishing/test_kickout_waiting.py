@@ -49,10 +49,10 @@ def test_held_kickout_is_proposed_with_one_creator_option(
 ):
     judged = CreatorSpread.hold_reason
     monkeypatch.setattr(CreatorSpread, "hold_reason", lambda told, _: judged(told, HELD))
-    why = f"held for a person: {POOL} of its {POOL} scores come from one creator's tasks"
+    why = f"held for an operator: {POOL} of its {POOL} scores come from one creator's tasks"
     assert run(["kickout", "list", "--config", config]) == 0
     listed = capsys.readouterr().out
-    assert "can be proposed by hand\n" in listed
+    assert "can be proposed manually\n" in listed
     assert why in listed
 
     command = ["kickout", "propose", node_of(office), "--config", config, "--yes"]
@@ -85,10 +85,10 @@ def test_kickout_tried_already_is_refused_in_dry_run_and_real_run(office, config
         told.append(capsys.readouterr().err)
     assert told[0] == told[1]
     assert (
-        f"signed on round {office.premises.round} it was tried already, and is cancelled"
+        f"the proposal signed on round {office.premises.round} was already tried: intent "
         in told[0]
     )
-    assert "It is signed anew in 8 rounds at the latest" in told[0]
+    assert "is cancelled; see `qos-oracle outbox show " in told[0]
 
 
 def test_full_round_is_reported(office, config, capsys):
@@ -100,7 +100,9 @@ def test_full_round_is_reported(office, config, capsys):
     office.index()
     assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
     said = capsys.readouterr().out
-    assert f"nothing is sent: round {premises.round} has as many proposals as it may (0)" in said
+    assert (
+        f"nothing is sent: round {premises.round} has the maximum number of proposals (0)" in said
+    )
 
 
 @pytest.mark.parametrize("manner", ["--yes", "--dry-run"])
@@ -112,7 +114,7 @@ def test_pending_proposal_is_reported_with_its_intent(office, config, capsys, ma
     capsys.readouterr()
     assert run([*propose, manner]) == 2
     said = capsys.readouterr().err
-    assert f"a call about it (propose_kick {live.id}) is live" in said
+    assert f"another call for it (propose_kick {live.id}) is live" in said
     assert f"`qos-oracle outbox show {live.id}`" in said
 
 
@@ -130,7 +132,7 @@ def test_proposal_lacking_signatures_reports_missing_signers(office, config, cap
     assert run([*propose, "--yes"]) == 0
     said = capsys.readouterr().out
     assert "kickout signed" in said
-    assert "nothing is sent: 1 of 2 signatures are here" in said
+    assert "nothing is sent: 1 of 2 signatures are collected" in said
     assert run([*propose, "--dry-run"]) == 2
     told = capsys.readouterr().err
-    assert f"nothing came from {', '.join(others)}" in told
+    assert f"missing from {', '.join(others)}" in told

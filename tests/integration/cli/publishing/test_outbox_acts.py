@@ -109,7 +109,7 @@ def test_sender_is_paused_and_released(act: Act, url: str, capsys):
 
 def test_call_without_nonce_is_cancelled_after_confirmation(act: Act, url: str, capsys):
     assert act("cancel", 1) == 2
-    assert "--yes does it" in capsys.readouterr().err
+    assert "use --yes to proceed" in capsys.readouterr().err
     assert act("cancel", 1, "--dry-run") == 0
     assert state(url, 1) is IntentState.PLANNED
     assert act("cancel", 1, "--yes") == 0
@@ -136,10 +136,10 @@ def test_call_held_for_its_nonce_can_be_cancelled(act: Act, url: str, capsys):
         (("show", "0xff"), "0xff: no transaction that begins so is known"),
         (("bump", "0x" + 65 * "1"), "named by 0x and 64 hex digits, or the first of them"),
         (("hold", "0x12"), "0x12: no sender that begins so is known"),
-        (("release", "0x" + 40 * "b"), "is not stopped"),
-        (("hold", "0x" + 40 * "b"), "is no sender of this database"),
+        (("release", "0x" + 40 * "b"), "not paused"),
+        (("hold", "0x" + 40 * "b"), "not a sender of this database"),
         (("rebuild",), "--from-chain: required"),
-        (("rebuild", "--from-chain"), "--yes does it, --dry-run says"),
+        (("rebuild", "--from-chain"), "use --yes to proceed, or --dry-run"),
     ],
 )
 def test_impossible_action_is_rejected_in_one_line(
@@ -158,7 +158,7 @@ def test_running_daemon_is_reported_with_remedy(act: Act, url: str, capsys):
     assert act("hold", 1) == 1
     said = capsys.readouterr().err
     assert "process 7" in said
-    assert "Stop the daemon, and what stands by for it, run `outbox hold` again" in said
+    assert "Stop the daemon and its standbys, run `outbox hold` again" in said
     assert state(url, 1) is IntentState.PLANNED
 
 
@@ -169,7 +169,7 @@ def test_list_and_show_report_sent_call_completely(act: Act, capsys):
     assert "3" in row.split()
     assert act("show", 2) == 0
     text = capsys.readouterr().out
-    for told in ("sent once since block 51", "up to 3 gwei, tip 1", "answered last: fee too low"):
+    for told in ("sent once since block 51", "up to 3 gwei, tip 1", "last error: fee too low"):
         assert told in text
     assert "`outbox bump 2` says which limit is in the way" in text
     assert act("show", 3, "--json") == 0
@@ -184,7 +184,7 @@ def test_call_is_selected_by_transaction_hash(act: Act, capsys, pasted: str):
     assert act("show", pasted, "--json") == 0
     assert shown(capsys)["id"] == 2
     assert act("cancel", pasted) == 2
-    assert "giving up intent 2 for good" in capsys.readouterr().err
+    assert "cancel intent 2 irreversibly" in capsys.readouterr().err
     # Bumped is what waits for a block, and 0x2… waits for none.
     assert act("bump", "0x2") == 2
     assert "intent 3 cannot be bumped: it is held" in capsys.readouterr().err
@@ -217,7 +217,7 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
     for words in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
         assert act(*words) == 2
         said = capsys.readouterr().err
-        assert "intent 2 gave up its nonce 5: intent 1 (propose_kick) was put on it" in said
+        assert "intent 2: its nonce 5 was given to intent 1 (propose_kick)" in said
         assert "`qos-oracle outbox bump 1` pays more" in said
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(ME)

@@ -106,7 +106,7 @@ def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, pub
 
     assert run([*command, "--full"]) == 0
     text = capsys.readouterr().out
-    assert f"Round 1 speaks of this block and wrote lane {sent['lane']}" in text
+    assert f"Round 1 is as of this block and wrote lane {sent['lane']}" in text
     assert sent["transaction"] in text
 
 
@@ -157,7 +157,7 @@ def test_stopped_sender_is_shown_and_released(busy: LocalNetwork, tmp_path, caps
     assert run(release) == 0
     assert f"{account.address}: released (a foreign nonce)" in capsys.readouterr().out
     assert run(release) == 2
-    assert "is not stopped" in capsys.readouterr().err
+    assert "not paused" in capsys.readouterr().err
 
 
 def test_lost_database_is_rebuilt_from_chain_before_sending(
@@ -176,7 +176,7 @@ def test_lost_database_is_rebuilt_from_chain_before_sending(
     assert found["round"] >= 1
     assert run([*rebuild, "--dry-run"]) == 0
     would = capsys.readouterr().err
-    assert "the outbox knows nothing, the chain has" in would
+    assert "the outbox has no nonces, the chain has" in would
     assert "the signer would sign nothing until" in would
     assert run(send) == 2
     capsys.readouterr()

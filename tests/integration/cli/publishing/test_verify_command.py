@@ -197,7 +197,7 @@ def test_text_output_lists_differing_tasks(played, capsys):
     text = capsys.readouterr().out
 
     assert max(map(len, text.splitlines())) <= 100
-    assert "2 tasks, 1 of them on the node drawn" in text
+    assert "2 tasks, 1 of them on the drawn node" in text
     assert f"differs    {played.keys[DEFIED]}" in text
     assert f"drawn was  {played.forecast[DEFIED]}" in text
 

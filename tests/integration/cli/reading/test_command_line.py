@@ -138,7 +138,7 @@ def test_yes_and_dry_run_flags_replace_confirmation(yes, dry_run, is_done):
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
 def test_declined_confirmation_does_nothing(monkeypatch, answer):
     monkeypatch.setattr("sys.stdin", Terminal(answer))
-    with pytest.raises(InputError, match="sending it: nothing was done; --yes does it"):
+    with pytest.raises(InputError, match="sending it: not confirmed, nothing was done; use --yes"):
         confirm_action("sending it", yes=False, dry_run=False)
 
 

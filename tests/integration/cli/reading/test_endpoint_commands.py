@@ -86,7 +86,7 @@ def test_endpoint_without_checkpoint_is_unfit(
     path = write(sound, tmp_path / "config.toml")
 
     assert run(["endpoint", "probe", "--config", str(path), "--endpoint", "1"]) == 1
-    assert "NOT OURS" in capsys.readouterr().out
+    assert "DIFFERS" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_endpoint_number_outside_settings_is_rejected(
     capsys: pytest.CaptureFixture[str], config: Path
 ):
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "3"]) == 2
-    assert "--endpoint 3: chain.endpoints names 2" in capsys.readouterr().err
+    assert "--endpoint 3: chain.endpoints has only 2" in capsys.readouterr().err

@@ -57,7 +57,7 @@ def test_halt_is_cleared_by_operator_with_stored_reason(halted: Path, capsys):
     assert halt["cleared_reason"] == "ticket 12"
     assert "operator" in halt["cleared_by"]
     line = refused(capsys, "halt", "clear", "--reason", "again", "--config", halted)
-    assert "there is no halt finality_violation now" in line
+    assert "--name finality_violation: this halt is not active" in line
 
 
 @pytest.mark.parametrize("reason", ["", "  "])

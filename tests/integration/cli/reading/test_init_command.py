@@ -95,7 +95,7 @@ def test_endpoint_without_historical_state_leaves_start_block_to_operator(
         assert run([*pruned, "--dry-run"]) == 0
     written = capsys.readouterr().out
     assert tomllib.loads(written)["chain"]["start_block"] == 0
-    assert "put it here" in written
+    assert "set it here" in written
 
 
 def test_single_endpoint_with_historical_state_is_sufficient(
@@ -115,7 +115,7 @@ def test_existing_configuration_is_not_overwritten(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     (tmp_path / "config.toml").write_text("mine", "utf-8")
-    assert "is there already" in refused(capsys, *told(network, tmp_path))
+    assert "already exists" in refused(capsys, *told(network, tmp_path))
     assert (tmp_path / "config.toml").read_text("utf-8") == "mine"
 
 
@@ -123,7 +123,7 @@ def test_existing_configuration_is_not_overwritten(
     ("changed", "why"),
     [
         (["--contract", "Other=0x" + "1" * 40], "reads TaskNetwork"),
-        (["--contract", "TaskNetwork=0x" + "1" * 40], "there is no contract at this address"),
+        (["--contract", "TaskNetwork=0x" + "1" * 40], "no contract at this address"),
         (["--profile", "nobody"], "no 'nobody'"),
     ],
 )
@@ -138,13 +138,15 @@ def test_invalid_options_are_rejected_before_writing(
 
 def test_missing_option_with_yes_is_reported(tmp_path: Path, capsys: Capture):
     said = refused(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
-    assert said == "qos-oracle: --endpoint: is missing; without --yes it is asked for"
+    assert said == "qos-oracle: --endpoint: required with --yes"
 
 
 def test_unreachable_endpoint_is_transient_error(tmp_path: Path, capsys: Capture):
     gone = ["--endpoint", "http://127.0.0.1:1", "--contract", "TaskNetwork=0x" + "1" * 40]
     path = tmp_path / "config.toml"
-    assert "none answers" in refused(capsys, "init", "--yes", "--config", path, *gone, code=1)
+    assert "no endpoint responds" in refused(
+        capsys, "init", "--yes", "--config", path, *gone, code=1
+    )
 
 
 @pytest.mark.parametrize(

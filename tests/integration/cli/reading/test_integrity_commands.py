@@ -100,7 +100,7 @@ def test_verify_reports_endpoint_and_differences(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--from", "5", "--to", "4"], "--from 5 lies above --to 4"),
+        (["--from", "5", "--to", "4"], "--from 5: above --to 4"),
         (["--from", "0", "--to", "4000"], "only blocks 0 to"),
         (["--from", "0", "--to", "4", "--endpoint", "http://nobody"], "http://nobody"),
     ],
@@ -193,7 +193,7 @@ def test_recording_never_mixes_two_forks(config: str, chain: AChain, tmp_path: P
         with pytest.raises(KeyboardInterrupt):
             export_fixture(source, path, blocks, interrupted)
         chain.live(60, on=chain.back(60))
-        with pytest.raises(TransientError, match="left block 99"):
+        with pytest.raises(TransientError, match="recorded block 99 is no longer"):
             export_fixture(source, path, blocks, lambda _block, _last: None)
         assert not path.exists()
         assert export_fixture(source, path, blocks, lambda _block, _last: None).resumed_at is None

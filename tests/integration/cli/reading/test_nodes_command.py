@@ -59,4 +59,4 @@ def test_rules_without_window_are_rejected(capsys, settings, tmp_path):
     path = write(settings, tmp_path / "config.toml")
     line = refused(capsys, "nodes", "--without-task", "--config", path)
 
-    assert "--without-task: the rules crynux count by no window" in line
+    assert "--without-task: the rules crynux have no windows" in line

@@ -23,7 +23,7 @@ def test_second_export_reports_nothing_new(indexed, exported, capsys):
     assert said["rows"]["events"] > 0
     assert said["final_to"] == said["to"]
     assert run(["export", "--config", str(indexed), "--parquet", str(path)]) == 0
-    assert capsys.readouterr().out.startswith("nothing new is final: ")
+    assert capsys.readouterr().out.startswith("no new final blocks: ")
 
 
 def test_dry_run_reports_blocks_and_writes_nothing(indexed, exported, capsys, tmp_path):

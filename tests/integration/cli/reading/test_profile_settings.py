@@ -50,7 +50,7 @@ def test_shipped_profile_is_checked_with_its_options(capsys, settings):
     found = checked(capsys, settings({**VSS, "options": {"blame_missing_upload": False}}))
 
     assert "blame_missing_upload = false" in found["facts"]["profile"]
-    assert "reads full blocks" in found["facts"]["profile"]
+    assert "reads logs and calls (full blocks)" in found["facts"]["profile"]
     assert found["facts"]["contracts"] == f"VSSTask {TASKS}; Node {NODES}"
     assert found["warnings"] == []
 
@@ -61,7 +61,7 @@ def test_custom_profile_reports_missing_scoring_inputs(capsys, settings, tmp_pat
 
     found = checked(capsys, settings({"profile": str(profile)}, start_block=9))
 
-    assert found["facts"]["profile"].endswith("says task_started, and nothing else")
+    assert found["facts"]["profile"].endswith("emits only task_started")
     assert found["facts"]["contracts"] == f"Work {TASKS} from block 5"
     told = " ".join(found["warnings"])
     for loss in ("nobody is a member", "nothing is ranked", "nobody is ever excluded"):
@@ -144,7 +144,7 @@ def test_any_network_can_be_published_for(settings, sound):
 @pytest.mark.parametrize(
     ("network", "possible"),
     [
-        (VSS, "scores; kickouts by VssTaskAdapter, which `contract deploy` adds; "),
+        (VSS, "scores; kickouts through VssTaskAdapter, which `contract deploy` adds; "),
         (
             {"profile": "crynux-staking", "contracts": {"NodeStaking": TASKS}},
             "no scores: the profile emits no task events; a [feed] would have to supply them",

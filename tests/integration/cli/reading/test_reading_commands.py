@@ -163,7 +163,9 @@ def test_entry_shows_compared_group_members(indexed, capsys):
 
 
 def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
-    healing = re.compile(r"healed in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)")
+    healing = re.compile(
+        r"recovered in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)"
+    )
     found = []
     for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
         found += healing.findall(
@@ -207,8 +209,8 @@ def test_config_check_of_default_configuration_has_no_warnings(config, indexed, 
 @pytest.mark.parametrize(
     ("most", "warned"),
     [
-        (2 * HIGHEST, "nodes wait for an index, and the report that gives it"),
-        (HIGHEST - 1, "no report with a new node fits at the highest fee"),
+        (2 * HIGHEST, "nodes wait for an index, and the report that registers them"),
+        (HIGHEST - 1, "too low for a report with one new node at the maximum fee"),
     ],
 )
 def test_config_check_warns_of_new_nodes_exceeding_one_report(indexed, capsys, most, warned):

@@ -114,7 +114,7 @@ def test_backfill_restores_missing_logs(config, database, capsys):
 
 def test_inverted_range_is_input_error(config, capsys):
     assert run(["resync", "backfill", "--from", "9", "--to", "1", "--config", str(config)]) == 2
-    assert "--from 9 lies above --to 1" in capsys.readouterr().err
+    assert "--from 9: above --to 1" in capsys.readouterr().err
 
 
 def test_block_above_cursor_is_input_error(config, capsys):
