@@ -1,4 +1,4 @@
-"""Notifications to subscribers, at least once and in order (docs/how-to/notifications.md).
+"""Delivers notifications in order and at least once (docs/how-to/notifications.md).
 
 Public names: `Notifier`, `Webhook`, `AppriseTarget`, `Target`.
 """

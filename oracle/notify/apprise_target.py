@@ -1,4 +1,7 @@
-"""Mail, Slack, Telegram, Discord and many other services through Apprise (extra `notify`)."""
+"""Sends notices by mail, Slack, Telegram, Discord and other services, through Apprise.
+
+Apprise is an optional package (extra `notify`).
+"""
 
 import importlib
 import re
@@ -9,18 +12,18 @@ from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
 from oracle.resources import format_install_command
 from oracle.telemetry.safe_text import register_secret
 
-# Shorter parts are ordinary words.
+# Shorter parts of a URL are mostly ordinary words, which must not be redacted.
 _MIN_REDACTED_LENGTH = 8
 
 
 class AppriseTarget:
-    """One Apprise URL; never shown, because most of them hold a token."""
+    """A target given by an Apprise URL, which is never shown because it may contain a token."""
 
     def __init__(self, name: str, notice_filter: NoticeFilter, url: str) -> None:
         """Raise InputError if Apprise is not installed or rejects the URL."""
         self.name = name
         self.notice_filter = notice_filter
-        # The host may be a token too.
+        # Some services put a token in place of the host name.
         for url_part in [url, *re.split(r"[/:@?&=]", url)]:
             if len(url_part) >= _MIN_REDACTED_LENGTH:
                 register_secret(url_part)
@@ -29,7 +32,7 @@ class AppriseTarget:
             raise InputError(f"notify {name}: url: Apprise does not know such an address")
 
     def send(self, message: Message) -> None:
-        """Send a message once, with Apprise's own timeouts; only success or failure is known."""
+        """Send a message once. Apprise sets the timeouts and reports only success or failure."""
         title = f"QoS oracle: {message.kind.replace('_', ' ')}"
         if not self._apprise.notify(title=title, body=f"{message.text} (#{message.id})"):
             raise NotDeliveredError(f"{self.name}: Apprise could not deliver it")

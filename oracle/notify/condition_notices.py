@@ -1,6 +1,6 @@
-"""Notices of health conditions that began or ended, and of a daemon's downtime.
+"""Writes notices when a health condition begins or ends, and after a downtime of the daemon.
 
-Conditions are those of `oracle.domain.health`; `[[notify]] kinds` selects them by their keys.
+The conditions are defined in `oracle.domain.health`; `[[notify]] kinds` selects them by key.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,18 @@ from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import NewNotice
 
-# Bookmarks: conditions that were already notified; whether notices have started.
+# Bookmarks: the conditions already notified, and the notice collector's block, which is missing
+# until the daemon has reached the head for the first time.
 _NOTIFIED_BOOKMARK, _STARTED_BOOKMARK = "notify_conditions", "notify_block"
 # Seconds that a condition must last, or be absent, before a notice is written.
 SETTLED_SECONDS = 10.0
-# Other notices, made from the rows themselves, cover these conditions in more detail.
+# The notices of halts and held reports cover these conditions in more detail.
 _NOTIFIED_BY_OTHER_NOTICES = frozenset({Condition.HALTED, Condition.HELD})
 
 
 @dataclass(slots=True)
 class ConditionNoticeWriter:
-    """Stores condition notices; `clock` returns seconds, `wall_clock` unix seconds."""
+    """Stores condition notices; `clock` returns monotonic seconds, `wall_clock` unix seconds."""
 
     store: Store
     clock: Callable[[], float]
@@ -31,7 +32,10 @@ class ConditionNoticeWriter:
     _changed_at: dict[Condition, float] = field(default_factory=dict)
 
     def write_notices(self, health: HealthReport, downtime: str | None) -> None:
-        """Store notices of begun and ended conditions, and of `downtime` (duration and reason)."""
+        """Store notices of the conditions that began or ended, and of a downtime.
+
+        `downtime` describes the duration and the reason; it is None if there was no downtime.
+        """
         detail_by_condition = {finding.condition: finding.detail for finding in health.findings}
         with self.store.read_transaction() as uow:
             notified, has_begun = (
@@ -83,7 +87,7 @@ def _load_notified_conditions(uow: UnitOfWork) -> set[Condition]:
 
 
 def _build_notice(condition: Condition, detail: str | None, time: int) -> NewNotice:
-    """Build the notice that a condition began (with its detail) or, without one, ended."""
+    """Build the notice that a condition began, or that it ended if `detail` is None."""
     kind = NoticeKind.CONDITION_OVER if detail is None else NoticeKind.CONDITION_BEGAN
     body: dict[str, object] = {
         "condition": condition.key,

@@ -1,7 +1,7 @@
-"""A periodic message to a target for a dead man's switch: its absence is the alarm.
+"""Sends periodic messages to a dead man's switch, which raises an alarm when they stop.
 
-The daemon's main loop sends it, so a stuck loop sends none. A heartbeat has no sequence number and
-is never resent.
+The daemon's main loop sends the heartbeats, so they also stop if the loop hangs. A heartbeat has
+no sequence number and is never resent.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from oracle.rpc.background import BackgroundCall
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Heartbeat of one target, every `interval_seconds`; `clock` returns seconds."""
+    """Sends heartbeats to one target every `interval_seconds`; `clock` is monotonic."""
 
     target: Target
     interval_seconds: float

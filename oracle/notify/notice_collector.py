@@ -1,4 +1,4 @@
-"""Finds new facts in the database and stores them as notices, in one transaction.
+"""Finds new events in the database and stores them as notices, in one transaction.
 
 See docs/how-to/notifications.md#kinds-of-notices.
 """
@@ -31,7 +31,7 @@ _OLD_HALT_BOOKMARK = "notify_halt"
 
 
 def mark_cleared_halts_as_old(uow: UnitOfWork) -> None:
-    """Note the newest cleared halt: older halts get no notices."""
+    """Record the newest cleared halt, so that cleared halts up to this one get no notices."""
     cleared_ids = [
         halt.id for halt in uow.halts.list_history(_MAX_HALTS) if halt.cleared is not None
     ]
@@ -39,9 +39,9 @@ def mark_cleared_halts_as_old(uow: UnitOfWork) -> None:
 
 
 def collect_halts_and_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
-    """Return new notices of halts and held reports; `time` is the chain's, in seconds.
+    """Return new notices of halts and held reports; `time` is chain time in seconds.
 
-    Both last until an operator acts, so no fork retracts their notices.
+    Halts and holds last until an operator acts, so no fork retracts their notices.
     """
     last_old_id = uow.bookmarks.get_number(_OLD_HALT_BOOKMARK) or 0
     halt_by_subject = {
@@ -86,9 +86,9 @@ def _collect_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
 
 # Bookmarks: the last examined block and the last examined fork.
 _BLOCK_BOOKMARK, _FORK_BOOKMARK = "notify_block", "notify_fork"
-# Blocks per transaction, so that a long backlog does not hold the database for long.
+# Max blocks per transaction, so that a long backlog does not lock the database for long.
 _MAX_BLOCKS = 2_000
-# Requests (to pause or to quit) are not notified; only transitions that took effect are.
+# Requests to pause or to quit get no notice; only transitions that took effect do.
 _KIND_BY_TRANSITION = {
     MembershipTransition.JOINED: NoticeKind.JOINED,
     MembershipTransition.PAUSED: NoticeKind.PAUSED,
@@ -103,7 +103,7 @@ _RETENTION_SECONDS = 30 * 86_400
 
 @dataclass(slots=True)
 class NoticeCollector:
-    """Collects notices; all durable state is in the database, so replace it after a failure."""
+    """Collects notices. After a failure, a new collector continues from the database."""
 
     rules: Rules
     # Nodes last notified as excluded; None until loaded from the database.
@@ -111,7 +111,7 @@ class NoticeCollector:
     _epoch: int | None = None
 
     def is_due(self, uow: UnitOfWork) -> bool:
-        """Return whether there may be new notices, without writing."""
+        """Return whether there may be new notices; only reads the database."""
         cursor = uow.cursor.get()
         if cursor is None:
             return False
@@ -120,9 +120,10 @@ class NoticeCollector:
         return cursor.epoch != self._epoch or bool(collect_halts_and_holds(uow, cursor.time))
 
     def collect_notices(self, uow: UnitOfWork, *, is_at_head: bool) -> bool:
-        """Store new notices and return whether anything was examined.
+        """Store new notices; return False if collection has not started yet.
 
-        History is not notified: collection starts at the first call with `is_at_head`.
+        Collection starts at the first call with `is_at_head`, so that the backfill of history
+        causes no notices.
         """
         cursor = uow.cursor.get()
         if cursor is None:
@@ -142,7 +143,7 @@ class NoticeCollector:
         uow.notices.append(notices + collect_halts_and_holds(uow, cursor.time))
         uow.bookmarks.set(_BLOCK_BOOKMARK, last_block)
         uow.notices.prune(cursor.time - _RETENTION_SECONDS)
-        # Blocks remain if the backlog is longer than one run.
+        # None if blocks of the backlog remain, so that the next run is due at once.
         self._epoch = cursor.epoch if last_block == cursor.number else None
         return True
 
@@ -178,7 +179,10 @@ class NoticeCollector:
         )
 
     def _collect_healed_nodes(self, uow: UnitOfWork, cursor: Cursor) -> list[NewNotice]:
-        """Return notices of nodes that recovered by healing alone, without an event."""
+        """Return notices of nodes whose exclusion ended by the passage of time, without an event.
+
+        Such nodes are removed from the set of excluded nodes.
+        """
         excluded = self._excluded or set()
         healed = [
             address
@@ -194,7 +198,7 @@ class NoticeCollector:
 def _build_reliability_notices(
     changes: list[ReliabilityChange], excluded: set[Address], rules: Rules
 ) -> Iterator[tuple[Position, NewNotice]]:
-    """Yield notices of timeouts, exclusions and recoveries; `excluded` is kept up to date."""
+    """Yield notices of timeouts, exclusions and recoveries; update `excluded` accordingly."""
     for change in changes:
         details = {"before": str(change.before), "after": str(change.after), "task": change.task}
         kinds = []
@@ -235,10 +239,11 @@ def _start_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
 
 
 def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> tuple[int, bool]:
-    """Retract notices of blocks that a fork or an operator removed; return the last seen block.
+    """Retract the notices of blocks that a fork or an operator's rewind removed.
 
-    Blocks that are already folded again are covered too, because nothing else shows that they were
-    removed. The second value is whether anything was retracted.
+    Return the last block whose notices are still valid, and whether any were retracted. The reorg
+    log shows removed blocks even if they are folded again by now; a cursor below
+    `last_seen_block` shows an operator's rewind.
     """
     forks = uow.notices.sources.list_forks_after(uow.bookmarks.get_number(_FORK_BOOKMARK) or 0)
     abandoned = [(fork.ancestor, fork.old_tip, fork.time) for fork in forks]

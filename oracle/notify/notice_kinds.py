@@ -28,7 +28,7 @@ class NoticeKind(StrEnum):
     DAEMON_WAS_DOWN = "daemon_was_down"
 
 
-# One line per kind, filled in from the notice's fields.
+# The one-line text of each kind, with the notice's fields as placeholders.
 _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
     NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
@@ -59,13 +59,13 @@ SELECTABLE_KINDS = frozenset(
 
 
 def format_notice_text(kind: str, fields: Mapping[str, object]) -> str:
-    """Return the one-line text of a notice of this kind; `fields` is its body and its node."""
+    """Return the one-line text of a notice; `fields` are the fields of its body, and `node`."""
     formatted_fields = {name: _format_field(name, value) for name, value in fields.items()}
     return _TEMPLATE_BY_KIND[NoticeKind(kind)].format_map(formatted_fields)
 
 
 def _format_field(name: str, value: object) -> object:
-    """Format a field; reliabilities (text in units of 10^-18) get two decimals."""
+    """Return a field for display; a reliability, given in units of 10^-18, gets two decimals."""
     if name in {"before", "after"}:
         hundredths = int(str(value)) // _HUNDREDTH_OF_PERCENT // 100
         return f"{hundredths // 100}.{hundredths % 100:02}"

@@ -19,21 +19,22 @@ from oracle.telemetry.logging_setup import is_power_of_two
 
 # Notices scanned per call to find one that matches the target's filter.
 _MAX_NOTICES_SCANNED = 200
-# Notices that a reorg message lists as retracted.
+# Max notices that a reorg message lists as retracted.
 _MAX_RETRACTED_LISTED = 1_000
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 5, 3600
 
 
 def compute_backoff_seconds(tries: int) -> int:
-    """Return the wait after this many failures in a row: 5 s, 10 s … one hour."""
+    """Return the wait after `tries` consecutive failures: 5 s, 10 s … up to one hour."""
     return int(min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(tries - 1, 20)))
 
 
 @dataclass(slots=True)
 class TargetDelivery:
-    """Delivers notices to one target, in order and at least once; `clock` in unix seconds.
+    """Delivers notices to one target, in order and at least once.
 
-    A delivery is recorded after it was made, so a crash in between repeats it.
+    A delivery is recorded after the message was sent, so a crash in between repeats the message.
+    `clock` returns unix seconds.
     """
 
     target: Target
@@ -44,7 +45,7 @@ class TargetDelivery:
     _in_flight: Notice | None = None
 
     def deliver_due(self, wait_seconds: float | None) -> bool:
-        """Finish the delivery in flight, or start the next; return whether one succeeded.
+        """Finish the delivery in flight, or start the next one; return whether one succeeded.
 
         `wait_seconds` limits the wait for a response; None waits until it arrives.
         """
@@ -64,11 +65,11 @@ class TargetDelivery:
         return self._record_result(notice, outcome)
 
     def _record_result(self, notice: Notice, outcome: "Future[None]") -> bool:
-        """Record the success, or the time of the next try; return whether it succeeded."""
+        """Record a success, or a failure and when to retry; return whether it was a success."""
         try:
             outcome.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
-            # An error of a library may contain the address and its tokens.
+            # The text of a library's error may contain the address and its tokens.
             reason = str(error) if isinstance(error, OracleError) else type(error).__name__
             self._record_failure(notice, reason)
             return False
@@ -97,7 +98,7 @@ class TargetDelivery:
             )
 
     def _find_next_notice(self) -> Notice | None:
-        """Return the next due notice that matches the filter; others are skipped for good."""
+        """Return the next due notice that matches the filter, or None; never revisit others."""
         with self.store.read_transaction() as uow:
             progress = uow.notices.get_progress(self.target.name)
             if progress is None or self.clock() < progress.next_at:
@@ -112,7 +113,10 @@ class TargetDelivery:
         return selected
 
     def _should_deliver(self, uow: UnitOfWork, notice: Notice) -> bool:
-        """Return whether the target gets a notice; a fork counts if it retracted its own."""
+        """Return whether the target gets a notice.
+
+        A reorg is delivered if it retracted a notice that matches the target's filter.
+        """
         if self.target.notice_filter.matches(notice):
             return True
         return notice.kind == NoticeKind.REORG and bool(self._list_retracted_seqs(uow, notice))
@@ -132,7 +136,7 @@ def _get_progress(uow: UnitOfWork, target: str) -> DeliveryProgress:
     return uow.notices.get_progress(target) or DeliveryProgress(target, 0)
 
 
-# Messages per run to one target that responds immediately.
+# Max messages per run to one target; reached only if the target responds immediately.
 _MAX_MESSAGES_PER_RUN = 20
 
 

@@ -11,12 +11,12 @@ from oracle.store.notice_repository import Notice
 
 
 class NotDeliveredError(OracleError):
-    """A target did not accept a message; the text holds nothing of its address but the host."""
+    """A target did not accept a message; of the target's address the text names only the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One notice as it is sent; a repeated delivery has the same `id`."""
+    """A notice as it is sent to a target; a repeated delivery has the same `id`."""
 
     id: str
     kind: str
@@ -32,7 +32,10 @@ class NoticeFilter:
     nodes: frozenset[Address] = frozenset()
 
     def matches(self, notice: Notice) -> bool:
-        """Return whether a notice matches; `TargetDelivery` decides about forks."""
+        """Return whether a notice matches.
+
+        `TargetDelivery` also selects reorgs that retracted matching notices.
+        """
         names = {notice.kind, str(notice.body.get("condition", notice.kind))}
         if self.kinds and not self.kinds & names:
             return False
@@ -40,7 +43,7 @@ class NoticeFilter:
 
 
 class Target(Protocol):
-    """Destination of messages; `name` as in the settings."""
+    """A destination of messages; `name` is its name in the settings."""
 
     @property
     def name(self) -> str: ...
@@ -53,7 +56,10 @@ class Target(Protocol):
 
 
 def build_message(notice: Notice, undone: tuple[int, ...] = ()) -> Message:
-    """Build the message of a notice; `undone` lists retracted notices the target had received."""
+    """Build the message of a notice.
+
+    For a reorg, `undone` lists the retracted notices that the target had received.
+    """
     fields: dict[str, object] = dict(notice.body)
     if notice.node is not None:
         fields["node"] = notice.node

@@ -1,4 +1,7 @@
-"""Signed POST of one message; docs/how-to/notifications.md#webhook explains verification."""
+"""Sends messages to webhooks as signed POST requests.
+
+See docs/how-to/notifications.md#webhook for how a receiver verifies the signature.
+"""
 
 import hashlib
 import hmac
@@ -30,7 +33,7 @@ def compute_signature(secret: bytes, message_id: str, timestamp: int, body: byte
 class WebhookEndpoint:
     """URL and secret of a webhook; `timeout_seconds` limits the wait for a response.
 
-    `allow_private` permits a host that resolves to an address that is not public.
+    `allow_private` permits a host whose address is not public.
     """
 
     url: str = field(repr=False)
@@ -40,7 +43,7 @@ class WebhookEndpoint:
 
 
 class Webhook:
-    """A URL that accepts messages by POST; only its host is ever shown."""
+    """A target that receives messages by POST; only the host of its URL is ever shown."""
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class Webhook:
         self._host = redact_url(endpoint.url, _SCHEMES, f"notify {name}: url")
         self._endpoint = endpoint
         self._clock = clock
-        # Proxies and passwords of the environment are not used.
+        # Proxies and credentials from the environment are not used.
         access = HttpAccess(
             choose_address=None if endpoint.allow_private else self._resolve_public_address
         )
@@ -87,8 +90,8 @@ class Webhook:
     def _resolve_public_address(self, host: str, port: int) -> str:
         """Return the address to connect to: a webhook must not reach the private network.
 
-        The connection uses the address that was checked, because the name may resolve to another
-        one a moment later.
+        The connection uses the address that was checked, because the name may resolve to a
+        different address a moment later.
 
         Raises:
             NotDeliveredError: the name cannot be resolved, or one of its addresses is not public.

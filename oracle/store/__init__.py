@@ -1,1 +1,1 @@
-"""All SQL: one unit of work over repositories, on SQLite and PostgreSQL."""
+"""All SQL of the project: repositories inside a unit of work, on SQLite and PostgreSQL."""

@@ -1,7 +1,7 @@
 """Recent activity of all nodes: counts over time, and single changes.
 
-No index leads by time. Blocks have one, and block times only grow, so the first block at or after
-a time is found by bisection.
+The tables have an index by block and none by time. Because block times only grow, the first block
+at or after a time is found by bisection.
 """
 
 from bisect import bisect_left
@@ -98,9 +98,9 @@ class ActivityRepository:
     def list_reliability_changes(
         self, time: int, first_block: int, limit: int
     ) -> list[ReliabilityChange]:
-        """Return the first reliability changes at `time` or later, of all nodes, in order.
+        """Return up to `limit` reliability changes of all nodes since `time`, oldest first.
 
-        `first_block` is a block below which no row has this time or a later one.
+        `first_block` limits the search: all rows below this block are older than `time`.
         """
         return [
             decode_reliability_row(row)
@@ -110,14 +110,17 @@ class ActivityRepository:
     def list_membership_changes(
         self, time: int, first_block: int, limit: int
     ) -> list[MembershipChange]:
-        """Return the first membership changes at `time` or later, of all nodes, in order."""
+        """Return up to `limit` membership changes of all nodes since `time`, oldest first.
+
+        `first_block` limits the search: all rows below this block are older than `time`.
+        """
         return [
             decode_membership_row(row)
             for row in self._select_since(membership_change, time, first_block, limit)
         ]
 
     def list_kickouts(self, block: int) -> list[KickoutDue]:
-        """Return the intervals that opened in this block or later, oldest first."""
+        """Return the kickout intervals that opened in this block or later, oldest first."""
         order = [kickout.c[name] for name in Position._fields]
         query = select(kickout).where(kickout.c.block >= block).order_by(*order)
         return [decode_kickout_row(row) for row in self._connection.execute(query)]
@@ -125,9 +128,10 @@ class ActivityRepository:
     def list_trend_points(
         self, nodes: Iterable[Address], depth: int
     ) -> dict[Address, list[NodeTrendPoint]]:
-        """Return the last `depth` scores of each node and the changes of H since, in order.
+        """Return the last `depth` scores of each node and the reliability changes since, in order.
 
-        The last change of H before the first of these scores is included. One query.
+        The last change before the first of these scores is included. A single query reads the
+        points of all nodes.
         """
         keys = [decode_hex(address) for address in nodes]
         scores = _select_last_scores(keys, depth)
@@ -146,7 +150,7 @@ class ActivityRepository:
         }
 
     def find_first_block_at(self, time: int, last_block: int) -> int:
-        """Return a block below which no row has this time or a later one; max `last_block` + 1."""
+        """Return a block below which all rows are older than `time`, at most `last_block` + 1."""
         return self._find_first_block_at(reliability_change, time, last_block)
 
     def _find_first_block_at(self, table: Table, time: int, last_block: int) -> int:
@@ -193,7 +197,7 @@ def _select_score_points(scores: Subquery) -> Select[*tuple[Any, ...]]:
 
 
 def _select_change_points(keys: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
-    """Select the changes from the block before a node's first selected score on."""
+    """Select each node's reliability changes since the one before its first selected score."""
     change = reliability_change
     first_score = (
         select(scores.c.node, func.min(scores.c.block).label("block"))

@@ -1,4 +1,4 @@
-"""Events that broke a rule and were ignored; append-only."""
+"""Anomalies: events that broke a rule and were ignored. Rows are only appended."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,8 @@
-"""Bulk writes and reads: many rows of one table at the speed of the driver.
+"""Bulk reads and writes: many rows of one table at the speed of the driver.
 
-Rows are tuples in the order of the table's columns. SQLite takes them as they are. PostgreSQL
-takes many rows by COPY, after deleting rows of the same key if they are to be replaced; for few
-rows, and for rows that may be kept, it takes one array per column. See
+Rows are tuples in the order of the table's columns, and SQLite accepts them unchanged. On
+PostgreSQL many rows are written by COPY, after the rows to be replaced were deleted. Few rows, and
+rows that must not replace existing ones, are passed as one array per column. See
 docs/explanation/storage.md#bulk-writes.
 """
 
@@ -35,7 +35,7 @@ Row = tuple[Any, ...]
 _COPY_FROM = 50
 # Keys per query; shorter queries are compiled and planned faster.
 KEYS_PER_QUERY = 500
-# Keys are passed as binary: in text format, the driver's default for arrays, each is escaped.
+# Keys are passed as binary: in text format, the driver's default for arrays, each key is escaped.
 _ANY = "ANY(%b)"
 
 _Insert = TypeVar("_Insert", sqlite.Insert, postgresql.Insert)
@@ -47,7 +47,7 @@ _DIALECTS = {
 
 
 class _ConflictPolicy(Enum):
-    """How an insert treats a row whose key exists already."""
+    """What an insert does with a row whose key exists already."""
 
     FAIL = "fail"
     REPLACE = "replace"
@@ -69,7 +69,7 @@ def insert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Insert rows, or replace those of the same key; no key may occur twice."""
+    """Insert rows, replacing stored rows of the same key; no key may occur twice in `rows`."""
     if _should_use_copy(connection, rows) and len(target.primary_key) == 1:
         _delete_rows(connection, target, rows)
         _copy_rows(connection, target, rows)
@@ -78,22 +78,23 @@ def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def insert_missing_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert the rows whose key does not exist yet, keep the others; return how many."""
+    """Insert only the rows whose key does not exist yet; return how many were inserted."""
     return _insert_with_policy(connection, target, rows, _ConflictPolicy.KEEP)
 
 
 def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert raw rows; an orphan of the same key becomes canonical, with the new values.
+    """Insert raw rows as canonical; return how many became canonical.
 
-    Return how many rows became canonical.
+    A stored orphan of the same key is overwritten and becomes canonical; a stored canonical row is
+    kept.
     """
     return _insert_with_policy(connection, target, rows, _ConflictPolicy.REVIVE)
 
 
 def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
-    """Yield the rows whose key, the table's only key column, is among `keys`.
+    """Yield the rows whose key is among `keys`; the table must have a single key column.
 
-    Values are as the driver returns them: SQLite's booleans are 0 and 1.
+    Values are returned as by the driver: SQLite's booleans are 0 and 1.
     """
     key_list, dialect = list(keys), connection.dialect.name
     for offset in range(0, len(key_list), KEYS_PER_QUERY):
@@ -119,7 +120,7 @@ def _should_use_copy(connection: Connection, rows: list[Row]) -> bool:
 
 
 def _delete_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Delete the rows with the same keys; the table has one key column."""
+    """Delete the stored rows with the keys of `rows`; the table has a single key column."""
     (key,) = target.primary_key.columns
     key_index = target.columns.keys().index(key.name)
     connection.exec_driver_sql(_build_delete_sql(target), ([row[key_index] for row in rows],))
@@ -163,7 +164,7 @@ def _copy_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
 def _stream_copy(
     connection: Connection, copy_statement: "Composed", types: list[str], rows: list[Row]
 ) -> None:
-    from psycopg.types.string import BytesBinaryDumper  # noqa: PLC0415  as in `_copy`
+    from psycopg.types.string import BytesBinaryDumper  # noqa: PLC0415  as in `_copy_rows`
 
     driver = cast("Driver[Row]", connection.connection.driver_connection)
     with driver.cursor() as cursor:

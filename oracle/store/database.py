@@ -1,4 +1,4 @@
-"""The store: unit of work over all repositories, committed as one transaction.
+"""The store: all repositories in a unit of work, which is committed as one transaction.
 
 See docs/explanation/storage.md#unit-of-work.
 """
@@ -71,7 +71,7 @@ from oracle.store.state.undo_journal import UndoJournal
 
 
 class UnitOfWork:
-    """One transaction with all repositories; none of them commits."""
+    """All repositories inside one database transaction; the repositories never commit."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -118,7 +118,7 @@ class UnitOfWork:
         self.downloads = DownloadRepository(connection)
 
     def get_replica_lag_seconds(self) -> float | None:
-        """Return how far this replica is behind, or None if it is not a replica."""
+        """Return how many seconds this replica lags behind, or None if it is not a replica."""
         return get_replica_lag_seconds(self._connection)
 
     def _open_history(self, connection: Connection) -> None:
@@ -147,9 +147,9 @@ class UnitOfWork:
         self.dead_letters.orphan_above(number)
 
     def write_changes(self, changes: Changes, rule_set: int) -> None:
-        """Write all changes of a fold in bulk, and their pre-images into the journal.
+        """Write all changes of a fold in bulk, and their pre-images into the undo journal.
 
-        `rule_set` is the number of the rules that were applied.
+        `rule_set` is the number of the rule set that the fold applied.
         """
         self.nodes.save(changes.nodes.values())
         self.tasks.save(changes.tasks.values())
@@ -166,10 +166,10 @@ class UnitOfWork:
 
 
 class Store:
-    """A database with this version's schema; created by `open`, closed by `close` or `with`."""
+    """An open database with this version's schema; `close` or leaving a `with` block closes it."""
 
     def __init__(self, url: URL) -> None:
-        """Set up without checks; call `open` instead, which checks the schema."""
+        """Create a store without any check; use `open` instead, which checks the schema."""
         self._url = url
         # Whether this process has ever committed a write.
         self._was_written = False
@@ -185,17 +185,17 @@ class Store:
         `create` creates the tables in an empty database; an older schema is never migrated here.
 
         Raises:
-            InputError: unreachable, unwritable, wrong password, or a missing, older or newer
-                schema; one line with the remedy.
+            InputError: the database is unreachable or unwritable, the password is wrong, or the
+                schema is missing, older or newer; the message says what to do.
         """
         check_schema(url, create=create)
         return cls(parse_database_url(url))
 
     def set_fencing_epoch(self, epoch: int) -> None:
-        """From now on, write only while the lease has this epoch.
+        """Reject every write from now on unless the lease has this epoch.
 
-        Data that a process fetched before it stalled is not written after another process has
-        taken over.
+        So a process that stalled cannot write outdated data after another process has taken over
+        the lease.
         """
         self._epoch = epoch
 
@@ -205,11 +205,11 @@ class Store:
 
         Raises:
             UnknownCommitError: the connection was lost during COMMIT. The next transaction of any
-                kind waits until the server has decided, and shows the result.
+                kind waits until the server has decided, and then sees the result.
             TransientError: another writer holds the database, the connection was lost, or a
                 database that was writable before is not writable now (disk or server).
             InputError: the database was never writable, or its file was deleted or replaced.
-            FatalError: the store is fenced, and another process has taken over.
+            FatalError: a fencing epoch is set, and another process has taken over the lease.
         """
         self._await_unknown_commit()
         is_committing = False
@@ -235,8 +235,8 @@ class Store:
     def _await_unknown_commit(self) -> None:
         """Wait until the server has ended the transaction whose COMMIT it did not confirm.
 
-        That transaction holds the writers' lock until then; reading the state earlier would repeat
-        the same work.
+        That transaction holds the writers' lock until then. A caller that read the state earlier
+        might repeat work that was committed.
 
         Raises:
             TransientError: the server is unreachable, or the transaction is still under way.
@@ -249,7 +249,9 @@ class Store:
         self._has_unknown_commit = False
 
     def _check_file_identity(self) -> None:
-        """Refuse to commit into a file that was unlinked: the data would be lost.
+        """Check, before a commit, that the open file is still the one at the database's path.
+
+        A commit into a deleted file would be lost.
 
         Raises:
             InputError: the path of the database is now missing or another file.
@@ -269,10 +271,10 @@ class Store:
         return Path(self._url.database or "").absolute().parent
 
     def checkpoint_wal(self) -> None:
-        """Move SQLite's write-ahead log into the database, which may free a full disk.
+        """Write SQLite's write-ahead log back to the database, which may free a full disk.
 
         Raises:
-            TransientError: the log cannot be moved now.
+            TransientError: the log cannot be written back now.
         """
         if self._url.get_backend_name() != "sqlite":
             return
@@ -284,7 +286,7 @@ class Store:
 
     @contextmanager
     def read_transaction(self) -> Iterator[UnitOfWork]:
-        """Open a read transaction on its own connection: one snapshot; keep it short.
+        """Open a read transaction, which sees one snapshot of the database; keep it short.
 
         Raises:
             TransientError: the connection was lost.
@@ -295,9 +297,10 @@ class Store:
 
     @contextmanager
     def temporary_copy(self) -> Iterator[str | None]:
-        """Yield the URL of a temporary copy of the database, or None unless it is SQLite.
+        """Yield the URL of a temporary copy of the database, or None if it is not SQLite.
 
-        The copy lies beside the database file, takes as much disk space, and blocks no writer.
+        The copy is in the folder of the database file, takes as much disk space, and blocks no
+        writer.
 
         Raises:
             TransientError: there is no space for the copy, or the connection was lost.

@@ -1,4 +1,4 @@
-"""Translates database errors into retryable and user errors. No message holds a password."""
+"""Translates database errors into retryable and user errors, without any password."""
 
 import sqlite3
 
@@ -7,13 +7,13 @@ from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError as NoConne
 
 from oracle.errors import InputError, OracleError, TransientError
 
-# PostgreSQL SQLSTATEs (appendix A of its manual) that the user must resolve.
+# SQLSTATEs of PostgreSQL (appendix A of its manual) for errors that the user must resolve.
 _USER_ERROR_BY_SQLSTATE = {
     "42501": "the user has no right to do this",
 }
 # SQLSTATE classes of transient errors: connection, resources, shutdown, locks.
 _TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
-# Of these, the classes in which the connection is lost or was ended by the server.
+# Those of the transient classes in which the connection was lost or ended by the server.
 _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
 # A standby, or a server whose disk is nearly full; resolved by promotion or by freeing space.
@@ -41,10 +41,10 @@ _SQLITE_TRANSIENT_ERRORS = {
 
 
 class UnknownCommitError(TransientError):
-    """A transaction whose outcome is unknown: the response to COMMIT was lost.
+    """The outcome of a transaction is unknown, because the response to COMMIT was lost.
 
-    The transaction counts neither as a success nor as a failure. Results held in memory are
-    dropped, and the next work starts from the state in the database.
+    A caller must treat the transaction neither as a success nor as a failure: it drops its results
+    in memory, and starts again from the state in the database.
     """
 
     def __init__(self, reason: str) -> None:
@@ -55,7 +55,7 @@ class UnknownCommitError(TransientError):
 
 
 def format_database_name(url: URL) -> str:
-    """Return the name of a database without its password, wherever the URL holds it."""
+    """Return the name of a database for messages, without the password of its URL."""
     if url.get_backend_name() == "sqlite":
         return f"database {url.database}"
     user = f"{url.username}@" if url.username else ""
@@ -120,7 +120,10 @@ def _is_sqlite(error: DBAPIError) -> bool:
 
 
 def _find_connect_error(sqlstate: str, message: str) -> str | None:
-    """Return why connecting failed; libpq then provides a message but no SQLSTATE."""
+    """Return why connecting failed, or None for another error.
+
+    While connecting, libpq provides a message but no SQLSTATE.
+    """
     if sqlstate:
         return None
     if message.endswith("does not exist"):

@@ -15,12 +15,14 @@ from oracle.errors import InputError
 
 # Seconds that a writer waits for another one before it raises TransientError.
 BUSY_SECONDS = 5.0
-# An arbitrary key: PostgreSQL's writers exclude each other by this lock, SQLite's by the file's.
+# Arbitrary key of the advisory lock by which PostgreSQL's writers exclude each other. SQLite's
+# writers lock the file.
 WRITER_LOCK = 0x716F73
-# Equal to the lease: a writer idle in its transaction for longer has lost the lease anyway.
+# Equal to the duration of the lease: a writer that is idle in its transaction for longer has lost
+# the lease anyway.
 STALLED_SECONDS = 30
-# SQLite's page cache per connection. More brought no speed with windows of thousands of events,
-# and the writer's memory grows by it.
+# SQLite's page cache per connection. A larger cache was not faster with windows of thousands of
+# events, and takes more of the writer's memory.
 _CACHE_KIB = 8_192
 # WAL length, 16 MB, at which SQLite moves pages into the database file: a page that changes in
 # every window is then moved once for several windows.
@@ -59,7 +61,7 @@ def parse_database_url(url: str) -> URL:
 
 
 def get_file_identity(url: URL) -> tuple[int, int] | None:
-    """Return device and inode of SQLite's file, or None if missing or for PostgreSQL."""
+    """Return device and inode of SQLite's file, or None if it is missing or for PostgreSQL."""
     if url.get_backend_name() != "sqlite":
         return None
     try:
@@ -115,8 +117,8 @@ def _restrict_file_mode(url: URL) -> None:
 
     SQLite gives the files beside it (`-wal`, `-shm`) the same mode. An existing file is never
     opened here: closing it would drop every lock that this process holds on it (POSIX), and
-    another process would delete the log while connections are open (sqlite.org/howtocorrupt.html,
-    2.2).
+    another process could then delete the log while connections are open
+    (sqlite.org/howtocorrupt.html, 2.2).
     """
     path = Path(url.database or "")
     # Errors are left to the connection, which reports them.
@@ -186,7 +188,8 @@ def _begin_deferred(connection: Connection) -> None:
 def _acquire_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
     # This timeout ends a writer that stalls between two statements or whose host is gone; the
-    # standby ends a writer that stalls inside one (`LeaseRepository.terminate_stalled_writer`).
+    # standby ends a writer that stalls inside a statement (`LeaseRepository`,
+    # `terminate_stalled_writer`).
     connection.exec_driver_sql(
         f"SET LOCAL idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'"
     )

@@ -13,7 +13,7 @@ from oracle.store.tables.gateway_tables import draw_epoch, node_check, relay_out
 
 
 class StoredOutcome(NamedTuple):
-    """One relay, or a passed check, in the order of the columns. Times in milliseconds."""
+    """A relay, or a passed check, in the order of the columns; times are unix milliseconds."""
 
     number: int
     received_ms: int
@@ -27,7 +27,7 @@ class StoredOutcome(NamedTuple):
 
 
 class StoredEpoch(NamedTuple):
-    """One epoch of draws. Times in milliseconds."""
+    """An epoch of draws and its seed; times are unix milliseconds."""
 
     start_ms: int
     end_ms: int
@@ -35,7 +35,7 @@ class StoredEpoch(NamedTuple):
 
 
 class StoredCheck(NamedTuple):
-    """One node's state on one chain. Times in milliseconds."""
+    """The last check of a node on one chain; times are unix milliseconds."""
 
     chain: str
     node: str
@@ -62,7 +62,7 @@ class RelayOutcomeRepository:
         self._connection = connection
 
     def append(self, outcomes: list[StoredOutcome]) -> None:
-        """Insert outcomes with new numbers, so that a batch written twice counts once."""
+        """Insert the outcomes whose number is new, so that a batch written twice counts once."""
         insert_missing_rows(
             self._connection, relay_outcome, [tuple(outcome) for outcome in outcomes]
         )

@@ -78,9 +78,9 @@ class ScoreRepository:
     def list_for_node_between(
         self, node: Address, first_time: int, last_time: int, earlier_limit: int
     ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
-        """Return the scores from `first_time` to `last_time`, and the last ones before.
+        """Return a node's last scores before `first_time`, and its scores up to `last_time`.
 
-        The first list holds up to `earlier_limit` scores before `first_time`.
+        The first list has at most `earlier_limit` scores, and the second begins at `first_time`.
         """
         node_scores = select(score).where(score.c.node == decode_hex(node))
         earlier = self._load_newest(node_scores.where(score.c.time < first_time), earlier_limit)
@@ -97,7 +97,7 @@ class ScoreRepository:
     def get_rule_sets(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
         """Return the rule set of each of a node's scores, by `seq`.
 
-        Scores older than the numbering of rule sets (migration 0002) are left out.
+        Scores that were written before rule sets were numbered are left out.
         """
         if not seqs:
             return {}
@@ -141,7 +141,7 @@ class ReliabilityRepository:
     def list_for_node(
         self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[ReliabilityChange]:
-        """Return the node's last changes of H, oldest first, up to `up_to_block` if given."""
+        """Return the node's last reliability changes, oldest first, to `up_to_block` if given."""
         query = _select_newest_for_node(reliability_change, node, up_to_block)
         rows = self._connection.execute(query.limit(limit)).all()
         return [decode_reliability_row(row) for row in reversed(rows)]
@@ -175,7 +175,7 @@ class MembershipRepository:
     ) -> MembershipChange | None:
         """Return the change that set a node's current membership, or None if there was none.
 
-        Requests are skipped: they take effect when the node's task ends.
+        Requests are skipped, because they take effect only when the node's task ends.
         """
         is_effective = membership_change.c.turn.not_in(
             [transition.value for transition in REQUEST_TRANSITIONS]
@@ -196,7 +196,10 @@ def _select_newest_for_node(
 
 
 def number_entries(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
-    """Yield each entry with its index, because one event may have several at its position."""
+    """Yield each entry with its index among the entries of the same position.
+
+    One event may cause several entries.
+    """
     for _, group in groupby(entries, key=attrgetter("at")):
         yield from enumerate(group)
 
@@ -246,7 +249,7 @@ class KickoutRepository:
         self._connection = connection
 
     def save_intervals(self, intervals: Sequence[KickoutDue]) -> None:
-        """Save opened and closed intervals; the last entry of each interval counts."""
+        """Save opened and closed intervals; of several entries for an interval the last counts."""
         latest_by_start = {(interval.node, interval.opened_at): interval for interval in intervals}
         upsert_rows(
             self._connection,
@@ -262,7 +265,7 @@ class KickoutRepository:
         )
 
     def list_open(self) -> list[KickoutDue]:
-        """Return the open intervals, oldest first."""
+        """Return the kickout intervals that are still open, oldest first."""
         query = select(kickout).where(kickout.c.closed_block.is_(None)).order_by(*_OPENED_AT)
         return [decode_kickout_row(row) for row in self._connection.execute(query).all()]
 
@@ -274,7 +277,7 @@ class KickoutRepository:
         return None if row is None else decode_kickout_row(row)
 
     def list_due_members(self) -> set[Address]:
-        """Return the members with an open interval."""
+        """Return the members that are due to be kicked out."""
         query = (
             select(kickout.c.node)
             .join_from(kickout, encode_node_row, kickout.c.node == encode_node_row.c.address)

@@ -1,7 +1,8 @@
-"""Folded history by block, in order of position, as plain rows for `export --parquet`.
+"""Reads the folded history of a range of blocks as plain rows for `export --parquet`.
 
-Each row begins with its position; hashes and addresses are `0x` hex. Rows are read in pages of the
-driver, so memory stays flat. See docs/reference/parquet.md#tables for the columns.
+Each row begins with its position; hashes and addresses are `0x` hex. Rows are in the order of
+their positions and are read in pages, so memory stays flat. See docs/reference/parquet.md#tables
+for the columns.
 """
 
 from collections.abc import Iterator
@@ -20,12 +21,12 @@ from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import kickout, reliability_change, score
 
 _PAGE_ROWS = 5_000
-# No index leads by the block that closed an interval, but there are few intervals.
+# There is no index by the block that closed an interval, but there are few intervals.
 _CLOSED_COLUMNS = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
 
 class HistoryRows:
-    """The histories of a range of blocks, one reader for each table of an export."""
+    """Reads history by block range, with one method for each table of an export."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -60,9 +61,9 @@ class HistoryRows:
             )
 
     def iterate_reliability_changes(self, blocks: BlockRange) -> Iterator[Row]:
-        """Yield changes of H: position, time, node, seq, cause, task, H before and after.
+        """Yield reliability changes: position, time, node, seq, cause, task, H before and after.
 
-        H is in units of 10^-18.
+        H is the reliability in units of 10^-18.
         """
         table = reliability_change
         query = (
@@ -88,7 +89,7 @@ class HistoryRows:
     def list_kickouts(self, blocks: BlockRange) -> list[Row]:
         """Return the starts and ends of kickout intervals: position, node, due, since.
 
-        `since` is the position of the interval's start; for a start that is its own position.
+        `since` is the position of the interval's start, so a start has its own position there.
         """
         opened = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
         closed = select(kickout).where(kickout.c.closed_block.between(blocks.first, blocks.last))

@@ -29,7 +29,7 @@ from oracle.store.tables.state_tables import kickout, membership_change, reliabi
 
 
 class Fork(NamedTuple):
-    """An abandoned fork, by its number in the reorg log; `time` is that of the old tip."""
+    """An abandoned fork; `id` is its number in the reorg log, `time` the time of the old tip."""
 
     id: int
     ancestor: int
@@ -51,7 +51,7 @@ class NoticeSources:
         self._connection = connection
 
     def list_reliability_changes(self, blocks: BlockRange) -> list[ReliabilityChange]:
-        """Return the changes of H in these blocks, in order, without those at a join."""
+        """Return the reliability changes in these blocks, in order, except changes by a join."""
         table = reliability_change
         query = select(table).where(
             table.c.block.between(blocks.first, blocks.last),
@@ -114,7 +114,10 @@ def _decode_position(row: Any) -> Position:  # noqa: ANN401  a row of any driver
 
 @dataclass(frozen=True, slots=True)
 class NewNotice:
-    """A notice to be stored; no fork retracts it if `block` is None. `time` in chain seconds."""
+    """A notice to be stored; `time` is chain time in seconds.
+
+    A fork that removes `block` retracts the notice. If `block` is None, no fork does.
+    """
 
     kind: str
     block: int | None
@@ -139,9 +142,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryProgress:
-    """Delivery progress of a target: delivered up to `seq`; the next failed `tries` times.
+    """Delivery progress of a target; `seq` is the last notice that was delivered or skipped.
 
-    The next try is due at `next_at`, in unix seconds.
+    Delivery of the next notice has failed `tries` times, and is tried again at `next_at`, in unix
+    seconds.
     """
 
     target: str
@@ -181,11 +185,11 @@ class NoticeRepository:
         return int(self._connection.execute(select(func.max(notice.c.seq))).scalar() or 0)
 
     def get_oldest_seq(self) -> int | None:
-        """Return the number of the oldest stored notice."""
+        """Return the number of the oldest stored notice, or None if there is none."""
         return self._connection.execute(select(func.min(notice.c.seq))).scalar()
 
     def list_after(self, seq: int, limit: int) -> list[Notice]:
-        """Return the next notices that are not retracted, in order."""
+        """Return the next notices after `seq` that are not retracted, in order."""
         return self._select_notices(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
 
     def retract_above(self, block: int, retracting_seq: int) -> int:

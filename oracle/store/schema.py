@@ -23,8 +23,8 @@ from oracle.store.tables.metadata import metadata
 # The newest file in migrations/versions, as a test verifies. Kept here because Alembic is slow to
 # import and only `migrate` needs it.
 REVISION = "0001_initial"
-# Revisions are four digits and a name. The five from before the first release had only the number,
-# and cannot be upgraded to the migration that replaced them.
+# A revision is four digits and a name. Five revisions from before the first release had only the
+# digits, and a database of such a revision cannot be upgraded.
 _REVISION_PATTERN, _UNRELEASED_PATTERN = re.compile(r"\d{4}_[a-z0-9_]+"), re.compile(r"\d{4}")
 
 
@@ -35,7 +35,7 @@ class SchemaAge(StrEnum):
     NEWER = "newer"
     # From before the first release; cannot be upgraded.
     UNRELEASED = "unreleased"
-    # Tables, but of another program.
+    # The database has tables of another program.
     FOREIGN = "foreign"
 
 
@@ -53,7 +53,7 @@ def get_schema_state(url: str) -> SchemaState:
 
     Raises:
         InputError: the database cannot be read.
-        TransientError: the server does not respond; passes once it is started.
+        TransientError: the server does not respond, for example because it is not started yet.
     """
     parsed_url = parse_database_url(url)
     if is_missing_sqlite_file(parsed_url):
@@ -80,7 +80,7 @@ def migrate(url: str) -> SchemaState:
 
 
 def check_schema(url: str, *, create: bool) -> None:
-    """Reject a database with another schema; `create` sets up an empty one.
+    """Raise unless the database has the expected schema; `create` creates it if it is empty.
 
     Raises:
         InputError: the database is unreachable or unreadable, or has another schema.
@@ -155,7 +155,7 @@ def _upgrade_to_head(connection: Connection) -> None:
 
 @contextmanager
 def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
-    """Open one transaction on a connection of its own; database errors are translated."""
+    """Open one transaction on a separate connection, and translate database errors."""
     try:
         with engine.connect() as connection, connection.begin():
             yield connection

@@ -1,4 +1,4 @@
-"""Metrics of a feed besides the chain (`make reference` lists them); zeros without a feed."""
+"""Metrics of the feed (docs/reference/metrics.md), which are zero if no feed is configured."""
 
 from prometheus_client import Counter, Gauge
 

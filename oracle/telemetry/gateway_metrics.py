@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY
 
-# Only these prefixes, so that alerts do not take a gateway for an idle daemon.
+# A gateway exports only these metrics, so that alerts do not mistake it for an idle daemon.
 _EXPORTED_PREFIXES = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
 
 OUTCOMES = Counter(
@@ -59,5 +59,5 @@ class _GatewayRegistry(CollectorRegistry):
 
 
 def render_metrics() -> bytes:
-    """Return the gateway's metrics in Prometheus' text format; reads memory only."""
+    """Return the gateway's metrics in Prometheus' text format, without reading the database."""
     return generate_latest(_GatewayRegistry())

@@ -7,8 +7,9 @@ from prometheus_client import Counter
 
 from oracle.telemetry.metrics import REGISTRY
 
-# slow: no complete request in time. address, total: closed for a newer one. answers: all response
-# slots are in use. large: the headers are too large. descriptors: none is left. rate: too many
+# slow: no complete request arrived in time. address, total: an older connection, of this address
+# or of all, was closed to make room for a newer one. answers: all response slots are in use.
+# large: the headers are too large. descriptors: no file descriptor is left. rate: too many
 # requests from one address. deadline: the client did not read the response in time.
 RefusalReason = Literal[
     "slow", "address", "total", "answers", "large", "descriptors", "rate", "deadline"

@@ -1,4 +1,4 @@
-"""Metrics of data integrity: coverage, audits and comparisons (`make reference` lists them)."""
+"""Metrics of data integrity: coverage, audits and comparisons (docs/reference/metrics.md)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ STATE_SAMPLES = Counter(
 
 @dataclass(frozen=True, slots=True)
 class IntegrityStatistics:
-    """Integrity figures that are counted from the database."""
+    """Figures of data integrity, counted from the database."""
 
     block_count_by_level: Mapping[VerificationLevel, int] = field(default_factory=dict)
     audited_blocks: int = 0

@@ -1,6 +1,7 @@
-"""Every event that the log can contain, with its meaning, its effect and what to do.
+"""All events of the log, each with its meaning, its effect and what to do.
 
-A test compares the list with the log calls in the code. `make reference` writes the page from it.
+A test compares this list with the log calls in the code; `make reference` writes
+docs/reference/log-events.md from it.
 """
 
 from collections.abc import Mapping

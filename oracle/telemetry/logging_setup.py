@@ -1,7 +1,7 @@
-"""Log output: readable on a terminal, JSON otherwise, without secrets in either.
+"""Log output: readable text on a terminal, JSON otherwise, without secrets in either format.
 
-Every line passes `_redact_event`: values under secret names are replaced, and texts are shown as
-in `safe_text`.
+Every line passes `_redact_event`, which replaces the values of fields with a secret name and
+redacts all other texts by `safe_text`.
 """
 
 import logging
@@ -23,7 +23,7 @@ _SECRET_NAME = re.compile(
 
 
 def configure_logging(log_format: str, level: str, stream: TextIO | None = None) -> None:
-    """Send the daemon's log lines and the libraries' warnings to `stream` (stderr).
+    """Send the daemon's log lines and the libraries' warnings to `stream` (default: stderr).
 
     `log_format` is auto, json or text; `level` is debug, info, warning or error.
     """
@@ -108,7 +108,7 @@ def _file_descriptor_of(stream: TextIO) -> int | None:
 def _configure_libraries(
     log_stream: LogStream, shared_processors: list[Processor], *, is_readable: bool
 ) -> None:
-    """Format the libraries' stdlib logging the same way; warnings and errors only."""
+    """Format the warnings and errors of libraries, which use stdlib logging, in the same way."""
     handler = logging.StreamHandler(cast("TextIO", log_stream))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -146,22 +146,25 @@ def _redact_value(key: str, value: object) -> object:
 
 
 def is_power_of_two(count: int) -> bool:
-    """Return whether to report this repetition: the 1st, 2nd, 4th, 8th and so on.
+    """Return whether `count` is a power of two.
 
-    The log stays small even if a fault repeats all night.
+    A repeated fault is logged at these counts, so that the log stays small if it persists.
     """
     return count & (count - 1) == 0
 
 
 class RepeatedWarning:
-    """Logs the 1st, 2nd, 4th, 8th and so on of a repeated warning about an endpoint."""
+    """Logs a repeated warning about an endpoint only at its 1st, 2nd, 4th, 8th … occurrence."""
 
     def __init__(self, event: str) -> None:
         self._event = event
         self._last_warning_by_endpoint: dict[str, tuple[str, int]] = {}
 
     def warn(self, endpoint: str, reason: str, instance: str | None = None) -> None:
-        """Count the warning, and log it if it is due, with an example `instance` if given."""
+        """Count the warning, and log it if it is due; `instance` is an example for the log line.
+
+        The count starts again if the reason differs from the endpoint's previous warning.
+        """
         last_reason, count = self._last_warning_by_endpoint.get(endpoint, ("", 0))
         count = count + 1 if last_reason == reason else 1
         self._last_warning_by_endpoint[endpoint] = reason, count

@@ -1,9 +1,9 @@
-"""Base metrics of the daemon, and the registry of all metrics (`make reference` lists them).
+"""Base metrics of the daemon, and the registry of all metrics (docs/reference/metrics.md).
 
-Namespace `oracle_`, base units, a separate registry, bounded labels only: never a node, an address
-or a hash. Figures without a row in the database are recorded where they arise. The others are
-recounted from the rows, handed over as a whole (`IndexStatistics`, `OutboxFigures`) and read from
-memory when Prometheus scrapes, so that a restart does not change them.
+Metric names begin with `oracle_` and values are in base units. Labels have a bounded number of
+values: never a node, an address or a hash. Figures that are not in the database are counted where
+they arise. All others are counted from the database, so that a restart does not change them: they
+are published together (`IndexStatistics`, `OutboxFigures`), and a scrape reads them from memory.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from oracle import __version__
 
-# The creation times of counters double the series without any use.
+# The creation times of counters would double the number of series, and nothing uses them.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no annotations
 
 REGISTRY = CollectorRegistry()
@@ -107,7 +107,7 @@ STARTED = Gauge("oracle_start_time_seconds", "Unix time of the daemon's start.",
 
 # States of requests to download a model.
 DOWNLOAD_STATES = ("planned", "open", "answered", "unanswered")
-# Upper bounds of the distributions, as shares of the best possible value.
+# Upper bounds of the histogram buckets, as shares of the best possible value.
 SHARE_BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
@@ -115,9 +115,9 @@ SHARE_BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 class DispatchStatistics:
     """Dispatch figures at one folded block.
 
-    `oldest_blocks` is the number of blocks since the oldest pending assignment, 0 without one.
-    `failures_by_reason` counts the starts that did not land. `downloads_by_state` counts the
-    requests to nodes of the last day. `balance_wei` is None while unknown.
+    `oldest_blocks` is the number of blocks since the oldest pending assignment, or 0 if there is
+    none. `failures_by_reason` counts the task starts that failed. `downloads_by_state` counts the
+    download requests of the last day. `balance_wei` is None while unknown.
     """
 
     waiting_tasks: int = 0
@@ -130,14 +130,14 @@ class DispatchStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Counts of shares (0 to 1) in the buckets bounded by `SHARE_BOUNDS`, and their sum."""
+    """A histogram of shares (0 to 1) with the bounds `SHARE_BOUNDS`; `total` is their sum."""
 
     bucket_counts: tuple[int, ...] = (0,) * (len(SHARE_BOUNDS) + 1)
     total: float = 0.0
 
     @classmethod
     def from_shares(cls, shares: Iterable[float]) -> Self:
-        """Return the distribution of these shares."""
+        """Count the shares in the buckets."""
         share_list = list(shares)
         count_by_bucket = Counted(bisect_left(SHARE_BOUNDS, share) for share in share_list)
         return cls(
@@ -150,10 +150,10 @@ class Distribution:
 class IndexStatistics:
     """Figures counted from the database, at one folded block.
 
-    `nodes` by status; `kickouts` by state (`due`, of these `held`, `done`); `outbox` by (kind,
-    state). The three distributions have one share per member. `round_age` is in seconds of block
-    time, None before the first round; `balance_wei` is None while unknown. `dispatch` is None if
-    dispatching is off.
+    `nodes` are counts by status, `kickouts` by state (`due`; `held`, which are a part of the due
+    ones; `done`), `outbox` by (kind, state). The three distributions have one share per member.
+    `round_age` is in seconds of block time, and None before the first round. `balance_wei` is None
+    while unknown, `dispatch` if dispatching is off.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class IndexStatistics:
 
 
 class _StatisticsCollector(Collector):
-    """Exports the last statistics; nothing before the first."""
+    """Exports the statistics that were published last; before that, nothing."""
 
     def __init__(self) -> None:
         self.statistics: IndexStatistics | None = None
@@ -272,7 +272,7 @@ REGISTRY.register(_COLLECTOR)
 
 
 def publish_statistics(statistics: IndexStatistics | None) -> None:
-    """Set the statistics that `/metrics` exports; None exports none."""
+    """Set the statistics that `/metrics` exports; with None it exports no statistics."""
     _COLLECTOR.statistics = statistics
 
 
@@ -283,7 +283,7 @@ def set_build_info(rules_hash: str, *, is_dry_run: bool) -> None:
 
 
 def render_metrics() -> bytes:
-    """Return all metrics in Prometheus' text format; reads memory only."""
+    """Return all metrics in Prometheus' text format, without reading the database."""
     return generate_latest(REGISTRY)
 
 

@@ -1,4 +1,7 @@
-"""Metrics of single nodes, if `[metrics] nodes` is set: one series each, limited in number."""
+"""Metrics of single nodes, exported only if `[metrics] nodes` is set.
+
+Each node has its own series, so `[metrics] max_nodes` limits the number of nodes.
+"""
 
 from collections.abc import Mapping
 
@@ -36,7 +39,10 @@ _NODE_GAUGES = (_QOS, _RELIABILITY, _EXCLUDED)
 
 
 def publish_nodes(figures_by_node: Mapping[Address, NodeFigures], omitted_count: int) -> None:
-    """Export the series of exactly these members."""
+    """Set the series of these members, and remove the series of all other nodes.
+
+    `omitted_count` is the number of members without their own series.
+    """
     for gauge in _NODE_GAUGES:
         shown_nodes = {
             sample.labels["node"] for family in gauge.collect() for sample in family.samples

@@ -1,6 +1,7 @@
-"""Counts of the outbox by the labels of its metrics, without the metrics library.
+"""The values of the outbox metrics, counted by the labels of the metrics.
 
-`store` fills them and every command imports it, so prometheus_client is not imported here.
+`oracle.store` fills them, and every command imports `oracle.store`. To keep commands fast, this
+module does not import prometheus_client.
 """
 
 from bisect import bisect_left
@@ -36,7 +37,7 @@ class BucketCounts:
         self.value_sum = 0.0
 
     def add_value(self, value: float) -> None:
-        """Count one value; a negative value (a clock that went back) counts as zero."""
+        """Count one value; a negative value (if a clock was set back) counts as zero."""
         value = max(0.0, value)
         self._counts[bisect_left(self.bounds, value)] += 1
         self.value_sum += value
@@ -58,11 +59,11 @@ class BucketCounts:
 
 @dataclass(frozen=True, slots=True)
 class AccountFigures:
-    """Figures of one account; those read from an endpoint are None while unknown.
+    """Figures of one account; a figure that is read from an endpoint is None while unknown.
 
-    `runway_seconds` is how long the balance lasts at the last day's spending, None if nothing was
-    spent. `nonce_gap` counts the nonces that were allocated but have no transaction, between the
-    chain's next nonce and the highest allocated one.
+    `runway_seconds` is how long the balance lasts at the rate of the last day, or None if nothing
+    was spent. `nonce_gap` counts the allocated nonces without a transaction, between the chain's
+    next nonce and the highest allocated nonce.
     """
 
     next_nonce: int
@@ -77,7 +78,7 @@ class AccountFigures:
 
     @property
     def nonce_gap(self) -> int | None:
-        """Number of missing nonces, without which the next transactions wait for ever."""
+        """Return the number of missing nonces, which block all later ones; None if unknown."""
         if self.latest_chain_nonce is None or self.latest_chain_nonce > self.next_nonce:
             return None
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
@@ -101,13 +102,12 @@ class ContractFigures:
 class OutboxFigures:
     """Outbox figures exported at `/metrics`, by the labels of the metrics.
 
-    Figures of finished nonces, since the database was made, are `outcomes` by (kind, `success` |
-    `reverted` | `superseded` | `foreign`), and by kind of call the gas, the fees in wei and the
-    distributions of seconds, blocks and bumps. `ages` are seconds by (kind, state), `attempts`
-    counts by (kind, reason), `kickouts` counts by their outcome on chain. `accounts` by role
-    (`transmitter`, `dispatcher`). `report_words` and `report_deviation` (in 0.0001 of QoS) are
-    those of the newest report. `abandoned_statements`: statements that could land but are no
-    longer tried.
+    The first seven fields count all finished nonces since the creation of the database: `outcomes`
+    by (kind, `success` | `reverted` | `superseded` | `foreign`), the others by kind of call, with
+    fees in wei. `ages` are in seconds by (kind, state); `attempts` are counts by (kind, reason),
+    `kickouts` by their outcome on chain; `accounts` are by role (`transmitter`, `dispatcher`).
+    `report_words` and `report_deviation` (in units of 0.0001 of QoS) describe the newest report.
+    `abandoned_statements` counts the statements that could still land but are not sent again.
     """
 
     outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)
@@ -136,9 +136,10 @@ class OutboxFigures:
     def add_mined_nonce(
         self, kind: str, *, seconds: int, final_seconds: int | None, blocks: int | None, bumps: int
     ) -> None:
-        """Count the duration of a nonce from its allocation; `bumps` are its later attempts.
+        """Count the duration of a nonce from its allocation; `bumps` are later attempts.
 
-        `final_seconds` or `blocks` are None if the rows do not contain them.
+        `seconds` and `blocks` end at the receipt, `final_seconds` at finality. Values that the
+        rows do not contain are None.
         """
         self.to_mined.setdefault(kind, BucketCounts(SECOND_BOUNDS)).add_value(seconds)
         if final_seconds is not None:
@@ -148,7 +149,7 @@ class OutboxFigures:
         self.bumps.setdefault(kind, BucketCounts(BUMP_BOUNDS)).add_value(bumps)
 
     def copy_counters(self) -> "OutboxFigures":
-        """Return figures with the same counts of nonces and nothing else."""
+        """Return a copy of the counts of finished nonces, without the other figures."""
         return OutboxFigures(
             outcomes=Tally(self.outcomes),
             gas=Tally(self.gas),

@@ -16,7 +16,7 @@ from typing_extensions import override
 from oracle.telemetry.metrics import REGISTRY
 from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
 
-# Values by the values of their labels.
+# Values of a metric, each by its tuple of label values.
 _ValueByLabels = Mapping[Any, float]
 
 SIMULATIONS = Counter(
@@ -245,5 +245,5 @@ REGISTRY.register(_COLLECTOR)
 
 
 def publish_figures(figures: OutboxFigures | None) -> None:
-    """Set the figures that `/metrics` exports; None exports none."""
+    """Set the figures that `/metrics` exports; with None it exports no outbox figures."""
     _COLLECTOR.figures = figures

@@ -1,4 +1,4 @@
-"""Metrics of several reporters: agreement and disagreement between them."""
+"""Metrics of agreement and disagreement between several reporters."""
 
 from collections.abc import Iterable
 

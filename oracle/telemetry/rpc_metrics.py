@@ -1,6 +1,7 @@
 """Metrics of the endpoints: their state, which one is in use, and the progress of the chain.
 
-The label `endpoint` is the host with the position in the settings: bounded, and without keys.
+The label `endpoint` is the host with its position in the settings, which is bounded and contains
+no API key.
 """
 
 from prometheus_client import Counter, Gauge
@@ -71,7 +72,8 @@ INCONSISTENT = Counter(
     ["endpoint", "check"],
     registry=REGISTRY,
 )
-# Values of `check`: a header against its block, the signer of a call, or the heads.
+# Values of `check`: the content of a block that a header field or another endpoint contradicts,
+# the signer of a call, or the order of the heads.
 CHECKS = (
     "bloom",
     "receipts_root",

@@ -1,8 +1,8 @@
 """Redaction of displayed text: removes secrets and terminal control characters.
 
 Values registered with `register_secret` are replaced; URLs of endpoints and databases are cut to
-scheme, host and port. Only fast imports, because the last line of every command passes through
-here.
+scheme, host and port. This module imports only fast modules, because every command uses it for
+the last line of its output.
 """
 
 import re
@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 
 REDACTED = "[redacted]"
 
-# Without the punctuation mark of a sentence after it.
+# Does not match the punctuation mark after a URL in a sentence.
 _URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
 _KEY_POSITION = re.compile(r"\d{1,3}")
-# A part of a host name as long as a key, of letters and digits: not a word or a machine's name.
+# A part of a host name that is as long as a key and mixes letters and digits, unlike ordinary
+# words and names of machines.
 _TOKEN_IN_HOST = re.compile(r"(?=[a-z0-9]*[0-9])(?=[a-z0-9]*[a-z])[a-z0-9]{16,}", re.IGNORECASE)
 
 _hidden: set[str] = set()
@@ -26,13 +27,13 @@ def register_secret(value: str) -> None:
 
 
 def find_host_tokens(host: str) -> list[str]:
-    """Return the parts of a host name that look like keys, as some providers use them."""
+    """Return the parts of a host name that look like API keys, which some providers put there."""
     return _TOKEN_IN_HOST.findall(host)
 
 
 def redact_secrets(text: str) -> str:
     """Return the text with URLs cut to scheme, host and port, and secrets redacted."""
-    # URLs first, because a redacted one is no longer recognised.
+    # URLs are cut first, because a URL with a redacted part is no longer recognised as one.
     return redact_registered_secrets(_URL.sub(lambda match: _strip_url(match.group()), text))
 
 
@@ -56,7 +57,7 @@ def _strip_url(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        # Text from others may not be a valid URL.
+        # Text from other programs may match the pattern without being a valid URL.
         return f"{url.partition('://')[0]}://{REDACTED}"
     try:
         port = f":{parts.port}" if parts.port else ""
@@ -65,7 +66,7 @@ def _strip_url(url: str) -> str:
     # SQLite URLs are file paths without secrets.
     if parts.scheme.startswith("sqlite"):
         return url
-    # The number of a key among several at one host (chain/providers/roll.py).
+    # A numeric fragment tells endpoints of one host apart (rpc/endpoints/endpoint_list.py).
     key_position = _KEY_POSITION.fullmatch(parts.fragment)
     fragment = f"#{key_position[0]}" if key_position else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}{fragment}"

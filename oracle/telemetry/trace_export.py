@@ -25,7 +25,7 @@ _MAX_INTEGER = 2**63 - 1
 
 @contextmanager
 def export_spans(endpoint: str) -> Iterator[None]:
-    """Export spans to a collector (OTLP over HTTP); pending ones are sent at the end."""
+    """Export spans to a collector (OTLP over HTTP); pending spans are sent on exit."""
     with export_spans_with(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))):
         yield
 
@@ -66,7 +66,7 @@ def _end_span(otel_span: Traced, span: TraceSpan) -> None:
 
 
 def _to_attribute(value: object) -> bool | int | float | str:
-    """Return a value as the protocol supports it, with secrets redacted."""
+    """Convert a value to a type that the protocol supports, with secrets redacted."""
     if isinstance(value, bool | float):
         return value
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""Trace spans of the daemon's steps and their parts, if an exporter is set.
+"""Trace spans of the daemon's steps, recorded only if an exporter is set.
 
-Nothing is recorded without an exporter (`[tracing]` is off). A tick without work is discarded,
-because there are many per second. The exporter is in `trace_export.py`.
+`[tracing]` sets the exporter, which is in `trace_export.py`. The trace of a tick without work is
+discarded, because there are many such ticks per second.
 """
 
 import threading
@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 
 from oracle.telemetry.safe_text import redact_secrets
 
-# Values worth searching for: block numbers, hashes, nonces; nothing of keys.
+# Values worth searching for, such as block numbers, hashes and nonces; never keys.
 SpanAttributes = Mapping[str, object]
 
 
 @dataclass(slots=True)
 class TraceSpan:
-    """One timed piece of work, in nanoseconds of the wall clock; `parent` is None at the top.
+    """One timed piece of work; times are unix nanoseconds, and a root span has no `parent`.
 
-    `error`: the exception that ended it, without secrets. `is_idle`: there was no work, so it is
-    discarded with all its parts.
+    `error` is the exception that ended the work, without secrets. An idle span found no work to
+    do; an idle root span is discarded with its child spans.
     """
 
     name: str
@@ -42,7 +42,7 @@ Exporter = Callable[[Sequence[TraceSpan]], None]
 
 
 class _ThreadSpans(threading.local):
-    """Spans of one thread: those still open, outermost first, and all of the current trace."""
+    """Spans of one thread: the open ones, outermost first, and all spans of the current trace."""
 
     def __init__(self) -> None:
         self.open_spans: list[TraceSpan] = []
@@ -50,7 +50,7 @@ class _ThreadSpans(threading.local):
 
 
 class _TracingState:
-    """The exporter, which gets a whole trace at a time, and the spans in progress."""
+    """The exporter, which receives one complete trace at a time, and the spans in progress."""
 
     def __init__(self) -> None:
         self.exporter: Exporter | None = None
@@ -61,7 +61,7 @@ _state = _TracingState()
 
 
 def set_exporter(exporter: Exporter | None) -> None:
-    """Set the exporter of spans; None records none."""
+    """Set the exporter of spans; with None, no spans are recorded."""
     _state.exporter = exporter
 
 

@@ -1,7 +1,7 @@
-"""Metrics of sending that leave no row: fees, broadcasts, responses, and reorgs.
+"""Metrics of sending transactions that are not in the database: fees, broadcasts, reorgs.
 
-Figures with a row in the outbox are recounted from it (telemetry/outbox_metrics.py) instead of
-being counted here, because a restart would reset them.
+Figures that can be counted from the outbox are in `outbox_metrics.py`, because a restart would
+reset them here.
 """
 
 from prometheus_client import Counter, Gauge

@@ -7,7 +7,7 @@ from oracle.store.tables.chain_tables import bookmark
 
 # Blocks up to this one can no longer be undone.
 UNDO_FLOOR = "undo_floor"
-# Number of rollbacks and rebuilds of projections: a reader that caches rows must reload them.
+# Number of rollbacks and rebuilds of projections; when it changes, readers reload cached rows.
 _REBUILDS = "projection_remakes"
 
 
@@ -40,5 +40,5 @@ class Bookmarks:
         self.set(_REBUILDS, self.get_rebuild_count() + 1)
 
     def delete(self, name: str) -> None:
-        """Delete the value of a command that has finished."""
+        """Delete the value stored under this name, for example when a command has finished."""
         self._connection.execute(delete(bookmark).where(bookmark.c.name == name))

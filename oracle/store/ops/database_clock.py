@@ -11,7 +11,7 @@ _MS_PER_SECOND = 1000
 def build_now_ms(connection: Connection) -> ColumnElement[int]:
     """Return an expression for the current time in milliseconds since 1970.
 
-    The value is that of the statement, not of the start of the transaction.
+    The time is that of the statement, not that of the transaction's start.
     """
     if connection.dialect.name == "sqlite":
         return cast((func.julianday("now") - _UNIX_EPOCH_JULIAN_DAY) * _MS_PER_DAY, BigInteger)

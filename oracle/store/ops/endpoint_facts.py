@@ -1,6 +1,6 @@
-"""Facts learned about endpoints: caps, tags, trust; short texts that may expire.
+"""Facts learned about endpoints (limits, tags, trust), stored as short texts that may expire.
 
-`endpoint` is the display name, without a key; facts about the chain as a whole have `""`. See
+`endpoint` is the display name, without an API key, or `""` for facts about the chain itself. See
 docs/explanation/storage.md#endpoint-facts.
 """
 
@@ -18,25 +18,25 @@ _PROVEN_WRONG = "proven_wrong"
 _PROVEN_WRONG_ENDPOINTS = select(endpoint_fact.c.endpoint).where(
     endpoint_fact.c.name == _PROVEN_WRONG
 )
-# Blocks served by such an endpoint and audited by no other.
+# Blocks that an endpoint proven wrong served and that no other endpoint audited.
 _IS_UNAUDITED = coverage.c.endpoint.in_(_PROVEN_WRONG_ENDPOINTS) & coverage.c.audited_by.is_(None)
 
 
 class QuarantineRepository:
     """Endpoints proven wrong, by display name, and the blocks that only such an endpoint served.
 
-    Each is an `endpoint_fact` that does not expire: it survives a restart, and only an operator
-    removes it.
+    A quarantine is stored as an `endpoint_fact` that does not expire, so it survives a restart
+    until an operator readmits the endpoint.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, endpoint: str, reason: str) -> bool:
-        """Store that an endpoint was proven wrong, or return False if it was stored before.
+        """Store that an endpoint was proven wrong; return False if that was stored before.
 
-        Its evidence no longer counts: verified blocks, and audits of other endpoints' blocks, are
-        deleted, and the level of its own blocks is lowered.
+        Evidence from the endpoint no longer counts: its verified blocks and its audits of other
+        endpoints' blocks are deleted, and the level of the unaudited blocks it served is lowered.
         """
         if not insert_missing_rows(
             self._connection, endpoint_fact, [(endpoint, _PROVEN_WRONG, reason, None)]
@@ -55,7 +55,7 @@ class QuarantineRepository:
         return True
 
     def readmit(self, endpoint: str) -> None:
-        """Remove an endpoint from quarantine; its responses count like any other's again."""
+        """Remove an endpoint from quarantine, so that its responses count again."""
         is_quarantine_fact = (endpoint_fact.c.endpoint == endpoint) & (
             endpoint_fact.c.name == _PROVEN_WRONG
         )
@@ -72,9 +72,9 @@ class QuarantineRepository:
     def find_unaudited_blocks(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
-        """Return the lowest blocks of the range that only one such endpoint served.
+        """Return the lowest blocks of the range that only a quarantined endpoint served, or None.
 
-        The result has at most `max_blocks` blocks; None if there are none.
+        The result has at most `max_blocks` blocks.
         """
         query = (
             select(coverage)
@@ -90,7 +90,7 @@ class QuarantineRepository:
         return CoverageInterval(first, last, span.level, span.endpoint)
 
     def list_unaudited_spans(self, scope_id: bytes, blocks: BlockRange) -> list[CoverageInterval]:
-        """Return the intervals overlapping the range that only one such endpoint served."""
+        """Return the intervals overlapping the range that only a quarantined endpoint served."""
         query = (
             select(coverage)
             .where(_build_unaudited_condition(scope_id, blocks))
@@ -99,7 +99,7 @@ class QuarantineRepository:
         return [decode_coverage_row(row) for row in self._connection.execute(query)]
 
     def count_unaudited_blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
-        """Count the blocks that only one such endpoint served, or only `endpoint` if given."""
+        """Count the blocks that only a quarantined endpoint (`endpoint`, if given) served."""
         block_count = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
         count_query = select(block_count).where(coverage.c.scope == scope_id, _IS_UNAUDITED)
         if endpoint is not None:

@@ -1,4 +1,4 @@
-"""Halts: stop outbound work until an operator clears them with a reason.
+"""Halts, which stop all outbound work until an operator clears them with a reason.
 
 See docs/explanation/reorgs.md#below-the-final-block.
 """
@@ -59,7 +59,10 @@ class HaltRepository:
     def open_halt(
         self, name: str, since: tuple[int, int], reason: str, evidence: HaltEvidence | None = None
     ) -> bool:
-        """Open a halt at `since` (newest indexed block, its time); False if open already."""
+        """Open a halt, unless a halt of this name is open; return whether it was opened.
+
+        `since` is the newest indexed block and its time.
+        """
         if self.get_open_halt(name) is not None:
             return False
         self._connection.execute(
@@ -100,12 +103,15 @@ class HaltRepository:
         return [_decode_halt_row(row) for row in self._connection.execute(_OPEN_HALTS)]
 
     def get_halt_reason(self) -> str | None:
-        """Return why nothing may be planned, signed or sent now, or None if it may."""
+        """Return why nothing may be planned, signed or sent now, or None if no halt is open."""
         open_halts = self.list_open_halts()
         return f"halt {open_halts[0].name}: {open_halts[0].reason}" if open_halts else None
 
     def count_changes(self) -> int:
-        """Count how often halts were opened or cleared; while one is open no cursor moves."""
+        """Count how often halts were opened or cleared.
+
+        The count shows a change that the cursor does not: while a halt is open, it never moves.
+        """
         count_query = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
         return int(self._connection.execute(count_query).scalar_one())
 

@@ -1,4 +1,4 @@
-"""The daemon's last reported health, in one row; its age follows the database's clock."""
+"""The last health report of the daemon, in one row; the database's clock measures its age."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ STALE_SECONDS = 30.0
 class ReportedHealth:
     """The last health report of a daemon, `age_seconds` ago.
 
-    `process` is the name in the lease. `ended_at` is the time of its shutdown (unix seconds of the
-    database), or None while it runs or if it was killed. `failure` is the cause of the shutdown,
-    or None if an operator stopped it.
+    `process` is the daemon's name in the lease. `ended_at` is the time of its shutdown (unix
+    seconds by the database's clock), or None while it runs or if it was killed. `failure` is the
+    cause of the shutdown, or None if an operator stopped it.
     """
 
     process: str
@@ -68,7 +68,7 @@ class HealthRepository:
         )
 
     def save_report(self, process: str, findings: Iterable[HealthFinding]) -> None:
-        """Save the findings of a running daemon about itself."""
+        """Save the findings of a running daemon about its own health."""
         text = msgspec.json.encode(
             [(finding.condition.key, finding.detail) for finding in findings]
         ).decode()
@@ -80,7 +80,7 @@ class HealthRepository:
         )
 
     def record_end(self, process: str, failure: str | None) -> None:
-        """Record that this daemon ended, and the failure, or None if an operator stopped it."""
+        """Record that this daemon ended; `failure` is None if an operator stopped it."""
         is_own_row = daemon_health.c.process == process
         values = {"ended_ms": build_now_ms(self._connection), "failure": failure}
         self._connection.execute(update(daemon_health).where(is_own_row).values(values))

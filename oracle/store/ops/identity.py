@@ -54,11 +54,11 @@ class IdentityRepository:
         )
 
     def set(self, configured: Identity) -> None:
-        """Store the identity the first time; later check it and store new contracts.
+        """Store the identity of a new database; otherwise check it and store added contracts.
 
         Raises:
-            InputError: the database belongs to another chain, contract or start block, or is of an
-                older version and contracts are new.
+            InputError: the database belongs to another chain, contract or start block, or an older
+                version wrote it and the configuration adds contracts.
         """
         stored = self.get()
         if stored is None:
@@ -94,7 +94,7 @@ class IdentityRepository:
                 )
 
     def _check_coverage_is_scoped(self) -> None:
-        """Reject new contracts while stored coverage does not name its contracts."""
+        """Reject added contracts while the database has coverage without a scope."""
         query = select(coverage.c.first_block).where(coverage.c.scope == UNNAMED_SCOPE_ID).limit(1)
         if self._connection.execute(query).first() is not None:
             raise InputError(
@@ -129,7 +129,7 @@ def _encode_contracts(configured: Identity) -> str:
 
 
 def _is_addition(stored_value: object, configured_value: object) -> bool:
-    """Return whether the values differ only by added contracts, whose past is read later."""
+    """Return whether the values differ only by added contracts, whose history is read later."""
     if isinstance(stored_value, dict) and isinstance(configured_value, dict):
         return stored_value.items() <= configured_value.items()
     return stored_value is None

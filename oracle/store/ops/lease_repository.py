@@ -1,7 +1,7 @@
 """The single-writer lease of the database, timed by the database's clock.
 
-`epoch` rises with every new holder; a writer that was overtaken no longer finds its epoch and
-stops. See docs/explanation/daemon.md#lease.
+`epoch` increases with every new holder, so a former holder no longer finds its epoch in the row,
+and stops. See docs/explanation/daemon.md#lease.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,9 @@ from oracle.store.tables.outbox_tables import lease
 _ROW_ID = 1
 _TAKEN_OVER = "another process has taken over the lease of this database"
 _MS_PER_SECOND = 1000
-# The server waits for the client inside a statement: during a COPY, a batch, or a response that is
-# not read. PostgreSQL does not count that as idle, so none of its timeouts applies.
+# Ends writers that keep the server waiting inside a statement: during a COPY, a batch, or a
+# response that is not read. PostgreSQL does not count that as idle, so none of its timeouts
+# applies.
 _TERMINATE_STALLED_WRITERS = text(
     "SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS held"
     " JOIN pg_stat_activity AS activity ON activity.pid = held.pid"
@@ -64,8 +65,8 @@ class LeaseRepository:
     def acquire(self, holder: str, seconds: float, *, dead_epoch: int | None = None) -> int | None:
         """Acquire the lease if it is free or expired; return its epoch, or None if it is held.
 
-        `dead_epoch` is the epoch of a holder known to be dead: the lease of that epoch, but of no
-        later one, is taken at once.
+        `dead_epoch` is the epoch of a holder known to be dead: a lease with exactly this epoch is
+        taken even if it has not expired.
         """
         self._insert_missing_row()
         is_free = lease.c.holder.is_(None) | (lease.c.until_ms < self._build_now_ms())
@@ -82,7 +83,7 @@ class LeaseRepository:
         return self._connection.execute(acquire_statement).scalar_one_or_none()
 
     def renew(self, epoch: int, seconds: float) -> bool:
-        """Hold the lease for `seconds` from now; False if another process took over."""
+        """Extend the lease to `seconds` from now; return False if another process took over."""
         until_ms = self._build_now_ms() + round(seconds * _MS_PER_SECOND)
         is_own_lease = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
         result = self._connection.execute(
@@ -91,14 +92,14 @@ class LeaseRepository:
         return result.rowcount == 1
 
     def release(self, epoch: int) -> None:
-        """Release the lease; nothing happens if another process has taken over."""
+        """Release the lease; do nothing if another process has taken over."""
         is_own_lease = lease.c.epoch == epoch
         self._connection.execute(
             update(lease).where(is_own_lease).values(holder=None, until_ms=self._build_now_ms())
         )
 
     def guard(self, epoch: int) -> None:
-        """Lock out every other writer until this transaction ends.
+        """Check that the lease is held, and lock out other writers until the transaction ends.
 
         Raises:
             FatalError: another process has taken over; this transaction must be rolled back.
@@ -110,7 +111,7 @@ class LeaseRepository:
             raise FatalError(_TAKEN_OVER)
 
     def prove(self, epoch: int) -> None:
-        """Prove by a write that the lease is held and that the database is writable.
+        """Check, by a write, that the lease is held and that the database is writable.
 
         The end of the lease moves by one millisecond, because SQLite skips writes that change
         nothing.
@@ -134,7 +135,7 @@ class LeaseRepository:
         return any(self._connection.execute(_TERMINATE_STALLED_WRITERS, parameters).scalars())
 
     def _insert_missing_row(self) -> None:
-        """Insert the one row, as free, if it is missing; concurrent first starts do not clash."""
+        """Insert the row of a free lease if it is missing; safe if several processes do so."""
         dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
         row = dialect.insert(lease).values(id=_ROW_ID, holder=None, epoch=0, until_ms=0)
         self._connection.execute(row.on_conflict_do_nothing())

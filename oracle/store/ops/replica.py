@@ -7,8 +7,8 @@ is then older than what the daemon wrote, and every response states by how much.
 from sqlalchemy import Connection, text
 
 # The daemon renews its lease every few seconds, so on a replica that keeps up the newest replayed
-# transaction is never old.
-# A replica that has replayed nothing since its start is at least as old as that.
+# transaction is never old. A replica that has replayed nothing since its start lags at least since
+# then.
 _LAG_QUERY = text(
     "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
     "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"

@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
 from oracle.store.outbox.row_mapping import decode_intent_row, encode_request_row
 from oracle.store.tables.outbox_tables import pub_intent
 
-# Columns that a change of state may set as well.
+# Values of other columns, by name, that are set together with the state.
 Values = Mapping[str, str | int | None]
 
 _NO_VALUES: Values = {}
@@ -68,10 +68,10 @@ class IntentRepository:
     def change_state(
         self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values = _NO_VALUES
     ) -> None:
-        """Change the state and the accompanying values.
+        """Change the state, and set `values` of other columns.
 
         Raises:
-            FatalError: the row changed since it was read: another writer was active.
+            FatalError: another writer has changed the row since it was read.
         """
         journalled_values = {name: value for name, value in values.items() if name != "nonce"}
         detail = " ".join(
@@ -83,7 +83,7 @@ class IntentRepository:
         )
 
     def mark_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
-        """Move to mined with the outcome in the journal: a receipt is no error.
+        """Mark an intent as mined; the outcome of its receipt goes to the journal only.
 
         An earlier loss of the nonce is cleared, because a reorg may have reversed it.
 
@@ -96,7 +96,7 @@ class IntentRepository:
         self._journal.write(IntentState.MINED.value, stamp, subject, outcome)
 
     def set_error(self, intent: Intent, error: tuple[str, str], stamp: Stamp) -> bool:
-        """Store why the intent waits, as (class, text); return whether that is new.
+        """Store why the intent waits, as (class, text); return whether the reason is new.
 
         Raises:
             FatalError: see `change_state`.
@@ -116,7 +116,8 @@ class IntentRepository:
     def raise_reserved_cost(self, intent: Intent, cost: int) -> None:
         """Raise the reserved cost to `cost` wei, if that is higher.
 
-        Part of the commit that stores the signed bytes: a rollup's fee beside gas is not in them.
+        Called in the transaction that stores the signed bytes, which do not contain a rollup's
+        data fee.
         """
         max_cost_wei = max(cost, intent.max_cost_wei or 0)
         self._connection.execute(
@@ -126,11 +127,11 @@ class IntentRepository:
         )
 
     def postpone(self, intent: Intent, until: int, error: tuple[str, str], stamp: Stamp) -> bool:
-        """Move back to planned until a chain time; return whether the reason is new.
+        """Move an intent back to planned until a chain time; return whether the reason is new.
 
         An assigned nonce becomes free for the next intent, because nothing was signed for it.
-        `error` is (class, text); a class that is set already is not journalled again. The time of
-        yielding to another transmitter is kept.
+        `error` is (class, text); a class that is already set is not journalled again. If the
+        intent yields to another transmitter, the time is stored in `yielded_at`.
         """
         error_class, text = error
         values: dict[str, str | int | None] = {"error_class": error_class, "error_text": text}
@@ -146,13 +147,13 @@ class IntentRepository:
         return True
 
     def end_unsent(self, intent: Intent, state: IntentState, reason: str, stamp: Stamp) -> None:
-        """End an intent that was never sent; an assigned nonce becomes free for the next one."""
+        """End an intent that was never sent; its nonce, if any, becomes free for the next one."""
         error_class = reason.split("(", maxsplit=1)[0]
         values: Values = {"error_class": error_class, "error_text": reason, "nonce": None}
         self.change_state(intent, state, stamp, values)
 
     def hold(self, intent: Intent, kind: PauseKind, text: str, stamp: Stamp) -> None:
-        """Hold an intent without a nonce until `release`.
+        """Hold an intent that has no nonce, until `release` is called.
 
         Raises:
             FatalError: the intent has a nonce, or changed since it was read.
@@ -171,19 +172,20 @@ class IntentRepository:
         self.change_state(_require_no_nonce(intent), IntentState.PLANNED, stamp, _CLEARED_REASON)
 
     def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
-        """Cancel for good an intent that has no nonce, or that is held after its nonce ended.
+        """Cancel an intent that has no nonce, or that is held after its nonce was used.
 
         Raises:
             FatalError: the intent has a nonce and may land, or changed since it was read.
         """
         values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
-        # An intent held with a nonce is over: the nonce is foreign, or had no effect.
+        # An intent that is held with a nonce can no longer land: a foreign transaction used the
+        # nonce, or the call landed without effect.
         is_over = intent.state is IntentState.HELD
         cancellable = intent if is_over else _require_no_nonce(intent)
         self.change_state(cancellable, IntentState.CANCELLED, stamp, values)
 
     def list_bound_to(self, account: Account, nonce: int) -> list[Intent]:
-        """Return every intent that was ever assigned to a nonce, first one first."""
+        """Return every intent that was ever assigned to a nonce, oldest first."""
         return self._load(_select_of_account(account).where(pub_intent.c.nonce == nonce))
 
     def get(self, intent_id: int) -> Intent | None:
@@ -204,14 +206,14 @@ class IntentRepository:
         return self.list_in_states(account, UNFINISHED_STATES)
 
     def find_pending(self, account: Account, kind: str) -> Intent | None:
-        """Return the most urgent pending call of a kind, or None; mined ones do not count."""
+        """Return the most urgent pending call of a kind, or None; a mined call is not pending."""
         pending = self.list_in_states(account, PENDING_STATES)
         return next((intent for intent in pending if intent.request.kind == kind), None)
 
     def count_attempted(
         self, account: Account, kind: str, subject: str, round_number: int | None
     ) -> int:
-        """Count the intents of a kind about a subject in a round (or None); ended ones too."""
+        """Count the intents of a kind for a subject and a round (or None), of any state."""
         count_query = select(func.count()).where(
             pub_intent.c.chain_id == account.chain_id,
             pub_intent.c.kind == kind,
@@ -221,7 +223,7 @@ class IntentRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
-        """Return the intents of a kind for period `first` and later ones, ended ones too."""
+        """Return the intents of a kind for periods from `first` on, of any state."""
         condition = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
         return self._load(_select_of_account(account).where(condition))
 
@@ -266,7 +268,8 @@ class IntentRepository:
     def expire_above(self, block: int, stamp: Stamp) -> int:
         """Expire intents planned on blocks above `block` without a nonce; return how many.
 
-        Intents with a nonce are kept: the contract rejects the call, and the receipt shows it.
+        Intents with a nonce are kept: the contract rejects such a call, and its receipt shows
+        that.
         """
         stale = self._load(
             _ALL_INTENTS.where(

@@ -43,14 +43,14 @@ class NonceQueries:
         return [decode_slot_row(row) for row in self._connection.execute(query)]
 
     def list_foreign_nonces(self, account: Account) -> list[int]:
-        """Return the nonces that a foreign transaction used and that were not rebuilt."""
+        """Return the nonces used by a foreign transaction, except those rebuilt since."""
         query = select(pub_nonce.c.nonce).where(
             build_account_condition(account), pub_nonce.c.state == NonceState.FOREIGN.value
         )
         return list(self._connection.execute(query.order_by(pub_nonce.c.nonce)).scalars())
 
     def list_blocks_to_land(self, account: Account, limit: int) -> list[int]:
-        """Return the blocks from sending to inclusion of the last `limit` landed nonces."""
+        """Return how many blocks the last `limit` landed nonces took from sending to inclusion."""
         first_sent_block = func.min(pub_attempt.c.first_sent_block)
         query = (
             select(pub_nonce.c.block_number - first_sent_block)
@@ -95,9 +95,10 @@ class NonceQueries:
         return [decode_attempt_row(row) for row in self._connection.execute(query)]
 
     def find_transactions_by_prefix(self, digits: str, limit: int) -> dict[Hash, int]:
-        """Return up to `limit` transactions whose hex begins with `digits`, by hash.
+        """Return the intents of up to `limit` transactions whose hash begins with `digits`.
 
-        Each maps to the intent that it was signed for, or that was rebuilt from it.
+        The result maps each hash to the id of the intent that the transaction was signed for, or
+        that was rebuilt from it.
         """
         low, high = map(encode_hex, compute_prefix_range(digits, _HASH_BYTES))
         signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
@@ -138,7 +139,7 @@ class NonceQueries:
         return None if row is None else decode_slot_row(row)
 
     def sum_reserved_wei(self, account: Account) -> int:
-        """Return the max cost of the open slots, in wei."""
+        """Return the total max cost of the open slots, in wei."""
         return sum(
             self._load_costs(
                 build_account_condition(account) & pub_nonce.c.state.in_(_OPEN_STATES)
@@ -146,11 +147,11 @@ class NonceQueries:
         )
 
     def sum_committed_wei(self, account: Account, since: int, until: int = _MAX_TIME) -> int:
-        """Return the cost or max cost of slots opened, bumped or mined since `since`, in wei.
+        """Return the total cost of the slots opened, bumped or mined in a time span, in wei.
 
-        `since` and `until` are unix seconds: a clock that was ahead leaves times in the future. A
-        slot counts fully. Bumps and no-ops count too, and open slots count whatever their age,
-        because they may be paid now.
+        `since` and `until` are unix seconds; `until` excludes times in the future, which a wrong
+        clock may have stored. Bumps and no-ops count too. Open slots count with their max cost and
+        whatever their age, because they may be paid now.
         """
         times = (pub_nonce.c.opened_at, pub_nonce.c.last_bump_at, pub_nonce.c.mined_at)
         is_recent = or_(
@@ -172,7 +173,7 @@ class NonceQueries:
         )
 
     def compute_max_reserved_wei(self, slot: NonceSlot) -> int:
-        """Return the max cost that a nonce was allowed before it was mined, in wei."""
+        """Return the max cost that was reserved for a nonce before it was mined, in wei."""
         query = select(pub_intent.c.max_cost_wei).where(
             pub_intent.c.chain_id == slot.account.chain_id,
             pub_intent.c.sender == slot.account.address,
@@ -188,7 +189,7 @@ class NonceQueries:
     def list_missing_nonces(self, account: Account, below: int) -> list[int]:
         """Return the assigned nonces under `below` that have no slot in this database.
 
-        Every nonce from the lowest slot on was assigned here, so there should be none.
+        This database assigned every nonce from the lowest slot on, so the list should be empty.
         """
         query = (
             select(pub_nonce.c.nonce)
@@ -201,7 +202,10 @@ class NonceQueries:
         return sorted(set(range(nonces[0], below)) - set(nonces))
 
     def _load_costs(self, condition: ColumnElement[bool]) -> Iterable[int]:
-        """Return the cost of each slot, by one query: a dispatcher has thousands per day."""
+        """Return the cost of each slot.
+
+        A single query reads all slots, because a dispatcher has thousands of them per day.
+        """
         cost_by_nonce: dict[int, int] = {}
         for row in self._connection.execute(_COSTS.where(condition)):
             if row.gas_used is not None:
@@ -245,7 +249,7 @@ _COSTS = select(
 
 
 def build_account_condition(account: Account) -> ColumnElement[bool]:
-    """Build the condition for an account's rows."""
+    """Build the condition that a row of pub_nonce belongs to the account."""
     return and_(pub_nonce.c.chain_id == account.chain_id, pub_nonce.c.sender == account.address)
 
 

@@ -1,6 +1,6 @@
 """Nonce slots and the bytes signed for them: one slot per nonce, never reused.
 
-The nonce is assigned only here, in the commit that gives it to an intent. See
+Nonces are assigned only here, in the same transaction that stores the nonce in an intent. See
 docs/explanation/transactions.md#states.
 """
 
@@ -43,7 +43,7 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
         "mined_at",
     )
 )
-# States of intents that may still land on a nonce, beside the winner.
+# States of intents that compete with the winner for a nonce.
 _RIVAL_STATES = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
@@ -58,9 +58,9 @@ class NonceSlotRepository(AttemptQueries):
         self._intents = intents
 
     def assign_nonce(self, intent: Intent, nonce: int, block: int, stamp: Stamp) -> None:
-        """Assign a nonce to the intent: a new slot, or a vacant one that it takes over.
+        """Assign a nonce to the intent, in a new slot or in a vacant one.
 
-        `block` is the head's number, because the age of a transaction is counted in blocks.
+        `block` is the number of the head, because the age of a transaction is counted in blocks.
         """
         account = intent.request.account
         result = self._connection.execute(
@@ -83,9 +83,9 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.change_state(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
     def replace_call(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
-        """Assign a ready intent to another's nonce that may still land: one of them will.
+        """Assign a ready intent to the nonce of another intent, so that only one of them lands.
 
-        The other intent keeps its state until a receipt decides
+        The other intent keeps its state until a receipt shows which one landed
         (docs/explanation/transactions.md#states).
 
         Raises:
@@ -108,7 +108,7 @@ class NonceSlotRepository(AttemptQueries):
     ) -> int:
         """Store signed bytes before they are sent; return the attempt's id.
 
-        The bytes are for the intent that the slot serves now.
+        The bytes belong to the intent that the slot serves at present.
         """
         seq = len(self.list_attempts(slot))
         result = self._connection.execute(
@@ -150,7 +150,7 @@ class NonceSlotRepository(AttemptQueries):
         is_first = attempt.sends == 0
         first_values = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
         if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
-            # No pool accepted them until now: waiting in blocks starts here.
+            # No mempool had accepted the bytes before, so their age in blocks counts from here.
             first_values = {"first_sent_block": block}
         self._connection.execute(
             update(pub_attempt)
@@ -179,7 +179,7 @@ class NonceSlotRepository(AttemptQueries):
     def record_receipt(
         self, slot: NonceSlot, attempt: Attempt, receipt: CallReceipt, stamp: Stamp
     ) -> None:
-        """Record a receipt, or a new one after a reorg; rival intents of the nonce have lost."""
+        """Record a receipt, or a new one after a reorg, and end the other intents of the nonce."""
         self._update_slot(
             slot,
             NonceState.MINED,
@@ -197,7 +197,7 @@ class NonceSlotRepository(AttemptQueries):
         # A call that an operator replaced by a no-op must not be retried.
         is_given_up = winner.request.kind == NOOP
         rival_state = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
-        # Losers first: the unique index allows one intent per kind.
+        # The other intents end first: the index `one_got_ready` allows one per `exclusive_key`.
         for rival in self._intents.list_bound_to(slot.account, slot.nonce):
             if rival.id != attempt.intent_id and rival.state in _RIVAL_STATES:
                 values = {"superseded_by": attempt.intent_id}
@@ -206,7 +206,7 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.mark_mined(winner, outcome, stamp)
 
     def revert_to_live(self, slot: NonceSlot, stamp: Stamp) -> None:
-        """Record that a reorg removed the receipt: the same bytes are sent again."""
+        """Record that a reorg removed the receipt, so that the same bytes are sent again."""
         self._update_slot(slot, NonceState.LIVE, **_NO_RECEIPT)
         intent = self._require_intent(slot.intent_id)
         subject = JournalSubject(intent.id, slot.nonce)
@@ -220,9 +220,9 @@ class NonceSlotRepository(AttemptQueries):
         reason: str | None = None,
         call_cost: CallCost | None = None,
     ) -> None:
-        """Close a mined slot for good; `reason` is the revert reason of a failed call.
+        """Mark a mined slot as final; `reason` is the revert reason of a failed call.
 
-        `call_cost` is the cost, if it is more certain now than when the call was mined.
+        `call_cost` replaces the stored cost, if it is known with more certainty by now.
         """
         cost_values = {} if call_cost is None else call_cost._asdict()
         self._update_slot(slot, NonceState.FINAL, finalised_at=stamp.at, **cost_values)
@@ -234,7 +234,10 @@ class NonceSlotRepository(AttemptQueries):
         )
 
     def mark_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
-        """Record that a foreign transaction used this nonce: an operator must investigate."""
+        """Record that a foreign transaction used this nonce, and hold the nonce's intents.
+
+        An operator must find out who uses the key.
+        """
         error_values = {"error_class": "foreign", "error_text": reason}
         self._update_slot(slot, NonceState.FOREIGN, finalised_at=stamp.at)
         for intent in self._intents.list_bound_to(slot.account, slot.nonce):
@@ -251,9 +254,9 @@ class NonceSlotRepository(AttemptQueries):
     ) -> None:
         """Record a nonce that was used on chain but never assigned by this database.
 
-        The slot is final from the start: nothing is ever signed for it. `tx_hash` and `receipt`
-        are None if the transaction was not found, or waits in the pool. An intent that held the
-        nonce has lost it.
+        The slot is final from the start, so nothing is ever signed for it. `tx_hash` and `receipt`
+        are None if the transaction was not found; `receipt` is also None if it is still pending.
+        Other intents of the nonce become superseded.
         """
         request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
         intent = self._require_intent(self._intents.add(request, stamp) or 0)

@@ -45,7 +45,7 @@ class AccountRepository:
         return self._connection.execute(query).scalar_one_or_none()
 
     def enroll(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
-        """Start counting an account's nonces from the chain's value."""
+        """Store a new sending account; `next_nonce` is its transaction count on the chain."""
         self._connection.execute(
             insert(pub_account).values(
                 chain_id=account.chain_id,
@@ -74,7 +74,7 @@ class AccountRepository:
         return int(incremented) - 1
 
     def raise_next_nonce(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
-        """Enroll the account, or raise its next nonce to the chain's.
+        """Enroll the account, or raise its next nonce to the chain's transaction count.
 
         The next nonce is never lowered: a nonce is assigned only once.
         """
@@ -91,13 +91,13 @@ class AccountRepository:
         self._journal.write("rebuilt", stamp, JournalSubject(nonce=next_nonce), detail)
 
     def get_pause(self, account: Account) -> Pause | None:
-        """Return why the account opens no new nonce, or None if it is not paused."""
+        """Return the pause of the account, or None if it is not paused."""
         parameters = {"chain": account.chain_id, "account": account.address}
         row = self._connection.execute(_PAUSED_ACCOUNT, parameters).one_or_none()
         return None if row is None else _decode_pause(row)
 
     def list_paused(self) -> dict[Account, Pause]:
-        """Return every paused account with its reason."""
+        """Return the pause of every paused account."""
         query = select(pub_account).where(pub_account.c.paused).order_by(pub_account.c.address)
         return {
             Account(row.chain_id, Address(row.address)): _decode_pause(row)
@@ -105,10 +105,10 @@ class AccountRepository:
         }
 
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
-        """Open no new nonce for an account; open ones are watched as before.
+        """Pause an account: it gets no new nonces, and its open ones are tracked as before.
 
-        `funds` ends when the balance suffices, `signer` when a signer that refused signs again,
-        every other kind when an operator resumes the account.
+        A pause of kind `funds` ends when the balance suffices, `signer` when a signer that refused
+        signs again, and every other kind when an operator resumes the account.
         """
         self._connection.execute(
             update(pub_account)
@@ -146,7 +146,7 @@ def _decode_pause(row: Row[Any]) -> Pause:
 
 
 class NonceGapRepository:
-    """Final slots without a block, inside one transaction."""
+    """Rebuilt nonces whose transaction is in no known block, inside one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -155,8 +155,8 @@ class NonceGapRepository:
     def list_gaps(self, account: Account, from_nonce: int) -> list[int]:
         """Return the rebuilt nonces from `from_nonce` on that are in no known block.
 
-        The caller passes the transaction count of chain and pools: nonces from there on are in
-        neither.
+        The caller passes the account's transaction count including the mempool: nonces from there
+        on are neither in a block nor in the mempool.
         """
         query = (
             select(pub_nonce.c.nonce)
@@ -166,7 +166,7 @@ class NonceGapRepository:
         return [nonce for (nonce,) in self._connection.execute(query)]
 
     def reopen_nonce(self, account: Account, nonce: int, stamp: Stamp) -> None:
-        """Make a nonce vacant, so that the account's next call takes it.
+        """Make a nonce vacant, so that the account's next call uses it.
 
         Raises:
             FatalError: the nonce was not rebuilt, is in a block, or has signed bytes.

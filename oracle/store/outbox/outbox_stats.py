@@ -17,7 +17,7 @@ class OutboxStats:
         self._connection = connection
 
     def get_nonce_progress(self) -> dict[Account, tuple[int, int]]:
-        """Return (next nonce, lowest unfinished nonce) of every account that ever sent."""
+        """Return (next nonce, lowest unfinished nonce) of every enrolled account."""
         lowest_waiting = (
             select(func.min(pub_nonce.c.nonce))
             .where(
@@ -40,7 +40,7 @@ class OutboxStats:
     def add_finished_nonces(
         self, figures: OutboxFigures, account: Account, first: int, below: int
     ) -> None:
-        """Add the finished nonces from `first` to under `below` to the figures."""
+        """Add the finished nonces of an account, from `first` to `below` - 1, to the figures."""
         attempts = (
             select(func.count())
             .where(
@@ -127,7 +127,10 @@ class OutboxStats:
         return {row[0]: row[1] for row in rows}
 
     def get_oldest_update_times(self) -> dict[tuple[str, str], int]:
-        """Return the oldest last change (unix seconds) of waiting intents, by (kind, state)."""
+        """Return when the least recently changed intent of each (kind, state) last changed.
+
+        Times are unix seconds. Only intents that have not ended count.
+        """
         waiting = ("planned", "ready", "assigned", "live", "mined", "held")
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_intent.c.state, func.min(pub_intent.c.updated_at))

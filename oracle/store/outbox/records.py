@@ -12,9 +12,9 @@ NOOP, REBUILT = "noop", "rebuilt"
 
 
 class IntentState(StrEnum):
-    """Intent states: planned, ready, assigned, live, mined; the others are final or held.
+    """State of an intent: it passes through the first five, and ends in one of the others.
 
-    See docs/explanation/transactions.md#states.
+    An intent that is held waits for an operator. See docs/explanation/transactions.md#states.
     """
 
     PLANNED = "planned"
@@ -60,7 +60,7 @@ class NonceState(StrEnum):
 
 
 class AttemptReason(StrEnum):
-    """Reason for which bytes were signed for a nonce."""
+    """The reason why bytes were signed for a nonce."""
 
     FIRST = "first"
     BUMP = "bump"
@@ -73,7 +73,7 @@ WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 
 
 class PauseKind(StrEnum):
-    """Reason for which an account opens no new nonce, or a call is held.
+    """The reason why an account is paused or a call is held.
 
     `funds` ends by itself, and so does `signer` after a refusal (decision 0099).
     """
@@ -95,7 +95,11 @@ class Pause(NamedTuple):
 
     @property
     def is_temporary(self) -> bool:
-        """Return whether the pause ends by itself: with ether, or when a refusing key signs."""
+        """Return whether the pause ends by itself.
+
+        It does if the account lacks ether, or if a signer refused to sign; it does not if a signer
+        returned a wrong signature.
+        """
         has_refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(
             WRONG_SIGNATURE_PREFIX
         )
@@ -122,13 +126,13 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """A call requested on chain. `not_before` and `deadline` in chain time, unix seconds.
+    """A request to send a call. `not_before` and `deadline` are chain time, in unix seconds.
 
     `kind` is the name of a registered kind of calls. `dedup_key` identifies the request forever: a
     second request with the same key is refused, whatever the outcome of the first. `subject` is a
     node's address, or `task=0x…`. A rewind below `as_of_block` expires the request while it has no
-    nonce. Of the calls with one `exclusive_key`, only one at a time is ready or has a nonce
-    without signed bytes.
+    nonce. Only one call per `exclusive_key` at a time is ready, or has a nonce without signed
+    bytes.
     """
 
     account: Account
@@ -150,10 +154,10 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A request and its progress; costs in wei.
+    """A call request and its progress; costs are in wei.
 
-    `replaces` is the intent whose nonce this one took. `yielded_at` is the time when it yielded to
-    another transmitter, in unix seconds of the local clock.
+    `replaces` is the id of the intent whose nonce this one was assigned to. `yielded_at` is when
+    this intent yielded to another transmitter, in unix seconds of the local clock.
     """
 
     id: int
@@ -173,7 +177,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class NonceSlot:
-    """A nonce, the intent that it serves, and the receipt once there is one.
+    """A nonce, the intent that it serves at present, and the receipt once there is one.
 
     `opened_block` is the head when the intent got the nonce, or 0 if unknown. `last_bump_block` is
     the head when a bump or a replacement was first sent. `*_at` are unix seconds of the local
@@ -199,7 +203,7 @@ class NonceSlot:
 
 @dataclass(frozen=True, slots=True)
 class SignedCall:
-    """Signed bytes to be stored, and their max cost; fees in wei per gas."""
+    """Signed bytes to be stored, with the limits of their cost; fees are in wei per gas."""
 
     tx_hash: Hash
     raw: bytes
@@ -229,7 +233,7 @@ class Attempt:
 
 
 class CallCost(NamedTuple):
-    """Cost of a mined call: wei per unit of gas, and a rollup's fee beside gas."""
+    """Cost of a mined call: the price in wei per unit of gas, and a rollup's data fee in wei."""
 
     gas_price_wei: int
     l1_fee_wei: int
@@ -239,8 +243,8 @@ class CallCost(NamedTuple):
 class CallReceipt:
     """Receipt of a call; `gas_price_wei` is the effective price.
 
-    `time` is that of the block in unix seconds, or None if it was not fetched. `l1_fee_wei` is a
-    rollup's fee for the data, beside gas.
+    `time` is the block's time in unix seconds, or None if the block was not fetched. `l1_fee_wei`
+    is a rollup's data fee, which is paid in addition to gas.
     """
 
     block_number: int
@@ -254,10 +258,10 @@ class CallReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SignedStatement:
-    """A statement and its signature; `expires_at` in chain time.
+    """A statement and its signature; `expires_at` is chain time.
 
-    `config` is the configuration of signers and rules under which it was signed. `expiry_reason`
-    is why it can no longer land, or None if it may.
+    `config` is the digest of the configuration under which the statement was signed.
+    `expiry_reason` is why the statement can no longer land, or None if it still may.
     """
 
     chain_id: int

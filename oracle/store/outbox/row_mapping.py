@@ -1,4 +1,4 @@
-"""Conversion between rows of the outbox's tables and records."""
+"""Conversion between records of the outbox and rows of its tables."""
 
 from typing import Any
 

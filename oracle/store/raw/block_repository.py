@@ -1,4 +1,4 @@
-"""Stored block headers: above the final block, and those of logs and reports."""
+"""Stored headers of the blocks above the final block, and of blocks with logs or reports."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ class BlockRepository:
         self._connection = connection
 
     def save(self, blocks: Sequence[BlockRef]) -> None:
-        """Save headers as canonical; idempotent."""
+        """Save headers as canonical; saving a header again changes nothing."""
         rows = [
             (
                 header.number,
@@ -111,5 +111,5 @@ class VerifiedBlockRepository:
         return {number: VerificationLevel(level) for number, level in rows}
 
     def delete_above(self, number: int) -> None:
-        """Delete the entries above block `number`, which may be replaced by other blocks."""
+        """Delete the entries above block `number`, because other blocks may replace these."""
         self._connection.execute(delete(verified_block).where(verified_block.c.number > number))

@@ -30,8 +30,8 @@ class CallRepository:
     def append(self, calls: Sequence[Call]) -> int:
         """Insert calls in bulk; return how many became canonical.
 
-        A canonical call is kept as it is; an orphan becomes canonical again with the new values,
-        because it may have been orphaned for wrong ones.
+        A canonical call is kept as it is. An orphan becomes canonical again with the new values,
+        because wrong values may be the reason why it was orphaned.
         """
         if not calls:
             return 0
@@ -51,7 +51,7 @@ class CallRepository:
     def iterate_between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Call]:
         """Yield the calls of blocks `first` to `last`, both included, by block and index.
 
-        Read in pages, so memory stays flat and the same transaction may write in between.
+        Calls are read in pages, so memory stays flat and the same transaction may write meanwhile.
         `canonical=False` yields orphans only.
         """
         query = (
@@ -71,7 +71,7 @@ class CallRepository:
             last_key = (page[-1][0], page[-1][1], page[-1][2])
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Overwrite calls of the same keys, which were proven wrong."""
+        """Overwrite the stored calls of the same keys, which were proven wrong."""
         if calls:
             first, last = (
                 min(call_entry.block for call_entry in calls),
@@ -81,7 +81,7 @@ class CallRepository:
                 upsert_rows(self._connection, call, _encode_call_rows(calls))
 
     def orphan(self, calls: Sequence[Call]) -> None:
-        """Mark these calls as not canonical: proofs show that their block lacks them."""
+        """Mark these calls as not canonical, because proofs show that their block lacks them."""
         for row in _encode_call_rows(calls):
             is_this_call = and_(
                 *(column == value for column, value in zip(_KEY, row, strict=False))

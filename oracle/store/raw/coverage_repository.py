@@ -1,4 +1,4 @@
-"""Ledger of the blocks that were read: disjoint intervals of blocks for each scope.
+"""Record of the blocks that were read, as disjoint intervals of blocks for each scope.
 
 See docs/explanation/storage.md#coverage.
 """
@@ -24,9 +24,9 @@ from oracle.store.tables.integrity_tables import coverage, scope
 UNNAMED_SCOPE_ID = bytes(32)
 
 
-# Built once because every window runs them: the newest scope, and the spans around a range.
+# Queries that every window runs are built once.
 _NEWEST_SCOPE_ID = select(scope.c.id).order_by(scope.c.number.desc()).limit(1)
-# Intervals are disjoint, so of those that begin before the range only the last can overlap it.
+# Intervals are disjoint, so only the last one that begins before the range can overlap it.
 _LAST_START_BEFORE = (
     select(func.max(coverage.c.first_block))
     .where(coverage.c.scope == bindparam("asked"), coverage.c.first_block < bindparam("first"))
@@ -41,7 +41,7 @@ _TOUCHING = (
     )
     .order_by(coverage.c.first_block)
 )
-# End of each interval in a range and start of the next one. Computed by the database, because a
+# End of each interval in a range and start of the next one. The database computes them, because a
 # million rows take a dozen seconds in Python.
 _SPANS_IN_ORDER = (
     select(
@@ -67,7 +67,10 @@ _GAPS = (
 
 
 class CoverageRepository:
-    """Coverage of one scope, given by its id; `get_current_scope` returns the one in use."""
+    """The coverage of each scope, by the scope's id.
+
+    `get_current_scope` returns the scope that is in use.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -75,8 +78,8 @@ class CoverageRepository:
     def set_scope(self, new_scope: IngestScope) -> None:
         """Store the scope for which windows are read from now on.
 
-        Coverage of a database from before scopes were stored is assigned to it; any other new
-        scope starts without coverage.
+        The first scope of a database takes over coverage that an older version stored without a
+        scope; any other new scope starts without coverage.
         """
         # Runs with every window: no further query if the scope is unchanged.
         current_id = self._connection.execute(_NEWEST_SCOPE_ID).scalar_one_or_none()
@@ -171,7 +174,7 @@ class CoverageRepository:
         return None
 
     def get_lowest_level(self, scope_id: bytes, first: int, last: int) -> VerificationLevel | None:
-        """Return the level that every block of the range reached, None if one is not covered."""
+        """Return the lowest level of the blocks of a range, or None if a block is not covered."""
         if self.list_gaps(scope_id, first, last):
             return None
         return min(span.level for span in self.list_spans(scope_id, first, last))
@@ -191,8 +194,8 @@ class CoverageRepository:
         spans = self.list_spans(scope_id, blocks.first, blocks.last)
         for span in spans[:1] + spans[1:][-1:]:
             self.put_span(scope_id, replace(span, audited_by=endpoint, audited_at=head_block))
-        # The intervals between are complete rows that rarely merge: one statement updates them
-        # all.
+        # The intervals in between lie completely in the range and rarely merge with others, so one
+        # statement updates them all.
         starts_in_range = coverage.c.first_block.between(blocks.first, blocks.last)
         is_inside = (
             starts_in_range

@@ -1,7 +1,7 @@
 """Dead letters: logs and calls of known kinds that could not be decoded.
 
-Canonical ones are open: a fold of the same rows by a version that decodes them closes them. See
-docs/explanation/ingest.md#decoding.
+A dead letter is open while it is canonical. It is closed when a version that can decode its row
+folds the row again. See docs/explanation/ingest.md#decoding.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,10 @@ class DeadLetterRepository:
         return self.list_between(first, last, canonical=True)
 
     def list_between(self, first: int, last: int, *, canonical: bool) -> list[DeadLetter]:
-        """Return the open dead letters of these blocks, or those of orphaned blocks, in order."""
+        """Return the dead letters of blocks `first` to `last`, both included, in order.
+
+        They are the open dead letters, or with `canonical=False` those of orphaned blocks.
+        """
         query = select(dead_letter).where(
             dead_letter.c.block.between(first, last), dead_letter.c.canonical.is_(canonical)
         )
@@ -44,7 +47,7 @@ class DeadLetterRepository:
         return [_decode_dead_letter_row(row) for row in self._connection.execute(in_order)]
 
     def delete_open(self) -> None:
-        """Delete the open dead letters, because all rows are decoded anew."""
+        """Delete the open dead letters, before all rows are decoded again."""
         self._connection.execute(delete(dead_letter).where(dead_letter.c.canonical))
 
     def orphan_above(self, number: int) -> int:

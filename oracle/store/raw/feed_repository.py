@@ -14,18 +14,18 @@ from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.raw.raw_checksums import FEED, RawChecksums, compute_row_hash
 from oracle.store.tables.feed_tables import feed_cursor, feed_fault, feed_row, feed_witness
 
-# Rows settled in one transaction; more wait for the next.
+# Max rows settled in one transaction; more rows wait for the next transaction.
 MAX_ROWS = 20_000
 _MAX_BIGINT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class FeedCursor:
-    """Read progress of the feed; times by the feed's clock, in seconds.
+    """Read progress of the feed; times are by the feed's clock, in seconds.
 
     Every row with a time before `settled_to` is settled. `first_id` is None until there is a row.
-    `whole_at` is the last poll that returned all rows, or 0. `polls` counts the moves; a writer
-    passes the count that it read.
+    `whole_at` is the time of the last poll that returned all rows, or 0. `polls` counts how often
+    the cursor was moved; a writer passes the count that it read.
     """
 
     stream: int = 1
@@ -57,10 +57,10 @@ class FeedRepository:
         return None if row is None else FeedCursor(*row[1:])
 
     def move_cursor(self, cursor: FeedCursor, expected_polls: int) -> None:
-        """Move the cursor; `expected_polls` is the count that was read, 0 if there was none.
+        """Move the cursor; `expected_polls` is the `polls` that was read, or 0 without a cursor.
 
         Raises:
-            FatalError: another writer has moved the cursor since.
+            FatalError: another writer has moved the cursor since it was read.
         """
         stored = self.get_cursor()
         if (0 if stored is None else stored.polls) != expected_polls:
@@ -71,7 +71,7 @@ class FeedRepository:
     # Content of the rows.
 
     def append(self, rows: Sequence[FeedRow], *, canonical: bool = True) -> int:
-        """Insert new rows and return how many; `canonical` is False for evidence."""
+        """Insert new rows and return how many; `canonical` is False for evidence of a conflict."""
         return insert_missing_rows(
             self._connection,
             feed_row,
@@ -81,19 +81,20 @@ class FeedRepository:
     def list_canonical(self, stream: int, first_id: int, last_id: int) -> list[FeedRow]:
         """Return the canonical rows of ids `first_id` to `last_id`, both included, in order.
 
-        Bounds are clamped to the range of the column: a stored id may be the largest possible.
+        The bounds are clamped to the range of the column, because a stored id may be the largest
+        possible.
         """
         is_in_range = feed_row.c.id.between(max(first_id, 0), min(last_id, _MAX_BIGINT))
         return self._select_rows(_build_stream_condition(stream), is_in_range, limit=None)
 
     def get_highest(self, stream: int, last_id: int) -> FeedRow | None:
-        """Return the canonical row of the highest id up to `last_id`."""
+        """Return the canonical row with the highest id up to `last_id`, or None."""
         query = select(feed_row).where(_build_stream_condition(stream), feed_row.c.id <= last_id)
         row = self._connection.execute(query.order_by(feed_row.c.id.desc()).limit(1)).first()
         return None if row is None else _decode_feed_row(row)
 
     def list_conflicting(self, stream: int, row_id: int) -> list[FeedRow]:
-        """Return the conflicting rows of this id, beside the one that is folded."""
+        """Return the rows of this id whose content conflicts with the row that is folded."""
         is_evidence = and_(feed_row.c.stream == stream, ~feed_row.c.canonical)
         return self._select_rows(is_evidence, feed_row.c.id == row_id)
 
@@ -109,7 +110,7 @@ class FeedRepository:
             rows = [{"number": row_id, "seen": time} for row_id, time in time_by_id.items()]
             self._connection.execute(set_time, rows)
 
-    # Place of the rows in the chain's order.
+    # Blocks to which rows are assigned.
 
     def list_unplaced(self, max_time: int) -> list[FeedRow]:
         """Return settled rows before `max_time` that have no block yet, in order."""
@@ -119,7 +120,7 @@ class FeedRepository:
         )
 
     def place_rows(self, block: int, rows: Iterable[FeedRow]) -> None:
-        """Set the block of rows."""
+        """Assign rows to a block."""
         row_list = list(rows)
         parameters = [{"of": row.stream, "number": row.id} for row in row_list]
         if parameters:
@@ -134,13 +135,13 @@ class FeedRepository:
             )
 
     def unplace_above(self, number: int) -> None:
-        """Clear the block of rows above block `number`."""
+        """Undo the assignment of rows to blocks above `number`."""
         is_above = feed_row.c.block > number
         with self._checksums.track_removal_above(FEED, number):
             self._connection.execute(update(feed_row).where(is_above).values(block=None))
 
     def list_placed(self, first_block: int, last_block: int) -> list[FeedRow]:
-        """Return the rows of blocks `first_block` to `last_block`, in order."""
+        """Return the rows assigned to blocks `first_block` to `last_block`, in order."""
         is_in_range = feed_row.c.block.between(first_block, last_block)
         return self._select_rows(feed_row.c.canonical, is_in_range, limit=None)
 
@@ -155,7 +156,7 @@ class FeedRepository:
         return rows
 
     def count_folded_and_waiting(self) -> tuple[int, int]:
-        """Count the folded rows, and those that wait for a time or a block."""
+        """Return the number of folded rows, and of rows that wait for a time or a block."""
         placed_count = func.count(feed_row.c.block)
         count_query = select(placed_count, func.count() - placed_count).where(feed_row.c.canonical)
         folded, waiting = self._connection.execute(count_query).one()
@@ -210,7 +211,7 @@ class FeedRepository:
         ).scalar_one_or_none()
 
     def iterate_settled(self) -> Iterator[FeedRow]:
-        """Yield every settled row in order, as for a witness file."""
+        """Yield every settled row in order, for a witness file."""
         yield from self._select_rows(
             feed_row.c.canonical, feed_row.c.time.is_not(None), limit=None
         )

@@ -1,7 +1,7 @@
 """Raw logs in normalised rows: see docs/explanation/storage.md#logs.
 
-Rows of `log_row` are canonical; others move to `log_orphan`, and back when their block is
-canonical again. `log_block` has exactly one row for each block with canonical logs.
+Canonical logs are in `log_row`. A log that is orphaned moves to `log_orphan`, and moves back when
+its block is canonical again. `log_block` has exactly one row for each block with canonical logs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ def compute_row_key(log: Log) -> int:
 
 
 def encode_log_rows(table: LogTable, sources: LogSources) -> list[Row]:
-    """Return the rows, in the order of the table's columns; store new sources."""
+    """Return the rows of `log_row` for these logs; insert new sources into `log_source`."""
     rows: list[Row] = []
     for part in table.parts:
         source_ids = [sources[source] for source in part.sources]
@@ -73,7 +73,7 @@ _KEY = log_row.c.id
 # PostgreSQL shifts only by INTEGER, and literal numbers would be BIGINT.
 _INDEX_BITS = literal_column(str(LOG_INDEX_BITS), Integer)
 _BLOCK_NUMBER = _KEY.bitwise_rshift(_INDEX_BITS)
-# Rows become orphans unchanged.
+# Rows of `log_row` in the form of `log_orphan`.
 _AS_ORPHANS = select(
     _BLOCK_NUMBER,
     _KEY.bitwise_and(MAX_LOG_INDEX),
@@ -96,11 +96,12 @@ class LogRepository:
     def append(self, logs: Sequence[Log]) -> int:
         """Insert logs in bulk; return how many became canonical.
 
-        A canonical log is kept as it is; an orphan becomes canonical again with the new values,
-        because it may have been orphaned for wrong ones.
+        A canonical log is kept as it is. An orphan becomes canonical again with the new values,
+        because wrong values may be the reason why it was orphaned.
 
         Raises:
-            FatalError: two blocks of one number, or a log index above `MAX_LOG_INDEX`.
+            FatalError: two different blocks have the same number, or a log index is above
+                `MAX_LOG_INDEX`.
         """
         if not logs:
             return 0
@@ -130,12 +131,12 @@ class LogRepository:
         return insert_missing_rows(self._connection, log_row, rows)
 
     def replace(self, logs: Sequence[Log]) -> None:
-        """Overwrite logs of the same keys, which were proven wrong.
+        """Overwrite the stored logs of the same keys, which were proven wrong.
 
         The given block times apply to all logs of these blocks.
 
         Raises:
-            FatalError: as `append`.
+            FatalError: see `append`.
         """
         if not logs:
             return
@@ -148,7 +149,7 @@ class LogRepository:
             upsert_rows(self._connection, log_row, encode_log_rows(table, self._sources))
 
     def orphan(self, logs: Sequence[Log]) -> None:
-        """Mark these logs as not canonical: proofs show that their block does not contain them."""
+        """Mark these logs as not canonical, because proofs show that their block lacks them."""
         if not logs:
             return
         numbers = {log.block for log in logs}
@@ -168,7 +169,7 @@ class LogRepository:
     def iterate_between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Log]:
         """Yield the logs of blocks `first` to `last`, both included, by block and index.
 
-        Read in pages, so memory stays flat and the same transaction may write in between.
+        Logs are read in pages, so memory stays flat and the same transaction may write meanwhile.
         `canonical=False` yields orphans only.
         """
         if not canonical:
@@ -213,12 +214,12 @@ class LogRepository:
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
     def count_between(self, first: int, last: int) -> int:
-        """Count the canonical logs of blocks `first` to `last`, by the index alone."""
+        """Count the canonical logs of blocks `first` to `last`; reads only the index."""
         count_query = select(func.count(_KEY)).where(_build_range_condition(first, last))
         return int(self._connection.execute(count_query).scalar_one())
 
     def get_last_block(self) -> int | None:
-        """Return the highest block that has a canonical log."""
+        """Return the highest block that has a canonical log, or None if there is none."""
         highest = select(log_block.c.number).order_by(log_block.c.number.desc()).limit(1)
         return self._connection.execute(highest).scalar_one_or_none()
 
@@ -228,7 +229,7 @@ class LogRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def find_transaction_block(self, transactions: Iterable[Hash], first: int) -> int | None:
-        """Return a block, from `first` on, with a log of one of these transactions, or None."""
+        """Return a block from `first` on that has a log of one of these transactions, or None."""
         tx_hashes = [decode_hex(tx_hash) for tx_hash in transactions]
         condition = _build_range_condition(first, MAX_BLOCK) & log_row.c.tx_hash.in_(tx_hashes)
         query = select(_BLOCK_NUMBER).where(condition)
@@ -258,7 +259,7 @@ class LogRepository:
             yield decode_orphan_row(row, self._sources)
 
     def _delete_orphans(self, logs: Sequence[Log], blocks: Mapping[int, LogBlock]) -> None:
-        """Delete the orphans of these logs, which are inserted again with their new values."""
+        """Delete the orphans of these logs, which the caller inserts again with new values."""
         is_in_range = log_orphan.c.block.between(min(blocks), max(blocks))
         rows = self._connection.execute(select(*_ORPHAN_KEY).where(is_in_range))
         orphans = {tuple(row) for row in rows}
@@ -273,7 +274,7 @@ class LogRepository:
             self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), parameters)
 
     def _move_to_orphans(self, condition: ColumnElement[bool]) -> int:
-        """Move rows to the orphans and return how many; their blocks are kept."""
+        """Move rows of `log_row` to `log_orphan` and return how many; keep their `log_block`."""
         columns = log_orphan.columns.keys()
         insert_orphans = insert(log_orphan).from_select(columns, _AS_ORPHANS.where(condition))
         self._connection.execute(insert_orphans)
@@ -285,7 +286,7 @@ class LogRepository:
         ).rowcount
 
     def _delete_empty_blocks(self, numbers: Iterable[int]) -> None:
-        """Delete those of these blocks that have no canonical log any more."""
+        """Delete the rows of `log_block` for these numbers that have no canonical log any more."""
         first_key = log_block.c.number.bitwise_lshift(_INDEX_BITS)
         has_logs = exists().where(_KEY.between(first_key, first_key + MAX_LOG_INDEX))
         is_listed = log_block.c.number.in_(list(numbers))

@@ -10,10 +10,10 @@ from oracle.store.tables.log_tables import log_source
 
 
 class LogSources(dict[LogSource, int]):
-    """The table `log_source`, loaded on first use: a few rows that never change.
+    """The table `log_source`, which has a few rows that never change and is loaded on first use.
 
-    Looking up an unknown source assigns the next number, which `save` stores; so numbers follow
-    the order of the chain.
+    Looking up an unknown source assigns the next number to it, which `save` stores. So numbers are
+    in the order of first appearance on the chain.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -1,8 +1,8 @@
 """Checksums of the raw rows, to detect rows lost or changed outside a transaction.
 
-For each kind of rows and each span of blocks the number of rows and the sum of their hashes are
-stored. Insertions and deletions update a sum in any order; a change outside the daemon's
-transactions does not. See docs/explanation/storage.md#raw-checksums.
+For each kind of rows and each span of blocks, the number of rows and the sum of their hashes are
+stored. The daemon's insertions and deletions update the sum, in any order; a change by another
+program does not. See docs/explanation/storage.md#raw-checksums.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,7 +49,10 @@ class Checksum(NamedTuple):
 
 
 class DamagedSpan(NamedTuple):
-    """A span whose rows differ from the committed ones; `missing` < 0: too many rows."""
+    """A span of blocks whose rows differ from the rows that the daemon committed.
+
+    `missing` is the number of lost rows, which is negative if there are too many rows.
+    """
 
     kind: str
     blocks: BlockRange
@@ -67,7 +70,7 @@ class RawChecksums:
         self._connection = connection
 
     def add_rows(self, kind: str, hashed: Iterable[tuple[int, int]]) -> None:
-        """Add new rows of blocks above the cursor (`is_above_cursor`)."""
+        """Add the hashes of new rows, which must be of blocks above the cursor."""
         self._apply_changes(kind, _sum_by_span(hashed))
 
     def is_above_cursor(self, block: int) -> bool:
@@ -77,7 +80,7 @@ class RawChecksums:
 
     @contextmanager
     def track_changes(self, kind: str, first: int, last: int) -> Iterator[None]:
-        """Update the checksums by the changes made meanwhile in blocks `first` to `last`.
+        """Update the checksums by the changes that the `with` block makes in `first` to `last`.
 
         The checksum of a span that was damaged before is kept: restoring the committed rows
         repairs the span, and any other change leaves it damaged.
@@ -99,7 +102,7 @@ class RawChecksums:
 
     @contextmanager
     def track_removal_above(self, kind: str, number: int) -> Iterator[None]:
-        """Remove the checksums above block `number`, whose rows are deleted meanwhile."""
+        """Remove the checksums above block `number`, whose rows the `with` block removes."""
         span = number // SPAN_BLOCKS
         with self.track_changes(kind, number + 1, (span + 1) * SPAN_BLOCKS - 1):
             yield
@@ -107,7 +110,7 @@ class RawChecksums:
         self._connection.execute(delete(raw_checksum).where(is_above))
 
     def find_damaged_spans(self, first: int, last: int) -> list[DamagedSpan]:
-        """Compare the rows of the spans around `first` to `last`; reads all of them."""
+        """Return the damaged spans from block `first` to `last`; reads all rows of the spans."""
         first_span, last_span = first // SPAN_BLOCKS, last // SPAN_BLOCKS
         damaged_spans = []
         for kind in KINDS:
@@ -134,9 +137,9 @@ class RawChecksums:
         return damaged_spans
 
     def reset_spans(self, blocks: BlockRange, indexed: BlockRange) -> None:
-        """Recompute the chain's checksums in spans of which `blocks` holds all indexed blocks.
+        """Recompute the checksums of logs and calls in spans whose indexed blocks are in `blocks`.
 
-        Call it only after comparing the rows with the chain and finding them equal.
+        The caller must have compared the rows with the chain and found them equal.
         """
         spans = blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS
         self._connection.execute(delete(log_block).where(_build_empty_block_condition(*spans)))
@@ -192,7 +195,10 @@ class RawChecksums:
         return self._hash_table_rows(condition, feed_row)
 
     def _hash_stored_logs(self, first: int, last: int) -> HashedRows:
-        """Hash stored logs; a missing block or source of a row counts as empty."""
+        """Yield block and hash of each stored log.
+
+        If the row of the log's block or source is missing, an empty value is hashed instead.
+        """
         sources = {
             number: _encode_source(address.hex(), topic.hex())
             for number, address, topic in self._connection.execute(select(log_source)).all()
@@ -221,7 +227,7 @@ class RawChecksums:
                 return
 
     def _find_spans_of_empty_blocks(self, first_span: int, last_span: int) -> set[int]:
-        """Return the spans with a block row without logs; there should be none."""
+        """Return the spans that have a row of `log_block` without logs; there should be none."""
         query = select(log_block.c.number).where(
             _build_empty_block_condition(first_span, last_span)
         )
@@ -245,7 +251,7 @@ def _build_empty_block_condition(first_span: int, last_span: int) -> ColumnEleme
 
 
 def hash_logs(table: LogTable) -> HashedRows:
-    """Yield block and hash of each log, as stored."""
+    """Yield block and hash of each log; the hash equals that of the stored row."""
     for part in table.parts:
         sources = [_encode_source(address[2:], topic[2:]) for address, topic in part.sources]
         blocks = {number: _encode_block(*block) for number, block in part.blocks.items()}
@@ -256,7 +262,7 @@ def hash_logs(table: LogTable) -> HashedRows:
 
 
 def compute_row_hash(row: Iterable[Any]) -> int:
-    """Return the hash of a row of another table; length prefixes separate its values."""
+    """Return the hash of a call or feed row; length prefixes separate its values."""
     parts = []
     for value in row:
         if isinstance(value, (bytes, bytearray, memoryview)):

@@ -1,4 +1,4 @@
-"""Abandoned forks, as they were found (docs/explanation/reorgs.md#one-transaction)."""
+"""Reorgs that were rolled back (docs/explanation/reorgs.md#one-transaction)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +19,10 @@ from oracle.store.tables.integrity_tables import reorg_log
 
 @dataclass(frozen=True, slots=True)
 class Reorg:
-    """One fork: the indexed tip `old_tip` was abandoned back to the ancestor.
+    """A reorg: the indexed blocks above the ancestor, up to `old_tip`, were abandoned.
 
-    `new_tip` is the other side's block when the fork was found, or None if unknown; `time` is the
-    old tip's block time in seconds; `endpoints` are those that reported it.
+    `new_tip` is the tip of the other fork when the reorg was found, or None if unknown. `time` is
+    the old tip's block time in seconds. `endpoints` are the endpoints that reported the fork.
     """
 
     ancestor: int

@@ -15,7 +15,7 @@ from oracle.store.outbox.records import JournalSubject, Stamp
 from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.tables.statement_tables import report_hold
 
-# Prefix of the reason if no quorum is possible for a report.
+# Prefix of the reason of a hold because no quorum is possible for the report.
 DISPUTED_PREFIX = "disagreement: "
 
 
@@ -32,7 +32,7 @@ class ReportHold:
 
     @property
     def is_disputed(self) -> bool:
-        """Return whether it is held because peers signed a different report."""
+        """Return whether the report is held because peers signed a different one."""
         return self.reason.startswith(DISPUTED_PREFIX)
 
 
@@ -67,14 +67,14 @@ class HoldRepository:
         ]
 
     def list_waiting(self) -> list[ReportHold]:
-        """Return the held reports that no landed report followed."""
+        """Return the held reports of periods after the newest landed report, by period."""
         holds = self.list_held()
         # Usually nothing is held, and no further query is needed.
         newest_landed = self._reports.get_newest_landed_period() if holds else None
         return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
 
     def has_waiting(self) -> bool:
-        """Return whether a report waits for an operator: scores may be wrong."""
+        """Return whether a held report waits for an operator, so that scores may be wrong."""
         return bool(self.list_waiting())
 
     def get(self, period: int) -> ReportHold | None:
@@ -84,7 +84,7 @@ class HoldRepository:
         return None if row is None else _decode_hold_row(row)
 
     def release(self, period: int, stamp: Stamp) -> bool:
-        """Release a held report, by `stamp.actor`; return False if it is not held."""
+        """Release a held report on behalf of `stamp.actor`; return False if it is not held."""
         result = self._connection.execute(
             update(report_hold)
             .where(report_hold.c.period == period, report_hold.c.released_at.is_(None))

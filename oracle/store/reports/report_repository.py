@@ -1,4 +1,4 @@
-"""Reports: one row per period, never rebuilt at another block.
+"""Reports, one row per period; a stored report is never rebuilt as of another block.
 
 See docs/explanation/reports.md#cut-at-period-end.
 """
@@ -19,11 +19,11 @@ from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.tables.round_tables import report
 
-# Every report from this period on was cut: none ended during backfill.
+# Bookmark: the first period without missing reports; earlier periods ended during the backfill.
 _COMPLETE_FROM_BOOKMARK = "reports_complete_from"
 
 
-# Reason of a report that another round preceded: normal operation, not a failure.
+# Reason of a report that did not land because another round was accepted first. That is normal.
 SUPERSEDED_REASON = "another round came before it"
 
 
@@ -38,7 +38,7 @@ class ReportState(StrEnum):
 class StoredReport:
     """A report and its outcome.
 
-    `reason` is why it was skipped or missed. `round` and `digest` are set when it is signed.
+    `reason` is why the report was skipped or missed. `round` and `digest` are set at signing.
     """
 
     report: Report
@@ -49,10 +49,10 @@ class StoredReport:
 
     @property
     def outcome(self) -> str:
-        """Return the outcome for display and for programs.
+        """Return the state, or `superseded` if the report missed only because of another round.
 
-        `superseded`: a round came first, and the next report covers everything in this one;
-        `missed` is left for failures (docs/explanation/reports.md#cut-at-period-end).
+        That is no failure, because the next report covers everything in this one
+        (docs/explanation/reports.md#cut-at-period-end).
         """
         is_superseded = self.state is ReportState.MISSED and self.reason == SUPERSEDED_REASON
         return "superseded" if is_superseded else self.state.value
@@ -93,12 +93,12 @@ class ReportRepository:
         )
 
     def get_newest_period(self) -> int | None:
-        """Return the highest period that has a row."""
+        """Return the highest period that has a row, or None."""
         newest = select(report.c.period).order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
     def get_newest_landed_period(self) -> int | None:
-        """Return the highest period whose report landed."""
+        """Return the highest period whose report landed, or None."""
         landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
         newest = landed.order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
@@ -148,10 +148,10 @@ class ReportRepository:
         self._update_report(period, state=state, reason=reason)
 
     def drop_from(self, block: int) -> int:
-        """Delete the reports cut at `block` or above; return how many were due.
+        """Delete the reports as of `block` or a later block; return how many of them were due.
 
-        Whether a period ends with `block` depends on the next block, so that report is deleted as
-        well. Landed reports are kept, because final blocks do not change.
+        The report as of `block` is deleted too, because the next block decides whether a period
+        ends with `block`. Landed reports are kept, because final blocks do not change.
         """
         is_dropped = (report.c.as_of_number >= block) & (report.c.state != ReportState.LANDED)
         count_query = select(func.count()).where(is_dropped, report.c.state == ReportState.DUE)
@@ -160,7 +160,10 @@ class ReportRepository:
         return due_count
 
     def list_cuts_since(self, period: int) -> list[StoredCut]:
-        """Return the cuts of `period` and later ones, oldest first, including empty ones."""
+        """Return the reports from `period` on, without their words, oldest first.
+
+        Reports that have nothing to send are included.
+        """
         columns = [
             report.c[name]
             for name in ("period", "as_of_number", "as_of_time", "head_round", "prev", "deadline")
@@ -173,16 +176,16 @@ class ReportRepository:
         return [_decode_cut_row(row) for row in rows]
 
     def get_first_complete_period(self) -> int:
-        """Return the first period from which none was left out (see `mark_left_out_below`)."""
+        """Return the period from which on no report was left out (see `mark_left_out_below`)."""
         return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
     def mark_left_out_below(self, period: int) -> None:
-        """Record that reports below this period were left out: they ended during backfill."""
+        """Record that earlier periods have no report, because they ended during the backfill."""
         if period > self.get_first_complete_period():
             self._bookmarks.set(_COMPLETE_FROM_BOOKMARK, period)
 
     def mark_unsigned_missed_below(self, block: int, reason: str) -> None:
-        """Mark unsigned due reports as of a block below `block` as missed."""
+        """Mark due reports as missed if they are unsigned and as of a block below `block`."""
         is_unsigned_due = (
             (report.c.state == ReportState.DUE)
             & (report.c.as_of_number < block)

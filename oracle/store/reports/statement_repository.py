@@ -20,7 +20,7 @@ class SignatureRepository:
         self._journal = journal
 
     def get_live(self, statement: SignedStatement) -> SignedStatement | None:
-        """Return the live statement of the same signer, kind, round and subject."""
+        """Return the live statement of the same signer, kind, round and subject, or None."""
         query = select(pub_signature).where(
             pub_signature.c.chain_id == statement.chain_id,
             pub_signature.c.contract == statement.contract,
@@ -54,7 +54,8 @@ class SignatureRepository:
     def add(self, statement: SignedStatement, stamp: Stamp) -> None:
         """Store a signature before it is used.
 
-        An expired statement signed again becomes live again, because a fork may return.
+        If an expired statement is signed again, it becomes live again, because the fork on which
+        it may land can return.
 
         Raises:
             sqlalchemy.exc.IntegrityError: another statement of this round is live.
@@ -96,9 +97,9 @@ class SignatureRepository:
     def set_embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
-        """Sign nothing before `until` (chain time): lost statements may still land.
+        """Forbid signing before `until` (chain time), because lost statements may still land.
 
-        A later stored end is kept.
+        If the stored embargo ends later, it is kept.
         """
         stored_until = self.get_embargo_end(chain_id, contract, signer)
         row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
@@ -112,7 +113,7 @@ class SignatureRepository:
         self._journal.write("embargoed", stamp, JournalSubject(), f"{signer} until {until}")
 
     def get_embargo_end(self, chain_id: int, contract: Address, signer: Address) -> int | None:
-        """Return the chain time before which this signer signs nothing, or None."""
+        """Return the chain time before which the signer must not sign, or None."""
         query = select(signing_embargo.c.until).where(
             _build_embargo_condition(chain_id, contract, signer)
         )
@@ -150,7 +151,7 @@ class PeerStatementRepository:
         return True
 
     def count_received_since(self, statement: SignedStatement, time: int) -> int:
-        """Count the statements of the same signer, round and subject received since a time.
+        """Count the statements of the same signer, round and subject received after `time`.
 
         `time` is in unix seconds.
         """

@@ -35,7 +35,7 @@ class CursorRepository:
         self._connection = connection
 
     def get(self) -> Cursor | None:
-        """Return the cursor, or None before the first window."""
+        """Return the cursor, or None before the first window was indexed."""
         row = self._connection.execute(select(cursor)).one_or_none()
         if row is None:
             return None
@@ -52,8 +52,8 @@ class CursorRepository:
     def move_to(self, block: BlockRef, final: BlockRef | None, epoch: int) -> int:
         """Move the cursor to `block`, forwards or back, and return the new epoch.
 
-        `epoch` is the one that was read, or 0 if there was no cursor. The stored final block is
-        kept if `final` is None.
+        `epoch` is the epoch that was read, or 0 if there was no cursor. If `final` is None, the
+        stored final block is kept.
 
         Raises:
             FatalError: another writer has moved the cursor since.
@@ -86,15 +86,15 @@ class LastEventRepository:
         self._connection = connection
 
     def get(self) -> LastEvent | None:
-        """Return the newest event folded, or None before the first."""
+        """Return the event that was folded last, or None before the first event."""
         row = self._connection.execute(select(last_event)).one_or_none()
         return None if row is None else LastEvent(Position(*row[1:5]), row.time)
 
     def set(self, event: LastEvent) -> None:
-        """Store the newest event."""
+        """Store the event that was folded last."""
         upsert_rows(self._connection, last_event, [encode_last_event_row(event)])
 
 
 def encode_last_event_row(event: LastEvent) -> Row:
-    """Encode the event as the table's one row."""
+    """Encode the event as the only row of `last_event`."""
     return (1, *event.at, event.time)

@@ -1,7 +1,7 @@
-"""Planned downloads: the node to be asked for a model, and the task that needs it.
+"""Planned downloads: which node will get a download request for a model, and for which task.
 
-A record, not a projection, like the draws: a rebuild keeps it, a rewind undoes the changes of
-later blocks. See docs/explanation/dispatch.md#pre-download.
+Like draws, planned downloads are not a projection: a rebuild keeps them, and a rewind deletes
+those of later blocks. See docs/explanation/dispatch.md#pre-download.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from oracle.store.tables.selection_tables import planned_download
 
 @dataclass(frozen=True, slots=True)
 class PlannedDownload:
-    """A request planned at the end of `block`, whose `time` is in seconds.
+    """A download request planned at the end of `block`; `time` is the block's time in seconds.
 
     `task` had just started, and too few available nodes had its `model`.
     """
@@ -34,11 +34,11 @@ class DownloadRepository:
         self._connection = connection
 
     def add(self, task: TaskKey, model: str, nodes: Iterable[Address], block: BlockRef) -> None:
-        """Record the nodes to be asked for a model, as of the end of a block.
+        """Store the nodes that will get a download request for a model, as planned at a block.
 
         Raises:
-            IntegrityError: a request of a node for this model was planned by the same block
-                already.
+            IntegrityError: a request to one of the nodes for this model was already planned at
+                the same block.
         """
         for node in nodes:
             row = (block.number, decode_hex(node), escape_nul(model), decode_hex(task), block.time)
@@ -61,6 +61,6 @@ class DownloadRepository:
         ]
 
     def undo_above(self, block: int) -> None:
-        """Restore the record as of the end of `block`."""
+        """Delete the downloads that were planned after `block`."""
         is_later = planned_download.c.block > block
         self._connection.execute(delete(planned_download).where(is_later))

@@ -1,7 +1,7 @@
 """Draws: the node drawn for each task, and the block whose hash seeded the draw.
 
-A record, not a projection: a rebuild keeps it, a rewind undoes the changes of later blocks. See
-docs/explanation/dispatch.md#the-draw.
+Draws are not a projection: a rebuild keeps them, and a rewind undoes the changes of later blocks.
+See docs/explanation/dispatch.md#the-draw.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from oracle.store.tables.selection_tables import draw
 
 @dataclass(frozen=True, slots=True)
 class StoredDraw:
-    """One draw of one task, by the hash of `seed_block`, with the state at its end.
+    """One draw for a task, seeded by the hash of `seed_block`, from the state at its end.
 
     Task and candidate both existed at the end of the block before. `voided_block` is the block at
     whose end the draw was no longer active (the task started, or its node became ineligible), or
-    None while it is active. `seed_time` is that of the seed block, in unix seconds.
+    None while it is active. `seed_time` is the time of the seed block, in unix seconds.
     """
 
     task: TaskKey
@@ -37,10 +37,10 @@ class DrawRepository:
         self._connection = connection
 
     def add(self, task: TaskKey, seed: BlockRef, node: Address) -> None:
-        """Record the node drawn for a task, and the seed block.
+        """Store the node drawn for a task, and the seed block.
 
         Raises:
-            IntegrityError: another draw of the task is active, or one was made by the same block.
+            IntegrityError: another draw of the task is active, or has the same seed block.
         """
         row = (
             decode_hex(task),
@@ -53,7 +53,7 @@ class DrawRepository:
         self._connection.execute(insert(draw).values(row))
 
     def void(self, task: TaskKey, block: int) -> None:
-        """Record that the task's draw was no longer active at the end of `block`.
+        """Void the active draw of the task, as of the end of `block`.
 
         Raises:
             ValueError: the task has no active draw.
@@ -89,7 +89,7 @@ class DrawRepository:
         ]
 
     def get_state_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
-        """Return the draws active just before a block, and the tasks that the block drew for."""
+        """Return the draws that were active before a block, and the tasks drawn by its seed."""
         voided_block = draw.c.voided_block
         active = self._select_draws(
             (draw.c.seed_block < block) & (voided_block.is_(None) | (voided_block >= block))
@@ -99,7 +99,7 @@ class DrawRepository:
         ]
 
     def undo_above(self, block: int) -> None:
-        """Restore the record as of the end of `block`."""
+        """Restore the draws to their state at the end of `block`."""
         self._connection.execute(delete(draw).where(draw.c.seed_block > block))
         voided_later = update(draw).where(draw.c.voided_block > block)
         self._connection.execute(voided_later.values(voided_block=None))

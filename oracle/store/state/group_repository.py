@@ -1,4 +1,4 @@
-"""Open and closed validation groups; used by rules with `close = terminal`."""
+"""Validation groups: the open ones, and the results of the closed ones."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -23,7 +23,7 @@ from oracle.store.tables.state_tables import group_member, group_result, open_gr
 
 
 class GroupRepository:
-    """Open groups with the tasks created so far."""
+    """Groups with the tasks created so far, for rule sets with `close = terminal`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -104,7 +104,7 @@ class GroupResultRepository:
 
     def list_for_node(self, node: Address, limit: int = 50) -> list[GroupResult]:
         """Return the newest results that gave this node a score, oldest first."""
-        # The node's scores hold the closing positions, so members need no index of their own.
+        # The node's scores have the closing positions, so group_member needs no index by node.
         query = (
             select(*_SCORE_POSITION)
             .where(score.c.node == decode_hex(node))
@@ -116,7 +116,7 @@ class GroupResultRepository:
     def find_possible_zeros(
         self, node: Address, first_block: int, last_block: int
     ) -> list[Position]:
-        """Return where groups closed that may have scored this node 0, oldest first."""
+        """Return the positions of closed groups that may have scored this node 0, oldest first."""
         same_position = [
             result_column == member_column
             for result_column, member_column in zip(
@@ -144,9 +144,9 @@ class GroupResultRepository:
     def list_outvoted(
         self, first_block: int, last_block: int, limit: int | None = None
     ) -> list[GroupResult]:
-        """Return up to `limit` groups of these blocks with an unaccepted answer.
+        """Return up to `limit` groups closed in these blocks with a task that was not accepted.
 
-        Oldest groups come first. Groups in which a node only timed out are included.
+        The oldest groups come first. Groups in which a node only timed out are included.
         """
         same_position = [
             result_column == member_column

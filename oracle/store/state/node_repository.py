@@ -32,8 +32,8 @@ from oracle.store.tables.state_tables import node
 
 _PAGE_ROWS = 1_000
 _ADDRESS_BYTES = 20
-# Reliability 1 in units of 10^-18, and the seconds after which a penalty has healed
-# (docs/reference/scoring-rules.md#numbers).
+# Reliability 1 in units of 10^-18, and the seconds after which reliability has recovered from a
+# penalty (docs/reference/scoring-rules.md#numbers).
 _FULL_RELIABILITY = 10**18
 _HEALING_SECONDS = 2**21
 _COLUMNS = node.columns.keys()
@@ -78,24 +78,25 @@ class NodeRepository:
         yield from self._iterate_matching(node.c.changed_at > block)
 
     def list_idle_since(self, time: int) -> list[Node]:
-        """Return the members without a task start since a block time, by address."""
+        """Return the members that have started no task since block time `time`, by address."""
         has_no_recent_start = node.c.last_start.is_(None) | (node.c.last_start < time)
         is_member = node.c.membership == Membership.MEMBER.value
         query = select(node).where(is_member & has_no_recent_start).order_by(node.c.address)
         return list(map(_decode_node_row, self._connection.execute(query)))
 
     def iterate_recovering(self, time: int) -> Iterator[Node]:
-        """Yield the nodes whose reliability was still healing at `time`, in seconds.
+        """Yield the nodes whose reliability was still recovering at `time`, in seconds.
 
-        Their base is below 1 and the penalty less than 2^21 seconds old
+        The reliability of such a node was last reduced less than 2^21 seconds before
         (docs/reference/scoring-rules.md#numbers).
         """
         yield from self._iterate_matching(node.c.recovers_until > time)
 
     def _iterate_matching(self, condition: ColumnElement[bool]) -> Iterator[Node]:
-        """Yield the nodes that an index finds, by address.
+        """Yield the nodes that match a condition on an indexed column, by address.
 
-        Sorted in Python: given ORDER BY, SQLite reads the whole table in key order instead.
+        The rows are sorted in Python: with ORDER BY, SQLite reads the whole table in key order
+        instead of using the index.
         """
         rows = self._connection.execute(select(node).where(condition)).all()
         yield from map(_decode_node_row, sorted(rows, key=attrgetter("address")))

@@ -1,4 +1,4 @@
-"""All tables folded from the raw rows: cleared by a rebuild, compared by checks."""
+"""All projections: the tables folded from the raw rows, which can be cleared and rebuilt."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -62,7 +62,7 @@ PROJECTIONS = (
 )
 # Other tables that a fold writes and a comparison covers.
 _ALSO_COMPARED = (undo, dead_letter)
-# Rule set numbers differ between databases, so comparisons use their hash.
+# Numbers of rule sets differ between databases, so comparisons use the hash of the rule set.
 _COMPARED_QUERIES = {
     score.name: select(
         *(rule_set.c.sha256 if column.name == "rule_set" else column for column in score.columns)
@@ -74,7 +74,7 @@ _JSON_ENCODER = Encoder()
 
 
 class ProjectionRow(NamedTuple):
-    """A row in the order of its table's key; `key_text` is the key for display."""
+    """A row of a compared table; `key` has the values of the key, and `values` all values."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -86,7 +86,7 @@ class ProjectionRow(NamedTuple):
 
 
 class ProjectionRepository:
-    """All projections; excludes raw rows, blocks, identity, cursor, reports, outbox, lease."""
+    """All projections; not raw rows, blocks, identity, cursor, reports, outbox and lease."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -100,10 +100,10 @@ class ProjectionRepository:
         Bookmarks(self._connection).increment_rebuild_count()
 
     def restore(self, block: int, state: PackedState) -> bool:
-        """Restore every projection to its state after `block`; empty the undo journal.
+        """Restore every projection to its state after `block`, and empty the undo journal.
 
-        `state` is the snapshot of that block. Return False, and change nothing, if a task that the
-        snapshot leaves out changed after it. The caller restores raw rows, dead letters, blocks,
+        `state` is the snapshot of that block. Return False, and change nothing, if a task that is
+        not in the snapshot has changed since. The caller restores raw rows, dead letters, blocks,
         cursor and reports.
         """
         tasks = [encode_task_row(restored_task) for restored_task in state.tasks]
@@ -138,7 +138,7 @@ class ProjectionRepository:
     def _delete_groups_created_after(self, block: int) -> None:
         """Delete the groups whose first task was created above `block`.
 
-        Groups closed by then have not changed, because they take no more tasks.
+        Groups that were closed by then have not changed, because a closed group gets no new tasks.
         """
         if self._connection.execute(select(open_group.c.task_group).limit(1)).first() is None:
             return
@@ -165,7 +165,7 @@ class ProjectionRepository:
         return (*PROJECTIONS, *_ALSO_COMPARED)
 
     def iterate_rows(self, table: Table) -> Iterator[ProjectionRow]:
-        """Yield the rows of a compared table by key, equal on both databases."""
+        """Yield the rows of a compared table by key, equal on SQLite and PostgreSQL."""
         columns = table.primary_key.columns
         query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(*columns)
         if table is dead_letter:
@@ -176,7 +176,7 @@ class ProjectionRepository:
             yield ProjectionRow(tuple(values[key_index] for key_index in key_indexes), values)
 
     def iterate_dump_lines(self) -> Iterator[str]:
-        """Yield all projections as text, one line per row, equal on both databases."""
+        """Yield all projections as text, one line per row, equal on SQLite and PostgreSQL."""
         for table in PROJECTIONS:
             query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(
                 *table.primary_key.columns

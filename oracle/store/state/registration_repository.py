@@ -26,10 +26,10 @@ class RegistrationRepository:
         self._connection = connection
 
     def list_scored_newcomers(self, min_scores: int) -> list[Newcomer]:
-        """Return the members without an index that have `min_scores` scores, unordered.
+        """Return the members without an index that have at least `min_scores` scores, unordered.
 
-        Each has the position of the last of these scores, and its place in the group of that
-        score.
+        A newcomer has the position of the score that completed `min_scores`, and its place in the
+        group of that score.
         """
         waiting = _select_waiting_members().where(node.c.scored >= min_scores)
         query = (
@@ -46,21 +46,21 @@ class RegistrationRepository:
     def list_unscored_members(self, min_scores: int, time: int) -> list[Address]:
         """Return the penalised members without an index and with too few scores.
 
-        A member is penalised if its reliability was still healing at `time`, in seconds, or if it
-        is excluded.
+        A member is penalised if its reliability was still recovering at `time`, in seconds, or if
+        it is excluded.
         """
         is_penalised = (node.c.recovers_until > time) | node.c.excluded
         query = _select_waiting_members().where(node.c.scored < min_scores, is_penalised)
         return [Address(encode_hex(row.address)) for row in self._connection.execute(query)]
 
     def count_waiting(self, min_scores: int = 1) -> int:
-        """Count the members that have `min_scores` scores and no index yet."""
+        """Count the members that have at least `min_scores` scores and no index yet."""
         waiting = _select_waiting_members().where(node.c.scored >= min_scores).subquery()
         count_query = select(func.count()).select_from(waiting)
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_timed_out(self, nodes: Collection[Address]) -> list[Newcomer]:
-        """Return those of these nodes that ever timed out, each with its first timeout."""
+        """Return the nodes that ever timed out, each with the position of its first timeout."""
         keys = [decode_hex(address) for address in nodes]
         newcomer_by_key: dict[bytes, Newcomer] = {}
         for offset in range(0, len(keys), KEYS_PER_QUERY):

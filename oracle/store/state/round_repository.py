@@ -50,7 +50,7 @@ class RoundRepository:
         self._connection = connection
 
     def load(self) -> Rounds:
-        """Return the contract's state at the cursor: head, indexes, words, kickouts, settings."""
+        """Load the contract's state at the cursor: head, indexes, words, kickouts, settings."""
         newest = self.list_accepted(limit=1)
         return Rounds(
             head=_build_head(newest[0]) if newest else None,
@@ -61,7 +61,7 @@ class RoundRepository:
         )
 
     def save_changes(self, changes: RoundsChanges) -> None:
-        """Write the changes drained from `Rounds`, with pre-images into the undo journal."""
+        """Write the changes drained from `Rounds`, and their pre-images into the undo journal."""
         upsert_rows(
             self._connection,
             lane_word,
@@ -116,7 +116,7 @@ class RoundRepository:
         return {index: Address(encode_hex(address)) for index, address in rows}
 
     def find_low_nodes(self, max_lane: int) -> set[Address]:
-        """Return the nodes whose lane is reported and below the lane value `max_lane`."""
+        """Return the nodes with a reported lane whose value is below `max_lane`."""
         words = self._connection.execute(select(lane_word.c.word_index, lane_word.c.value)).all()
         low_indexes = [
             LANES_PER_WORD * number + lane_position
@@ -154,9 +154,10 @@ class RoundRepository:
     def list_accepted_since(
         self, word_index: int, as_of: int, after_round: int = 0, limit: int = 100
     ) -> list[RoundAccepted]:
-        """Return the first rounds after `after_round` as of `as_of` or later, in order.
+        """Return the rounds after `after_round` whose as-of block is `as_of` or later, in order.
 
-        Only one word is decoded, if the round carries it: decoding all would yield thousands.
+        At most `limit` rounds are returned. Only the word `word_index` of each round is decoded,
+        because a round can have thousands of words.
         """
         query = select(accepted_round).where(
             accepted_round.c.as_of >= as_of, accepted_round.c.round > after_round
@@ -167,14 +168,14 @@ class RoundRepository:
     def list_accepted_up_to(
         self, word_index: int, round_number: int, limit: int = 100
     ) -> list[RoundAccepted]:
-        """Return the last rounds up to `round_number`, newest first, with one word only."""
+        """Return the last rounds up to `round_number`, newest first, with a single word each."""
         query = select(accepted_round).where(accepted_round.c.round <= round_number)
         order = accepted_round.c.round.desc()
         rows = self._connection.execute(query.order_by(order).limit(limit))
         return [decode_accepted_row(row, word_index) for row in rows]
 
     def get_words(self, numbers: Iterable[int]) -> dict[int, Word]:
-        """Return the stored words of these numbers, by number."""
+        """Return the stored words with these indexes, by index."""
         query = select(lane_word).where(lane_word.c.word_index.in_(list(numbers)))
         return {row.word_index: decode_word_row(row) for row in self._connection.execute(query)}
 
@@ -183,7 +184,7 @@ class RoundRepository:
         return [decode_kick_row(row) for row in self._select_rows(kick)]
 
     def count_kicks_proposed_in(self, number: int) -> int:
-        """Count the kickouts that were proposed in a round, whatever their state."""
+        """Count the kickouts that were proposed in a round, in any state."""
         count_query = select(func.count()).select_from(kick).where(kick.c.round == number)
         return int(self._connection.execute(count_query).scalar_one())
 
@@ -201,17 +202,17 @@ class RoundRepository:
         return [decode_kick_row(row) for row in rows]
 
     def list_newest_kicks(self, limit: int = 50) -> list[Kick]:
-        """Return the last proposed kickouts, whatever their state, oldest first.
+        """Return the last proposed kickouts, in any state, oldest first.
 
-        Ordered by the time from which they may be executed; after a shortened veto that is not
-        their exact order.
+        The order is by the time from which a kickout may be executed. If the veto period was
+        shortened, that differs from the order of the proposals.
         """
         query = select(kick).order_by(kick.c.ready_at.desc(), kick.c.node.desc())
         rows = self._connection.execute(query.limit(limit)).all()
         return [decode_kick_row(row) for row in reversed(rows)]
 
     def get_contract_settings(self, *, up_to_block: int | None = None) -> ContractSettings:
-        """Return the contract's newest settings, as far as their events were read."""
+        """Return the contract's newest settings; a setting is None if no event of it was read."""
         order = [contract_setting.c[name] for name in Position._fields]
         query = select(contract_setting).order_by(*order)
         if up_to_block is not None:
@@ -220,7 +221,7 @@ class RoundRepository:
         return decode_contract_settings({row.name: row for row in rows})
 
     def get_config_before(self, position: Position) -> Hash | None:
-        """Return the configuration in force at a position, or None if no event was read."""
+        """Return the digest of the configuration in force at a position, or None if unknown."""
         order = [contract_setting.c[name].desc() for name in Position._fields]
         query = select(contract_setting).where(
             contract_setting.c.name == "config", contract_setting.c.block <= position.block
@@ -235,7 +236,7 @@ class RoundRepository:
         return None if newest_row is None else decode_config_digest(newest_row)
 
     def get_vetoer(self) -> Address | None:
-        """Return the vetoer of kickouts, or None if no event was read."""
+        """Return the vetoer of kickouts, or None if no event with it was read."""
         return self.get_contract_settings().vetoer
 
     def get_node_at(self, index: int) -> Address | None:
@@ -245,7 +246,7 @@ class RoundRepository:
         return None if address is None else Address(encode_hex(address))
 
     def load_for_nodes(self, nodes: Collection[Address]) -> Rounds:
-        """Return the contract's state of some nodes: their lanes' words and kickouts.
+        """Load the contract's state of some nodes: the words with their lanes, and kickouts.
 
         The head is left out. Only a few rows are read, whereas `load` reads every lane.
         """

@@ -56,7 +56,7 @@ def decode_word_values(row: Row) -> Word:
 
 
 def decode_index_values(row: Row) -> NodeIndex:
-    """Decode a lane from a row's values in the table's column order."""
+    """Decode a node's index from a row's values in the table's column order."""
     return decode_index_row(_name_columns(node_index, row))
 
 
@@ -141,7 +141,7 @@ def encode_accepted_row(accepted: RoundAccepted) -> Row:
 
 
 def decode_accepted_row(row: Any, word_index: int | None = None) -> RoundAccepted:  # noqa: ANN401  a row of any driver
-    """Decode a round, with all words or only the one of `word_index`, if carried."""
+    """Decode an accepted round with all words, or only with the word `word_index` if given."""
     round_data = decode_round(row.data) if word_index is None else RoundData(NO_REGISTRATIONS, ())
     words = (
         round_data.words

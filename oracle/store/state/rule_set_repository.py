@@ -1,4 +1,4 @@
-"""Rule sets that were ever used for scores in this database, each with its own number."""
+"""Every rule set that was used for scores in this database, each with its own number."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,9 +12,9 @@ from oracle.store.tables.selection_tables import rule_set
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """A rule set by name; the sha256 of its canonical JSON, in hex, identifies it.
+    """Name and version of a rule set; the sha256 of its canonical JSON, in hex, identifies it.
 
-    `version` is None if the database holds only its name.
+    `version` is None if the database has only the name.
     """
 
     name: str
@@ -32,7 +32,7 @@ class RuleSetRepository:
         self._connection = connection
 
     def get_or_assign_number(self, rules: Rules) -> int:
-        """Return the number of these rules in this database; assign one the first time."""
+        """Return the number of these rules in this database; assign a number to new rules."""
         digest = _hash_rules(rules)
         query = select(rule_set.c.id).where(rule_set.c.sha256 == digest)
         number = self._connection.execute(query).scalar_one_or_none()
@@ -59,13 +59,13 @@ class RuleSetRepository:
         return rules if identify_rules(rules).sha256 == digest else None
 
     def get_rule_set(self, digest: str) -> RuleSet | None:
-        """Return the rule set with this sha256, in hex, or None if it was never used here."""
+        """Return the rule set with this sha256, in hex, or None if it was never used."""
         query = select(rule_set).where(rule_set.c.sha256 == bytes.fromhex(digest))
         row = self._connection.execute(query).one_or_none()
         return None if row is None else _decode_rule_set_row(row)
 
     def list_all(self) -> list[RuleSet]:
-        """Return every rule set ever used here, first one first."""
+        """Return every rule set that was ever used in this database, oldest first."""
         rows = self._connection.execute(select(rule_set).order_by(rule_set.c.id))
         return [_decode_rule_set_row(row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Codec of folded state: rows of the tables as compressed msgpack."""
+"""Encodes folded state for snapshots: table rows as compressed msgpack."""
 
 import zlib
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from oracle.store.state.round_rows import (
 )
 from oracle.store.state.task_repository import decode_task_row, encode_task_row
 
-# The fastest level; a third of the size.
+# The fastest level, which reduces the size to a third.
 _COMPRESSION = 1
 
 FirstScores = list[tuple[Address, Position, int]]

@@ -34,7 +34,7 @@ class SnapshotInfo(NamedTuple):
 
 
 class SnapshotRepository:
-    """Snapshots of one `made_by`: the hash of fold, profile, rules and settings."""
+    """State snapshots; `made_by` is the hash of the fold, profile, rules and settings used."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -54,7 +54,7 @@ class SnapshotRepository:
                 yield StateSnapshot(row.block, row.logs, row.body)
 
     def find_newest(self, block: int, made_by: bytes) -> tuple[int, int] | None:
-        """Return block and logs of the newest snapshot at or below a block, or None."""
+        """Return block and log count of the newest snapshot at or below a block, or None."""
         columns = state_snapshot.c
         query = select(columns.block, columns.logs).where(
             columns.block <= block, columns.made_by == made_by
@@ -63,7 +63,10 @@ class SnapshotRepository:
         return None if row is None else (row[0], row[1])
 
     def save(self, snapshot: StateSnapshot, made_by: bytes) -> None:
-        """Store a snapshot, and delete others to make room: see `choose_surplus`."""
+        """Store a snapshot; delete those of another `made_by`, and surplus ones.
+
+        See `choose_surplus`.
+        """
         checksum = sha256(snapshot.body).digest()
         block, logs, body = snapshot
         upsert_rows(self._connection, state_snapshot, [(block, logs, made_by, body, checksum)])
@@ -95,10 +98,10 @@ class SnapshotRepository:
 
 
 def choose_surplus(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[int]:
-    """Return the blocks of the snapshots to delete so that the others fit.
+    """Return the blocks of the snapshots to delete so that the others fit into `max_bytes`.
 
-    The first to go leaves the smallest gap for its age, so recent snapshots are dense and old ones
-    sparse.
+    The snapshot whose removal leaves the smallest gap for its age is deleted first, so that recent
+    snapshots are dense and old ones sparse.
     """
     kept, surplus_blocks = list(snapshots), list[int]()
     newest_logs = kept[-1].logs if kept else 0

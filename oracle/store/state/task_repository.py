@@ -56,7 +56,7 @@ class TaskRepository:
         return [TaskKey(encode_hex(key)) for (key,) in rows]
 
     def list_waiting(self) -> list[Task]:
-        """Return the tasks that were created and neither started nor ended, by creation."""
+        """Return the tasks that were created and neither started nor ended, oldest first."""
         # Positions are stored as text, which sorts differently.
         return sorted(self._select_tasks(IS_WAITING), key=_get_creation_position)
 
@@ -66,10 +66,10 @@ class TaskRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_unscored_in_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
-        """Return the unscored tasks of these groups, by creation.
+        """Return the unscored tasks of these groups, oldest first.
 
-        A group is scored when all its tasks have ended, so a group with a waiting task is returned
-        completely. Tasks whose creation was never seen have no known group.
+        A group is scored when all its tasks have ended, so all tasks of a group with a waiting
+        task are returned. A task whose creation event was not read has no known group.
         """
         keys = sorted(map(decode_hex, groups))
         tasks: list[Task] = []

@@ -1,4 +1,4 @@
-"""The undo journal: the values replaced by each block above the final one.
+"""The undo journal: the rows that each block above the final block replaced.
 
 See docs/explanation/reorgs.md#undo-journal and docs/explanation/reorgs.md#one-transaction.
 """
@@ -46,7 +46,7 @@ Key = bytes | int
 Name = TypeVar("Name")
 Value = TypeVar("Value")
 
-# Tables whose rows are replaced: the journal holds the old row.
+# Tables whose rows are replaced: the journal has the old rows.
 _JOURNALED = {
     "node": node,
     "task": task,
@@ -77,7 +77,7 @@ class UndoJournal:
         self._bookmarks = Bookmarks(connection)
 
     def write(self, pre_images: Sequence[PreImages | RoundsPreImages]) -> None:
-        """Append pre-images; the first one per row and block counts."""
+        """Append pre-images; only the first pre-image of a row in a block is kept."""
         rows = [
             (images.block, kind, encode(key), None if old_row is None else encode(old_row))
             for images in pre_images
@@ -86,11 +86,11 @@ class UndoJournal:
         insert_missing_rows(self._connection, undo, rows)
 
     def rollback_to(self, number: int) -> None:
-        """Restore every projection to its state after block `number`; empty the journal above.
+        """Restore every projection to its state after block `number`; empty the journal above it.
 
-        Rows of the fold and of the contract's state get their oldest pre-image above `number`;
-        rows appended above it are deleted; kickout intervals closed above it are reopened. The
-        caller restores raw rows, blocks, cursor and reports.
+        Replaced rows get their oldest pre-image above `number`, rows appended above it are
+        deleted, and kickout intervals closed above it are reopened. The caller restores raw rows,
+        blocks, cursor and reports.
 
         Raises:
             FatalError: the journal does not reach back that far; rebuild instead.
@@ -103,7 +103,7 @@ class UndoJournal:
         self._bookmarks.increment_rebuild_count()
 
     def delete_appended_above(self, number: int) -> None:
-        """Delete rows appended above block `number`; reopen kickout intervals.
+        """Delete rows appended above block `number`; reopen kickout intervals closed above it.
 
         Appended rows need no pre-image, so this works at any depth.
         """
@@ -113,7 +113,7 @@ class UndoJournal:
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSED_COLUMNS)))
 
     def get_node_rows_after(self, number: int) -> dict[bytes, Row | None]:
-        """Return, by key, the row after block `number` of each node that changed above it.
+        """Return the row, as of block `number`, of each node that changed later, by key.
 
         The row is None for a node that did not exist.
 
@@ -133,7 +133,7 @@ class UndoJournal:
             )
 
     def prune_to(self, final: int) -> None:
-        """Delete the journal up to block `final`; every block above must be journaled."""
+        """Delete the journal up to block `final`; it must be complete above this block."""
         floor = self._bookmarks.get_number(UNDO_FLOOR)
         if floor is not None and floor >= final:
             return
@@ -150,7 +150,7 @@ class UndoJournal:
         )
 
     def clear(self) -> None:
-        """Delete the whole journal, because the rows it could restore are gone."""
+        """Delete the whole journal, after the rows that it refers to were deleted."""
         self._connection.execute(delete(undo))
         self._bookmarks.delete(UNDO_FLOOR)
 

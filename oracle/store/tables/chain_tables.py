@@ -1,7 +1,7 @@
 """Tables of chain data and of the indexer's progress: blocks, calls, cursor, undo journal.
 
-Hashes and addresses are bytes, times seconds, amounts 32 bytes big-endian (SQLite's own numbers
-lose digits above 2^63).
+Hashes and addresses are bytes, times are seconds, and amounts are 32 bytes big-endian (SQLite's
+own numbers lose digits above 2^63).
 """
 
 from sqlalchemy import (
@@ -57,7 +57,7 @@ block = Table(
     Column("canonical", Boolean, nullable=False),
     sqlite_with_rowid=False,
 )
-# Each height has one canonical block; a second one means that a rewind was missed.
+# Each height has at most one canonical block; a second one means that a rewind was missed.
 Index(
     "one_canonical_block",
     block.c.number,
@@ -96,12 +96,12 @@ undo = Table(
 )
 
 # The folded state after some final blocks, packed, so that earlier blocks need not be folded
-# again. Made from the raw rows, and deleted with the projections.
+# again. Snapshots are made from the raw rows and deleted with the projections.
 state_snapshot = Table(
     "state_snapshot",
     metadata,
     Column("block", BigInteger, primary_key=True, autoincrement=False),
-    Column("logs", BigInteger, nullable=False),  # folded up to it
+    Column("logs", BigInteger, nullable=False),  # number of logs folded up to the block
     Column("made_by", LargeBinary, nullable=False),  # sha256 of fold, profile, rules, settings
     Column("body", LargeBinary, nullable=False),
     Column("checksum", LargeBinary, nullable=False),  # sha256 of the body

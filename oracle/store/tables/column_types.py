@@ -23,7 +23,7 @@ class Hex(TypeDecorator[str]):
 
 
 class Wei(TypeDecorator[int]):
-    """An amount from 0 to 2^256 - 1, stored as 32 bytes: SQLite's numbers lose digits."""
+    """An amount from 0 to 2^256 - 1, stored as 32 bytes because SQLite's numbers lose digits."""
 
     impl = LargeBinary
     cache_ok = True

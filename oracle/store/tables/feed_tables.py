@@ -1,7 +1,7 @@
-"""Tables of raw rows of a feed beside the chain, and of how far it was read.
+"""Tables of a feed's raw rows, and of the progress of reading them.
 
-None is a projection: a rebuild folds the rows anew, like logs. Times are the feed's clock, in
-seconds (docs/explanation/feed.md#storage).
+None of them is a projection: a rebuild folds the raw rows again, like logs. Times are by the
+feed's clock, in seconds (docs/explanation/feed.md#storage).
 """
 
 from sqlalchemy import (
@@ -18,8 +18,8 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# Rows of the feed, kept forever. The hash ends the key, so that a row that later arrives with
-# other content is kept beside the first one, as evidence.
+# Rows of the feed, kept forever. The hash is part of the key, so that a row that later arrives
+# with different content is kept as evidence beside the first one.
 feed_row = Table(
     "feed_row",
     metadata,
@@ -32,7 +32,8 @@ feed_row = Table(
     Column("args", Text, nullable=False),
     Column("seen_from", BigInteger, nullable=False),
     Column("seen_to", BigInteger, nullable=False),
-    # NULL: not settled yet. The block is the first one with a later time; NULL: not folded yet.
+    # A time of NULL: not settled yet. The block is the first block with a later time; NULL: not
+    # folded yet.
     Column("time", BigInteger),
     Column("block", BigInteger),
     Column("canonical", Boolean, nullable=False),
@@ -41,7 +42,7 @@ feed_row = Table(
 Index("ix_feed_row_block", feed_row.c.block)
 Index("ix_feed_row_task_kind", feed_row.c.task, feed_row.c.kind)
 
-# One row: how far the feed was read, in the transaction that stored what was read.
+# One row: how far the feed was read, written in the same transaction as the rows.
 feed_cursor = Table(
     "feed_cursor",
     metadata,

@@ -4,13 +4,13 @@ from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Relays reported by a gateway, in the order received, as long as they can count; and the checks
-# that ended a time-out.
+# Relays reported by a gateway, in the order received, kept while they can still count; and the
+# checks that ended a node's time-out.
 relay_outcome = Table(
     "relay_outcome",
     metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
-    # Milliseconds since 1970: when it was received, and when the relay ended.
+    # Milliseconds since 1970: when the outcome was received, and when the relay ended.
     Column("taken_ms", BigInteger, nullable=False, index=True),
     Column("t_ms", BigInteger, nullable=False),
     Column("chain", Text, nullable=False),
@@ -23,7 +23,7 @@ relay_outcome = Table(
     Column("outcome_id", Text),
 )
 
-# Seeds by which nodes were drawn; secret until their epoch is over.
+# Seeds by which nodes were drawn; a seed is secret until its epoch is over.
 draw_epoch = Table(
     "draw_epoch",
     metadata,

@@ -1,6 +1,6 @@
-"""Tables about the quality of what was read: coverage, proofs, dead letters, endpoints, halts.
+"""Tables about the integrity of the data: coverage, proofs, dead letters, endpoints, halts.
 
-None is a projection of the raw rows except `dead_letter`, which a fold reproduces.
+Only `dead_letter` can be reproduced by a fold of the raw rows.
 """
 
 from sqlalchemy import (
@@ -20,7 +20,7 @@ from oracle.store.tables.metadata import metadata
 
 _ROW_ID = BigInteger().with_variant(Integer(), "sqlite")
 
-# Every scope that was ever requested per block, by the digest of its JSON.
+# Every scope for which blocks were ever read, by the digest of its JSON.
 scope = Table(
     "scope",
     metadata,
@@ -45,7 +45,7 @@ coverage = Table(
     sqlite_with_rowid=False,
 )
 
-# Single blocks with a higher level than the windows around them.
+# Single blocks that have a higher level than the windows around them.
 verified_block = Table(
     "verified_block",
     metadata,
@@ -56,14 +56,15 @@ verified_block = Table(
     sqlite_with_rowid=False,
 )
 
-# Checksum of the raw rows of a span of blocks, updated with each row: 'log', 'call', 'feed'.
+# Checksum of the raw rows of a kind ('log', 'call', 'feed') in a span of blocks, updated with each
+# row.
 raw_checksum = Table(
     "raw_checksum",
     metadata,
     Column("kind", Text, primary_key=True),
     Column("span", BigInteger, primary_key=True, autoincrement=False),  # block / 1,000
     Column("rows", BigInteger, nullable=False),
-    Column("checksum", LargeBinary, nullable=False),  # sum of their hashes modulo 2^256
+    Column("checksum", LargeBinary, nullable=False),  # sum of the rows' hashes modulo 2^256
     sqlite_with_rowid=False,
 )
 
@@ -83,7 +84,7 @@ dead_letter = Table(
     sqlite_with_rowid=False,
 )
 
-# Facts learned about an endpoint, so that a restart need not learn them again.
+# Facts learned about an endpoint, which need not be learned again after a restart.
 endpoint_fact = Table(
     "endpoint_fact",
     metadata,
@@ -128,7 +129,7 @@ reorg_log = Table(
     Column("ancestor_hash", LargeBinary, nullable=False),
     Column("old_tip", BigInteger, nullable=False),
     Column("old_hash", LargeBinary, nullable=False),
-    # The other side's block when the fork was found; NULL if no endpoint reported it.
+    # The tip of the other fork when the reorg was found; NULL if no endpoint reported it.
     Column("new_tip", BigInteger),
     Column("new_hash", LargeBinary),
     Column("time", BigInteger, nullable=False),  # of the old tip

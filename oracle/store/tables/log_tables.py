@@ -1,8 +1,8 @@
 """Tables of raw logs, normalised: values shared by many rows are stored once.
 
-A log is a row of four numbers and byte strings; its block's hash and time, and its address and
-first topic, are in tables of their own. For reading by SQL, the view `log` (`log_view`) joins
-them. See docs/explanation/storage.md#logs.
+The hash and time of a log's block, and its address and first topic, are in separate tables. For
+reading by SQL, the view `log` (`log_view`) joins the tables. See
+docs/explanation/storage.md#logs.
 """
 
 from sqlalchemy import (
@@ -17,10 +17,10 @@ from sqlalchemy import (
 from oracle.domain.log_table import LOG_INDEX_BITS
 from oracle.store.tables.metadata import metadata
 
-# The block bits that remain of a positive 64-bit number.
+# The highest block number that fits into a positive 64-bit key beside the log index.
 MAX_BLOCK = 2 ** (63 - LOG_INDEX_BITS) - 1
 
-# SQLite's own rowid, if the key is declared INTEGER.
+# A key that is declared INTEGER is SQLite's own rowid.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 # Logs of contracts on the canonical chain.
@@ -54,7 +54,7 @@ log_source = Table(
     UniqueConstraint("address", "topic0"),
 )
 
-# Logs of blocks that are not, or no longer, canonical, each with its block.
+# Logs that are not canonical, or no longer so, each with the hash and time of its block.
 log_orphan = Table(
     "log_orphan",
     metadata,

@@ -1,7 +1,7 @@
 """The view `log`: every raw log as ten plain columns, for reading by SQL.
 
 `block`, `log_index`, `block_hash`, `time`, `tx_index`, `tx_hash`, `address`, `topics` (32 bytes
-each, joined), `data` as emitted, `canonical`. The database itself unpacks the data
+each, joined), `data` as emitted, `canonical`. The view unpacks the data in SQL
 (docs/explanation/storage.md#packed); the daemon reads the underlying tables and unpacks in Python.
 """
 

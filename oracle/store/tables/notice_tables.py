@@ -4,7 +4,7 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Notices, in order. Not a projection: a delivered notice is kept whatever happens to its block.
+# Notices, in order. Not a projection: a delivered notice is kept even if its block is removed.
 notice = Table(
     "notice",
     metadata,
@@ -29,7 +29,7 @@ notify_place = Table(
     metadata,
     Column("target", Text, primary_key=True),
     Column("seq", BigInteger, nullable=False),  # the newest delivered or skipped notice
-    Column("tries", BigInteger, nullable=False),  # failed tries of the next one
+    Column("tries", BigInteger, nullable=False),  # failed tries of the next notice
     Column("next_at", BigInteger, nullable=False),  # unix seconds by the caller's clock
     Column("last_error", Text),
     sqlite_with_rowid=False,

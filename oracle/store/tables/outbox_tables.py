@@ -1,8 +1,8 @@
 """Tables of the outbox and the lease (docs/explanation/transactions.md, daemon.md#lease).
 
-An intent is a requested call, a slot the nonce assigned to it, an attempt the bytes signed for it;
-the journal records every step. `*_at` are unix seconds by the caller's clock; the lease runs on
-the database's own. Deadlines and `not_before` are chain time.
+An intent is a requested call, a slot is the nonce assigned to it, and an attempt the bytes signed
+for it; the journal records every step. `*_at` are unix seconds by the caller's clock, and the
+lease uses the database's clock. Deadlines and `not_before` are chain time.
 """
 
 from sqlalchemy import (
@@ -28,7 +28,8 @@ from oracle.store.tables.metadata import metadata
 # SQLite assigns row ids only if the key is declared INTEGER.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
 
-# One row, on both engines: the writer. `epoch` rises with every holder and fences the old one.
+# One row: the process that may write. `epoch` increases with every holder and fences off the
+# previous one.
 lease = Table(
     "lease",
     metadata,
@@ -47,7 +48,7 @@ daemon_health = Table(
     Column("process", Text, nullable=False),  # as named in the lease
     Column("beaten_ms", BigInteger, nullable=False),  # database clock, of the last report
     Column("findings", Text, nullable=False),  # JSON: [[condition, detail], …]
-    Column("ended_ms", BigInteger),  # NULL: it runs, or was killed
+    Column("ended_ms", BigInteger),  # NULL: the daemon runs, or was killed
     Column("failure", Text),  # cause of the end; NULL: stopped by an operator
     CheckConstraint("id = 1", name="one_row"),
 )
@@ -110,10 +111,10 @@ pub_intent = Table(
     ),
 )
 
-# At most one call per key is being prepared: one push, one call of a kind about a lane, one start
-# by a draw. Sent calls do not count, the planner looks for them: a mined call that a reorg makes
-# live again may coexist with its successor. The index is per account, so that a new key is not
-# blocked by calls of a lost one.
+# At most one call per exclusive key is being prepared, for example one push, or one start of a
+# task. Calls that were sent do not count here, but the planner looks for them: a mined call that a
+# reorg makes live again may coexist with its successor. The index is per account, so that calls of
+# a lost key do not block a new key.
 _GOT_READY = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
 Index(
     "one_got_ready",
@@ -153,11 +154,12 @@ pub_nonce = Table(
     Column("opened_at", BigInteger, nullable=False),
     Column("last_bump_at", BigInteger),
     Column("finalised_at", BigInteger),
-    # Chain heads at these times, as bumps are counted in blocks. 0: unknown.
+    # Chain heads when the slot was opened and last bumped, because bumps are counted in blocks. 0:
+    # unknown.
     Column("opened_block", BigInteger, nullable=False, server_default="0"),
     Column("last_bump_block", BigInteger),
     Column("mined_at", BigInteger),
-    Column("l1_fee_wei", Wei),  # fee of a rollup for the data, beside gas
+    Column("l1_fee_wei", Wei),  # data fee of a rollup, paid in addition to gas
     CheckConstraint("state IN ('open', 'live', 'mined', 'final', 'foreign')", name="state"),
 )
 _NONCE_WORK = "state IN ('open', 'live', 'mined')"
@@ -169,7 +171,7 @@ Index(
     sqlite_where=text(_NONCE_WORK),
     postgresql_where=text(_NONCE_WORK),
 )
-# For the cost of an hour and of a day, however long the account has been sending.
+# Finds the slots of the last hour and day, whose cost counts against the budgets.
 Index("nonce_opened", pub_nonce.c.chain_id, pub_nonce.c.sender, pub_nonce.c.opened_at)
 _BUMPED = "last_bump_at IS NOT NULL"
 Index(

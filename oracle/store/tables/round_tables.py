@@ -29,7 +29,7 @@ node_index = Table(
     metadata,
     Column("lane_index", BigInteger, primary_key=True, autoincrement=False),
     Column("node", LargeBinary, nullable=False, index=True),
-    # The round since which its lane is marked "do not select"; NULL: it is not.
+    # The round since which the node's lane is marked "do not select"; NULL: it is not.
     Column("closed_in", BigInteger),
 )
 
@@ -55,8 +55,8 @@ kick = Table(
     Column("reason", LargeBinary),
 )
 
-# Settings of the contract, valid from their position on: 'vetoer', 'limits', 'kick_limits',
-# 'config'; the newest of each name is in force.
+# Settings of the contract ('vetoer', 'limits', 'kick_limits', 'config'), valid from their position
+# on; the newest of each name is in force.
 contract_setting = Table(
     "contract_setting",
     metadata,

@@ -4,8 +4,7 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Tab
 
 from oracle.store.tables.metadata import metadata
 
-# The node drawn for each task. A record, not a projection, like reports: a rebuild does not change
-# it.
+# The node drawn for each task. Like reports, draws are not a projection: a rebuild keeps them.
 draw = Table(
     "draw",
     metadata,
@@ -14,7 +13,7 @@ draw = Table(
     # before it.
     Column("seed_block", BigInteger, primary_key=True, autoincrement=False, index=True),
     Column("seed_hash", LargeBinary, nullable=False),
-    # Weights heal with time, so the draw cannot be repeated without it.
+    # Weights recover with time, so repeating the draw requires the seed block's time.
     Column("seed_time", BigInteger, nullable=False),
     Column("node", LargeBinary, nullable=False),
     # The block at whose end the draw was no longer active; NULL: it is active.
@@ -31,8 +30,8 @@ Index(
     postgresql_where=text("voided_block IS NULL"),
 )
 
-# The node to be asked to download a model after a task started. A record like the draws; downloads
-# already on chain are in the node's own row.
+# The node that will get a request to download a model after a task started. Not a projection, like
+# draws; requests already on chain are in the node's own row.
 planned_download = Table(
     "planned_download",
     metadata,

@@ -54,7 +54,7 @@ node = Table(
     Column("prior", BigInteger),
     Column("restarts", BigInteger, nullable=False),
     Column("kickout_due_since", Text),
-    # Kicked out while due and not back yet: the next join starts it from scratch.
+    # The node was kicked out while due and has not rejoined; its next join starts from scratch.
     Column("starts_anew", Boolean, nullable=False),
     Column("changed_at", BigInteger, nullable=False, index=True),
     # The time at which H is 1 again; NULL if it is 1 already
@@ -66,17 +66,17 @@ node = Table(
     Column("window_count", BigInteger, nullable=False, server_default=_ZERO),
     Column("online_since", BigInteger),
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
-    # Transition to apply when its task ends: 'pause', 'quit', or NULL.
+    # Transition to apply when the node's task ends: 'pause', 'quit', or NULL.
     Column("pending", Text),
-    # Time of its last task start; NULL: never.
+    # Time of the node's last task start; NULL: never.
     Column("last_start", BigInteger),
     # JSON list of model, asked_at and until, seconds; NULL: no download was requested.
     Column("downloads", Text),
     sqlite_with_rowid=False,
 )
 
-# Folded state of each task; a projection. With a rowid: keys are random, and a small index of keys
-# stays in memory where whole rows do not.
+# Folded state of each task; a projection. The table has a rowid because keys are random: a small
+# index of keys stays in memory, whole rows would not.
 task = Table(
     "task",
     metadata,
@@ -123,7 +123,7 @@ Index(
     sqlite_where=text(_WAITING),
     postgresql_where=text(_WAITING),
 )
-# Partial index of unscored groups: one of all groups would be written at random places.
+# Partial index of unscored tasks: an index of all tasks would be written at random places.
 _UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
 Index(
     "unscored_task",
@@ -152,7 +152,7 @@ group_result = Table(
     sqlite_with_rowid=False,
 )
 
-# Members of a group, with rank and points.
+# Members of a group, with rank and score.
 group_member = Table(
     "group_member",
     metadata,

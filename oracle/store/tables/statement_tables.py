@@ -19,7 +19,7 @@ from oracle.store.tables.column_types import Hex
 from oracle.store.tables.metadata import metadata
 from oracle.store.tables.outbox_tables import RowId
 
-# Statements signed by this signer. Two live ones for one round would be equivocation.
+# Statements signed by this signer. Two live statements for one round would be equivocation.
 pub_signature = Table(
     "pub_signature",
     metadata,
@@ -91,7 +91,7 @@ Index(
     pub_peer_statement.c.subject,
 )
 
-# A signer whose database was lost signs nothing until its lost statements can no longer land.
+# Signers that lost their database: each signs nothing until its lost statements cannot land.
 signing_embargo = Table(
     "signing_embargo",
     metadata,
@@ -101,7 +101,7 @@ signing_embargo = Table(
     Column("until", BigInteger, nullable=False),  # chain time
 )
 
-# Suspicious reports, held back until an operator releases them.
+# Reports that look wrong, held until an operator releases them.
 report_hold = Table(
     "report_hold",
     metadata,
