@@ -29,13 +29,16 @@ class AppriseTarget:
                 register_secret(url_part)
         self._apprise = _import_apprise(name).Apprise()
         if not self._apprise.add(url):
-            raise InputError(f"notify {name}: url: Apprise does not know such an address")
+            raise InputError(
+                f"notify {name}: url: Apprise rejects the URL; expected the URL of a service that "
+                "Apprise supports"
+            )
 
     def send(self, message: Message) -> None:
         """Send a message once. Apprise sets the timeouts and reports only success or failure."""
         title = f"QoS oracle: {message.kind.replace('_', ' ')}"
         if not self._apprise.notify(title=title, body=f"{message.text} (#{message.id})"):
-            raise NotDeliveredError(f"{self.name}: Apprise could not deliver it")
+            raise NotDeliveredError(f"{self.name}: Apprise could not deliver the message")
 
 
 def _import_apprise(target_name: str) -> Any:  # noqa: ANN401  a module that may be missing

@@ -32,24 +32,24 @@ class NoticeKind(StrEnum):
 _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
     NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
-    NoticeKind.RECOVERED: "{node} can be given tasks again",
+    NoticeKind.RECOVERED: "{node} can receive tasks again",
     NoticeKind.JOINED: "{node} joined",
     NoticeKind.PAUSED: "{node} paused",
     NoticeKind.RESUMED: "{node} resumed",
     NoticeKind.LEFT: "{node} left: {how}",
     NoticeKind.KICKOUT_DUE: "{node} is due to be kicked out",
-    NoticeKind.KICKOUT_OVER: "{node} is not due to be kicked out any more",
-    NoticeKind.KICKOUT_PROPOSED: "the kickout of {node} was proposed, with round {round}",
+    NoticeKind.KICKOUT_OVER: "{node} is no longer due to be kicked out",
+    NoticeKind.KICKOUT_PROPOSED: "the kickout of {node} was proposed in round {round}",
     NoticeKind.KICKOUT_EXECUTED: "{node} was kicked out",
-    NoticeKind.REPORT_ACCEPTED: "round {round} was accepted; it speaks of block {as_of}",
+    NoticeKind.REPORT_ACCEPTED: "round {round} was accepted, as of block {as_of}",
     NoticeKind.REPORT_HELD: "the report of period {period} is held: {reason}",
-    NoticeKind.REORG: "a reorganisation from block {ancestor} on: what was told of later blocks"
-    " does not hold",
+    NoticeKind.REORG: "reorg back to block {ancestor}: earlier messages about later blocks are"
+    " retracted",
     NoticeKind.HALTED: "halted: {reason}",
     NoticeKind.HALT_CLEARED: "the halt was cleared by {by}: {reason}",
     NoticeKind.CONDITION_BEGAN: "{title} ({condition}): {detail}; {action}",
-    NoticeKind.CONDITION_OVER: "over: {title} ({condition})",
-    NoticeKind.DAEMON_WAS_DOWN: "no daemon worked for {down}",
+    NoticeKind.CONDITION_OVER: "resolved: {title} ({condition})",
+    NoticeKind.DAEMON_WAS_DOWN: "no daemon was running for {down}",
 }
 _HUNDREDTH_OF_PERCENT = 10**14
 # Values accepted by `[[notify]] kinds`: notice kinds and health conditions.

@@ -181,11 +181,11 @@ class Notifier:
                 progress.target: progress for progress in uow.notices.list_progress()
             }
         configured = {target.name: progress_by_target.get(target.name) for target in self.targets}
-        for name, place in configured.items():
-            if place is not None:
-                notify_metrics.WAITING.labels(name).set(newest - place.seq)
-                notify_metrics.FAILED.labels(name).set(place.tries)
-        new_names = [name for name, place in configured.items() if place is None]
+        for name, progress in configured.items():
+            if progress is not None:
+                notify_metrics.WAITING.labels(name).set(newest - progress.seq)
+                notify_metrics.FAILED.labels(name).set(progress.tries)
+        new_names = [name for name, progress in configured.items() if progress is None]
         if not is_due and not new_names:
             return False
         try:

@@ -72,5 +72,5 @@ def build_message(notice: Notice, undone: tuple[int, ...] = ()) -> Message:
 
 def build_test_message(time: int) -> Message:
     """Build the message that `notify test` sends; it has no sequence number."""
-    text = "a test of qos-oracle: this target can be told"
+    text = "test message of qos-oracle: this target receives notifications"
     return Message("test", "test", text, {"kind": "test", "time": time, "text": text})

@@ -85,7 +85,7 @@ class Webhook:
         except TransientError as error:
             raise NotDeliveredError(str(error)) from None
         if response.status not in _SUCCESS_STATUSES:
-            raise NotDeliveredError(f"{self._host}: answered {response.status}")
+            raise NotDeliveredError(f"{self._host}: HTTP status {response.status}; expected 2xx")
 
     def _resolve_public_address(self, host: str, port: int) -> str:
         """Return the address to connect to: a webhook must not reach the private network.
@@ -99,11 +99,11 @@ class Webhook:
         try:
             address_infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise NotDeliveredError(f"{self._host}: is not found") from error
+            raise NotDeliveredError(f"{self._host}: host name cannot be resolved") from error
         addresses = [str(info[0]) for *_, info in address_infos]
         if not addresses or not all(map(is_public, addresses)):
             raise NotDeliveredError(
-                f"{self._host}: is not a public address; allow_private lets it be"
+                f"{self._host}: not a public address; set allow_private = true to permit it"
             )
         return addresses[0]
 

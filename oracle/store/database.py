@@ -259,8 +259,8 @@ class Store:
         if get_file_identity(self._url) != self._file:
             raise InputError(
                 f"database {self._url.database}: the file was deleted or replaced while it was "
-                "open; expected the same file until the process ends; put back the file, or a "
-                "copy that is newer than all that was sent, then start again"
+                "open; expected the same file until the process ends; restore the file, or a copy "
+                "made after the last transaction was sent, and start again"
             )
 
     @property
@@ -325,7 +325,9 @@ class Store:
                 if isinstance(driver, sqlite3.Connection):
                     driver.backup(copy)
             except sqlite3.Error as error:
-                raise TransientError(f"no copy can be made beside the database: {error}") from None
+                raise TransientError(
+                    f"{path.parent}: cannot create a temporary copy of the database: {error}"
+                ) from None
 
     def close(self) -> None:
         """Close all connections."""

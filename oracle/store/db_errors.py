@@ -9,7 +9,7 @@ from oracle.errors import InputError, OracleError, TransientError
 
 # SQLSTATEs of PostgreSQL (appendix A of its manual) for errors that the user must resolve.
 _USER_ERROR_BY_SQLSTATE = {
-    "42501": "the user has no right to do this",
+    "42501": "the user lacks a required privilege",
 }
 # SQLSTATE classes of transient errors: connection, resources, shutdown, locks.
 _TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
@@ -22,14 +22,14 @@ _ANOTHER_WRITER = "another process is writing to it"
 # While connecting, libpq provides no SQLSTATE, only a message.
 _CONNECT_ERRORS = {
     "password authentication failed": "the password is wrong",
-    "no password supplied": "it wants a password",
+    "no password supplied": "the server requires a password",
     "no pg_hba.conf entry": "the server rejects this user from this host (pg_hba.conf)",
 }
 # SQLite provides only a message.
 _SQLITE_USER_ERRORS = {
     "readonly": "the file or its folder is read-only",
-    "unable to open": "the file cannot be opened: check its folder and its permissions",
-    "not a database": "the file is no SQLite database",
+    "unable to open": "the file cannot be opened; check its folder and its permissions",
+    "not a database": "the file is not a SQLite database",
     "malformed": "the file is corrupted; restore a backup",
     "disk i/o": "reading or writing the file failed; check the disk",
 }
@@ -49,8 +49,8 @@ class UnknownCommitError(TransientError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"{reason}; the connection was lost during COMMIT: the changes are stored or not, the "
-            "next transaction shows which"
+            f"{reason}; the connection was lost during COMMIT, so the changes may or may not be "
+            "stored; the next transaction reads the actual state"
         )
 
 
@@ -67,7 +67,7 @@ def format_database_name(url: URL) -> str:
 def translate_db_error(error: Exception, url: URL) -> OracleError | None:
     """Translate a database error, or return None for a programming error."""
     if isinstance(error, NoConnection):
-        return TransientError(f"{format_database_name(url)}: all connections are taken")
+        return TransientError(f"{format_database_name(url)}: all connections are in use")
     if not isinstance(error, DBAPIError):
         return None
     if url.get_backend_name() == "sqlite":

@@ -47,17 +47,17 @@ def parse_database_url(url: str) -> URL:
     Raises:
         InputError: the URL is invalid; the text itself is not repeated, as it may hold a password.
     """
-    expected_form = "write it as sqlite:///FILE or postgresql://USER@HOST/NAME"
+    expected_form = "expected sqlite:///FILE or postgresql://USER@HOST/NAME"
     try:
         parsed_url = make_url(url)
     except (ArgumentError, ValueError):
-        raise InputError(f"the database url cannot be read; {expected_form}") from None
+        raise InputError(f"the database url is not a valid URL; {expected_form}") from None
     match parsed_url.get_backend_name():
         case "sqlite" if parsed_url.database and parsed_url.database != ":memory:":
             return parsed_url.set(drivername="sqlite")
         case "postgresql" | "postgres" if parsed_url.database:
             return parsed_url.set(drivername="postgresql+psycopg")
-    raise InputError(f"the database url names no database that we can use; {expected_form}")
+    raise InputError(f"the database url names no supported database; {expected_form}")
 
 
 def get_file_identity(url: URL) -> tuple[int, int] | None:

@@ -27,7 +27,7 @@ from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
     kickout,
     membership_change,
-    node as encode_node_row,
+    node as node_table,
     reliability_change,
     score,
 )
@@ -280,10 +280,10 @@ class KickoutRepository:
         """Return the members that are due to be kicked out."""
         query = (
             select(kickout.c.node)
-            .join_from(kickout, encode_node_row, kickout.c.node == encode_node_row.c.address)
+            .join_from(kickout, node_table, kickout.c.node == node_table.c.address)
             .where(
                 kickout.c.closed_block.is_(None),
-                encode_node_row.c.membership == Membership.MEMBER.value,
+                node_table.c.membership == Membership.MEMBER.value,
             )
         )
         rows = self._connection.execute(query).all()

@@ -104,15 +104,15 @@ def _reject_schema_ages(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...
         return
     message = {
         SchemaAge.EMPTY: "has no tables yet; run `qos-oracle migrate`",
-        SchemaAge.OLDER: f"is older than the program (revision {state.found_revision}, wanted "
+        SchemaAge.OLDER: f"is older than the program (revision {state.found_revision}; expected "
         f"{state.expected_revision}); run `qos-oracle migrate`",
-        SchemaAge.NEWER: f"is newer than the program (revision {state.found_revision}, known "
+        SchemaAge.NEWER: f"is newer than the program (revision {state.found_revision}; expected "
         f"{state.expected_revision}); install the newer qos-oracle",
-        SchemaAge.UNRELEASED: "is of before the first release (revision "
-        f"{state.found_revision}) and cannot be brought up; name an empty one in [database] url, "
-        "which the daemon fills from the chain, and where keys have sent or signed, run "
-        "`qos-oracle outbox rebuild --from-chain`",
-        SchemaAge.FOREIGN: "holds the tables of another program; name an empty one",
+        SchemaAge.UNRELEASED: "was created before the first release (revision "
+        f"{state.found_revision}) and cannot be upgraded; set [database] url to an empty "
+        "database, which the daemon fills from the chain; if its keys have sent or signed "
+        "anything, run `qos-oracle outbox rebuild --from-chain`",
+        SchemaAge.FOREIGN: "has tables of another program; use an empty database",
         SchemaAge.CURRENT: "is up to date",
     }[state.age]
     raise InputError(f"{format_database_name(url)} {message}")

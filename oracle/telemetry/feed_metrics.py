@@ -21,7 +21,8 @@ UNKNOWN_ROWS = Counter(
 )
 WAITING = Gauge(
     "oracle_feed_waiting_rows",
-    "Feed rows stored but not folded yet: they settle, or wait for the chain's next block.",
+    "Feed rows stored but not folded yet: within the settling delay, or waiting for the chain's "
+    "next block.",
     registry=REGISTRY,
 )
 STUCK_SECONDS = Gauge(

@@ -104,9 +104,9 @@ WINDOW_BLOCKS = Gauge(
 )
 SEGMENTS = Counter(
     "oracle_segments_total",
-    "Block ranges requested from workers, by outcome: taken, recalled (of an earlier run), "
-    "refused (the writer reads them instead), lost (the worker died, hung or returned another "
-    "result).",
+    "Block ranges requested from workers, by outcome: taken, recalled (prepared for an earlier "
+    "run), refused (the writer reads them instead), lost (the worker died, hung or returned a "
+    "different result).",
     ["outcome"],
     registry=REGISTRY,
 )
@@ -122,7 +122,8 @@ CALIBRATED = Gauge(
 )
 DEMOTED = Counter(
     "oracle_verification_downgrades_total",
-    "Times a proven header feature turned out to be wrong; tried again after an hour.",
+    "Times a proven header feature turned out to be wrong; the feature is tried again after an "
+    "hour.",
     ["feature"],
     registry=REGISTRY,
 )

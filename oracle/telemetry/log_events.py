@@ -8,17 +8,18 @@ from collections.abc import Mapping
 
 LOG_EVENTS: Mapping[str, str] = {
     "account_nonce_ahead": "The chain counts more transactions of the daemon's account than this "
-    "database sent. Somebody else uses the key.",
+    "database sent, so another program uses the key. Find out who has it.",
     "block_fetched_per_transaction": "A block's response exceeded `chain.max_response_mib`, or "
     "the endpoint refused to send it. The daemon fetched the block transaction by transaction, "
     "one request for every hundred.",
     "conflicting_statement_refused": "The daemon did not sign a statement, because an earlier "
     "statement of the same round may still land.",
-    "connection_refused": "A listener refused a connection: listener, reason, address, and the "
-    "total so far. Logged at the 1st, 2nd, 4th, 8th … refusal for a reason.",
+    "connection_refused": "A listener refused a connection. The fields are the listener, the "
+    "reason, the client's address and the total so far. Logged at the 1st, 2nd, 4th, 8th … "
+    "refusal for a reason.",
     "daemon_halted": "A halt is open: nothing is indexed, signed or sent until you clear it.",
-    "daemon_started": "The daemon is running: version, chain, HTTP address, whether it publishes "
-    "and dispatches, and the lease's epoch.",
+    "daemon_started": "The daemon is running. The fields are its version, the chain, the HTTP "
+    "addresses, whether it publishes and dispatches, and the lease's epoch.",
     "endpoint_contradicted": "An endpoint had omitted, invented or changed logs; the verified "
     "logs were stored.",
     "endpoint_omitted_logs": "An endpoint's response lacked logs without an error. The missing "
@@ -31,24 +32,26 @@ LOG_EVENTS: Mapping[str, str] = {
     "contradicts a final block, or refuses the API key.",
     "endpoint_recovered": "An endpoint that had been replaced responds again.",
     "endpoint_released": "A quarantined endpoint was found correct and is used again.",
-    "endpoint_replaced": "Another endpoint took over the work of an endpoint: both names, and the "
-    "reason.",
+    "endpoint_replaced": "Another endpoint, named in `by`, took over the work of an endpoint; "
+    "`reason` has the cause.",
     "endpoint_slow": "An endpoint lost its rank because it is much slower than another endpoint.",
-    "event_stream_read_failed": "Event streams wait because the database could not be read: the "
-    "error.",
-    "feed_fault_detected": "The feed contradicts itself or a second feed: the fault and the row. "
-    "Nothing is signed or sent until an operator accepts the fault.",
+    "event_stream_read_failed": "Event streams are paused because the database could not be read; "
+    "`reason` has the cause.",
+    "feed_fault_detected": "The feed contradicts itself or a second feed; `kind`, `row` and "
+    "`detail` describe the fault. Nothing is signed or sent until an operator accepts the fault.",
     "finalized_tag_regressed": "For a long time no endpoint returned a block as high as the "
     "daemon's final block. The daemon now follows the heads that the endpoints return.",
     "foreign_nonce_used": "A transaction that this database did not sign used a nonce of the "
     "daemon's key.",
-    "gateway_started": "The gateway's selection service accepts requests: its address.",
+    "gateway_started": "The gateway's selection service accepts requests at `address`.",
     "gateway_write_failed": "Outcomes reported by gateways could not be written to the database "
-    "and are buffered in memory: the error. Logged at the 1st, 2nd, 4th, 8th … failure.",
-    "health_write_failed": "The reason of the daemon's exit could not be written to the database: "
-    "the error. `status` shows the last stored health report instead.",
-    "heartbeat_delivery_failed": "A heartbeat could not be delivered to a target of `[[notify]]`: "
-    "the error. The heartbeat is not repeated; the next one follows after `heartbeat_seconds`.",
+    "and are buffered in memory; `reason` has the cause. Logged at the 1st, 2nd, 4th, 8th … "
+    "failure.",
+    "health_write_failed": "The cause of the daemon's exit could not be written to the database; "
+    "`reason` has the database error. `status` shows the last stored health report instead.",
+    "heartbeat_delivery_failed": "A heartbeat could not be delivered to a target of `[[notify]]`; "
+    "`reason` has the cause. The heartbeat is not repeated; the next one follows after "
+    "`heartbeat_seconds`.",
     "http_listener_failed": "An unexpected error in a listener's loop. Logged at the 1st, 2nd, "
     "4th, 8th … error.",
     "kickout_needs_review": "A kickout was sent, and a fork then removed its evidence from the "
@@ -59,39 +62,40 @@ LOG_EVENTS: Mapping[str, str] = {
     "process stops signing and sending, and exits.",
     "log_timestamp_mismatch": "A log's `blockTimestamp` differs from the block header; the "
     "header's time is used.",
-    "notice_delivery_failed": "A target of `[[notify]]` did not accept a message: target, error, "
-    "and consecutive failures. The message is retried. Logged at the 1st, 2nd, 4th, 8th … "
-    "failure.",
-    "process_stopped": "The process exits: the signal.",
+    "notice_delivery_failed": "A target of `[[notify]]` did not accept a message. The fields are "
+    "the target, the reason and the number of consecutive failures. The message is retried. "
+    "Logged at the 1st, 2nd, 4th, 8th … failure.",
+    "process_stopped": "The process exits because of the signal in `by`.",
     "proposal_decode_failed": "The signatures of a proposed kickout could not be decoded, so the "
     "daemon cannot check whether its own key signed.",
-    "read_api_started": "The read API accepts requests: version and address.",
-    "read_api_unavailable": "A request got status 503: the reason, which is not sent to the "
-    "client, and the total so far. Logged at the 1st, 2nd, 4th, 8th … request.",
-    "report_deferred": "Reports cannot be sent yet: the reason. Logged when the reason changes.",
+    "read_api_started": "The read API accepts requests at the address in `api`.",
+    "read_api_unavailable": "A request got status 503. `reason` has the cause, which is not sent "
+    "to the client, and `in_all` the total so far. Logged at the 1st, 2nd, 4th, 8th … request.",
+    "report_deferred": "Reports cannot be sent yet; `reason` has the cause. Logged when the cause "
+    "changes.",
     "report_digest_mismatch": "Another signer signed a different digest for the same round or "
-    "node: both digests, periods and data hashes, and the block.",
+    "node. The fields are both digests, periods and data hashes, and the block.",
     "report_held": "The sanity gate holds a report until you run `report release`.",
-    "reporter_started": "Reporting is configured: contract, signer, transmitter, rank, quorum, "
-    "signers and peers.",
-    "result_file_unreadable": "A file in `dispatch.results_folder` holds no hash or cannot be "
-    "read: the file and the error. The contest of that task waits for another result; repair the "
+    "reporter_started": "Reporting is configured. The fields are the contract, signer, "
+    "transmitter, rank, quorum, signers, round and peers.",
+    "result_file_unreadable": "A file in `dispatch.results_folder` contains no hash or cannot be "
+    "read; `reason` has the cause. The contest of that task waits for another result; repair the "
     "file.",
-    "segment_refused": "A worker could not prepare a range of history: the reason. The daemon "
-    "reads the range itself.",
+    "segment_refused": "A worker could not prepare a range of history; `reason` has the cause. "
+    "The daemon reads the range itself.",
     "segment_scheduler_unreachable": "The cluster's scheduler does not respond. The daemon reads "
     "history alone and retries the scheduler every 30 s.",
     "segment_worker_failed": "A worker died, hung or returned an invalid segment while it "
-    "prepared a range of history: the number of attempts and the error. The range is scheduled "
-    "again.",
-    "segment_workers_started": "Workers beside the daemon prepare history: how many.",
+    "prepared a range of history; `times` is the number of attempts, and `reason` has the cause. "
+    "The range is scheduled again.",
+    "segment_workers_started": "Worker processes prepare history; `workers` is their number.",
     "segment_workers_unavailable": "No worker could be started. The daemon reads history alone, "
     "more slowly.",
     "service_manager_unreachable": "systemd's socket (NOTIFY_SOCKET) accepted no message, so "
     "readiness and keep-alives are not reported. With `WatchdogSec`, systemd restarts the daemon.",
     "signer_equivocated": "A signer signed two statements about one round, and both could land.",
     "stakes_read_failed": "A gateway could not read a daemon's database and keeps its last list "
-    "of staked nodes: the error. Logged at the 1st, 2nd, 4th, 8th … failure.",
+    "of staked nodes; `reason` has the cause. Logged at the 1st, 2nd, 4th, 8th … failure.",
     "stale_lease_taken_over": "The process that held the lease ended, or did not renew it for 30 "
     "s. This process holds the lease now.",
     "standby_started": "A process with `--standby` serves HTTP and checks the lease regularly.",
@@ -102,7 +106,7 @@ LOG_EVENTS: Mapping[str, str] = {
     "statement is not sent again.",
     "statement_from_unknown_signer": "A peer sent a statement that was signed by an address "
     "outside the signer set.",
-    "step_completed": "A step of the daemon changed something: the change and its details.",
+    "step_completed": "A step of the daemon completed with changes; the fields list them.",
     "step_failed": "A step failed and is retried. Logged at the 1st, 2nd, 4th, 8th … consecutive "
     "failure.",
     "step_recovered": "A step succeeded after failures.",
@@ -114,10 +118,10 @@ LOG_EVENTS: Mapping[str, str] = {
     "has the key.",
     "verification_downgraded": "Blooms, roots or hashes that 20 blocks had matched do not match "
     "any more, so the daemon verifies less from this block on.",
-    "waiting_for_endpoint": "No usable endpoint responds: how long the daemon waits, and the "
-    "reason.",
-    "waiting_for_lease": "Another process leads on this database, and this process waits for the "
-    "lease: the leader and the lease's epoch. Logged again when the leader changes.",
+    "waiting_for_endpoint": "No usable endpoint responds, so the daemon waits; `reason` has the "
+    "cause, and `seconds` the length of the wait.",
+    "waiting_for_lease": "Another process, named in `leader`, holds the lease of this database, "
+    "and this process waits for it. Logged again when the leader changes.",
     "waiting_for_lease_expiry": "The holder of the lease may be dead. The daemon starts when the "
     "lease expires.",
     "websocket_closed": "The websocket failed and was closed; the daemon polls for new blocks "

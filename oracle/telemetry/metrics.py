@@ -244,7 +244,8 @@ def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
     )
     failures = CounterMetricFamily(
         "oracle_starts_failed",
-        "With [dispatch]: task starts that failed, by reason; overtaken costs nothing.",
+        "With [dispatch]: failed task starts, by reason; a start with reason overtaken cost no "
+        "gas.",
         labels=["reason"],
     )
     # Initialise to zero, so that alerts see the first increase.

@@ -14,7 +14,7 @@ from oracle.telemetry.metrics import REGISTRY
 
 _QOS = Gauge(
     "oracle_node_qos_ratio",
-    "QoS of each node, 0 to 1; only with `[metrics] nodes`.",
+    "QoS (long-term score times reliability) of each node, 0 to 1; only with `[metrics] nodes`.",
     ["node"],
     registry=REGISTRY,
 )

@@ -41,7 +41,7 @@ SIGNATURES = Gauge(
 )
 PEER_ANSWERS = Counter(
     "oracle_quorum_peer_responses_total",
-    "Responses of other reporters, by host: good, none, bad (malformed), forged.",
+    "Responses of other reporters, by host and result: good, none, bad (malformed), forged.",
     ["host", "result"],
     registry=REGISTRY,
 )

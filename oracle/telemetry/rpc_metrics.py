@@ -86,7 +86,7 @@ CHECKS = (
 )
 FINAL_BACKWARDS = Counter(
     "oracle_endpoint_final_regressions_total",
-    "Times the endpoint's finalized block went backwards; ignored.",
+    "Times the endpoint's finalized block went backwards; such a block is ignored.",
     ["endpoint"],
     registry=REGISTRY,
 )

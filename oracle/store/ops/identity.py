@@ -14,10 +14,10 @@ from oracle.store.tables.integrity_tables import coverage
 
 _LABEL_BY_FIELD = {
     "chain_id": "chain id",
-    "genesis_hash": "the chain with genesis",
+    "genesis_hash": "the chain with genesis block",
     "contracts": "the contracts",
     "oracle": "the oracle contract",
-    "start_block": "the blocks from",
+    "start_block": "start block",
 }
 
 
@@ -87,10 +87,10 @@ class IdentityRepository:
                 stored_value, configured_value
             ):
                 raise InputError(
-                    f"this database is about {_LABEL_BY_FIELD[field.name]} "
-                    f"{_format_value(stored_value)}, the configuration says "
-                    f"{_format_value(configured_value)}: name another database, or put the "
-                    "configuration right"
+                    f"this database was created for {_LABEL_BY_FIELD[field.name]} "
+                    f"{_format_value(stored_value)}, but the configuration has "
+                    f"{_format_value(configured_value)}; use another database, or correct the "
+                    "configuration"
                 )
 
     def _check_coverage_is_scoped(self) -> None:
@@ -98,9 +98,9 @@ class IdentityRepository:
         query = select(coverage.c.first_block).where(coverage.c.scope == UNNAMED_SCOPE_ID).limit(1)
         if self._connection.execute(query).first() is not None:
             raise InputError(
-                "this database was written by an older version, which did not note for which "
-                "contracts it read: let `qos-oracle run` take in a block with the contracts that "
-                "it knows, then add the new ones"
+                "this database was written by an older version, which did not record the "
+                "contracts of the blocks that it read; run `qos-oracle run` with the previous "
+                "contracts until it has indexed a block, then add the new ones"
             )
 
     def _extend(self, configured: Identity) -> None:

@@ -189,7 +189,7 @@ class IntentRepository:
         return self._load(_select_of_account(account).where(pub_intent.c.nonce == nonce))
 
     def get(self, intent_id: int) -> Intent | None:
-        row = self._connection.execute(_INTENT_BY_ID, {"named": intent_id}).one_or_none()
+        row = self._connection.execute(_INTENT_BY_ID, {"intent_id": intent_id}).one_or_none()
         return None if row is None else decode_intent_row(row)
 
     def list_in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
@@ -291,7 +291,10 @@ class IntentRepository:
             .values({**values, "state": new_state.value, "updated_at": stamp.at})
         )
         if result.rowcount != 1:
-            raise FatalError(f"outbox intent {intent.id} is no longer {intent.state}")
+            raise FatalError(
+                f"outbox intent {intent.id} is no longer {intent.state}; another process changed "
+                "it"
+            )
 
     def _load(self, query: Select[Any]) -> list[Intent]:
         return [decode_intent_row(row) for row in self._connection.execute(query)]
@@ -299,7 +302,7 @@ class IntentRepository:
 
 _ALL_INTENTS = select(pub_intent)
 # Built once: every tick runs them many times, and building one costs more than running it.
-_INTENT_BY_ID = _ALL_INTENTS.where(pub_intent.c.id == bindparam("named"))
+_INTENT_BY_ID = _ALL_INTENTS.where(pub_intent.c.id == bindparam("intent_id"))
 _INTENTS_IN_STATES = _ALL_INTENTS.where(
     pub_intent.c.chain_id == bindparam("chain"),
     pub_intent.c.sender == bindparam("account"),
@@ -314,5 +317,5 @@ def _select_of_account(account: Account) -> Select[Any]:
 
 def _require_no_nonce(intent: Intent) -> Intent:
     if intent.nonce is not None:
-        raise FatalError(f"outbox intent {intent.id} has nonce {intent.nonce}: it may land")
+        raise FatalError(f"outbox intent {intent.id} has nonce {intent.nonce} and may still land")
     return intent

@@ -92,7 +92,9 @@ class NonceSlotRepository(AttemptQueries):
             FatalError: the slot is mined or final, or changed since it was read.
         """
         if slot.state not in {NonceState.OPEN, NonceState.LIVE}:
-            raise FatalError(f"outbox nonce {slot.nonce} is {slot.state}: it is taken")
+            raise FatalError(
+                f"outbox nonce {slot.nonce} is {slot.state}; expected an open or live nonce"
+            )
         self._update_slot(
             slot,
             slot.state,
@@ -318,7 +320,7 @@ class NonceSlotRepository(AttemptQueries):
     def _require_intent(self, intent_id: int) -> Intent:
         intent = self._intents.get(intent_id)
         if intent is None:
-            raise FatalError(f"outbox intent {intent_id} is missing")
+            raise FatalError(f"outbox intent {intent_id} does not exist")
         return intent
 
     def _update_slot(self, slot: NonceSlot, state: NonceState, **values: str | int | None) -> None:
@@ -330,4 +332,6 @@ class NonceSlotRepository(AttemptQueries):
             update_unchanged.values({**values, "state": state.value})
         )
         if result.rowcount != 1:
-            raise FatalError(f"outbox nonce {slot.nonce} is no longer {slot.state}")
+            raise FatalError(
+                f"outbox nonce {slot.nonce} is no longer {slot.state}; another process changed it"
+            )

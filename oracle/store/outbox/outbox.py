@@ -70,7 +70,7 @@ class AccountRepository:
         )
         incremented = self._connection.execute(increment).scalar_one_or_none()
         if incremented is None:
-            raise FatalError(f"{account.address} is not enrolled as a sender")
+            raise FatalError(f"account {account.address} is not enrolled in the outbox")
         return int(incremented) - 1
 
     def raise_next_nonce(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
@@ -179,7 +179,10 @@ class NonceGapRepository:
         )
         intent_id = self._connection.execute(reopen_statement).scalar_one_or_none()
         if intent_id is None:
-            raise FatalError(f"outbox nonce {nonce} is no rebuilt one that waits for a block")
+            raise FatalError(
+                f"outbox nonce {nonce} cannot be reopened; expected a rebuilt nonce without a "
+                "block and without signed bytes"
+            )
         self._journal.write("reopened", stamp, JournalSubject(int(intent_id), nonce))
 
 

@@ -29,13 +29,13 @@ _NEWEST_SCOPE_ID = select(scope.c.id).order_by(scope.c.number.desc()).limit(1)
 # Intervals are disjoint, so only the last one that begins before the range can overlap it.
 _LAST_START_BEFORE = (
     select(func.max(coverage.c.first_block))
-    .where(coverage.c.scope == bindparam("asked"), coverage.c.first_block < bindparam("first"))
+    .where(coverage.c.scope == bindparam("scope_id"), coverage.c.first_block < bindparam("first"))
     .scalar_subquery()
 )
 _TOUCHING = (
     select(coverage)
     .where(
-        coverage.c.scope == bindparam("asked"),
+        coverage.c.scope == bindparam("scope_id"),
         coverage.c.first_block >= func.coalesce(_LAST_START_BEFORE, bindparam("first")),
         coverage.c.first_block <= bindparam("beyond"),
     )
@@ -49,7 +49,7 @@ _SPANS_IN_ORDER = (
         func.lead(coverage.c.first_block).over(order_by=coverage.c.first_block).label("next"),
     )
     .where(
-        coverage.c.scope == bindparam("asked"),
+        coverage.c.scope == bindparam("scope_id"),
         coverage.c.first_block >= func.coalesce(_LAST_START_BEFORE, bindparam("first")),
         coverage.c.first_block <= bindparam("last"),
         # An interval that begins before the range may end before it as well.
@@ -154,7 +154,7 @@ class CoverageRepository:
         lowest_span = self.get_lowest_span(scope_id, first, last)
         if lowest_span is None:
             return [BlockRange(first, last)] if first <= last else []
-        parameters = {"asked": scope_id, "first": lowest_span.first, "last": last}
+        parameters = {"scope_id": scope_id, "first": lowest_span.first, "last": last}
         gaps = [BlockRange(*gap) for gap in self._connection.execute(_GAPS, parameters)]
         return (
             [BlockRange(first, lowest_span.first - 1), *gaps]
@@ -164,7 +164,7 @@ class CoverageRepository:
 
     def get_lowest_span(self, scope_id: bytes, first: int, last: int) -> CoverageInterval | None:
         """Return the first interval within `first` to `last`, clipped, or None."""
-        parameters = {"asked": scope_id, "first": first, "beyond": last}
+        parameters = {"scope_id": scope_id, "first": first, "beyond": last}
         # An interval that begins before the range may end before it as well.
         for span in map(
             decode_coverage_row, self._connection.execute(_TOUCHING.limit(2), parameters)
@@ -297,7 +297,7 @@ class CoverageRepository:
         self, scope_id: bytes, first: int, last: int
     ) -> list[CoverageInterval]:
         """Return the intervals that overlap the range or are adjacent to it, ascending."""
-        parameters = {"asked": scope_id, "first": first, "beyond": last + 1}
+        parameters = {"scope_id": scope_id, "first": first, "beyond": last + 1}
         rows = self._connection.execute(_TOUCHING, parameters)
         return [span for span in map(decode_coverage_row, rows) if span.last >= first - 1]
 

@@ -122,13 +122,13 @@ class FeedRepository:
     def place_rows(self, block: int, rows: Iterable[FeedRow]) -> None:
         """Assign rows to a block."""
         row_list = list(rows)
-        parameters = [{"of": row.stream, "number": row.id} for row in row_list]
+        parameters = [{"in_stream": row.stream, "number": row.id} for row in row_list]
         if parameters:
             stored_rows = (
                 _encode_feed_row(replace(row, block=block), canonical=True) for row in row_list
             )
             self._checksums.add_rows(FEED, [(block, compute_row_hash(row)) for row in stored_rows])
-            is_in_stream = and_(feed_row.c.stream == bindparam("of"), feed_row.c.canonical)
+            is_in_stream = and_(feed_row.c.stream == bindparam("in_stream"), feed_row.c.canonical)
             is_row = and_(is_in_stream, feed_row.c.id == bindparam("number"))
             self._connection.execute(
                 update(feed_row).where(is_row).values(block=block), parameters

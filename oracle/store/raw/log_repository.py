@@ -241,8 +241,8 @@ class LogRepository:
         for number, (block_hash, _) in blocks.items():
             if known_blocks.get(number, (block_hash, 0))[0] != block_hash:
                 raise FatalError(
-                    f"logs of another block {number}, {encode_hex(block_hash)}, than we have: "
-                    f"{encode_hex(known_blocks[number][0])}"
+                    f"logs of block {number} with hash {encode_hex(block_hash)}; expected the "
+                    f"stored hash {encode_hex(known_blocks[number][0])}"
                 )
         return known_blocks
 

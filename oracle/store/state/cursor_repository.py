@@ -73,7 +73,7 @@ class CursorRepository:
                 update_statement.values(epoch=epoch + 1, **values)
             ).rowcount
         if moved_count != 1:
-            raise FatalError("another process moved the cursor: only one may write")
+            raise FatalError("another process moved the cursor; only one writer is allowed")
         return epoch + 1
 
     def clear(self) -> None:

@@ -62,7 +62,7 @@ class DrawRepository:
             draw.c.task == decode_hex(task), draw.c.voided_block.is_(None)
         )
         if self._connection.execute(active_draw.values(voided_block=block)).rowcount != 1:
-            raise ValueError(f"no draw of task {task} stands")
+            raise ValueError(f"task {task} has no active draw")
 
     def list_active(self) -> list[StoredDraw]:
         """Return the active draws, oldest first."""

@@ -16,7 +16,7 @@ from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
     NEVER_REPORTED,
-    get_word_index as word_number_of,
+    get_word_index,
     unpack_lanes,
 )
 from oracle.domain.reports.rounds import Rounds
@@ -256,7 +256,7 @@ class RoundRepository:
         indexes = [decode_index_row(row) for row in self._connection.execute(index_query).all()]
         lanes = [entry.index for entry in indexes]
         word_query = select(lane_word).where(
-            lane_word.c.word_index.in_({word_number_of(lane) for lane in lanes})
+            lane_word.c.word_index.in_({get_word_index(lane) for lane in lanes})
         )
         kick_query = select(kick).where(kick.c.node.in_([decode_hex(node) for node in nodes]))
         return Rounds(

@@ -116,6 +116,6 @@ def choose_surplus(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[in
             gap = kept[index + 1].logs - previous_logs
             return gap / max(1, newest_logs - kept[index].logs)
 
-        query = min(candidates, key=weight)
-        surplus_blocks.append(kept.pop(query).block)
+        surplus_index = min(candidates, key=weight)
+        surplus_blocks.append(kept.pop(surplus_index).block)
     return surplus_blocks

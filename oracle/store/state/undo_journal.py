@@ -120,7 +120,7 @@ class UndoJournal:
         Raises:
             FatalError: the journal does not reach back that far.
         """
-        self._check_reach(number, "run it again")
+        self._check_reach(number, "run the command again")
         changed = self._load_oldest_above(number, ("node",)).get("node", {})
         return {bytes(key): row for key, row in changed.items() if isinstance(key, bytes)}
 
@@ -128,7 +128,7 @@ class UndoJournal:
         lowest_block = self.get_lowest_reachable_block()
         if lowest_block is None or lowest_block > number:
             raise FatalError(
-                f"the undo journal reaches back to block {lowest_block}, not to block {number}: "
+                f"the undo journal reaches back to block {lowest_block}, not to block {number}; "
                 f"{advice}"
             )
 

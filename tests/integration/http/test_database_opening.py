@@ -42,7 +42,7 @@ def complaint(url: str, kind: type[OracleError] = InputError) -> str:
     ],
 )
 def test_unsupported_database_url_is_rejected_without_repeating_it(url: str):
-    assert "write it as sqlite:///FILE or postgresql://USER@HOST/NAME" in complaint(url)
+    assert "expected sqlite:///FILE or postgresql://USER@HOST/NAME" in complaint(url)
 
 
 def test_unreachable_server_is_reported_by_url():
@@ -62,7 +62,7 @@ def test_wrong_or_missing_password_is_reported(postgresql_url: str):
     database = parse_database_url(postgresql_url).database
     url = f"postgresql://{GUARDED}:{SECRET}@/{database}?host={host}"
     assert complaint(url).endswith("the password is wrong")
-    assert complaint(url.replace(f":{SECRET}", "")).endswith("it wants a password")
+    assert complaint(url.replace(f":{SECRET}", "")).endswith("the server requires a password")
 
 
 @pytest.mark.postgres
@@ -86,7 +86,7 @@ def test_folder_is_rejected_as_database(tmp_path: Path):
 def test_non_sqlite_file_is_rejected_and_unchanged(tmp_path: Path):
     letter = tmp_path / "letter.txt"
     letter.write_text("Dear operator, " * 100)
-    assert complaint(f"sqlite:///{letter}").endswith("the file is no SQLite database")
+    assert complaint(f"sqlite:///{letter}").endswith("the file is not a SQLite database")
     assert letter.read_text().startswith("Dear operator")
 
 

@@ -83,10 +83,13 @@ def test_notify_test_sends_through_apprise_and_hides_target_url(config: Path, to
     captured = capsys.readouterr()
     assert captured.out.startswith("channel: delivered\n")
     (answer,) = json.loads(captured.out.partition("\n")[2])
-    assert answer == {"target": "channel", "error": "channel: Apprise could not deliver it"}
+    assert answer == {
+        "target": "channel",
+        "error": "channel: Apprise could not deliver the message",
+    }
     assert TOKEN not in captured.out + captured.err
 
 
 def test_unknown_apprise_url_is_rejected():
-    with pytest.raises(InputError, match="Apprise does not know such an address"):
+    with pytest.raises(InputError, match="Apprise rejects the URL"):
         AppriseTarget("channel", NoticeFilter(), "carrier-pigeon://roof/")

@@ -58,7 +58,7 @@ def test_condition_is_notified_once_at_start_and_once_at_end(sqlite_url: str):
                     clock.now += SETTLED_SECONDS
         began, over = told(store)
         assert began.startswith("No endpoint answers (no_endpoint): no answer for 61 s; `qos-")
-        assert over == "over: No endpoint answers (no_endpoint)"
+        assert over == "resolved: No endpoint answers (no_endpoint)"
         assert told(store, ["no_endpoint"]) == [began, over]
         assert told(store, ["behind"]) == []
 
@@ -77,7 +77,9 @@ def test_downtime_is_notified_at_start(sqlite_url: str):
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, Clock(), lambda: 0.0)
         notices.write_notices(WELL, "2 h: the disk is full")
-        assert told(store, ["daemon_was_down"]) == ["no daemon worked for 2 h: the disk is full"]
+        assert told(store, ["daemon_was_down"]) == [
+            "no daemon was running for 2 h: the disk is full"
+        ]
 
 
 @pytest.mark.parametrize("condition", Condition)

@@ -39,7 +39,7 @@ def test_failed_target_exits_with_1_and_reason(config: Path, told: Told, capsys)
     assert run(["notify", "test", "-c", str(config), "--json"]) == 1
 
     (answer,) = json.loads(capsys.readouterr().out)
-    assert answer["error"].endswith("answered 401")
+    assert answer["error"].endswith("HTTP status 401; expected 2xx")
 
 
 def test_dry_run_lists_targets_and_sends_nothing(config: Path, told: Told, capsys):

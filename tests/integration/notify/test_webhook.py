@@ -36,7 +36,7 @@ def test_message_is_signed_with_id_and_send_time(told: Told):
 def test_non_success_response_is_failure_and_redirects_are_not_followed(told: Told, status: int):
     told.receiver.statuses.append(status)
 
-    with pytest.raises(NotDeliveredError, match=f"answered {status}"):
+    with pytest.raises(NotDeliveredError, match=f"HTTP status {status}"):
         told.webhook().send(MESSAGE)
 
     assert len(told.receiver.got) == 1

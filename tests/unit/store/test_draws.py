@@ -76,7 +76,7 @@ def test_voiding_inactive_draw_raises_error(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         uow.draws.void(task_key(1), 6)
-        with pytest.raises(ValueError, match=f"no draw of task {a_hash(1)} stands"):
+        with pytest.raises(ValueError, match=f"task {a_hash(1)} has no active draw"):
             uow.draws.void(task_key(1), 7)
 
 

@@ -120,7 +120,7 @@ def test_mined_slot_accepts_no_other_call(store: Store):
         slot, attempt = live(outbox)
         outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
         heir = ready(outbox, request("push:2"))
-        with pytest.raises(FatalError, match="it is taken"):
+        with pytest.raises(FatalError, match="expected an open or live nonce"):
             outbox.slots.replace_call(slot_of(outbox, slot.nonce), heir, 60, NOW)
 
 
@@ -153,7 +153,7 @@ def test_released_intent_is_planned_again_and_live_intent_cannot_be_held(store: 
         outbox.intents.cancel(again, "no", NOW)
         assert named(outbox, intent.id).state is IntentState.CANCELLED
         slot, _ = live(outbox, kick("k1"))
-        with pytest.raises(FatalError, match="it may land"):
+        with pytest.raises(FatalError, match="may still land"):
             outbox.intents.hold(named(outbox, slot.intent_id), PauseKind.OPERATOR, "wait", NOW)
 
 

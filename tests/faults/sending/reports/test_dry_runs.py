@@ -250,7 +250,7 @@ def test_rebuild_of_another_networks_database_is_rejected_in_dry_run_too(
         assert site.run("outbox", "rebuild", "--from-chain", manner) == 2
         complaints.append(capsys.readouterr().err)
     assert complaints[0] == complaints[1]
-    assert "this database is about the blocks from 0" in complaints[0]
+    assert "this database was created for start block 0" in complaints[0]
 
 
 def words_of_deploy(manner: str) -> list[str]:

@@ -22,7 +22,7 @@ def test_database_without_tables_suggests_migrate(capsys, sound, tmp_path):
     [
         ("0000_first", "qos-oracle migrate"),
         ("9999_last", "install the newer"),
-        ("0005", "name an empty one in [database] url"),
+        ("0005", "set [database] url to an empty database"),
     ],
 )
 def test_database_of_other_schema_version_is_rejected_with_remedy(
@@ -42,7 +42,7 @@ def test_database_of_other_schema_version_is_rejected_with_remedy(
 def test_non_database_file_is_rejected(capsys, sound, tmp_path):
     (tmp_path / "oracle.sqlite").write_text("not a database at all, whatever its name says" * 50)
     path = write(sound, tmp_path / "config.toml")
-    assert "no SQLite database" in refused(capsys, "migrate", "--config", path)
+    assert "not a SQLite database" in refused(capsys, "migrate", "--config", path)
 
 
 def test_database_in_missing_folder_is_rejected(capsys, sound, tmp_path):

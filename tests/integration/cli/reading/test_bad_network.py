@@ -53,11 +53,11 @@ def test_database_of_another_network_is_rejected(capsys, settings, network, tmp_
     capsys.readouterr()
     settings["chain"]["start_block"] = 1
     line = refused_run(capsys, settings, tmp_path)
-    assert "from 0, the configuration says 1" in line
+    assert "start block 0, but the configuration has 1" in line
     settings["chain"]["start_block"] = 0
     oracle = settings["oracle"].pop("address")
     line = refused_run(capsys, settings, tmp_path)
-    assert f"the oracle contract {oracle}, the configuration says none" in line
+    assert f"the oracle contract {oracle}, but the configuration has none" in line
 
 
 @pytest.mark.evm
