@@ -24,7 +24,8 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
     the code is at another address, so only its existence is checked.
 
     Raises:
-        RpcError: no answer, or null, which proves nothing about the address.
+        RpcError: the endpoint does not answer, or returns null, which proves nothing about the
+            address.
         WrongContractError: an address holds no contract, or one that emits other events.
     """
     addresses = list(reader.contracts)
@@ -79,13 +80,13 @@ _WORD = 64
 
 
 class CounterView(NamedTuple):
-    """A view function without arguments, and the index of the 32-byte word that is the count."""
+    """A view function without arguments, and the index of the result's 32-byte word to read."""
 
     function: str
     word_index: int
 
 
-# By contract, under the names that indexer.audit gives to the folded counts.
+# Counters by contract; each has the name that indexer.audit uses for the folded count.
 _COUNTERS: Mapping[str, Mapping[str, CounterView]] = MappingProxyType(
     {
         "TaskNetwork": {"members": CounterView("activeCount", 0)},
@@ -103,7 +104,7 @@ def fetch_contract_counters(
     The result is empty if the profile has no contract with a counter.
 
     Raises:
-        RpcError: no answer, or the endpoint does not know the block.
+        RpcError: the endpoint does not answer, or does not know the block.
     """
     counter_calls = [
         (name, address, contract, counter)
@@ -131,7 +132,7 @@ def fetch_contract_counters(
         raise RpcError(endpoint.name, ErrorKind.UNSUPPORTED, error.detail) from None
 
 
-# Errors of endpoints without old state or EIP-1898, and of other contracts.
+# Errors of endpoints that lack old state or EIP-1898, and of contracts without the function.
 _UNSUPPORTED_CALL_ERRORS = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 

@@ -1,4 +1,4 @@
-"""Determines the final block by the `finalized` tag, a depth in blocks and one in seconds.
+"""Determines the final block by the `finalized` tag, a depth in blocks and a depth in seconds.
 
 See docs/explanation/ingest.md#finality.
 """
@@ -14,8 +14,8 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 class Finality:
     """The depth, in blocks and in seconds, below the newest block at which a block is final.
 
-    A depth in blocks alone fails on fast chains (ponder #2359), so that seconds are needed too.
-    Seconds are compared with block timestamps.
+    A depth in blocks alone is not safe on fast chains (ponder #2359), so seconds are needed too.
+    They are compared with block timestamps.
     """
 
     depth: int
@@ -29,7 +29,9 @@ def determine_final_block(
     finalized: BlockRef | None,
     previous_final: BlockRef | None,
 ) -> BlockRef:
-    """Return the final block as of `latest`: lowest of all three, never below `previous_final`.
+    """Return the final block as of `latest`, which is never below `previous_final`.
+
+    A block is final only if the tag, the depth in blocks and the depth in seconds all allow it.
 
     Raises:
         RpcError: the endpoint does not have the block, or does not answer.

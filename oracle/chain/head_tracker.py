@@ -23,7 +23,7 @@ _STALL_BLOCKS = 10
 _MIN_STALL_SECONDS = 60.0
 # Cap on the time counted between two checks: the machine may have been suspended.
 _MAX_COUNTED_SECONDS = 20.0
-# After this long with every answering endpoint below the final block, it is dropped.
+# The final block is dropped after every answering endpoint was below it for this long.
 _MAX_BELOW_FINAL_SECONDS = 60.0
 # Weight of the newest block in the moving average of block times.
 _NEWEST_WEIGHT = 0.2
@@ -43,7 +43,7 @@ class StallDetector:
         self._stalled_seconds = 0.0
 
     def observe_head(self, latest: BlockRef, older_block: BlockRef, now: float) -> None:
-        """Update the detector; `older_block` is any block below the newest one."""
+        """Record the newest block as of `now`; `older_block` is any block below it."""
         previous = self._newest_number or older_block
         if latest.hash != previous.hash:
             if latest.number > previous.number:
@@ -106,18 +106,18 @@ class HeadTracker:
         return self._stall_detector.seconds if self._is_stalled else None
 
     def reset_head(self, max_number: int = -1) -> None:
-        """Lower the newest block to this number, and reset the final block.
+        """Lower the newest known block number to `max_number`, and reset the final block.
 
-        Called when the endpoint that showed higher blocks was outvoted.
+        This is called when the endpoint that showed higher blocks was outvoted.
         """
         self._newest_number = min(self._newest_number, max_number)
         self._final_block = None
 
     def fetch_heads(self) -> Heads:
-        """Return newest, safe and final block; `final` never goes down.
+        """Return the newest, safe and final block; `final` never goes down.
 
-        An endpoint that is stalled, or behind what another one has shown, is set aside while any
-        other one is ahead of it. On the first call every endpoint is queried.
+        An endpoint that is stalled, or below a block that another one has shown, is not used while
+        any other endpoint is ahead of it. On the first call every endpoint is queried.
 
         Raises:
             TransientError: no endpoint is up to date with the known final block.
@@ -160,8 +160,9 @@ class HeadTracker:
     def _drop_doubtful_final(self, shown_numbers: list[int]) -> None:
         """Drop the final block after no endpoint has reached it for a minute.
 
-        A single endpoint was enough to report it, and may have been wrong or be gone; a restart
-        would not know about it either. Blocks stored as final in the database stay final.
+        A single endpoint was enough to report the final block, and may have been wrong or be gone;
+        a restarted process would not know the block either. Blocks that are stored as final in the
+        database stay final.
         """
         final, now = self._final_block, self._clock()
         if final is None or not shown_numbers:

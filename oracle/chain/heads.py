@@ -20,7 +20,7 @@ class Heads:
     newest block minus the finality depth; it never goes down
     (docs/explanation/ingest.md#finality). `safe` is None if the endpoint does not support the tag.
     `stalled` means that no endpoint has shown a new block for much longer than the usual block
-    time; nodes are not penalised for what they could not do meanwhile
+    time; nodes are not penalised for the time in which no transaction was possible
     (docs/explanation/ingest.md#heads).
     """
 
@@ -47,8 +47,8 @@ def read_heads(
     `previous_final` is the last known final block, from any endpoint.
 
     Raises:
-        WrongChainError: the endpoint shows another block than a checkpoint's.
-        RpcError: no usable answer, or the endpoint is behind the previous final block.
+        WrongChainError: the endpoint's block at a checkpoint has a different hash.
+        RpcError: the endpoint gives no usable answer, or is behind the previous final block.
     """
     checkpoint_blocks, latest, block_by_tag = _request_heads(
         endpoint, [checkpoint.number for checkpoint in checkpoints]
@@ -88,7 +88,7 @@ OptionalBlocks = list[BlockRef | None]
 def _request_heads(
     endpoint: Endpoint, checkpoint_numbers: list[int]
 ) -> tuple[OptionalBlocks, BlockRef, dict[str, BlockRef | None]]:
-    """Return the blocks at the checkpoints, the newest block, and those of supported tags."""
+    """Return the blocks at the checkpoints, the newest block, and the block of each tag."""
     try:
         # `latest` comes last, so that it is not older than the blocks it is compared with.
         blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])

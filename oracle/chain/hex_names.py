@@ -64,7 +64,7 @@ def parse_address_prefix(text: str) -> str:
 
 
 def parse_hash(text: str) -> Hash:
-    """Return 32 bytes as lower-case hex. Raises HexNameError: not 0x and 64 hex digits."""
+    """Return the hash in lower case. Raises HexNameError if it is not 0x and 64 hex digits."""
     match = _HEX_PATTERN.fullmatch(text)
     if match is None or len(match[1]) != HASH_DIGITS:
         raise HexNameError(f"not a hash; expected 0x and {HASH_DIGITS} hex digits")

@@ -105,7 +105,7 @@ def _normalize_hex(responses: Sequence[LogResponse]) -> None:
 
 
 def _is_lower_hex(texts: Sequence[str]) -> bool:
-    """Return whether exactly one x per text is left after removing the hex digits."""
+    """Return whether all texts are lower-case hex: without digits, one `x` per text is left."""
     remaining = "".join(texts).encode().translate(None, b"0123456789abcdef")
     return remaining == b"x" * len(texts)
 

@@ -13,7 +13,7 @@ from oracle.rpc.rpc_errors import RpcError
 class EndpointProber:
     """Probes the endpoints of a chain for logs matching `log_filter` from block `first_block` on.
 
-    `capability_store` holds the results of the last run; None: nothing is persisted.
+    `capability_store` holds the results of the last run; if it is None, nothing is persisted.
     """
 
     def __init__(
@@ -41,9 +41,8 @@ class EndpointProber:
     def run_due_probe(self) -> dict[str, object] | None:
         """Start or finish one probe; return the fields to log, or None if no probe has finished.
 
-        An endpoint that has not answered within the timeout of the background call is checked
-        again on later calls; one that failed is probed again in an hour, because the circuit
-        breakers track it.
+        A probe that is still running is checked again by the next call. An endpoint whose probe
+        failed is probed again in an hour; until then the circuit breakers track its failures.
         """
         if not self.background_call.is_pending:
             self._start_next_probe()

@@ -22,7 +22,7 @@ class ChainReader(Protocol):
     """Reads the chain; every method may raise TransientError (retry on the next tick)."""
 
     def fetch_heads(self) -> Heads:
-        """Return newest, safe and final block; `final` never goes down."""
+        """Return the newest, safe and final block; `final` never goes down."""
         ...
 
     def fetch_header(self, number: int) -> BlockRef | None:
@@ -32,17 +32,17 @@ class ChainReader(Protocol):
     def fetch_header_at_or_below(self, height: int) -> BlockRef:
         """Return the block at this height, or the last one before it if the height was skipped.
 
-        Raises TransientError: the endpoint lacks the block.
+        Raises TransientError if the endpoint lacks the block.
         """
         ...
 
     def fetch_headers(self, blocks: BlockRange) -> list[BlockRef]:
-        """Fetch every block of the range again; they are linked by parent hash.
+        """Fetch every block of the range again, and check that they are linked by parent hash.
 
-        Heights that the chain skipped are left out, as proven by the parent hashes.
+        Heights that the chain skipped, as the parent hashes prove, are left out.
 
         Raises:
-            TransientError: a block is missing, or they do not link.
+            TransientError: a block is missing, or the blocks are not linked.
         """
         ...
 
@@ -83,14 +83,14 @@ class ChainReader(Protocol):
         ...
 
     def has_linked_headers(self, endpoint: str, blocks: BlockRange) -> bool:
-        """Return whether the endpoint's headers around the range hash and link correctly."""
+        """Return whether the endpoint's headers of the range are linked and have valid hashes."""
         ...
 
     def deprioritise(self, endpoint: str, reason: str, newest_number: int) -> None:
         """Move an endpoint that was outvoted about a non-final block behind the others for a time.
 
-        `newest_number` is the highest block of those that outvoted it: endpoints at that height do
-        not lag.
+        `newest_number` is the highest block of the endpoints that outvoted it: endpoints at that
+        height do not lag.
         """
         ...
 
@@ -99,15 +99,15 @@ class ChainReader(Protocol):
         ...
 
     def quarantine(self, endpoint: str, reason: str, final_block: tuple[int, Hash]) -> None:
-        """Do not use the endpoint until it shows our final block of this height and hash."""
+        """Stop using the endpoint until it shows this final block, given by height and hash."""
         ...
 
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
-        """Do not use the endpoint until an operator readmits it: it was proven wrong."""
+        """Stop using the endpoint, which was proven wrong, until an operator readmits it."""
         ...
 
     def get_proven_wrong(self) -> Mapping[str, str]:
-        """Return the endpoints proven wrong and not readmitted since, by name, with the proof."""
+        """Return the proof against each endpoint that was proven wrong and not readmitted."""
         ...
 
     def are_receipts_provable(self) -> bool:
@@ -149,7 +149,7 @@ class ChainReader(Protocol):
         ...
 
     def calibrate(self) -> None:
-        """Sample which features of the chain's headers are valid, unless that is known."""
+        """Find out from samples which header features are valid, unless that is known."""
         ...
 
     def get_history_level(self) -> VerificationLevel:

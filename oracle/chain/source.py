@@ -1,4 +1,4 @@
-"""The chain as services see it: the heads, and windows of verified logs in order."""
+"""Reads the chain for the services: the heads, and windows of verified logs in order."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -74,10 +74,10 @@ class ChainSource:
     def set_verification(
         self, policy: VerificationPolicy, calibration: Calibration | None = None
     ) -> None:
-        """Verify windows up to the level of this policy.
+        """Set the policy by which windows are verified.
 
-        `calibration` holds what is known about the chain's headers. Until this is called, windows
-        are verified as far as the chain allows, and nothing is known about its headers.
+        `calibration` holds the findings about the chain's headers. Before this call, windows are
+        verified as far as the chain allows, and there are no findings about its headers.
         """
         self._read_ahead_queue.discard_pending()
         calibration = Calibration(self._clock) if calibration is None else calibration
@@ -89,9 +89,9 @@ class ChainSource:
         min_worker_blocks: int = MIN_WORKER_BLOCKS,
         stage: SegmentStage | None = None,
     ) -> None:
-        """Have workers prepare history while at least `min_worker_blocks` blocks of it are left.
+        """Use workers to prepare history while at least `min_worker_blocks` blocks of it are left.
 
-        Call this after `set_verification`. The source closes the workers. `stage` stores prepared
+        Call this after `set_verification`. `close` ends the workers. `stage` stores prepared
         segments, so that they survive a crash.
         """
         self._read_ahead_queue.discard_pending()
@@ -103,7 +103,7 @@ class ChainSource:
         self._min_worker_blocks = min_worker_blocks
 
     def add_checkpoint(self, number: int, block_hash: Hash, source: str) -> None:
-        """Use only endpoints that show this block at this height; `source` names who set it."""
+        """Use only endpoints that show this block at this height; `source` is for messages."""
         self._endpoints.add_checkpoint(Checkpoint(number, block_hash, source))
 
     def check_endpoints(self) -> None:
@@ -122,10 +122,10 @@ class ChainSource:
         return self._endpoints.chain_id
 
     def fetch_genesis_hash(self, known_hash: Hash | None = None) -> Hash:
-        """Return the hash of block 0; `known_hash` if any endpoint shows it.
+        """Return the hash of block 0, which is `known_hash` if any endpoint shows it.
 
         Raises:
-            TransientError: no endpoint answers now, or too few show another hash.
+            TransientError: no endpoint answers now, or only some do, and with another hash.
         """
         if known_hash is None:
             genesis = self.fetch_header(0)
@@ -149,7 +149,7 @@ class ChainSource:
         return shown_hashes[0]
 
     def fetch_heads(self) -> Heads:
-        """Return newest, safe and final block; `final` never goes down.
+        """Return the newest, safe and final block; `final` never goes down.
 
         See HeadTracker.
 
@@ -180,7 +180,7 @@ class ChainSource:
     def fetch_window(
         self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
-        """Return a window, see chain.protocols; blocks that are not final are fetched again.
+        """Return a window, as `ChainReader` defines it; blocks that are not final are refetched.
 
         Raises:
             TransientError: no endpoint gives a complete and consistent answer now.
@@ -233,9 +233,9 @@ class ChainSource:
     ) -> tuple[str, BlockRef] | None:
         """Return an endpoint of another provider, and its block at this height, or None.
 
-        The endpoints are queried in turn until one answers. A silent one is skipped for a minute
-        or longer, and one that took over two seconds for thirty times as long as it took. If there
-        is only one provider, another endpoint of it is queried.
+        The endpoints are queried in turn until one answers. An endpoint that does not answer is
+        skipped for a minute or longer, and an endpoint that took over two seconds is skipped for
+        thirty times as long. If there is only one provider, another of its endpoints is queried.
         """
         return self._witnesses.fetch_second_witness(number, excluded_endpoint)
 
@@ -269,18 +269,18 @@ class ChainSource:
             self._endpoints.deprioritise(endpoint, "logs")
 
     def quarantine(self, endpoint: str, reason: str, final_block: tuple[int, Hash]) -> None:
-        """Do not use the endpoint until it shows our final block of this height and hash."""
+        """Stop using the endpoint until it shows this final block, given by height and hash."""
         self._read_ahead_queue.discard_pending()
         self.tracker.reset_head()
         self._endpoints.restore_endpoints_after_outvote(endpoint)
         self._endpoints.quarantine(endpoint, reason, Checkpoint(*final_block, "our database"))
 
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
-        """Do not use the endpoint until an operator readmits it; see `ChainReader`."""
+        """Stop using the endpoint until an operator readmits it; see `ChainReader`."""
         self._endpoints.endpoint_list.mark_proven_wrong(endpoint, reason)
 
     def get_proven_wrong(self) -> Mapping[str, str]:
-        """Return the endpoints proven wrong and not readmitted since, by name, with the proof."""
+        """Return the proof against each endpoint that was proven wrong and not readmitted."""
         return self._endpoints.endpoint_list.proven_wrong_reasons()
 
     def are_receipts_provable(self) -> bool:
@@ -303,7 +303,7 @@ class ChainSource:
         return self._window_source.get_max_allowed_level()
 
     def calibrate(self) -> None:
-        """Sample which features of the chain's headers are valid, unless that is known."""
+        """Find out from samples which header features are valid, unless that is known."""
         self._window_source.calibrate()
 
     def get_history_level(self) -> VerificationLevel:

@@ -26,11 +26,12 @@ def check_endpoints(
     """Check the chain of every endpoint, and the code of the contracts on one of them.
 
     All endpoints are checked concurrently. Once one has answered, the others have `grace_seconds`
-    more: a slow one counts as failed, and is checked again later. One of several that is on
-        another chain, or rejects our requests, is quarantined.
+    more: a slow one counts as failed, and is checked again later. If there are several endpoints,
+    one that is on another chain, or rejects the requests, is quarantined.
 
     Raises:
-        TransientError: no endpoint gives a valid answer, or too few report one of the following.
+        TransientError: no endpoint gives a valid answer, or only some endpoints report one of the
+            errors below.
         InputError: all endpoints are on another chain.
         WrongContractError: all endpoints show that an address holds no contract, or another one
             than the profile reads.
@@ -48,7 +49,7 @@ def check_endpoints(
 
 
 def _verify_chain_ids(endpoints: EndpointPool, grace_seconds: float) -> dict[Endpoint, RpcError]:
-    """Return the endpoints that could not be proven to be on our chain, and the errors."""
+    """Return the endpoints that could not be proven to be on the chain, with their errors."""
     slots = BoundedSemaphore(_MAX_CONCURRENT)
 
     def prove_endpoint(endpoint: Endpoint) -> None:

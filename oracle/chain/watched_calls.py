@@ -1,4 +1,4 @@
-"""Reads calls: those needed to decode certain logs, and those to watched functions.
+"""Reads calls that are needed to decode certain logs, and calls to watched functions.
 
 Calls to watched functions come from whole blocks, each with its receipt. Only transactions that
 an account sent directly to a contract are seen: a call that another contract makes is not in the
@@ -31,7 +31,7 @@ class SentTransactionResponse(
     gc=False,
     rename={"sender": "from", "block_hash": "blockHash", "at": "transactionIndex"},
 ):
-    """The fields read of a transaction in a whole block; `to` is None for a creation."""
+    """The fields that are read from a transaction in a full block; `to` is None for a creation."""
 
     hash: Hex32
     sender: Hex20
@@ -43,7 +43,7 @@ class SentTransactionResponse(
 
 
 class ReceiptStatusResponse(Struct, gc=False, rename="camel"):
-    """The fields read of a receipt: `status` is 1 if the transaction succeeded."""
+    """The fields that are read from a receipt: `status` is 1 if the transaction succeeded."""
 
     transaction_hash: Hex32
     block_hash: Hex32
@@ -65,7 +65,7 @@ def select_watched_calls(
     """Return the watched calls of a block's transactions, with `succeeded` not yet set.
 
     Raises:
-        RpcError: a transaction gives another block or index than that where it was found.
+        RpcError: a transaction's block or index differs from its place in the block.
     """
     calls = []
     for index, transaction in enumerate(transactions):
@@ -171,7 +171,7 @@ def fetch_calls_of_logs(
     """Fetch the transactions of these logs; the logs prove that they succeeded.
 
     Raises:
-        RpcError: a transaction is missing or did not make its log, or `check_call` fails.
+        RpcError: a transaction is missing or did not emit its log, or `check_call` fails.
     """
     by_hash = {log.tx_hash: log for log in logs}
     params = [[tx_hash] for tx_hash in by_hash]

@@ -1,4 +1,4 @@
-"""Queries endpoints for the block at a height: no endpoint is trusted alone.
+"""Queries endpoints for the block at a height, because no endpoint is trusted alone.
 
 See docs/explanation/reorgs.md#witnesses.
 """
@@ -24,7 +24,7 @@ _MAX_BACKOFF_SECONDS = 240.0
 
 
 class Witness(NamedTuple):
-    """One endpoint's block at a height, or None if it has none there, and its head.
+    """One endpoint's block at a height, or None if it has no block there, and its head.
 
     An endpoint whose head is below the height is not a witness of it
     (docs/explanation/reorgs.md#witnesses).
@@ -109,12 +109,12 @@ class Witnesses:
             )
 
     def _is_slow(self, endpoint: Endpoint) -> bool:
-        """Return whether the endpoint was slow recently, here or in the work of the pool."""
+        """Return whether the endpoint was slow recently, as a witness or in another request."""
         until = max(endpoint.status.slow_until, self._slow_until.get(endpoint.name, 0.0))
         return self._clock() < until
 
     def _fetch_header(self, endpoint: Endpoint, number: int) -> BlockRef | None:
-        """Return the endpoint's block at a height. Raises RpcError: no answer in time."""
+        """Return the endpoint's block at a height, or raise RpcError if it does not answer."""
         self._endpoints.prove_chain(endpoint, timeout_seconds=_TIMEOUT_SECONDS)
         answer = endpoint.client.call(
             "eth_getBlockByNumber",

@@ -43,7 +43,7 @@ def read_hex(raw: bytes, offset: int) -> tuple[str, int]:
 
 
 def read_string(raw: bytes, offset: int) -> tuple[str, int]:
-    """Return a string, see `decode_string`, and the offset after it."""
+    """Return the string at `offset`, decoded by `decode_string`, and the offset after it."""
     value, end = read_bytes(raw, offset)
     return decode_string(value), end
 
@@ -56,8 +56,8 @@ def decode_string(value: bytes) -> str:
     """Return a contract's string as text that every database accepts, without collisions.
 
     Anyone may write any bytes into a Solidity string. A value that is not UTF-8, or contains NUL,
-    which PostgreSQL rejects, becomes U+FFFD, `0x` and its bytes in hex. A model name cannot stop
-    the daemon that way, no information is lost, and different values stay different.
+    which PostgreSQL rejects, becomes U+FFFD, `0x` and its bytes in hex. An invalid model name
+    therefore cannot stop the daemon, no information is lost, and different values stay different.
     """
     try:
         text = value.decode("utf-8")

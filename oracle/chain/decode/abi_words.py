@@ -1,6 +1,6 @@
 """Reads the static words of ABI data: one value per 32-byte word, with a single valid encoding.
 
-Unused bits must be zero (or repeat the sign), as every compiler since Solidity 0.4 leaves them.
+Unused bits must be zero (or repeat the sign), as in the code of every compiler since Solidity 0.4.
 """
 
 import re
@@ -31,7 +31,7 @@ class WordLayout(NamedTuple):
 
 
 def find_word_layout(abi_type: str) -> WordLayout | None:
-    """Return the layout of a one-word type; None if the type takes more or less than one word."""
+    """Return the layout of a type that takes exactly one word, or None for any other type."""
     if abi_type == "address":
         return WordLayout("address", 160)
     if abi_type == "bool":
@@ -44,10 +44,10 @@ def find_word_layout(abi_type: str) -> WordLayout | None:
 
 
 def build_word_reader(abi_type: str) -> WordReader:
-    """Return the reader of one word; it raises MalformedError if unused bits are set.
+    """Return a reader of one word, which raises MalformedError if unused bits are set.
 
     Raises:
-        ValueError: the type is not one word.
+        ValueError: a value of the type does not take exactly one word.
     """
     word_layout = find_word_layout(abi_type)
     if word_layout is None:

@@ -43,8 +43,8 @@ class _BoundedInput:
 class _TypeReader:
     """The reader of one ABI type, and the size of its head.
 
-    `read(source, offset)`: `offset` is that of the value itself, after following the offset word
-    of a dynamic type.
+    The `offset` that `read` takes is the position of the value itself: the caller has already
+    followed the offset word of a dynamic type.
     """
 
     head_size: int
@@ -53,10 +53,10 @@ class _TypeReader:
 
 
 def build_arguments_decoder(abi_types: Sequence[str]) -> ArgumentsDecoder:
-    """Return the decoder of arguments of these canonical types.
+    """Return a decoder for call arguments of these canonical Solidity types.
 
-    Values have the same types as those of `build_log_decoder`; structs are tuples. The decoder
-    raises ValueError for bytes that are not such arguments.
+    Values have the same Python types as in `build_log_decoder`; structs are tuples. The decoder
+    raises ValueError for bytes that are not valid arguments.
 
     Raises:
         ValueError: one of the types is unknown.
@@ -84,7 +84,7 @@ def parse_tuple_type(abi_type: str) -> list[str] | None:
 
 
 def parse_array_type(abi_type: str) -> tuple[str, int | None] | None:
-    """Return an array's element type and fixed length, if any; None if it is not an array."""
+    """Return an array's element type and its fixed length or None; return None for other types."""
     match = re.fullmatch(r"(.+)\[(\d*)\]", abi_type)
     if match is None:
         return None

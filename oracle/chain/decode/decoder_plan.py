@@ -45,7 +45,7 @@ _int_from_bytes = int.from_bytes
 
 
 def has_standard_layout(abi_type: str) -> bool:
-    """Return whether the compiler's layout of a type can be checked strictly.
+    """Return whether the strict decoder, which accepts only the compiler's layout, reads the type.
 
     Structs and nested arrays are not supported.
     """
@@ -76,7 +76,7 @@ class DataLayout:
     def from_parameters(
         cls, parameters: Sequence[Parameter], wanted_names: Collection[str], first_index: int
     ) -> "DataLayout":
-        """Return the layout of these inputs; the index of their first value is `first_index`."""
+        """Return the layout of these inputs; their values start at `first_index` of the parts."""
         data_layout = cls(first_index)
         for parameter in parameters:
             data_layout.add_parameter(parameter, is_wanted=parameter.name in wanted_names)
@@ -156,7 +156,7 @@ class DataLayout:
 def _build_word_value(
     abi_type: str, word_layout: WordLayout, index: int
 ) -> tuple[str, TypedValue]:
-    """Return the `struct` code of a word, and the typed value at its index."""
+    """Return the `struct` format code of a word, and the typed value at its index."""
     size = word_layout.bits // 8
     if word_layout.family in {"address", "bytes"}:
         code = (
@@ -176,7 +176,7 @@ def _build_word_value(
 def _build_tails_reader(
     static_size: int, readers: Sequence[TailReader]
 ) -> Callable[[bytes, tuple[int, ...]], Parts]:
-    """Return the reader of all tails behind `static_size` bytes, by their offsets."""
+    """Return a reader of all tails; their offsets count from the start of the static part."""
 
     def read_tails(raw: bytes, offsets: tuple[int, ...]) -> Parts:
         values, end = [], 0
@@ -230,9 +230,9 @@ _SELECTOR_DIGITS = 10
 class DecoderPlan:
     """How the logs of one event are split into parts, and the value of each input.
 
-    `split_log` raises ValueError for a log that is not of that event. The ABI type of an input is
-    "" if the log contains only a hash of its value. `data_length` is the length of the data in
-    characters; None if it varies.
+    `split_log` raises ValueError for a log of another event. The ABI type of an input is "" if the
+    log contains only a hash of its value. `data_length` is the length of the data in characters,
+    or None if it varies.
     """
 
     split_log: LogSplitter
@@ -241,7 +241,7 @@ class DecoderPlan:
 
 
 def build_decoder_plan(event: AbiSignature, wanted_names: Collection[str]) -> DecoderPlan:
-    """Return the plan for the logs of an event, which reads the inputs of these names.
+    """Return a plan that decodes the inputs in `wanted_names` from the logs of an event.
 
     Raises:
         ValueError: the event has an input of an unsupported type.
@@ -277,9 +277,9 @@ def build_decoder_plan(event: AbiSignature, wanted_names: Collection[str]) -> De
 
 
 def build_call_splitter(function: AbiSignature) -> tuple[CallSplitter, Mapping[str, TypedValue]]:
-    """Return the splitter of a function's calls, and the value of each input.
+    """Return a function that splits a call into its parts, and the value of each input by name.
 
-    The parts after the inputs are sender, value and block.
+    The parts are the inputs, followed by the call's sender, value and block number.
 
     Raises:
         ValueError: the function has an input of an unsupported type.
@@ -301,7 +301,7 @@ def _build_log_splitter(
     data_length: int | None,
     read_data: DataReader | None,
 ) -> LogSplitter:
-    """Return the splitter of logs with `topic_count` topics; data is optional."""
+    """Return a function that splits a log with `topic_count` topics and checks its data."""
 
     def split_log(log: Log) -> Parts:
         topics, data = log.topics, log.data

@@ -1,8 +1,8 @@
 """Fits contract values to the fields of domain events, and caps them where needed.
 
 Descriptive values (memory, versions, sizes) are capped at the maximum of their field: anyone may
-submit any number there, and the task or node counts all the same. Names and round positions are
-never changed. See docs/reference/events-and-jsonl.md#types.
+submit any number there, and the task or node has to be counted anyway. Names and round positions
+are never changed. See docs/reference/events-and-jsonl.md#types.
 """
 
 import re
@@ -27,7 +27,7 @@ _format_as_hash: Callable[[int], str] = "0x%064x".__mod__
 
 
 def build_field_getter(field: str, typed_value: TypedValue) -> Getter:
-    """Return the getter of the field's value; it raises MalformedError for an invalid value.
+    """Return a getter of the field's value, which raises MalformedError for an invalid value.
 
     Raises:
         ValueError: no value of this type fits the field.
@@ -159,7 +159,7 @@ def _fit_nothing(_typed_value: TypedValue) -> None:
 
 
 class _FieldFit(NamedTuple):
-    """How a contract argument is fitted to one kind of field, and the types it accepts."""
+    """The function that fits a contract argument to one kind of field, and the expected type."""
 
     fit: Callable[[TypedValue], Getter | None]
     expected: str

@@ -18,11 +18,11 @@ Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
 def build_log_decoder(event: AbiSignature, wanted_names: Sequence[str] | None = None) -> Decoder:
-    """Return the decoder of an event; it raises ValueError for a log that is not of the event.
+    """Return a decoder for the logs of an event, which raises ValueError for any other log.
 
-    Values are `int`, `bool`, `str` for strings and, as `0x` hex, for addresses and bytes, tuples
-    for arrays, and the topic if an indexed value has a dynamic type. The decoder returns the
-    inputs in `wanted_names` in that order, or else all inputs as declared.
+    The decoder returns the inputs in `wanted_names` in that order, or all inputs as declared.
+    Values are `int`, `bool` or `str`; addresses and bytes are `0x` hex, and arrays are tuples. An
+    indexed input of a dynamic type is returned as its topic.
 
     Raises:
         ValueError: the event has an input of an unsupported type.
@@ -47,7 +47,7 @@ def build_log_reader(
 ) -> Callable[[Log], Any]:
     """Return a reader that decodes a log and builds a `record_class` from it.
 
-    `input_by_field` names the input for each field of that dataclass after position and time.
+    `input_by_field` names the event's input for each field of the record except position and time.
 
     Raises:
         ValueError: the event has an input of an unsupported type.

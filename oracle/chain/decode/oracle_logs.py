@@ -40,7 +40,7 @@ _SELECTOR_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class OracleEventMapping:
-    """The mapping of one contract event; `input_by_field` names an input for each event field."""
+    """Maps a contract event to an event class; `input_by_field` names the input of each field."""
 
     event_name: str
     event_class: type[ContractEvent]
@@ -48,13 +48,13 @@ class OracleEventMapping:
 
 
 def decode_pushed_round(call: Call, data_hash: Hash) -> RoundData:
-    """Return the registrations and the words by index of the report that the call pushed.
+    """Return the registrations and the lane words of the report that a `push` call submitted.
 
-    The input is decoded like the EVM does, at the given offsets, because the sender may lay out
-    the call in any way; the hash shows whether these are the signed bytes.
+    The input is decoded at the offsets that it contains, as the EVM does, because the sender may
+    lay out the call in any way. The hash shows whether the data is what the signers signed.
 
     Raises:
-        MalformedError: the call is not a push, or its data has another hash.
+        MalformedError: the call is not a push, or the hash of its data is not `data_hash`.
     """
     round_bytes = _decode_bytes_argument(call.input, "push", "data")
     if "0x" + keccak(round_bytes).hex() != data_hash:
@@ -84,7 +84,7 @@ def decode_proposal_signatures(calldata: str) -> bytes:
 
 
 def _decode_bytes_argument(calldata: str, function: str, argument_name: str) -> bytes:
-    """Return a bytes argument of a call."""
+    """Return an argument of type `bytes` from the calldata of this function."""
     signature = load_abi(ORACLE_CONTRACT).functions[function]
     if not calldata.startswith(signature.digest[:_SELECTOR_DIGITS]):
         raise MalformedError(f"the call is no {function}")
@@ -97,7 +97,7 @@ def _decode_bytes_argument(calldata: str, function: str, argument_name: str) -> 
 def build_round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccepted]:
     """Return a reader that combines the log of a round with the data of its call.
 
-    The reader raises ValueError if log and call do not belong together.
+    The reader raises ValueError if the log and the call do not belong together.
     """
     decode_log = build_log_decoder(event, _ROUND_INPUTS)
 
@@ -126,7 +126,7 @@ def build_round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccept
 
 @dataclass(frozen=True, slots=True)
 class LimitsEventMapping:
-    """The mapping of an event with a struct input; `member_names` has one member per field."""
+    """Maps an event whose input is a struct; `member_names` names the member of each field."""
 
     event_name: str
     build_event: Callable[..., ContractEvent]

@@ -12,8 +12,8 @@ from oracle.chain.decode.log_parts import Getter, Parts
 from oracle.domain.blocks import Position
 from oracle.domain.logs import Call, Log
 
-# A log or a call -> an event. Optional arguments: its parts, if it was split already, and the
-# number of events that it yielded before this one.
+# A log or a call -> an event. Optional arguments: the parts of the log or call, if it was split
+# already, and the number of events that it yielded before this one.
 RecordReader: TypeAlias = Callable[..., Any]
 
 # Fields that no mapping fills: position and time are those of the log, in whole seconds.
@@ -29,7 +29,7 @@ def build_record_reader(
     getters of its fields other than position and time; fields with a default may be left out.
 
     Raises:
-        ValueError: a field is missing, or there is no such field.
+        ValueError: a required field has no getter, or the class lacks a field with a getter.
     """
     field_by_name = {
         field.name: field for field in fields(record_class) if field.name not in POSITION_FIELDS

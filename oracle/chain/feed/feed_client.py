@@ -19,12 +19,12 @@ MAX_PAGES = 20
 
 
 class FeedResponseError(TransientError):
-    """The feed's response is not a valid page; nothing of the poll is stored."""
+    """The feed's response is not a valid page; no row of the poll is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedAnswer:
-    """The rows of one poll: all above `start_id`, up to the newest if `is_complete`.
+    """The rows of one poll: all with ids above `start_id`, up to the newest if `is_complete`.
 
     `is_complete` means that an empty page was read. A page with fewer rows than requested does not
     mark the end, because a server may cap its pages.
@@ -41,7 +41,7 @@ class FeedAnswer:
 
 
 class FeedClient:
-    """The client of one feed. Its URL may hold a key: only scheme, host and port are shown."""
+    """A client of one feed. The URL may contain a key, so only scheme, host and port are shown."""
 
     def __init__(
         self, url: str, setting_name: str, timeout_seconds: float, max_bytes: int
@@ -62,8 +62,8 @@ class FeedClient:
         is larger than `max_bytes` is requested again in halves.
 
         Raises:
-            RpcError: no answer, or not in time.
-            FeedResponseError: a response that is not a page.
+            RpcError: the feed does not answer, or not in time.
+            FeedResponseError: a response is not a valid page.
         """
         feed_time, rows, is_complete = self.fetch_clock(), list[FeedRow](), False
         for _ in range(max_pages):

@@ -1,4 +1,4 @@
-"""Fetches a relay's own figures of every node, with the time at which they were computed.
+"""Fetches the figures that a relay computed for every node, and when it computed them.
 
 See docs/reference/crynux-relay.md#figures.
 """
@@ -41,7 +41,7 @@ class NodeFigure:
 
 
 class FiguresClient:
-    """The client of a relay's node list. Its URL may hold a key: only host and port are shown."""
+    """A client of a relay's node list. The URL may contain a key, so only its host is shown."""
 
     def __init__(
         self, url: str, setting_name: str, timeout_seconds: float, clock: Callable[[], float]
@@ -60,8 +60,8 @@ class FiguresClient:
         """Return every node's figures, page by page, until a page is empty.
 
         Raises:
-            RpcError: no answer, or not in time.
-            FeedResponseError: a response that is not a list of figures, or a list without an end.
+            RpcError: the relay does not answer, or not in time.
+            FeedResponseError: a response is not a list of figures, or the list does not end.
         """
         figure_by_node: dict[Address, NodeFigure] = {}
         previous_nodes: list[Address] = []

@@ -51,13 +51,13 @@ class DetectedGroup:
 
     @property
     def key(self) -> GroupKey:
-        """The sha256 of the sorted member tasks: the stream has no name for the group."""
+        """The sha256 of the sorted task keys, because the stream has no name for the group."""
         members = sorted(bytes.fromhex(row.task[2:]) for row in self.rows)
         return GroupKey("0x" + hashlib.sha256(b"".join(members)).hexdigest())
 
     @property
     def first_id(self) -> int:
-        """The id of its first row, before which all its members had ended or answered."""
+        """The id of the group's first row; before it, every member had ended or answered."""
         return self.rows[0].id
 
     @property
@@ -68,7 +68,7 @@ class DetectedGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupSearchResult:
-    """Groups in the order of their first rows, and rows that could be of more than one."""
+    """Groups in the order of their first rows, and rows that may belong to several groups."""
 
     groups: list[DetectedGroup]
     ambiguous: list[FeedRow]
@@ -76,11 +76,11 @@ class GroupSearchResult:
 
 @dataclass(slots=True)
 class _GroupCore:
-    """The rows of a group without an invalid result: a winner with its refunds, or two aborts.
+    """The rows of a group before invalid results are added: a winner and its refunds, or aborts.
 
-    `accepts_invalid`: an invalid result near it may belong to it. `winner` is None if two error
-    reports agree, so that there is no winner. `is_doubtful`: a nearby row may belong to another
-    group too.
+    With `accepts_invalid`, a nearby invalid result may belong to the group. `winner` is None if
+    the group ended without a winner. With `is_doubtful`, a nearby row may belong to this group or
+    to another one.
     """
 
     rows: list[FeedRow]
@@ -90,7 +90,7 @@ class _GroupCore:
     invalid: list[FeedRow] = field(default_factory=list)
 
     def can_include(self, invalid_row: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
-        """Return whether an invalid result may be of this group: near, unlike the winner's."""
+        """Return whether an invalid result is near this group and differs from the winner's."""
         if not self.accepts_invalid or not all(
             _is_near(row, invalid_row) for row in self.anchor_rows
         ):
@@ -106,11 +106,11 @@ class _GroupCore:
 def find_groups(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult]
 ) -> GroupSearchResult:
-    """Find the groups among readable rows of one stream, in order of their ids.
+    """Find the validation groups among the readable rows of one stream.
 
     Args:
-        rows: the rows to search, and the rows within `CONTEXT_IDS` ids of them.
-        scores: the first result submitted for each task; rows before it are not affected.
+        rows: the rows to search, and the rows within `CONTEXT_IDS` ids of them, in order of ids.
+        scores: the first result submitted for each task; it is used only for rows after it.
     """
     result = GroupSearchResult([], [])
     aborts = [(row, *parse_abort(row)) for row in rows if row.kind == "TaskEndAborted"]
@@ -182,7 +182,7 @@ def _can_share_group(
     refunds: Sequence[FeedRow],
     scores: Mapping[str, SubmittedResult],
 ) -> bool:
-    """Return whether a refund can be of this winner's group, and the group is not full before."""
+    """Return whether a refund can belong to a winner's group, and earlier refunds leave room."""
     if not _is_near(winner, refund):
         return False
     if not _have_matching_results(winner, refund, scores):
@@ -234,9 +234,9 @@ def _find_groups_without_winner(
 def _is_valid_disagreement(
     group: set[FeedRow], error_count: int, scores: Mapping[str, SubmittedResult]
 ) -> bool:
-    """Return whether these aborts can be exactly those of one group.
+    """Return whether these aborts can be exactly the aborts of one group.
 
-    Two error reports agree with each other, so that of three members the third would be invalid.
+    Two error reports agree, so that in a group of three the third member would be invalid.
     """
     if len(group) > GROUP_SIZE or (len(group) == GROUP_SIZE and error_count >= _PAIR_SIZE):
         return False

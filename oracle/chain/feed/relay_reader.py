@@ -50,9 +50,9 @@ class FeedSpan:
     """Rows to decode, each with a time and a position, and the rows around them.
 
     `context_rows` are the rows of the same stream within `CONTEXT_IDS` ids, in order, including
-    `rows`; if `RelayReader.has_silent_members` is true, from `2 * SEARCH_IDS` ids before. The maps
-    have, for the tasks of `find_scored_task`, the first submitted result and the id of the first
-    TaskStarted row.
+    `rows`; if `RelayReader.has_silent_members` is true, they start `2 * SEARCH_IDS` ids before.
+    The maps have the first submitted result and the id of the first TaskStarted row, for each task
+    that `find_scored_task` returns.
     """
 
     rows: Sequence[FeedRow]
@@ -112,7 +112,10 @@ def _parse_score(row: FeedRow) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RelayReader:
-    """Decodes the rows of the relay's stream; `reads_stakes` if the chain has no stakes."""
+    """Decodes the rows of the relay's stream; decodes stakes only if `reads_stakes` is set.
+
+    `reads_stakes` is set if the chain itself has no stakes.
+    """
 
     reads_stakes: bool = True
 

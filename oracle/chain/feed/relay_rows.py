@@ -1,7 +1,7 @@
 """Decodes single rows of the Crynux relay's stream into events: the profile `crynux-relay`.
 
-See docs/explanation/feed.md#the-profile-crynux-relay. Validation groups take more than one row:
-see `relay_groups`.
+See docs/explanation/feed.md#the-profile-crynux-relay. Validation groups consist of several rows;
+`relay_groups` finds them.
 """
 
 import json
@@ -125,7 +125,7 @@ def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
 
 
 def parse_arguments(row: FeedRow) -> Mapping[str, Any]:
-    """Return the row's arguments; raises ValueError if they are invalid or of another task."""
+    """Return the row's arguments; raise ValueError if they are invalid or name another task."""
     if _is_nested_deeper(row.args, _MAX_NESTING):
         raise ValueError(f"args: nested deeper than {_MAX_NESTING}")
     try:
@@ -158,7 +158,7 @@ def _is_nested_deeper(text: str, max_depth: int) -> bool:
 
 
 def parse_task_key(row: FeedRow) -> TaskKey:
-    """Return the key of the row's task; raises ValueError if the row has none."""
+    """Return the key of the row's task; raise ValueError if the row has no valid key."""
     return TaskKey(_parse_hex(row.task, 32, "task_id_commitment"))
 
 
@@ -187,7 +187,7 @@ def is_execution_timeout(reason: int, status: int) -> bool:
 def _build_abort_event(row: FeedRow, position: Position) -> DomainEvent:
     """Return a timeout if the relay penalises the abort, else an abort that blames no node.
 
-    The row's node column is the issuer of the abort, and is never read.
+    The node column of an abort's row holds the issuer, not the node, and is never read.
     """
     reason, status, _ = parse_abort(row)
     time, task, last_status = row.time or 0, parse_task_key(row), _STATUS_BY_NUMBER.get(status)

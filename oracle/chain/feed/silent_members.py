@@ -1,9 +1,9 @@
 """Derives which timed-out tasks were members of groups that have fewer rows than members.
 
 A member that timed out has no row in its group's transaction, and its score of 0 is not recorded
-there. A group closes after all its members have ended, and they start at the same time, so the
-member is the task that started and timed out nearest. Derivation is pure: it depends only on
-stored rows of lower ids, which settle before those of the group
+there. A group closes after all its members have ended, and its members start at the same time, so
+the silent member is the timed-out task that started and ended nearest to the group. The result
+depends only on stored rows with lower ids, which settle before the rows of the group
 (docs/explanation/feed.md#silent-members).
 """
 
@@ -25,7 +25,7 @@ from oracle.chain.feed.relay_rows import (
 )
 from oracle.domain.feed_rows import FeedRow
 
-# Ends up to this many ids before a group's first row may be those of its members.
+# A task that ended up to this many ids before a group's first row may be a member of the group.
 SEARCH_IDS = 2_000
 # Maximum id distance between the starts of one group; beyond it, and up to the second number, a
 # member is possible but never derived.
@@ -41,9 +41,9 @@ _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREAT
 
 @dataclass(frozen=True, slots=True)
 class SilentMembers:
-    """Ends of tasks that no row names as members of a group.
+    """The end rows of tasks that no row names as members of a group.
 
-    `derived` are members according to all surrounding rows; of `possible`, one may be a member.
+    The surrounding rows show that `derived` are members; any of `possible` may be a member.
     """
 
     derived: tuple[FeedRow, ...] = ()
@@ -52,7 +52,7 @@ class SilentMembers:
 
 @dataclass(frozen=True, slots=True)
 class GroupSurroundings:
-    """The rows around groups, from `2 * SEARCH_IDS` ids before, that decide who was silent.
+    """The rows from `2 * SEARCH_IDS` ids before the groups on, which decide who was silent.
 
     `groups` are in order of their first rows, `abort_rows` (kind TaskEndAborted) in order of ids.
     `start_id_by_task` has the id of each task's start row; `ambiguous_ids` are the ids of rows
@@ -67,9 +67,11 @@ class GroupSurroundings:
 
 @dataclass(slots=True)
 class _SilentEnds:
-    """Silent ends before one group.
+    """The end rows before one group whose tasks may be its silent members.
 
-    Some ends give no score of 0; with one of those, a missing 0 cannot be detected.
+    `timeouts` has the total distance, the distance of the starts, and the row. With
+    `has_inconclusive`, a task ended in a way that gives no score of 0, so that nothing can be
+    derived.
     """
 
     timeouts: list[tuple[int, int, FeedRow]] = field(default_factory=list)
@@ -79,8 +81,8 @@ class _SilentEnds:
 def find_silent_members(group: DetectedGroup, surroundings: GroupSurroundings) -> SilentMembers:
     """Return the silent members of a group; each task is a member of at most one group.
 
-    Groups up to `SEARCH_IDS` ids before claim their members first, whatever part of the stream is
-    read.
+    Groups that start up to `SEARCH_IDS` ids earlier claim their members first, so that the result
+    does not depend on the part of the stream that is read.
     """
     if not group.missing_count:
         return SilentMembers()
@@ -137,7 +139,7 @@ def _collect_silent_ends(
     start_ids: Sequence[int],
     claimed_tasks: Collection[str],
 ) -> _SilentEnds:
-    """Return the ends before a group that may be its members', with their distances."""
+    """Return the end rows before a group whose tasks may be its members, with id distances."""
     silent_ends, issuer = _SilentEnds(), _find_creator(group)
     for end in slice_rows_by_id(
         surroundings.abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1

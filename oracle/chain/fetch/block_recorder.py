@@ -20,7 +20,7 @@ def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     """Return the recorded lines of a window's blocks, fetched from the endpoint that gave it.
 
     Raises:
-        RpcError: no answer, or the endpoint left the fork of the window.
+        RpcError: the endpoint does not answer, or has left the fork of the window.
     """
     numbers = [header.number for header in window.headers]
     relevant_hashes = {log.block: log.block_hash for log in window.logs}
@@ -55,7 +55,7 @@ def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
 def _fetch_receipt_lines(
     endpoint: Endpoint, blocks: list[int], logs: Sequence[Log]
 ) -> dict[int, list[Line]]:
-    """Return each block's receipts with their logs, or only the relevant logs without receipts."""
+    """Return each block's receipts with their logs, or else only the relevant logs."""
     params = [[hex(number)] for number in blocks]
     try:
         receipts_by_block = endpoint.client.batch(

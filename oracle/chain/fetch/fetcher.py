@@ -1,8 +1,8 @@
 """Fetches and verifies one window from one endpoint (docs/explanation/verification.md).
 
-There are two methods. By range, only parent links and the headers of blocks with logs are read;
-that serves history of a chain whose headers prove nothing. Linked, every header is read; the logs
-of non-final blocks are then requested by block hash, and those of history by range.
+There are two methods. A fetch by range reads only parent links and the headers of blocks with
+logs; it is sufficient for the history of a chain whose headers prove nothing. A linked fetch reads
+every header, and requests the logs of non-final blocks by block hash and of history by range.
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ class BlockWindow:
     calls: list[Call]
     # The level that every block of the range has reached; some may have reached more.
     level: VerificationLevel = VerificationLevel.SEAMED
-    # The shown name of the endpoint that gave the window.
+    # The displayed name of the endpoint that gave the window.
     endpoint: str = ""
     # The blocks whose logs and calls were proven (Level.PROVEN), in order, whatever `level` is.
     proven: tuple[int, ...] = ()
@@ -69,10 +69,10 @@ class BlockWindow:
 class WindowRequest:
     """The request for a window.
 
-    `max_level` is the highest level to verify up to. `with_headers`: fetch every header, linked,
-    and logs by block hash. `proves_all_blocks`: prove every block, not only those with logs or
-    calls. `divides_unknown`: request smaller ranges if the endpoint does not understand the
-    request.
+    `max_level` is the highest level to verify up to. With `with_headers`, every header is fetched
+    with its parent link, and logs are requested by block hash. With `proves_all_blocks`, every
+    block is proven, not only blocks with logs or calls. With `divides_unknown`, smaller ranges are
+    requested if the endpoint does not understand the request.
     """
 
     blocks: BlockRange
@@ -93,16 +93,18 @@ class WindowFetcher:
     check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
-        """Return the window of these blocks; shorter only if the chain skipped the last heights.
+        """Return the window of these blocks, or of the first of them.
 
-        If the chain skipped all heights, the window ends with the next block, which proves it.
+        The window ends earlier if the chain skipped the last heights, or if fewer headers fit into
+        one batch. If the chain skipped all heights, the window ends with the next block, which
+        proves it.
 
         Headers are read after the logs, or the logs are requested by the headers' hashes from an
         endpoint that returns an error for unknown blocks, so a fork in between is detected
         (docs/explanation/verification.md#l1).
 
         Raises:
-            RpcError: no complete and consistent answer.
+            RpcError: the endpoint gives no complete and consistent answer.
         """
         span_fields = {
             "endpoint": endpoint.name,
@@ -125,7 +127,7 @@ class WindowFetcher:
         return window
 
     def calibrate(self, endpoint: Endpoint) -> None:
-        """Sample which header features are valid, before any window is read.
+        """Find out from samples which header features are valid, before any window is read.
 
         Raises:
             RpcError: the endpoint does not return its newest headers.
@@ -134,7 +136,7 @@ class WindowFetcher:
         self.verifier.sampler.scan_chain(endpoint)
 
     def needs_all_headers(self, max_level: VerificationLevel) -> bool:
-        """Return whether this level needs every header of history, as far as is known."""
+        """Return whether verifying history up to this level needs every header, as known now."""
         return (
             bool(self.reader.selectors)
             or self.verifier.get_history_level(max_level) >= VerificationLevel.BLOOMED
@@ -326,7 +328,7 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
 
 
 def _limit_to_header_batch(request: WindowRequest) -> WindowRequest:
-    """Return the request for its first blocks, as many as are read with all headers at once."""
+    """Return the request limited to the blocks whose headers can be fetched in one batch."""
     first, last = request.blocks.first, request.blocks.last
     return replace(
         request, blocks=BlockRange(first, min(last, first + MAX_BLOCKS_WITH_HEADERS - 1))
@@ -334,7 +336,7 @@ def _limit_to_header_batch(request: WindowRequest) -> WindowRequest:
 
 
 def _check_block_unchanged(endpoint: Endpoint, expected: BlockRef) -> None:
-    """Check that a block has the same hash after its logs were read, or raise RpcError."""
+    """Raise RpcError if the hash of a block changed while its logs were read."""
     current = endpoint.get_header(expected.number)
     if current is None or current.hash != expected.hash:
         message = f"changed block {expected.number} while its logs were read"

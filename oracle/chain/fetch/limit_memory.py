@@ -12,7 +12,7 @@ from oracle.rpc.endpoints.range_sizer import RangeSizer
 from oracle.rpc.pool import EndpointPool
 
 _MAX_BLOCKS_FACT = "max_blocks"
-# Fact names: the log count at which responses are silently cut; that ranges omit logs.
+# Fact names: the log count at which responses are silently truncated; whether ranges omit logs.
 MAX_LOGS_FACT, OMITS_LOGS_FACT = "most_logs", "omits_logs"
 
 

@@ -1,8 +1,9 @@
-"""Queries one endpoint for logs until it has returned all (docs/explanation/ingest.md#ranges).
+"""Queries one endpoint for logs until all are returned (docs/explanation/ingest.md#ranges).
 
 A range that is refused is split in two, whatever the reason, down to one block. A single block
-that is still too large is read from its receipts, or queried topic by topic. A log count that may
-be a silent limit is compared with that of the two halves, or of one block's receipts.
+that is still too large is read from its receipts, or queried topic by topic. If the number of logs
+may be a silent limit of the endpoint, the two halves, or the receipts of one block, are requested
+for comparison.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from oracle.telemetry.indexer_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDO
 _MAX_TIMEOUTS = 2
 # Seconds until a smaller range may be requested, if the tick ended after timeouts.
 _RETRY_SECONDS = 1.0
-# The hash of no block: an endpoint that detects unknown blocks returns an error for it.
+# A hash that no block has: an endpoint that detects unknown blocks returns an error for it.
 _UNKNOWN_BLOCK_HASH = "0x" + "1234abcd" * 8
 # Errors of endpoints that do not serve logs by block hash.
 _NO_BLOCK_HASH_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
@@ -57,7 +58,7 @@ class LogQuery:
         time out.
 
         Raises:
-            RpcError: not even single blocks are answered, or the answer is wrong.
+            RpcError: the endpoint does not return even single blocks, or returns invalid logs.
         """
         limits = endpoint.limits
         try:
@@ -115,13 +116,13 @@ class LogQuery:
     def fetch_logs_by_block_hash(
         self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_pending: bool = True
     ) -> list[Log] | None:
-        """Return the logs of exactly these blocks, by hash, or None if that is not served now.
+        """Return the logs of exactly these blocks, requested by hash, or None if not served now.
 
-        Unless a proof is pending, a block whose log count may be a silent limit is compared with
-        its receipts.
+        Unless `is_proof_pending`, the logs of a block are compared with its receipts if their
+        number may be a silent limit.
 
         Raises:
-            RpcError: the endpoint does not know one of the blocks, or the answer is wrong.
+            RpcError: the endpoint does not know one of the blocks, or returns invalid logs.
         """
         limits = endpoint.limits
         if limits.serves_logs_by_hash is False:
@@ -132,7 +133,7 @@ class LogQuery:
         except RpcError as error:
             if error.kind not in _NO_BLOCK_HASH_ERRORS | _TOO_LARGE_ERRORS:
                 raise
-            # Also if the blocks are too large: the caller can fetch a range in smaller parts.
+            # None is returned also if the blocks are too large: the caller can divide the range.
             if error.kind in _NO_BLOCK_HASH_ERRORS:
                 limits.record_hash_query_failure()
             return None
@@ -165,13 +166,13 @@ class LogQuery:
         sampled_blocks: Sequence[BlockRef],
         logs: Sequence[Log],
     ) -> bool:
-        """Return whether the logs of a range lack some that the endpoint returns by block hash.
+        """Return whether the logs of a range lack logs that the endpoint returns by block hash.
 
         The result is False if the endpoint does not serve logs by block hash.
 
         Raises:
             RpcError: the endpoint does not know one of the blocks, its chain has just changed, or
-                the answer is wrong.
+                it returns invalid logs.
         """
         sampled_logs = self.fetch_logs_by_block_hash(endpoint, sampled_blocks)
         if sampled_logs is None or not _find_missing_logs(sampled_logs, logs):
@@ -243,9 +244,9 @@ class LogQuery:
     def _compare_with_receipts(
         self, endpoint: Endpoint, block: BlockRange, logs: list[Log]
     ) -> list[Log]:
-        """Compare the logs of one block with its receipts, which may contain more.
+        """Return the logs of one block, or the logs in its receipts if they are more.
 
-        Without receipts the logs are returned as they are, and the block is not proven either.
+        If the endpoint serves no receipts, `logs` are returned; the block is not proven either.
         """
         try:
             receipt_logs = self._fetch_from_receipts(endpoint, block, _NO_REFUSAL)
@@ -256,7 +257,7 @@ class LogQuery:
     def _select_fuller_result(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
-        """Return the fuller of two results of one query, the second fetched in another way."""
+        """Return the result with more logs, of the same query answered in two ways."""
         if len(second_logs) < len(logs):
             return logs
         missing = _find_missing_logs(second_logs, logs)
@@ -280,7 +281,7 @@ class LogQuery:
     def _fetch_single_block(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
-        """Fetch the logs of one block that are too many for one response, in other ways."""
+        """Fetch the logs of a block that exceed one response: from its receipts, or by topic."""
         try:
             return self._fetch_from_receipts(endpoint, block, original_error)
         except RpcError as error:

@@ -1,4 +1,4 @@
-"""Sets the timestamp of each log to that of its block, and checks that both are of one block."""
+"""Sets the time of each log to the timestamp of its block header, and compares their hashes."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ def set_log_times(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHead
     The header's timestamp is used because all endpoints show it and it can be proven.
 
     Raises:
-        RpcError: a log is of another block than the header of its height.
+        RpcError: a log and the header of its height have different block hashes.
     """
     block_by_number = {header.block.number: header.block for header in headers}
     mismatches: list[str] = []

@@ -8,7 +8,7 @@ from oracle.rpc.endpoints.range_sizer import SAMPLED_HEADERS
 
 
 def heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
-    """Return the heights before the first log; endpoints that prune lose the beginning."""
+    """Return the heights before the first log, which a pruned endpoint may lack."""
     return range(blocks.first, logs[0].block if logs else blocks.last + 1)
 
 
@@ -18,7 +18,7 @@ def sample_heights(heights: range) -> set[int]:
 
 
 def select_heights_to_recheck(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
-    """Return heights to fetch again, most of them after the last log, where responses are cut."""
+    """Return heights to fetch again, most of them after the last log: responses lack their end."""
     heights_after_logs = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
     return sample_heights(heights_after_logs) | sample_heights(
         range(blocks.first, blocks.last + 1)

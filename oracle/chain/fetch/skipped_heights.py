@@ -1,7 +1,7 @@
 """Distinguishes heights that the chain skipped from blocks that an endpoint lacks.
 
-A height at which no endpoint shows a block is no proof. The proof is that the next block names
-a block below the height as its parent. See docs/explanation/ingest.md#skipped-heights.
+That no endpoint shows a block at a height proves nothing. The proof is that the next block names a
+block below the height as its parent. See docs/explanation/ingest.md#skipped-heights.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,8 @@ def fetch_linked_range(
     `fetch_full_headers`.
 
     Raises:
-        RpcError: a block is missing, the blocks do not link, or the endpoint cannot prove it.
+        RpcError: a block is missing, the blocks are not linked by parent hash, or the endpoint
+            cannot prove that heights were skipped.
     """
     chain = fetch_linked_headers(endpoint, blocks, with_transactions=with_transactions)
     if not chain:
@@ -67,7 +68,7 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
     """Return every block of the range, each the parent of the next; empty if all were skipped.
 
     Raises:
-        RpcError: a block is missing, or they do not link.
+        RpcError: a block is missing, or the blocks are not linked by parent hash.
     """
     chain = get_linked_headers(endpoint.client, blocks)
     next_number = chain[-1].number + 1 if chain else blocks.first
@@ -83,10 +84,10 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
 
 
 def fetch_highest_block(endpoint: Endpoint, required_height: int) -> int:
-    """Return the endpoint's highest block, queried only if not known to be high enough.
+    """Return the endpoint's highest block number, queried only if the known number is too low.
 
     Raises:
-        RpcError: no usable answer.
+        RpcError: the endpoint gives no usable answer.
     """
     if endpoint.highest_block < required_height:
         response = endpoint.client.call("eth_blockNumber", [], Quantity)
@@ -108,13 +109,13 @@ def require_height(endpoint: Endpoint, height: int) -> None:
 
 
 def find_neighbours(endpoint: Endpoint, skipped_range: BlockRange) -> Neighbours:
-    """Return the blocks around heights where an endpoint has none, proven by parent hashes.
+    """Return the blocks directly around a range of skipped heights, proven by parent hashes.
 
     From any block above the gap, the parent hashes lead down to the first block after it.
 
     Raises:
-        RpcError: the endpoint has no block above, or has one of these heights; or no usable
-            answer.
+        RpcError: the endpoint has no block above the range, has a block inside it, or gives no
+            usable answer.
     """
     highest_number = fetch_highest_block(endpoint, skipped_range.last + 1)
     for _ in range(_MAX_ROUNDS):
@@ -149,7 +150,8 @@ def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
     """Return a block's parent, fetched by its hash.
 
     Raises:
-        RpcError: the endpoint lacks it, or it is not below its child; or no usable answer.
+        RpcError: the endpoint lacks the parent, the parent is not below its child, or the answer
+            is not usable.
     """
     parent, height = (
         fetch_full_header_by_hash(endpoint, child.block.parent_hash),
@@ -167,9 +169,9 @@ def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
 def _find_lowest_block_above(
     endpoint: Endpoint, skipped_range: BlockRange, highest_number: int
 ) -> FullHeader:
-    """Return a low block above these heights, and up to `highest_number`.
+    """Return a block above these heights, up to `highest_number`, with none directly below it.
 
-    The block is nearly always the lowest one, because there is none directly below it.
+    The block is nearly always the lowest block above the heights.
     """
     heights = _select_probe_heights(skipped_range.last, highest_number)
     headers = fetch_full_headers(endpoint, heights) if heights else []

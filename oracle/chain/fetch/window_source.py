@@ -48,7 +48,7 @@ _MAX_ROUNDS = 4
 
 @dataclass(slots=True)
 class _FetchRound:
-    """One round through the endpoints, and the errors that occurred in it."""
+    """One attempt to fetch a window from any endpoint, and the errors that occurred in it."""
 
     fetcher: WindowFetcher
     endpoints: EndpointPool
@@ -213,7 +213,7 @@ class WindowSource:
         return self._verifier.get_history_level(self.policy.get_max_level(is_history=True))
 
     def find_level_shortfall(self) -> LevelShortfall | None:
-        """Return why history cannot reach the requested level, or None if it can or may."""
+        """Return why history cannot reach the wanted level, or None if it can or may later."""
         wanted_level = self.policy.get_max_level(is_history=True)
         refuted_features = self._verifier.find_refuted_features(wanted_level)
         if not refuted_features:
@@ -242,7 +242,7 @@ class WindowSource:
             self._endpoints.run_with_endpoint(self._fetcher.calibrate)
 
     def has_linked_headers(self, endpoint_name: str, blocks: BlockRange) -> bool:
-        """Return whether an endpoint's headers of the range link, and hash to the block hashes.
+        """Return whether an endpoint's headers of a range are linked and hash to the block hashes.
 
         The blocks directly before and after the range are included if the endpoint has them.
 
@@ -311,7 +311,7 @@ class WindowSource:
         )
 
     def _build_lowest_refusal(self, fetch_round: _FetchRound) -> BlockRefusedError | None:
-        """Return the lowest contradiction as a refusal, or None."""
+        """Return a refusal of the lowest block with a contradiction, or None without one."""
         if not fetch_round.contradictions:
             return None
         lowest = min(
@@ -346,9 +346,9 @@ class WindowSource:
         return self.calibration.demotion_count
 
     def _refute_unproven_features(self, fetch_round: _FetchRound) -> None:
-        """Refute an unproven feature if every provider gives the same answer against it.
+        """Mark an unproven feature as refuted if all providers contradict it in the same way.
 
-        For a feature that blocks have proven, agreement is no proof.
+        A feature that blocks have proven is not refuted by agreement alone.
         """
         providers_by_claim: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
         provider_by_endpoint = self._endpoints.providers()
@@ -379,7 +379,7 @@ class WindowSource:
         return self._iterate_proven_endpoints(self._endpoints.other_endpoints(excluded_endpoint))
 
     def _iterate_proven_endpoints(self, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
-        """Yield those of the endpoints that are proven to be on our chain."""
+        """Yield the endpoints that are proven to be on the configured chain."""
         for endpoint in endpoints:
             try:
                 self._endpoints.prove_chain(endpoint)
@@ -388,7 +388,7 @@ class WindowSource:
             yield endpoint
 
     def _find_other_providers(self, endpoint_to_exclude: Endpoint) -> set[str]:
-        """Return the providers other than that of the endpoint, without quarantined ones."""
+        """Return the other providers of this chain that have an endpoint not in quarantine."""
         return {
             endpoint.provider
             for endpoint in self._endpoints
@@ -400,6 +400,6 @@ class WindowSource:
 def _build_undecided_refusal(
     error: CalibrationUndecidedError, first_block: int
 ) -> BlockRefusedError:
-    """Return the refusal of a window from `first_block` on, until a provider answers."""
+    """Return a refusal of the window that starts at `first_block`, until a provider answers."""
     block_hash = Hash(error.sample.block_hash)
     return BlockRefusedError(BlockRefusal(first_block, block_hash, CALIBRATION_CHECK, str(error)))

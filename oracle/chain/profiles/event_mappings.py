@@ -60,7 +60,7 @@ def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[Do
 def _parse_conditions(
     key: str, table: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
-    """Return the results of comparing options, and the literals to compare arguments with."""
+    """Return the result of each option condition, and the literals of each argument condition."""
     option_results, literals_by_argument = list[bool](), dict[str, tuple[Literal, ...]]()
     for path, raw_literals in faults.get_tables(key, table).items():
         try:
@@ -75,7 +75,7 @@ def _parse_conditions(
 
 
 def _is_option_in(option_value: object, literals: Sequence[Literal]) -> bool:
-    """Return whether an option has one of the values; a literal of another type is a fault."""
+    """Return whether an option has one of the values; raise ValueError if the types differ."""
     for literal in literals:
         if type(literal) is not type(option_value):
             raise ValueError(f"is {option_value!r}, and never {literal!r}")

@@ -65,7 +65,7 @@ class EventReader:
     """
 
     def __init__(self, profile: Profile, contract_by_address: Mapping[Address, str]) -> None:
-        """Create a reader; contracts are those of the profile, or the oracle contract."""
+        """Create a reader; a contract that the profile does not define is the oracle contract."""
         self.profile = profile
         self._by_topic: dict[str, dict[Address, _Route]] = {}
         self._by_selector: dict[Address, dict[str, _Route]] = {}
@@ -109,8 +109,8 @@ class EventReader:
         Addresses that the profile itself contains may be left out.
 
         Raises:
-            InputError: unknown or invalid profile, a contract without an address or an address
-                without a contract, a duplicate address, or a malformed address.
+            InputError: the profile is unknown or invalid, a contract has no address, an address
+                has no contract, or an address is malformed or used twice.
         """
         loaded_profile = load_profile(profile_name, options)
         placed_contracts = {
@@ -139,7 +139,7 @@ class EventReader:
         return reader
 
     def needs_call(self, log: Log) -> bool:
-        """Return whether the log can only be decoded with the call that made it."""
+        """Return whether the log can only be decoded with the call that emitted it."""
         route = self._by_topic.get(log.topics[0], _NO_ROUTES).get(log.address)
         return route is not None and route.result_kind == _ORACLE_ROUND
 

@@ -41,7 +41,8 @@ class EventMapping:
     """One domain event that an event or a call yields if its arguments match the conditions.
 
     `key` is the position in the file. `event_type` is None for a mapping that yields no event on
-    purpose. `when` lists the values that an argument must have, `unless` those that it must not.
+    purpose. `when` lists the values that an argument must have, `unless` the values that it must
+    not have.
     """
 
     key: str
@@ -53,7 +54,7 @@ class EventMapping:
 
 @dataclass(frozen=True, slots=True)
 class EnumMapping:
-    """Maps a contract's numbers or texts to enumeration values; a table applies from a block on.
+    """Maps a contract's numbers or texts to enumeration values; `tables` are by first block.
 
     `otherwise` is the value for everything else, or ABSENT; without it, other input is an error.
     """
@@ -87,7 +88,7 @@ class MappedSignature(NamedTuple):
 class Contract:
     """One contract of a profile; `address` and `start_block` are set if the profile knows them.
 
-    `is_proxy`: its code is at another address, and is not checked.
+    If `is_proxy` is set, the contract's code is at another address, and is not checked.
     """
 
     name: str
@@ -119,8 +120,8 @@ class Profile:
     """How the contracts of one kind of network are read.
 
     `identity` changes with everything that affects decoding; it is part of the rules id.
-    `has_rounds`: several nodes share a task, commit and disclose.
-    `options` are the effective values, `origin` is the file.
+    With `has_rounds`, several nodes share a task, and commit to a result before they disclose it.
+    `options` has the effective value of each option, and `origin` is the path of the file.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Compiles the mappings of an event or function into one decoder function.
 
 Argument lookup, enum conversion and record building are closures that are built once, so that a
-mapping defined as data is as fast as one written by hand.
+mapping defined in a file is as fast as a decoder written by hand.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ ENUM_CLASS_BY_FIELD: Mapping[str, type[StrEnum]] = {
 
 
 class _EnumTable(dict[Literal, StrEnum | None]):
-    """A table of enumeration values; other keys give the default, or raise MalformedError."""
+    """A table of enumeration values; a missing key gives the default, or raises MalformedError."""
 
     def __init__(self, key: str, word_by_literal: Mapping[Literal, StrEnum | None]) -> None:
         super().__init__(word_by_literal)
@@ -132,7 +132,7 @@ _get_block_number: Getter = itemgetter(-1)
 
 
 class _CompiledReading(NamedTuple):
-    """The builder of the event, or None for no event; and the conditions on the parts."""
+    """The function that builds the event (None for no event), and the conditions on the parts."""
 
     make: RecordReader | None
     conditions: Sequence[_Condition]
@@ -216,7 +216,10 @@ def _append_block_number(split_log: LogSplitter) -> LogSplitter:
 def _build_multi_mapping_reader(
     readings: Sequence[_CompiledReading], split_row: _RowSplitter
 ) -> Callable[[Any], Any]:
-    """Return a reader of all matching mappings, in order; no match raises MalformedError."""
+    """Return a reader that applies every matching mapping in order.
+
+    The reader raises MalformedError if no mapping matches.
+    """
 
     def read_row(row: Log | Call) -> list[Any]:
         parts, events, is_matched = split_row(row), list[Any](), False
@@ -241,7 +244,7 @@ class _FieldCompiler:
     split_row: _RowSplitter
 
     def build_event_reader(self, mapping: EventMapping) -> RecordReader | None:
-        """Return the builder of the event, or None for no event or after a fault."""
+        """Return the function that builds the event, or None for no event or after a fault."""
         if mapping.event_type is None:
             return None
         fault_count = len(self.compiler.faults)
@@ -304,7 +307,7 @@ class _FieldCompiler:
         return build_field_getter(name, typed_value)
 
     def build_conditions(self, mapping: EventMapping) -> list[_Condition]:
-        """Return the conditions on the parts."""
+        """Return the conditions of a mapping as functions of the parts of a log or call."""
         conditions = [self._build_condition(mapping, "when", path) for path in mapping.when]
         return conditions + [
             self._build_condition(mapping, "unless", path) for path in mapping.unless

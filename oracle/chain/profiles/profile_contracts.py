@@ -29,9 +29,9 @@ def parse_contract(
     compiler: MappingCompiler,
     faults: FaultCollector,
 ) -> Contract | None:
-    """Return a contract, or None if it is not even a table.
+    """Return the parsed contract, or None if `raw_value` is not a table.
 
-    Its ABI files are below `folder`; its faults are added to `faults`.
+    ABI files are looked up below `folder`; faults are added to `faults`.
     """
     key = f"contracts.{name}"
     if not isinstance(raw_value, dict):
@@ -66,7 +66,7 @@ class _ContractAbi:
     signatures_by_kind: Mapping[str, list[AbiSignature]]
 
     def load_entries(self, raw_value: object, folder: Path, faults: FaultCollector) -> None:
-        """Add signatures given as text, and those in JSON ABI files."""
+        """Add the signatures that are given as text or in JSON ABI files."""
         for entry in raw_value if isinstance(raw_value, list) else [raw_value]:
             try:
                 self._load_entry(entry, folder)
@@ -91,7 +91,7 @@ class _ContractAbi:
             signatures.extend(parse_signatures(entries, signature_kind))
 
     def find_signatures(self, signature_kind: str, name: str) -> list[AbiSignature]:
-        """Return the signatures of this name or full text, also if only `indexed` differs."""
+        """Return the signatures with this name or full text; `indexed` inputs may differ."""
         return [
             signature
             for signature in self.signatures_by_kind[signature_kind]
@@ -108,7 +108,7 @@ def _parse_mapped_signatures(
     compiler: MappingCompiler,
     faults: FaultCollector,
 ) -> list[MappedSignature]:
-    """Return the mapped events or functions; those without an active mapping are left out."""
+    """Return the events or functions of a table that have a mapping which the options enable."""
     mapped_signatures: list[MappedSignature] = []
     for name, rows in table.items():
         key = f"{abi.key}.{_TABLE_BY_KIND[signature_kind]}.{name}"

@@ -1,4 +1,4 @@
-"""Parses the enums of a profile: tables of enumeration values, each from a block on."""
+"""Parses the enums of a profile: tables of enumeration values, each valid from a block on."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -12,7 +12,7 @@ _KEYS = ("words", "otherwise", "from_block")
 def parse_enum(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> EnumMapping | None:
-    """Return an enum, given as one table or as several, each from a block on."""
+    """Return an enum of one or several tables, each valid from a block on, or None if faulty."""
     fault_count = len(faults.messages)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
     defaults: set[str | None] = set()
@@ -52,7 +52,7 @@ def _parse_from_block(
 
 
 def _parse_words(key: str, table: Table, faults: FaultCollector) -> Mapping[Literal, str]:
-    """Return the words by input: a list is numbered from 0, a table is keyed by the input."""
+    """Return the enumeration value of each input; the inputs of a list are numbered from 0."""
     raw_words = table.get("words")
     if isinstance(raw_words, list):
         raw_words = {str(index): word for index, word in enumerate(raw_words)}
@@ -76,7 +76,7 @@ def _parse_otherwise(key: str, table: Table, faults: FaultCollector) -> str | No
 
 
 def _check_for_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
-    """Report unmapped numbers between others, which would otherwise become dead letters."""
+    """Report gaps between the mapped numbers; an event with such a number could not be decoded."""
     if enum.otherwise is not None:
         return
     for block, table in enum.tables:

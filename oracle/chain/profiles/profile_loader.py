@@ -43,8 +43,8 @@ def load_profile(name_or_path: str, options: Mapping[str, Literal] | None = None
         options: values of the profile's options that replace their defaults.
 
     Raises:
-        InputError: there is no such profile or option, or the file has faults; each has a line
-            with the file, the key and what is wrong.
+        InputError: there is no such profile or option, or the file has faults; the message has a
+            line for each fault, with the file, the key and what is wrong.
     """
     if name_or_path.endswith(_PROFILE_SUFFIX):
         return _read_profile(Path(name_or_path), options or {})
@@ -110,7 +110,7 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
 
 
 def _parse_token(document: Table, faults: FaultCollector) -> Token:
-    """Return how amounts are shown; the default if the profile does not define it."""
+    """Return the token in which amounts are shown, or the default if the profile defines none."""
     table = document.get("token", {})
     if not isinstance(table, dict):
         faults.add_fault("token", "must be a table with symbol and decimals")

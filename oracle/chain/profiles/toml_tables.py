@@ -38,7 +38,7 @@ class FaultCollector:
     def get_tables(
         self, key: str, table: Mapping[str, object], min_count: int = 0
     ) -> dict[str, Any]:
-        """Return the tables under the last part of a key, by name."""
+        """Return the tables inside `table` under the last part of `key`, by name."""
         tables = table.get(key.rpartition(".")[2], {})
         if not isinstance(tables, dict):
             self.add_fault(key, "must be a table")
@@ -48,7 +48,7 @@ class FaultCollector:
         return tables
 
     def get_rows(self, key: str, raw_value: object) -> list[tuple[str, Table]]:
-        """Return one table or several, each with its key."""
+        """Return a single table, or each table of a list, with its key."""
         if isinstance(raw_value, dict):
             return [(key, raw_value)]
         if (

@@ -16,7 +16,7 @@ _MAX_CACHED_MASKS = 65_536
 
 
 class BloomInput(Protocol):
-    """The fields of a log that its bloom depends on; both in `0x` hex."""
+    """The fields of a log that determine its bloom, in `0x` hex."""
 
     @property
     def address(self) -> str: ...

@@ -1,4 +1,4 @@
-"""The hash of a block from the fields of its header, which proves roots, bloom and parent.
+"""Computes a block's hash from its header fields, which proves roots, bloom and parent.
 
 Forks add fields at the end (docs/explanation/verification.md#header-hash); a missing field was
 not yet defined at that block. Chains with a different header format give a different hash: their

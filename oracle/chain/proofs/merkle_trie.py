@@ -1,4 +1,4 @@
-"""The root of a Merkle-Patricia trie over a list, for receipts roots and transactions roots.
+"""Computes the root of a Merkle-Patricia trie over a list of receipts or transactions.
 
 A leaf's key is the RLP of its index (Yellow Paper, 4.3 and D). No key is a prefix of another one,
 so that a branch never has a value of its own.
@@ -20,7 +20,7 @@ _NIBBLES = "0123456789abcdef"
 
 @dataclass(frozen=True, slots=True)
 class _LeafShape:
-    """A leaf: the encoded rest of its key, and its index in the list."""
+    """A leaf: the encoded remaining nibbles of its key, and its index in the list."""
 
     path: bytes
     leaf_index: int
@@ -78,7 +78,7 @@ def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int
     (first_key, leaf_index), (last_key, _) = keys_and_indexes[0], keys_and_indexes[-1]
     if len(keys_and_indexes) == 1:
         return _LeafShape(_encode_path(first_key[depth:], 0x20), leaf_index)
-    # The keys are sorted: the common prefix of the first and last is that of all.
+    # The keys are sorted: the common prefix of the first and last key is common to all keys.
     shared_length = _common_prefix_length(first_key, last_key, depth)
     child_by_nibble = {
         nibble: _build_subtrie_shape(list(group), shared_length + 1)

@@ -1,4 +1,4 @@
-"""Receipts as they are encoded for the receipts root: EIP-2718, types 0 to 4.
+"""Encodes receipts of the types 0 to 4 (EIP-2718) for the receipts root.
 
 Receipts are encoded in hex, the format of endpoints, and converted to bytes once each.
 See docs/explanation/verification.md#receipts-root.
@@ -28,7 +28,7 @@ _TYPE_BY_HEX = {hex(kind): kind for kind in KNOWN_TYPES}
 
 
 class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
-    """The fields of an `eth_getBlockReceipts` entry for the receipts root, and its index."""
+    """The index of an `eth_getBlockReceipts` entry, and the fields for the receipts root."""
 
     transaction_hash: Hex32
     transaction_index: Quantity
@@ -53,7 +53,7 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
         endpoints do not fill it in, and the root shows whether it is correct.
 
         Raises:
-            ValueError: unknown type, or a field is not hex.
+            ValueError: the receipt has an unknown type, or a field is not hex.
         """
         logs_bloom = self.logs_bloom
         if logs_bloom is None or logs_bloom in _MISSING_BLOOMS:
@@ -94,7 +94,7 @@ def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:
     """Return the RLP of a log as hex without `0x`; all arguments are `0x` hex.
 
     Raises:
-        ValueError: an odd number of digits, or more than four topics.
+        ValueError: the data has an odd number of digits, or there are more than four topics.
     """
     if len(data) & 1 or len(topics) >= len(_TOPIC_HEADS):
         raise ValueError("a log that no chain can hold")
@@ -128,7 +128,7 @@ def encode_receipt_leaf(
     """Encode a receipt; `outcome`, `bloom_hex` and `logs` are RLP or raw hex without `0x`.
 
     Raises:
-        ValueError: unknown type, or not hex.
+        ValueError: the receipt type is unknown, or an argument is not hex.
     """
     if receipt_type not in KNOWN_TYPES:
         raise ValueError(f"a receipt of the unknown type {receipt_type}")

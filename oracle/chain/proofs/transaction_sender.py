@@ -18,8 +18,8 @@ _MIN_V_UNPROTECTED, _MIN_V_PROTECTED = 27, 35
 def recover_signer(transaction: SignedTransaction) -> str | None:
     """Return the lower-case address of the signer, or None if it cannot be recovered.
 
-    Recovery is not possible for unknown types, such as system transactions of a chain, and
-    without a signature, or with one of zeros.
+    The signer cannot be recovered if the type is unknown, such as the type of a chain's system
+    transactions, or if the signature is missing or consists of zeros.
 
     Raises:
         ValueError: the fields do not match the hash, or the signature is invalid.

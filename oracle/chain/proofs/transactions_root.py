@@ -1,4 +1,4 @@
-"""Signed transactions, as encoded for their hashes and the transactions root.
+"""Encodes signed transactions for their hashes and for the transactions root.
 
 Types 0 to 4: legacy (EIP-155), access list (2930), dynamic fee (1559), blob (4844), set code
 (7702). The side-car of a blob transaction is not in the block, and not part of the hash.
@@ -66,8 +66,8 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
         """Return the transaction as encoded in the trie; the hash of this encoding is its hash.
 
         Raises:
-            ValueError: unknown type, a field that the type needs is missing, or a field is not
-                hex.
+            ValueError: the type is unknown, a field that the type needs is missing, or a field is
+                not hex.
         """
         transaction_type, encoded = int(self.type, 16), encode_list(encode_fields(self))
         return bytes([transaction_type]) + encoded if transaction_type else encoded
@@ -76,7 +76,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
         """Return the hash, `0x` hex, computed from the transaction's fields.
 
         Raises:
-            ValueError: as `encode_leaf`.
+            ValueError: for the same reasons as in `encode_leaf`.
         """
         return "0x" + keccak(self.encode_leaf()).hex()
 
@@ -85,7 +85,7 @@ def encode_fields(transaction: SignedTransaction) -> list[bytes]:
     """Return the RLP of each field of a transaction; the last three are its signature.
 
     Raises:
-        ValueError: as `SignedTransaction.encode_leaf`.
+        ValueError: for the same reasons as in `SignedTransaction.encode_leaf`.
     """
     transaction_type = int(transaction.type, 16)
     if transaction_type not in _ENCODER_BY_TYPE:

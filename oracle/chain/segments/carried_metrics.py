@@ -1,4 +1,4 @@
-"""Metric counters of workers, which are added to the writer's: workers are not scraped."""
+"""Adds the metric counters of workers to the writer's counters: workers are not scraped."""
 
 from typing import TypeAlias
 
@@ -38,7 +38,7 @@ def snapshot_counters() -> CounterValues:
 def compute_increases(
     previous_values: CounterValues, *, is_refused: bool = False
 ) -> CounterIncreases:
-    """Return the increases since a snapshot; for a refused range only those of requests."""
+    """Return the increases since a snapshot; for a refused range, only of request counters."""
     counter_count = len(_REQUEST_COUNTERS) if is_refused else len(CARRIED_COUNTERS)
     increases = (
         (index, labels, value - previous_values.get((index, labels), 0.0))

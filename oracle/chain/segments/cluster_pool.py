@@ -39,7 +39,7 @@ _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 
 class ClusterPool:
-    """The SegmentExecutor of a Dask cluster; up to `workers` orders are submitted at once.
+    """A SegmentExecutor that submits up to `workers` orders at once to a Dask cluster.
 
     Without a scheduler every order is refused, and the writer reads the range itself.
 
@@ -94,7 +94,7 @@ class ClusterPool:
         return answer
 
     def abort_order(self, future: Future[bytes]) -> None:
-        """Abort an order; see SegmentExecutor. A worker without a nanny runs on, unused."""
+        """Abort an order; see SegmentExecutor. A worker without a Dask nanny is not restarted."""
         key, client = self._key_by_future.get(future), self._client
         if key is None or client is None:
             return
@@ -157,7 +157,7 @@ class ClusterPool:
 
 
 def _forward_result(cluster_future: Future[bytes], answer: Future[bytes]) -> None:
-    """Copy the cluster's result to the order's future, with SegmentExecutor exceptions."""
+    """Copy the cluster's result to the order's future, or an exception of SegmentExecutor."""
     if not answer.set_running_or_notify_cancel():
         return
     if cluster_future.cancelled():

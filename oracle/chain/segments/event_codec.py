@@ -56,9 +56,9 @@ _WIDE_FIELDS: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
 
 
 class _EventClass(NamedTuple):
-    """One class of events; `get_fields` returns the values of its fields.
+    """The codec of one class of events; `get_fields` returns the values of an event's fields.
 
-    `wide_fields` has index, encoder and decoder of each wide field.
+    `wide_fields` has the index, encoder and decoder of each field of more than 64 bits.
     """
 
     event_class: type
@@ -95,7 +95,7 @@ class _EventClass(NamedTuple):
         """Decode the events of one class.
 
         Raises:
-            ValueError: columns of different lengths, or of other types.
+            ValueError: the columns have different lengths or wrong types.
         """
         columns: list[Any] = list(self.decoder.decode(encoded))
         for index, _, decode_column in self.wide_fields:
@@ -112,7 +112,7 @@ def _iterate_classes(*unions: object) -> Iterator[type]:
 
 @cache
 def _list_event_classes() -> tuple[_EventClass, ...]:
-    """Return all event classes, in an order that workers of one version share."""
+    """Return the codecs of all event classes, in the same order in all workers of a version."""
     event_classes = set(
         _iterate_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
     )

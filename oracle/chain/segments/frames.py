@@ -15,7 +15,7 @@ _ORDER_DECODER = msgspec.msgpack.Decoder(SegmentOrder)
 
 
 class WorkerSetup(msgspec.Struct, frozen=True):
-    """The first message to a worker. The URLs may hold keys, so they are sent only this way."""
+    """The first message to a worker. URLs may contain keys, so they are sent only this way."""
 
     plan: SegmentPlan
     urls: tuple[str, ...]
@@ -38,24 +38,24 @@ def encode_frame(message: SegmentOrder | WorkerSetup) -> bytes:
 
 
 def decode_setup(content: bytes) -> WorkerSetup:
-    """Decode the first message. Raises msgspec.DecodeError: it is invalid."""
+    """Decode the first message. Raises msgspec.DecodeError if it is invalid."""
     return _SETUP_DECODER.decode(content)
 
 
 def decode_order(content: bytes) -> SegmentOrder:
-    """Decode an order. Raises msgspec.DecodeError: it is invalid."""
+    """Decode an order. Raises msgspec.DecodeError if it is invalid."""
     return _ORDER_DECODER.decode(content)
 
 
 def write_frame(stream: BinaryIO, content: bytes) -> None:
-    """Write one frame and flush it. Raises OSError: the reader is gone."""
+    """Write one frame and flush it. Raises OSError if the reader is gone."""
     stream.write(len(content).to_bytes(_LENGTH_BYTES))
     stream.write(content)
     stream.flush()
 
 
 def read_frame(stream: BinaryIO, max_bytes: int) -> bytes | None:
-    """Read the next frame; return None at the end of the stream, as after the other side has died.
+    """Return the next frame, or None at the end of the stream, when the other process has ended.
 
     Raises:
         FrameError: the frame is truncated, or has more than `max_bytes` bytes.

@@ -1,4 +1,4 @@
-"""Messages to workers: the plan that all orders of a run share, and each order.
+"""Messages to workers: orders to prepare a range of blocks, and the plan that all orders share.
 
 Messages contain plain values only, so that they can be serialised, and no URL, key or token.
 See docs/explanation/segments.md#order.
@@ -51,7 +51,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
         )
 
     def open_reader(self) -> EventReader:
-        """Return the log reader. Raises InputError: this version reads the profile differently."""
+        """Return the log reader. Raises InputError if this version reads the profile otherwise."""
         reader = EventReader.from_profile(self.profile, self.contracts, self.oracle, self.options)
         if (self.version, self.identity) != (__version__, reader.identity):
             raise InputError(f"{self.profile} as read by version {self.version} is not ours")
@@ -59,10 +59,10 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class WriterState(msgspec.Struct, frozen=True):
-    """The writer's knowledge at the time of an order.
+    """The writer's facts about the chain and its endpoints when it creates an order.
 
-    `checkpoints` are number, hash and source of blocks that every endpoint must show. The maps
-    have each endpoint's highest block, largest batch and provider.
+    `checkpoints` has number, hash and source of the blocks that every endpoint must show. The maps
+    have the highest block, the largest batch and the provider of each endpoint.
     """
 
     facts: FactsByEndpoint
@@ -73,7 +73,7 @@ class WriterState(msgspec.Struct, frozen=True):
 
 
 class SegmentOrder(msgspec.Struct, frozen=True):
-    """The order to prepare blocks `first` to `last` from this endpoint; numbers are never reused.
+    """The order to prepare blocks `first` to `last` from `endpoint`; its `number` is unique.
 
     `rate` is how many calls per second this worker may send; None for no limit. `level` is the
     level to verify up to, as `ChainReader.fetch_verified_window` does; None to read as history.

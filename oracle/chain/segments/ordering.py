@@ -1,7 +1,7 @@
-"""The writer's side of orders: sends its facts to workers, and merges the facts they learned.
+"""Creates the writer's orders to workers, and merges the facts that workers learned.
 
-Health, limits and trust of endpoints are merged here, in one thread, in the order in which
-answers are accepted. See docs/explanation/segments.md#what-is-shared.
+Health, limits and trust of endpoints are merged in one thread, in the sequence in which answers
+are accepted. See docs/explanation/segments.md#what-is-shared.
 """
 
 import math
@@ -35,8 +35,8 @@ _INITIAL_CALL_ESTIMATE = 8
 class SegmentCoordinator:
     """Creates the orders of one plan and accepts their answers; used by one thread.
 
-    Blocks are verified up to `level`, or as history if None, by the endpoint of this name, or by
-    the preferred one if None.
+    Blocks are verified up to `level`, or like history if it is None. They are read from the
+    endpoint `endpoint_name`, or from the preferred endpoint if it is None.
     """
 
     plan: SegmentPlan
@@ -102,11 +102,12 @@ class SegmentCoordinator:
     ) -> BlockWindow:
         """Return the window in the answer of an order.
 
-        `is_restored`: the answer is of an earlier run, in which its calls were already counted.
+        An answer that `is_restored` comes from an earlier run, which already counted its calls.
 
         Raises:
             SegmentError: the bytes are not an answer to this order.
-            RefusedSegmentError: the worker refused, or the answer relies on facts no longer held.
+            RefusedSegmentError: the worker refused the range, or the answer relies on facts that
+                are no longer valid.
         """
         answer = decode_answer(answer_bytes, order)
         if order.endpoint not in {known_endpoint.name for known_endpoint in self.endpoints}:

@@ -17,8 +17,9 @@ from oracle.errors import OracleError
 class PendingRange:
     """A range in preparation, in a thread of this process or as an order to a worker.
 
-    `worker_deaths` counts workers that died of it. `has_waited`: another window was committed
-    while it was ready. `is_staged`: it is on disk. `is_restored`: it was loaded from there.
+    `worker_deaths` counts the workers that died while preparing the range. `has_waited` is set
+    when another window is committed first, `is_staged` when the answer is stored on disk, and
+    `is_restored` if the answer was loaded from disk.
     """
 
     blocks: BlockRange
@@ -47,7 +48,7 @@ class PendingRange:
 
 @dataclass(slots=True)
 class SegmentWorkers:
-    """The executor of orders, and the writer's side of it.
+    """The executor that runs orders, the coordinator that creates them, and stored answers.
 
     Without a `stage`, finished ranges do not survive a crash.
     """
@@ -69,7 +70,10 @@ class SegmentWorkers:
             pending.has_waited = True
 
     def restore_range(self, first_block: int, last_block: int) -> PendingRange | None:
-        """Load what an earlier run stored of the range from `first_block`, up to `last_block`."""
+        """Return the stored range that begins at `first_block`, or None.
+
+        A range that ends above `last_block` is not returned.
+        """
         staged = None if self.stage is None else self.stage.load_segment(first_block, last_block)
         if staged is None:
             return None
@@ -92,7 +96,7 @@ class SegmentWorkers:
 
 
 def run_now(fetch_window: Callable[[], BlockWindow]) -> Future[BlockWindow]:
-    """Run the function now; its result or exception is in the returned future."""
+    """Run the function in this thread, and return a future with its result or exception."""
     future: Future[BlockWindow] = Future()
     try:
         future.set_result(fetch_window())
@@ -109,7 +113,7 @@ def make_completed_future(window: BlockWindow) -> Future[BlockWindow]:
 
 
 def make_failed_future(error: OracleError) -> Future[BlockWindow]:
-    """Return a failed future, which raises the error when its window is taken."""
+    """Return a failed future, which raises the error when its result is requested."""
     future: Future[BlockWindow] = Future()
     future.set_exception(error)
     return future

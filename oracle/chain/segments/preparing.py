@@ -1,4 +1,4 @@
-"""Prepares ranges: fetches, verifies and decodes them, as a function of an order.
+"""Prepares the range of an order: fetches, verifies and decodes its blocks.
 
 Anything unusual is refused: a contradiction, a repaired answer, a new fact about the chain. The
 writer then reads the range itself, with all endpoints; no decision about trust is made here.
@@ -36,8 +36,8 @@ from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# Calls are samples too. Valid senders do not change the level of a range: an answer that
-# contradicts a signature is refused before and after.
+# The signatures of calls are samples too. Learning that senders are valid does not change the
+# level of a range: an answer that contradicts a signature is refused before and after.
 _VALID_SENDERS_FACT = {format_trust_fact(HeaderFeature.SENDER): "right"}
 
 

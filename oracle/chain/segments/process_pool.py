@@ -1,4 +1,4 @@
-"""Workers in processes of this machine, one order each at a time.
+"""Runs workers as processes on this machine; each worker handles one order at a time.
 
 Workers are plain child processes with pipes instead of a `ProcessPoolExecutor`: one that dies
 loses only its own order, one that hangs is killed alone, and none outlives the writer
@@ -56,7 +56,7 @@ class SegmentExecutor(Protocol):
 
     @property
     def worker_count(self) -> int:
-        """How many orders are processed at once."""
+        """The number of orders that are processed at once."""
         ...
 
     @property
@@ -65,15 +65,15 @@ class SegmentExecutor(Protocol):
         ...
 
     def submit(self, order: SegmentOrder) -> Future[bytes]:
-        """Have a range prepared; the result is that of `SegmentPreparer.prepare`. Raises nothing.
+        """Submit an order; the future returns the bytes of `SegmentPreparer.prepare`.
 
-        The future raises WorkerDiedError if the worker with the order died, and WorkerStartError
-        if no worker can be started.
+        Only the future raises: WorkerDiedError if the worker with the order died, and
+        WorkerStartError if no worker can be started.
         """
         ...
 
     def abort_order(self, future: Future[bytes]) -> None:
-        """End the worker of this order, which takes too long or gave an invalid answer."""
+        """Kill the worker of this order, which takes too long or gave an invalid answer."""
         ...
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class ProcessPool:
 
 
 class _QueuedOrder:
-    """One order's bytes, and the future of its answer."""
+    """A queued order: its serialised bytes, and the future of the worker's answer."""
 
     __slots__ = ("frame", "future")
 
@@ -145,12 +145,12 @@ class _Worker:
             self._thread.start()
 
     def get_pid(self) -> int | None:
-        """Return the process id, or None if it does not run."""
+        """Return the process id, or None if no process is running."""
         with self._lock:
             return None if self._process is None else self._process.pid
 
     def kill_if_assigned(self, future: Future[bytes]) -> None:
-        """Kill the process if it has this order, or had it last."""
+        """Kill the process if this is the order that it processes or processed last."""
         with self._lock:
             if self._current_future is future and self._process is not None:
                 self._process.kill()

@@ -27,7 +27,7 @@ _WORD_BYTES, _DIGEST_BYTES = 32, 32
 
 
 class CallRow(NamedTuple):
-    """The serialised form of a call; its value takes up to 256 bits."""
+    """The serialised form of a call; `value` is bytes, because it has up to 256 bits."""
 
     block: int
     block_hash: Hash
@@ -60,13 +60,13 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def from_logs(cls, logs: Sequence[Log]) -> Self:
-        """Return the rows of logs. Raises ValueError: a log table cannot hold them."""
+        """Return the rows of logs. Raises ValueError if a log table cannot hold them."""
         (part,) = LogTable.from_logs(logs).parts
         blocks = [(number, *block) for number, block in part.blocks.items()]
         return cls(blocks, list(part.sources), part.rows)  # type: ignore[arg-type]  # as they are
 
     def are_consistent(self) -> bool:
-        """Return whether keys ascend, and every row has its block and its source."""
+        """Return whether the keys ascend, and each row's block and source are present."""
         keys = [row[0] for row in self.rows]
         block_numbers, source_indexes = (
             {key >> LOG_INDEX_BITS for key in keys},
@@ -93,7 +93,7 @@ class RefusedSegmentError(TransientError):
 
 
 class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
-    """Facts and costs of an order: `calls` sent, counter increases, learned facts and duration."""
+    """What a worker learned from an order (`facts`, `highest` block), and what the order cost."""
 
     calls: int = 0
     counter_increases: tuple[tuple[int, tuple[str, ...], float], ...] = ()
@@ -103,7 +103,7 @@ class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
-    """Blocks `first` to `newest`, which may end before the ordered range does, never after it.
+    """The prepared blocks `first` to `newest`, which may be only the beginning of the range.
 
     `first_parent` is the parent hash of the first block, which links it to the segment before.
     """
@@ -125,7 +125,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
     observed: WorkerObservations
 
     def to_window(self) -> BlockWindow:
-        """Return the segment as a window. Raises ValueError: an event is malformed."""
+        """Return the segment as a window. Raises ValueError if an event is malformed."""
         decoded = DecodedEvents(
             events_of(self.events), events_of(self.contract_events), events_of(self.dead)
         )
@@ -144,7 +144,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
 
 
 class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
-    """The reason why there is no segment; `kind` is that of an RpcError, or empty."""
+    """The reason why a worker gave no segment; `kind` is the kind of an RpcError, or empty."""
 
     plan: bytes
     number: int
@@ -195,10 +195,10 @@ def encode_answer(answer: Segment | SegmentRefusal) -> bytes:
 
 
 def decode_answer(content: bytes, order: SegmentOrder) -> Segment | SegmentRefusal:
-    """Return the answer to this order.
+    """Decode an answer, and check that it is a valid answer to this order.
 
     Raises:
-        SegmentError: bytes, plan, number, range or rows are invalid.
+        SegmentError: the bytes, plan, number, range or rows are invalid.
     """
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:

@@ -74,13 +74,13 @@ def _merge_decoded(parts: Sequence[DecodedEvents]) -> DecodedEvents:
     )
 
 
-# Windows prepared in threads; and the number of orders beyond the number of workers.
+# Number of windows that are prepared in threads; number of orders beyond one per worker.
 DEFAULT_DEPTH, _EXTRA_ORDERS = 4, 2
 # A shorter history is read without workers: starting one costs more than it saves.
 MIN_WORKER_BLOCKS = 2_000
 # Timeout after which an order counts as lost, and its worker is ended.
 _ORDER_TIMEOUT_SECONDS = 120.0
-# A range is split in two after this many workers died of it.
+# A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
 # Ready windows are joined up to this many logs, because each commit is expensive.
 _TOGETHER = 12_000
@@ -112,19 +112,19 @@ class SegmentQueue:
     def take_window(
         self, blocks: BlockRange, max_blocks: int | None = None, *, prefers_workers: bool = False
     ) -> BlockWindow:
-        """Return the window that begins at `blocks.first`, and prepare on up to `blocks.last`.
+        """Return the window from `blocks.first` on, and prepare ranges up to `blocks.last`.
 
-        The window has at most about `max_blocks` blocks. `prefers_workers`: use workers, if there
-        are any; running ones continue in any case. A caller that requests fewer blocks than before
-        still gets the larger window that was already fetched, once, so that it is not fetched
-        again.
+        The window has at most about `max_blocks` blocks. With `prefers_workers`, workers are used
+        if there are any; orders that are running continue in any case. A caller that requests
+        fewer blocks than before still gets the larger window that was already fetched, once, so
+        that it is not fetched again.
 
         If a range fails with a transient error, the ranges after it are kept, and only the failed
         one is fetched again.
 
         Raises:
             OracleError: the error that `fetch_window` raised for this window.
-            FatalError: two workers died of one and the same block.
+            FatalError: two workers died while preparing the same single block.
         """
         # Running workers continue to the end, because starting them is expensive.
         is_ordering = any(pending.order is not None for pending in self._pending_ranges)
@@ -142,7 +142,7 @@ class SegmentQueue:
         return window
 
     def discard_pending(self) -> None:
-        """Discard all prepared ranges; running requests are dropped."""
+        """Discard all prepared ranges, and the results of requests that are still running."""
         for pending in self._pending_ranges:
             self._cancel_order(pending)
         if self._pending_ranges and self.workers is not None:
@@ -199,7 +199,7 @@ class SegmentQueue:
         return self.workers.executor.worker_count + _EXTRA_ORDERS
 
     def _submit_order(self, pending: PendingRange) -> PendingRange | None:
-        """Have a worker prepare a range; return None if it cannot be ordered now."""
+        """Submit an order to prepare a range, or return None if that is not possible now."""
         order = (
             None if self.workers is None else self.workers.coordinator.create_order(pending.blocks)
         )
@@ -253,7 +253,7 @@ class SegmentQueue:
                 return window
 
     def _collect_window(self, pending: PendingRange) -> BlockWindow | None:
-        """Return the window of a range, or None if it had to be started again in another way.
+        """Return the window of a range, or None if its preparation had to be started again.
 
         Raises:
             OracleError: the error of `fetch_window`, or no worker can prepare the range.
@@ -291,7 +291,7 @@ class SegmentQueue:
         self._pending_ranges[0] = self._fetch_locally(pending.blocks, is_only_range=False)
 
     def _join_ready_windows(self, window: BlockWindow, max_blocks: int | None) -> BlockWindow:
-        """Join the ready windows that follow, up to what is worth one commit."""
+        """Join a window with the ready windows after it, as many as are worth one commit."""
         windows, log_count = [window], len(window.logs)
         while (
             self._pending_ranges and self._pending_ranges[0].is_ready() and log_count < _TOGETHER

@@ -29,7 +29,7 @@ _DECODER = msgspec.msgpack.Decoder(StagedSegment)
 
 @dataclass(slots=True)
 class SegmentStage:
-    """The files of one plan in a folder of its own, which is created when first needed."""
+    """The stored segments of one plan, in a folder that is created when first needed."""
 
     folder: Path
     plan: bytes
@@ -52,7 +52,7 @@ class SegmentStage:
             )
 
     def store_answer(self, order: SegmentOrder, answer: bytes) -> None:
-        """Store an answer that waits to be committed; skip it if there is no room or no disk."""
+        """Store an answer that waits to be committed; skip it if space or disk is missing."""
         body = msgspec.msgpack.encode(StagedSegment(order, answer))
         content = body + hashlib.sha256(body).digest()
         if (

@@ -1,7 +1,7 @@
 """The worker: a child process that reads orders from stdin and writes answers to stdout.
 
-The process ends when its input is closed, so that it never outlives its parent. Frames: see
-`frames`.
+The process ends when its input is closed, so that it never outlives its parent. `frames` defines
+the format of the messages.
 """
 
 import gc

@@ -24,7 +24,7 @@ REQUIRED_SAMPLES = 20
 RETRY_SECONDS = 3600.0
 # Seconds until the newest blocks are scanned again, if there were too few samples.
 _SCAN_SECONDS = 600.0
-# The same, while the answer of a provider is pending.
+# Seconds until the next scan while the answer of a provider is pending.
 _UNDECIDED_SCAN_SECONDS = 10.0
 # Fact-name suffix of a refuted feature that was sampled again recently.
 _RECENTLY_TRIED_SUFFIX = "_tried"
@@ -47,7 +47,7 @@ for _feature in HeaderFeature:
 
 @dataclass(slots=True)
 class _FeatureState:
-    """The sampled blocks, by hash; a block that was valid once stays valid.
+    """The hashes of the sampled blocks of one feature; a block that was valid once stays valid.
 
     `undecided_blocks` were invalid at every endpoint that answered, while a provider did not
     answer. `refuted_at` is when the chain was last found not to have the feature, or None.
@@ -79,9 +79,10 @@ class UndecidedSample:
 class Calibration:
     """Counts samples, and decides which features of a chain's headers are valid; thread-safe.
 
-    A feature that is valid in twenty blocks is proven, and stays so over restarts. Only a proof
-    refutes it again (`refute`): endpoints that contradict it, however many, are refused. A feature
-    that is valid in no block is refuted once every provider was queried.
+    A feature that is valid in twenty blocks is proven, and stays proven over restarts. Only a
+    proof refutes it again (`refute`): answers that contradict it are refused, however many
+    endpoints give them. A feature that is valid in no block is refuted once every provider was
+    queried.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -197,9 +198,9 @@ class Calibration:
             return None
 
     def refute_invalid_features(self) -> None:
-        """Refute features without a valid sample, after newest and old blocks were sampled.
+        """Mark features without a valid sample as refuted, after new and old blocks were sampled.
 
-        If some samples are valid, the feature itself is not at fault: more samples will decide.
+        A feature of which some samples are valid is left undecided until there are more samples.
         """
         with self._lock:
             for feature, state in self._state_by_feature.items():
@@ -214,14 +215,14 @@ class Calibration:
                     )
 
     def assume_proven(self, feature: HeaderFeature) -> None:
-        """Treat a feature as proven: it refused a block, which is not yet explained."""
+        """Treat a feature as proven, because a block was refused for contradicting it."""
         with self._lock:
             if not self._state_by_feature[feature].is_proven:
                 self._state_by_feature[feature] = _FeatureState(is_proven=True)
                 self._update_metric(feature)
 
     def accept_block(self, feature: HeaderFeature, block_hash: str) -> None:
-        """Accept a block although this feature of it is invalid, as an operator decided."""
+        """Accept a block, as an operator decided, although this header feature is invalid."""
         with self._lock:
             self._accepted_blocks.add((feature, block_hash))
 
@@ -231,7 +232,7 @@ class Calibration:
             return (feature, block_hash) in self._accepted_blocks
 
     def refute(self, feature: HeaderFeature, proof: str) -> None:
-        """Refute a feature, until samples show it to be valid.
+        """Mark a feature as refuted, until samples show it to be valid.
 
         `proof` is logged; a proven feature must not be refuted without a proof.
         """
@@ -247,7 +248,7 @@ class Calibration:
             )
 
     def collect_facts(self) -> dict[str, str]:
-        """Return the findings as stored facts; a `Calibration` that starts with them is equal."""
+        """Return the findings as facts, from which an equal `Calibration` can be restored."""
         with self._lock:
             facts = {
                 format_trust_fact(feature): "right" if state.is_proven else "wrong"
@@ -266,7 +267,7 @@ class Calibration:
             return facts | acceptances
 
     def _restore_refusals(self, stored_facts: Mapping[str, str]) -> None:
-        """Restore the feature that refused a block, and the operator's acceptances."""
+        """Restore the feature for which a block was refused, and the operator's acceptances."""
         if REFUSAL_FACT in stored_facts and (
             check := BlockRefusal.from_json(stored_facts[REFUSAL_FACT]).check
         ) in set(HeaderFeature):

@@ -59,7 +59,7 @@ class FullHeader:
 
     @property
     def holds_transactions(self) -> bool:
-        """Whether the block has receipts to fetch, also if its roots are invented."""
+        """Whether the block has receipts to fetch, even if the chain does not fill its roots."""
         return not self.is_without_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
@@ -74,7 +74,7 @@ class FullHeader:
         """Return the hashes of its transactions, in order, whether fetched as hashes or in full.
 
         Raises:
-            ValueError: the list contains anything else.
+            ValueError: the list of transactions is malformed.
         """
         try:
             transactions = get_decoder(list[str | _HashedTransaction]).decode(
@@ -97,10 +97,10 @@ def fetch_full_headers(
 ) -> list[FullHeader | None]:
     """Return the blocks at these heights, with None for each that the endpoint does not have.
 
-    `with_transactions`: with full transactions, instead of only their hashes.
+    With `with_transactions`, blocks contain full transactions instead of only their hashes.
 
     Raises:
-        RpcError: no usable answer, or one for another height.
+        RpcError: the endpoint gives no usable answer, or a block of another height.
     """
     heights = list(numbers)
     params: Sequence[Sequence[object]] = [[hex(number), with_transactions] for number in heights]
@@ -123,7 +123,7 @@ def fetch_full_header_by_hash(endpoint: Endpoint, block_hash: Hash) -> FullHeade
     """Return the block of this hash, or None if the endpoint does not have it.
 
     Raises:
-        RpcError: no usable answer, or another block.
+        RpcError: the endpoint gives no usable answer, or another block.
     """
     response = endpoint.client.call("eth_getBlockByHash", [block_hash, False], FullHeaderResponse)
     if response is None:
@@ -138,7 +138,7 @@ def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeade
     """Return a block with its transactions, fetched singly if they exceed the response limit.
 
     Raises:
-        RpcError: no usable answer, or a transaction is missing.
+        RpcError: the endpoint gives no usable answer, or a transaction is missing.
     """
     try:
         return endpoint.client.call(_BLOCK_BY_NUMBER, [hex(number), True], FullHeaderResponse)
@@ -170,7 +170,7 @@ def fetch_required_headers(endpoint: Endpoint, numbers: Iterable[int]) -> dict[i
     """Return the blocks at these heights; all of them are required.
 
     Raises:
-        RpcError: a block is missing, or no usable answer.
+        RpcError: a block is missing, or the endpoint gives no usable answer.
     """
     heights = list(numbers)
     header_by_number = {
@@ -196,7 +196,7 @@ def fetch_linked_headers(
     follows from the blocks around the range.
 
     Raises:
-        RpcError: a block is missing, or they do not link.
+        RpcError: a block is missing, or the blocks are not linked by parent hash.
     """
     headers = fetch_full_headers(
         endpoint, range(blocks.first, blocks.last + 1), with_transactions=with_transactions

@@ -35,7 +35,7 @@ def is_root_absent(header: FullHeader, feature: HeaderFeature) -> bool:
 
     The hash commits to both roots: a zero root is not the root of any list, and a block with
     transactions has receipts. No other proof can refute a root that blocks have proven, because
-    receipts that do not match a root may be a lie.
+    receipts that do not match a root may be forged.
     """
     if feature is HeaderFeature.RECEIPTS:
         is_empty = header.is_without_transactions and header.transactions_root != EMPTY_TRIE_ROOT
@@ -82,10 +82,10 @@ def may_contain_logs(bloom_bits: int, logs: Iterable[Log]) -> bool:
 def are_logs_complete(
     logs: Sequence[Log], block_receipts: Receipts, log_filter: LogFilter
 ) -> bool:
-    """Return whether these are exactly the receipts' matching logs; may give false negatives.
+    """Return whether these are exactly the matching logs of the receipts of a whole block.
 
-    `block_receipts` are those of the whole block, in order. A negative result may be caused by
-    spelling alone, such as upper-case hex.
+    `block_receipts` are in order. The result may be False only because of spelling, such as
+    upper-case hex.
     """
     log_position, wanted_topics = 0, {(topic,) for topic in log_filter.topics}
     for tx, receipt in enumerate(block_receipts):

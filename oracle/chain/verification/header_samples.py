@@ -1,4 +1,4 @@
-"""Samples which features of a chain's headers are valid.
+"""Finds out from samples which features of a chain's headers are valid.
 
 Samples are taken before the first window is read, and then from blocks with logs. An invalid
 sample is checked with every other provider, because the endpoint that gave it may have lied.
@@ -56,7 +56,7 @@ class HeaderSampler:
     calibration: Calibration
     # Yields the endpoints other than the named one; each is proven to be on our chain.
     iterate_others: Callable[[str], Iterable[Endpoint]]
-    # Returns the providers other than that of the endpoint, all of which have to be queried.
+    # Returns the other providers than the endpoint's; all of them have to be queried.
     find_other_providers: Callable[[Endpoint], Collection[str]]
     # Called with an endpoint that gave a wrong answer, and the check that found it.
     report_endpoint: Callable[[Endpoint, str], None]

@@ -55,7 +55,7 @@ class MisbehaviourDetector:
     def recheck_contradictions(
         self, contradictions: Iterable[ContradictionError], proving_endpoint: str
     ) -> None:
-        """Query endpoints that contradicted headers again, after another one gave the window."""
+        """Query again the endpoints that contradicted headers, after another gave the window."""
         for error in contradictions:
             # A bloom is not a proof.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:

@@ -1,7 +1,8 @@
-"""Refused blocks: the answers about them contradict each other or their header, without a proof.
+"""Blocks that are refused because answers about them contradict each other or their header.
 
-A refusal is stored until it is resolved: by an endpoint that proves the block, by a second one
-that gives the same answer, or by an operator. Until then every retry raises it again.
+No proof decides which answer is right. A refusal is stored until it is resolved: by an endpoint
+that proves the block, by a second one that gives the same answer, or by an operator. Until then
+every retry raises the error again.
 """
 
 from typing import Self
@@ -44,7 +45,7 @@ class BlockRefusal(msgspec.Struct, frozen=True):
 
 
 class BlockRefusedError(TransientError):
-    """A block is refused, because no endpoint gives it as its header or another one does."""
+    """A block is refused: its content contradicts its header, or endpoints contradict others."""
 
     def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal

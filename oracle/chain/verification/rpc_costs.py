@@ -20,11 +20,11 @@ _LINK_HEADERS = 2
 
 @dataclass(frozen=True, slots=True)
 class RpcCosts:
-    """Numbers of calls; each part of a batch counts. `empty_block` includes the head check.
+    """Numbers of JSON-RPC calls; each call in a batch counts. `empty_block` has the head check.
 
     `history` is for 1,000 final blocks without relevant logs, at the initial range size; `proof`
     is added for each block with logs or watched calls, in history and at the head.
-    `by_transaction`: a proof takes one call for each transaction of the block.
+    With `by_transaction`, a proof takes one more call for each transaction of the block.
     """
 
     empty_block: int

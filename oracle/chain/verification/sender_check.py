@@ -1,7 +1,8 @@
 """Verifies the sender of each call by its signature, and the call's fields by its hash.
 
-A signature needs no header, so an endpoint that contradicts it is wrong whatever the chain's
-roots are. Only if all endpoints agree is it a property of the chain, as with system transactions.
+A signature is verified without a header, so an endpoint that contradicts it is wrong, whatever the
+chain's roots are. If all endpoints contradict it, the contradiction is a property of the chain, as
+with system transactions.
 """
 
 from dataclasses import dataclass, field

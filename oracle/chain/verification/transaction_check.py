@@ -55,7 +55,7 @@ def extract_watched_calls(
 def try_compute_transactions_root(header: FullHeader) -> str:
     """Return the root of the block's transactions, whose hashes must match their fields.
 
-    A text that is not a root is returned if they cannot be encoded, or a hash does not match.
+    If the transactions cannot be encoded, or a hash does not match, the result is not a root.
     """
     try:
         transactions = get_decoder(list[SignedTransaction]).decode(header.response.transactions)

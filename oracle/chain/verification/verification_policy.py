@@ -9,8 +9,8 @@ from oracle.domain.coverage import VerificationLevel
 class VerificationPolicy:
     """The highest level to verify up to, for non-final blocks (`head`) and final ones (`history`).
 
-    Without `receipts` no block is ever proven. With `every_header` history is read like the head:
-    all headers linked, and logs by block hash; that takes about two requests per block.
+    Without `receipts` no block is ever proven. With `every_header` history is read like the head,
+    with all headers and with logs by block hash, which takes about two requests per block.
     """
 
     head: VerificationLevel = VerificationLevel.PROVEN
@@ -26,7 +26,7 @@ class VerificationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LevelShortfall:
-    """History cannot reach the configured level, because the chain lacks `refuted_features`.
+    """The reason why history cannot reach the wanted level: the chain lacks `refuted_features`.
 
     `reachable_level` is the level that can be configured instead. Below `unproven_below`, a block
     relies on the endpoint that gave it.

@@ -59,12 +59,12 @@ def record_missing_logs(endpoint: str, missing_count: int) -> None:
 class VerifiedWindow:
     """One endpoint's answer for a range of blocks, and the level that each block has reached.
 
-    `headers` are the known headers, in order; if the window `is_whole`, they cover the range, each
-    the parent of the next. `given_logs` are the endpoint's logs, or None if the receipts of every
-    block are read instead; `is_pinned`: they were requested by block hash. `required_blocks` have
-    to be proven in any case, even without logs or calls. `calls_by_block` are the watched calls,
-    or None if no calls are watched; whether they succeeded is unknown until receipts are read.
-    `logs_by_block` and `level_by_block` are the results per block.
+    `headers` are the known headers, in order; if the window `is_whole`, they cover the range, and
+    each is the parent of the next. `given_logs` are the endpoint's logs, or None if the receipts
+    of every block are read instead; with `is_pinned`, they were requested by block hash.
+    `required_blocks` have to be proven in any case, even without logs or calls. `calls_by_block`
+    are the watched calls, or None if no calls are watched; whether they succeeded is unknown until
+    receipts are read. `logs_by_block` and `level_by_block` are the results per block.
     """
 
     endpoint: Endpoint
@@ -93,7 +93,7 @@ class VerifiedWindow:
 
     @property
     def endpoint_name(self) -> str:
-        """The shown name of the endpoint."""
+        """The displayed name of the endpoint."""
         return self.endpoint.name
 
     @property
@@ -122,7 +122,7 @@ class VerifiedWindow:
         self.is_repaired = True
 
     def limit_level(self, number: int, max_level: VerificationLevel) -> None:
-        """Limit the level of a block."""
+        """Lower the level of a block to `max_level` if it is higher."""
         self.level_by_block[number] = min(self.level_by_block[number], max_level)
 
     def mark_unproven(self, blocks: Iterable[int]) -> None:
