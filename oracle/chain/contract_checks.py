@@ -37,11 +37,11 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
         location = f"{contract} at {address}"
         if code is None:
             raise RpcError(
-                endpoint.name, ErrorKind.INVALID, f"{location}: null instead of its code"
+                endpoint.name, ErrorKind.INVALID, f"{location}: eth_getCode returned null"
             )
         if code in {"", "0x"}:
             raise WrongContractError(
-                f"{location}: there is no contract at this address of this chain"
+                f"{location}: there is no contract at this address on this chain"
             )
         profile_contract = reader.profile.contracts.get(contract)
         if profile_contract is not None and profile_contract.is_proxy:
@@ -59,7 +59,7 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
         if missing:
             names = ", ".join(sorted(map(reader.get_event_name, missing)))
             raise WrongContractError(
-                f"{location}: another contract, or another version: never says {names}"
+                f"{location}: different contract or version; its code does not emit {names}"
             )
 
 
@@ -143,4 +143,4 @@ def _parse_word(endpoint: str, answer: str | None, word_index: int) -> int:
             return int(digits, 16)
     except ValueError:
         pass
-    raise RpcError(endpoint, ErrorKind.INVALID, f"eth_call: {str(answer)[:80]!r} is no number")
+    raise RpcError(endpoint, ErrorKind.INVALID, f"eth_call: {str(answer)[:80]!r} is not a number")

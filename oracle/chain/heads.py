@@ -63,7 +63,7 @@ def read_heads(
     endpoint.head, endpoint.highest_block = latest, latest.number
     metrics.HEAD.labels(endpoint.name).set(latest.number)
     if previous_final is not None and latest.number < previous_final.number:
-        message = f"is at block {latest.number}, block {previous_final.number} was final before"
+        message = f"is at block {latest.number}, below the final block {previous_final.number}"
         raise RpcError(endpoint.name, ErrorKind.BEHIND, message)
     safe, finalized = (
         block_by_tag.get("safe"),
@@ -126,7 +126,7 @@ def _recheck_latest(
     if highest_tagged > latest.number:
         metrics.INCONSISTENT.labels(endpoint.name, "finalized above latest").inc()
         message = (
-            f"shows block {highest_tagged} as final or safe, and {latest.number} as the newest"
+            f"block {highest_tagged} is final or safe, but the latest block is {latest.number}"
         )
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     return latest

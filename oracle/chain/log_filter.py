@@ -81,7 +81,7 @@ def validate_logs(
         {log.address for log in logs} <= log_filter.addresses
         and {log.topics[0] for log in logs} <= log_filter.topics
     ):
-        raise ValueError("a log that nobody asked for")
+        raise ValueError("a log that does not match the filter")
     return logs
 
 
@@ -101,7 +101,7 @@ def _normalize_hex(responses: Sequence[LogResponse]) -> None:
         response.block_hash = response.block_hash.lower()
         response.transaction_hash = response.transaction_hash.lower()
     if not _is_lower_hex([text.lower() for text in texts]):
-        raise ValueError("a log that is not hex")
+        raise ValueError("a log with a field that is not hex")
 
 
 def _is_lower_hex(texts: Sequence[str]) -> bool:
@@ -162,10 +162,10 @@ def _describe_invalid_log(response: LogResponse, block: int) -> str:
     if not response.topics:
         return f"a log without topics in block {block}"
     if response.transaction_hash == _NO_TRANSACTION:
-        return f"a log of no transaction in block {block}"
+        return f"a log without a transaction in block {block}"
     if len(response.data) & 1:
-        return f"a log with half a byte in block {block}"
-    return f"logs of two blocks {block}: {response.block_hash} is another hash than before"
+        return f"a log with an odd number of hex digits in block {block}"
+    return f"logs with two hashes for block {block}; the second is {response.block_hash}"
 
 
 def _parse_timestamp(value: object) -> int:
@@ -185,7 +185,7 @@ class _IndexCache(dict[str, int]):
     def __missing__(self, text: str) -> int:
         number = int(text, 16)
         if not 0 <= number <= MAX_LOG_INDEX:
-            raise ValueError(f"an index that no block has: {number}")
+            raise ValueError(f"a log or transaction index out of range: {number}")
         if len(self) < _MAX_CACHED_INDEXES:
             self[text] = number
         return number
@@ -205,13 +205,13 @@ def _sort_and_deduplicate(logs: list[Log]) -> list[Log]:
             log.index,
         ):
             if unique_logs[-1] != log:
-                raise ValueError(f"two different logs {log.index} in block {log.block}")
+                raise ValueError(f"two different logs with index {log.index} in block {log.block}")
             continue
         if (
             unique_logs
             and unique_logs[-1].block == log.block
             and unique_logs[-1].block_hash != log.block_hash
         ):
-            raise ValueError(f"logs of two blocks {log.block}")
+            raise ValueError(f"logs with two hashes for block {log.block}")
         unique_logs.append(log)
     return unique_logs

@@ -142,8 +142,8 @@ class ChainSource:
             raise RpcError("every endpoint", ErrorKind.INVALID, "no block 0")
         if known_hash is not None and len(shown_hashes) < len(self._endpoints):
             message = (
-                f"shows block 0 as {shown_hashes[0]}, the database as {known_hash}; others "
-                "are silent"
+                f"block 0 has hash {shown_hashes[0]}, but the database has {known_hash}; the "
+                "other endpoints do not answer"
             )
             raise RpcError("an endpoint", ErrorKind.INVALID, message)
         return shown_hashes[0]

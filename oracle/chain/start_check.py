@@ -88,13 +88,13 @@ def _build_unavailable_error(endpoints: EndpointPool, failures: list[RpcError]) 
     temporary_errors = [error for error in failures if error.kind in _TEMPORARY_ERRORS]
     proven_wrong = endpoints.endpoint_list.proven_wrong_reasons()
     proven_wrong_note = (
-        f"; proven wrong, and not asked: {'; '.join(proven_wrong.values())}"
+        f"; not used because proven wrong: {'; '.join(proven_wrong.values())}"
         if proven_wrong
         else ""
     )
     first_error = [*temporary_errors, *failures][0]
     unavailable_error = TransientError(
-        f"[chain] endpoints: none answers: {first_error}{proven_wrong_note}"
+        f"[chain] endpoints: no endpoint answers: {first_error}{proven_wrong_note}"
     )
     unavailable_error.retry_after = endpoints.endpoint_list.seconds_left(temporary_errors)
     return unavailable_error

@@ -79,7 +79,8 @@ def select_watched_calls(
             transaction.at is not None and parse_quantity(endpoint, transaction.at) != index
         ):
             message = (
-                f"transaction {transaction.hash} does not stand where block {block.number} has it"
+                f"transaction {transaction.hash}: its block or index differs from its place in "
+                f"block {block.number}"
             )
             raise RpcError(endpoint, ErrorKind.INVALID, message)
         call = Call(
@@ -111,9 +112,10 @@ def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
     for call in calls:
         receipt = receipts.get(call.tx_hash)
         if receipt is None:
-            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no receipt of {call.tx_hash}")
+            message = f"receipt of transaction {call.tx_hash} not found"
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
         if receipt.block_hash.lower() != call.block_hash:
-            message = f"the receipt of {call.tx_hash} is of another block"
+            message = f"the receipt of transaction {call.tx_hash} belongs to another block"
             raise RpcError(endpoint.name, ErrorKind.INVALID, message)
         call.succeeded = parse_quantity(endpoint.name, receipt.status) == 1
 
@@ -194,7 +196,7 @@ def fetch_calls_of_logs(
 
 def _parse_call(endpoint: str, log: Log, raw_transaction: RawTransaction | None) -> Call:
     if raw_transaction is None:
-        raise RpcError(endpoint, ErrorKind.NOT_THERE, f"no transaction {log.tx_hash}")
+        raise RpcError(endpoint, ErrorKind.NOT_THERE, f"transaction {log.tx_hash} not found")
     try:
         transaction = convert(raw_transaction, TransactionResponse)
     except ValidationError as error:
@@ -203,9 +205,11 @@ def _parse_call(endpoint: str, log: Log, raw_transaction: RawTransaction | None)
         transaction.hash.lower() != log.tx_hash
         or (transaction.block_hash or "").lower() != log.block_hash
     ):
-        raise RpcError(endpoint, ErrorKind.INVALID, f"another transaction for {log.tx_hash}")
+        message = f"the response for transaction {log.tx_hash} is another transaction"
+        raise RpcError(endpoint, ErrorKind.INVALID, message)
     if (transaction.to or "").lower() != log.address:
-        raise RpcError(endpoint, ErrorKind.INVALID, f"{log.tx_hash} calls another contract")
+        message = f"transaction {log.tx_hash} does not call the contract of its log"
+        raise RpcError(endpoint, ErrorKind.INVALID, message)
     return Call(
         log.block,
         log.block_hash,

@@ -65,7 +65,9 @@ class Abi:
             FatalError: the shipped artifact does not contain the event.
         """
         if name not in self.events:
-            raise FatalError(f"abi/{self.contract_name}.json has no event {name}: install again")
+            raise FatalError(
+                f"abi/{self.contract_name}.json has no event {name}; reinstall qos-oracle"
+            )
         return self.events[name]
 
 

@@ -51,7 +51,7 @@ def build_word_reader(abi_type: str) -> WordReader:
     """
     word_layout = find_word_layout(abi_type)
     if word_layout is None:
-        raise ValueError(f"{abi_type} is not one word")
+        raise ValueError(f"{abi_type}: a value of this type does not take exactly one word")
     if word_layout.family == "int":
         return _build_signed_reader(word_layout.bits)
     read_value, unused, size = (

@@ -35,7 +35,7 @@ def build_field_getter(field: str, typed_value: TypedValue) -> Getter:
     fit, expected = _FIT_BY_FIELD_KIND.get(FIELD_KINDS[field], _NO_FIT)
     getter = fit(typed_value)
     if getter is None:
-        raise ValueError(f"{field} takes {expected}, and this is {typed_value.type_description}")
+        raise ValueError(f"expected {expected}, got {typed_value.type_description}")
     return getter
 
 
@@ -180,7 +180,7 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.VERSION: _FieldFit(_fit_version, "three unsigned numbers"),
 }
 # A boolean field, or an enumeration, which needs an enum of the profile.
-_NO_FIT = _FieldFit(_fit_nothing, "a constant, or an argument by an enum")
+_NO_FIT = _FieldFit(_fit_nothing, "a constant, or an argument with an enum")
 
 
 def can_equal_literal(abi_type: str, literal: object) -> bool:

@@ -31,7 +31,7 @@ def parse_signature(text: str) -> tuple[str, AbiSignature]:
     inputs = _parse_parameters(tokens)
     keyword, name = head.groups()
     if keyword == "function" and any(parameter.indexed for parameter in inputs):
-        raise ValueError("only inputs of events are indexed")
+        raise ValueError("`indexed` is only allowed for the inputs of an event")
     return keyword, AbiSignature(name, inputs)
 
 
@@ -78,7 +78,7 @@ def _parse_parameter(tokens: _TokenStream) -> Parameter:
             indexed = True
         elif text not in _IGNORED_KEYWORDS:
             if name:
-                raise ValueError(f"{text!r} after the name {name!r}")
+                raise ValueError(f"unexpected {text!r} after the name {name!r}")
             name = text
     return Parameter(name, abi_type, indexed, components)
 
@@ -99,8 +99,8 @@ def _parse_elementary_type(token: str) -> str:
     abi_type = _TYPE_ALIASES.get(token, token)
     match = _ELEMENTARY_PATTERN.fullmatch(abi_type)
     if match is None or abi_type == "function":
-        raise ValueError(f"{token or 'the end'!r} is no type")
+        raise ValueError(f"{token or 'end of the text'!r} is not a Solidity type")
     size, bits = (None if digits is None else int(digits) for digits in match.groups())
     if size not in _BYTES or bits not in _BITS:
-        raise ValueError(f"{token!r} is no type")
+        raise ValueError(f"{token!r} is not a Solidity type")
     return abi_type

@@ -36,10 +36,12 @@ def build_record_reader(
     }
     unknown_fields = getter_by_field.keys() - field_by_name.keys()
     if unknown_fields:
-        raise ValueError(f"{record_class.__name__} has no {', '.join(sorted(unknown_fields))}")
+        raise ValueError(
+            f"{record_class.__name__}: unknown fields {', '.join(sorted(unknown_fields))}"
+        )
     for name, field in field_by_name.items():
         if name not in getter_by_field and field.default is MISSING:
-            raise ValueError(f"{record_class.__name__}: nothing for {name}")
+            raise ValueError(f"{record_class.__name__}: the required field {name} is not mapped")
     setter_by_field = {
         field.name: getattr(record_class, field.name).__set__ for field in fields(record_class)
     }

@@ -81,14 +81,14 @@ class FeedClient:
         data = self._fetch_data("/v1/now")
         feed_time = data.get("now") if isinstance(data, Mapping) else None
         if type(feed_time) is not int or not 0 < feed_time <= MAX_ROW_ID:
-            raise FeedResponseError(f"{self.name}: tells no time")
+            raise FeedResponseError(f"{self.name}: /v1/now returned no valid time")
         return feed_time
 
     def fetch_newest_id(self) -> int:
         """Return the newest id, or 0 if there is no row; raises the same errors as `poll`."""
         newest_id = self._fetch_data("/v1/events/current_id")
         if type(newest_id) is not int or not 0 <= newest_id <= MAX_ROW_ID:
-            raise FeedResponseError(f"{self.name}: tells no newest id")
+            raise FeedResponseError(f"{self.name}: /v1/events/current_id returned no valid id")
         return newest_id
 
     def _fetch_page(self, after_id: int, page_size: int) -> list[FeedRow]:
@@ -100,35 +100,35 @@ class FeedClient:
                 return self._parse_rows(self._parse_data(body), after_id)
             if requested_rows == 1:
                 raise FeedResponseError(
-                    f"{self.name}: the row after {after_id} is larger than an answer may be "
-                    "(feed.max_response_mib)"
+                    f"{self.name}: the row after id {after_id} exceeds the size limit of a "
+                    "response; raise feed.max_response_mib"
                 )
             requested_rows //= 2
 
     def _fetch_data(self, path: str) -> object:
         body = self._fetch_body(path)
         if body is None:
-            raise FeedResponseError(f"{self.name}: an answer is too large")
+            raise FeedResponseError(f"{self.name}: a response exceeds feed.max_response_mib")
         return self._parse_data(body)
 
     def _fetch_body(self, path: str) -> bytes | None:
         """Return the body of a response, or None if it is larger than the limit."""
         response = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
         if response.status != HTTPStatus.OK:
-            raise FeedResponseError(f"{self.name}: answered with HTTP status {response.status}")
+            raise FeedResponseError(f"{self.name}: HTTP status {response.status}; expected 200")
         return None if response.is_truncated else response.body
 
     def _parse_data(self, body: bytes) -> object:
         try:
             document = json.loads(body)
         except (ValueError, RecursionError):
-            raise FeedResponseError(f"{self.name}: answered with no JSON") from None
+            raise FeedResponseError(f"{self.name}: the response is not JSON") from None
         if (
             not isinstance(document, dict)
             or document.get("message") != "success"
             or "data" not in document
         ):
-            raise FeedResponseError(f"{self.name}: answered without a success")
+            raise FeedResponseError(f"{self.name}: the response does not report success with data")
         return document["data"]
 
     def _parse_rows(self, data: object, after_id: int) -> list[FeedRow]:
@@ -139,11 +139,11 @@ class FeedClient:
                 end of the stream cannot be detected; or the rows are malformed.
         """
         if not isinstance(data, list):
-            raise FeedResponseError(f"{self.name}: its rows are no list")
+            raise FeedResponseError(f"{self.name}: the rows are not a list")
         rows = [self._parse_row(entry) for entry in data]
         ids = [row.id for row in rows]
         if ids != sorted(set(ids)):
-            raise FeedResponseError(f"{self.name}: its rows are not in order of their ids")
+            raise FeedResponseError(f"{self.name}: the rows are not in order of their ids")
         new_rows = [row for row in rows if row.id > after_id]
         if rows and not new_rows:
             raise FeedResponseError(
@@ -154,14 +154,18 @@ class FeedClient:
 
     def _parse_row(self, entry: object) -> FeedRow:
         if not isinstance(entry, dict):
-            raise FeedResponseError(f"{self.name}: a row is no object")
+            raise FeedResponseError(f"{self.name}: a row is not an object")
         row_id, *texts = (entry.get(name) for name in _ROW_FIELDS)
         if type(row_id) is not int or not 0 < row_id <= MAX_ROW_ID:
             raise FeedResponseError(
-                f"{self.name}: a row has no id; expected a whole number from 1 to {MAX_ROW_ID}"
+                f"{self.name}: a row has no valid id; expected a whole number from 1 to "
+                f"{MAX_ROW_ID}"
             )
         if not all(isinstance(text, str) and _is_storable(text) for text in texts):
-            raise FeedResponseError(f"{self.name}: row {row_id} is not made of texts")
+            raise FeedResponseError(
+                f"{self.name}: row {row_id} is malformed; type, node, task and arguments must be "
+                "valid strings without NUL"
+            )
         kind, node, task, args = map(str, texts)
         if max(len(kind), len(node), len(task)) > MAX_NAME_CHARS:
             raise FeedResponseError(

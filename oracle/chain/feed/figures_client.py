@@ -76,33 +76,33 @@ class FiguresClient:
             nodes = [figure.node for figure in figures]
             if nodes == previous_nodes:
                 raise FeedResponseError(
-                    f"{self.name}: page {page_number} of its nodes repeats the one before"
+                    f"{self.name}: page {page_number} of the node list repeats the previous page"
                 )
             previous_nodes = nodes
             figure_by_node |= {figure.node: figure for figure in figures}
-        raise FeedResponseError(f"{self.name}: its list of nodes has no end in {_MAX_PAGES} pages")
+        raise FeedResponseError(f"{self.name}: the node list has more than {_MAX_PAGES} pages")
 
     def _fetch_page(self, page_number: int) -> list[object]:
         path = f"/v2/network/nodes/data?page={page_number}&page_size={_PAGE_SIZE}"
         response = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
         if response.status != HTTPStatus.OK or response.is_truncated:
             raise FeedResponseError(
-                f"{self.name}: no list of nodes: HTTP status {response.status}"
+                f"{self.name}: no complete node list: HTTP status {response.status}"
             )
         try:
             document = json.loads(response.body)
         except (ValueError, RecursionError):
-            raise FeedResponseError(f"{self.name}: its list of nodes is no JSON") from None
+            raise FeedResponseError(f"{self.name}: the node list is not JSON") from None
         rows = document.get("data") if isinstance(document, dict) else None
         if not isinstance(rows, list):
-            raise FeedResponseError(f"{self.name}: its list of nodes is no list")
+            raise FeedResponseError(f"{self.name}: the node list contains no list `data`")
         return rows
 
     def _parse_figure(
         self, row: object, measured_at: float, max_error_seconds: float
     ) -> NodeFigure:
         if not isinstance(row, Mapping) or not _ADDRESS_PATTERN.fullmatch(str(row.get("address"))):
-            raise FeedResponseError(f"{self.name}: one of its nodes has no address")
+            raise FeedResponseError(f"{self.name}: a node of the list has no valid address")
         quality, stake_score, weight = (
             self._parse_number(row.get(name)) for name in _FIGURE_FIELDS
         )
@@ -115,7 +115,7 @@ class FiguresClient:
             or isinstance(value, bool)
             or not math.isfinite(value)
         ):
-            raise FeedResponseError(f"{self.name}: one of its nodes has no figures")
+            raise FeedResponseError(f"{self.name}: a node's score or weight is not a number")
         return float(value)
 
 

@@ -36,7 +36,7 @@ def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
         if block_response is None:
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
         if relevant_hashes.get(number, block_response["hash"]) != block_response["hash"]:
-            message = f"changed block {number} while it was recorded"
+            message = f"block {number} changed while it was recorded"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
         transactions = block_response.pop("transactions", ())
         lines.append({"kind": "block", **block_response})

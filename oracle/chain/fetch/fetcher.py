@@ -339,7 +339,7 @@ def _check_block_unchanged(endpoint: Endpoint, expected: BlockRef) -> None:
     """Raise RpcError if the hash of a block changed while its logs were read."""
     current = endpoint.get_header(expected.number)
     if current is None or current.hash != expected.hash:
-        message = f"changed block {expected.number} while its logs were read"
+        message = f"block {expected.number} changed while its logs were read"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 

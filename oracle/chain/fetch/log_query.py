@@ -152,10 +152,11 @@ class LogQuery:
         self, endpoint: Endpoint, block: BlockRef, response: list[LogResponse] | None
     ) -> list[Log]:
         if response is None:
-            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no logs of {block.number}")
+            message = f"eth_getLogs returned null for block {block.number}"
+            raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
         logs = self._validate_logs(endpoint, response, BlockRange(block.number, block.number))
         if any(log.block_hash != block.hash for log in logs):
-            message = f"logs of another block {block.number}"
+            message = f"logs of block {block.number} have another block hash than requested"
             raise RpcError(endpoint.name, ErrorKind.INVALID, message)
         return logs
 
@@ -180,7 +181,7 @@ class LogQuery:
         # The first logs may have been of another fork.
         missing = _find_missing_logs(sampled_logs, self._request_logs(endpoint, blocks))
         if not missing:
-            message = f"changed blocks {blocks.first} to {blocks.last} while their logs were read"
+            message = f"blocks {blocks.first} to {blocks.last} changed while their logs were read"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
         endpoint.limits.omits_logs = True
         self._record_missing_logs(endpoint, missing, "read by range")
@@ -262,7 +263,7 @@ class LogQuery:
             return logs
         missing = _find_missing_logs(second_logs, logs)
         if missing and endpoint.limits.record_truncation(len(logs)):
-            self._record_missing_logs(endpoint, missing, f"in an answer of {len(logs)}")
+            self._record_missing_logs(endpoint, missing, f"in a response of {len(logs)} logs")
         return second_logs
 
     def _record_missing_logs(
@@ -301,7 +302,7 @@ class LogQuery:
         except RpcError:
             raise original_error from None
         if len({log.block_hash for log in logs}) > 1:
-            message = f"changed block {block.first} while its logs were read"
+            message = f"block {block.first} changed while its logs were read"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
         WINDOW_SPLITS.labels("by topic").inc()
         return sorted(logs, key=lambda log: log.index)
@@ -316,7 +317,7 @@ class LogQuery:
             ((_, block_receipts),) = fetch_receipts(endpoint, [header])
         except RpcError as error:
             # Missing receipts show nothing about the block's logs, so the original error is kept.
-            message = f"{original_error.detail}; nor are its receipts to be had: {error.detail}"
+            message = f"{original_error.detail}; its receipts are not available: {error.detail}"
             raise RpcError(endpoint.name, original_error.kind, message) from None
         responses = [
             log
@@ -326,7 +327,8 @@ class LogQuery:
         ]
         logs = self._validate_logs(endpoint, responses, block)
         if any(log.block_hash != header.block.hash for log in logs):
-            raise RpcError(endpoint.name, ErrorKind.INVALID, f"receipts of another {block.first}")
+            message = f"receipts of block {block.first} have another block hash than its header"
+            raise RpcError(endpoint.name, ErrorKind.INVALID, message)
         return logs
 
     def _validate_logs(

@@ -28,7 +28,7 @@ def set_log_times(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHead
             continue
         if log.block_hash != block.hash:
             hashes = f"logs {log.block_hash}, header {block.hash}"
-            message = f"logs and header tell of two blocks {log.block}: {hashes}"
+            message = f"logs and header of block {log.block} have different hashes: {hashes}"
             raise RpcError(endpoint, ErrorKind.INVALID, message)
         if log.time not in {UNKNOWN_TIME, block.time}:
             log_time = "no time" if log.time == NO_TIME else log.time
@@ -37,5 +37,5 @@ def set_log_times(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHead
     if mismatches:
         WRONG_LOG_TIMES.labels(endpoint).inc(len(mismatches))
         _TIMESTAMP_MISMATCH_WARNING.warn(
-            endpoint, "timestamps of its logs differ from those of its headers", mismatches[0]
+            endpoint, "timestamps of logs differ from the timestamps of headers", mismatches[0]
         )

@@ -59,7 +59,7 @@ def fetch_linked_range(
     if parent is None or parent.block.number >= blocks.first:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {blocks.first}")
     if calibration.is_proven(HeaderFeature.HEADER) and not has_valid_hash(parent):
-        message = f"block {parent.block.number}: its header has another hash"
+        message = f"block {parent.block.number}: the header does not hash to the block hash"
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     return chain
 
@@ -104,7 +104,7 @@ def require_height(endpoint: Endpoint, height: int) -> None:
         RpcError: the endpoint has not reached the height.
     """
     if fetch_highest_block(endpoint, height) < height:
-        message = f"has blocks up to {endpoint.highest_block}, not {height}"
+        message = f"is at block {endpoint.highest_block}, below the requested block {height}"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 
@@ -125,10 +125,10 @@ def find_neighbours(endpoint: Endpoint, skipped_range: BlockRange) -> Neighbours
             return Neighbours(before, after)
         highest_number = before.block.number
         if highest_number <= skipped_range.last:
-            message = f"has a block {highest_number}, and shows none at that height"
+            message = f"has block {highest_number} by its hash, but not by its height"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
     message = (
-        f"shows no way from block {highest_number} to the one after block "
+        f"parent hashes from block {highest_number} down do not lead to the block after block "
         f"{skipped_range.first - 1}"
     )
     raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
@@ -158,10 +158,10 @@ def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
         child.block.number,
     )
     if parent is None:
-        message = f"lacks the block before block {height}"
+        message = f"the parent of block {height} is not available"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
     if parent.block.number >= height:
-        message = f"block {height} stands on block {parent.block.number}"
+        message = f"block {height} has the parent {parent.block.number}; expected a lower block"
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     return parent
 
@@ -181,7 +181,7 @@ def _find_lowest_block_above(
             return _bisect_lowest_block(endpoint, missing_height, block)
         missing_height = height
     message = (
-        f"no block {skipped_range.first}, nor one after it up to "
+        f"no block {skipped_range.first}, nor any later block up to "
         f"{max(highest_number, skipped_range.last)}"
     )
     raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)

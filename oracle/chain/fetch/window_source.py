@@ -318,7 +318,7 @@ class WindowSource:
             fetch_round.contradictions,
             key=lambda error: (error.number, error.feature, error.endpoint),
         )
-        message = f"{lowest.endpoint}: {lowest.detail}, and no endpoint proves it"
+        message = f"{lowest.endpoint}: {lowest.detail}; no endpoint can prove the block"
         block_hash = Hash(lowest.block_hash)
         return BlockRefusedError(BlockRefusal(lowest.number, block_hash, lowest.feature, message))
 
@@ -359,7 +359,7 @@ class WindowSource:
         all_providers = set(provider_by_endpoint.values())
         for (feature, block_hash, _), providers in providers_by_claim.items():
             if providers == all_providers and len(providers) > 1:
-                self.calibration.refute(feature, f"block {block_hash}, of every provider")
+                self.calibration.refute(feature, f"all providers contradict it at {block_hash}")
 
     def _fetch_logs_of_other_witness(
         self, excluded_endpoint: str, header: FullHeader

@@ -49,10 +49,13 @@ def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[Do
     if name == NO_EVENT:
         return None
     if not isinstance(name, str):
-        faults.add_fault(f"{key}.says", "is missing: the event of ours that it says, or `nothing`")
+        faults.add_fault(
+            f"{key}.says", f"is missing; expected the name of a domain event, or `{NO_EVENT}`"
+        )
         return None
     if name not in TYPE_BY_NAME:
-        faults.add_fault(f"{key}.says", f"{name!r} is no event{suggest_name(name, TYPE_BY_NAME)}")
+        suggestion = suggest_name(name, TYPE_BY_NAME)
+        faults.add_fault(f"{key}.says", f"{name!r} is not a domain event{suggestion}")
         return None
     return TYPE_BY_NAME[name]
 
@@ -78,7 +81,7 @@ def _is_option_in(option_value: object, literals: Sequence[Literal]) -> bool:
     """Return whether an option has one of the values; raise ValueError if the types differ."""
     for literal in literals:
         if type(literal) is not type(option_value):
-            raise ValueError(f"is {option_value!r}, and never {literal!r}")
+            raise ValueError(f"the option is {option_value!r}, which never equals {literal!r}")
     return option_value in literals
 
 
@@ -103,7 +106,7 @@ def _parse_value_table(
 ) -> FieldValue:
     faults.check_keys(key, table, _VALUE_KEYS)
     if ("argument" in table) is ("constant" in table):
-        raise ValueError("needs `argument` or `constant`, one of them")
+        raise ValueError("expected either `argument` or `constant`")
     if "constant" in table:
         return FieldValue(
             constant=parse_field_value(field_name, settings.resolve_reference(table["constant"]))
@@ -114,7 +117,7 @@ def _parse_value_table(
         table.get("zero_is_absent", False),
     )
     if enum is not None and not isinstance(enum, str):
-        raise ValueError("enum must be the name of one")
+        raise ValueError("enum must be the name of an enum")
     if enum is not None and enum not in settings.enums:
         raise ValueError(f"there is no enum {enum}{suggest_name(enum, settings.enums)}")
     if not isinstance(zero_is_absent, bool):
@@ -131,4 +134,4 @@ def _parse_arguments(raw_value: object) -> FieldValue:
         and all(isinstance(name, str) for name in raw_value)
     ):
         return FieldValue(tuple(raw_value), is_list=True)
-    raise ValueError("must name an argument, or several in a list; else write { constant = … }")
+    raise ValueError("expected the name of an argument, a list of names, or { constant = … }")

@@ -119,9 +119,9 @@ class EventReader:
             if (address := address_by_contract.get(name) or contract.address) is not None
         }
         for name in sorted(loaded_profile.contracts.keys() - placed_contracts.keys()):
-            raise InputError(f"[network] contracts: {name} is missing")
+            raise InputError(f"[network] contracts: the address of {name} is missing")
         for name in sorted(address_by_contract.keys() - placed_contracts.keys()):
-            raise InputError(f"[network] contracts: {name} is no contract of {profile_name}")
+            raise InputError(f"[network] contracts: {profile_name} has no contract {name}")
         if oracle_address is not None:
             placed_contracts[ORACLE_CONTRACT] = oracle_address
         contract_by_address = {

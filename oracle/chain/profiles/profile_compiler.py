@@ -107,22 +107,24 @@ def _parse_word(field_name: str, word: str) -> StrEnum | None:
 
 def _check_enum_fits(enum: EnumMapping, field_name: str, typed_value: TypedValue) -> None:
     if field_name not in ENUM_CLASS_BY_FIELD:
-        raise ValueError(f"an enum is for {', '.join(ENUM_CLASS_BY_FIELD)} alone")
+        raise ValueError(f"an enum is only valid for {', '.join(ENUM_CLASS_BY_FIELD)}")
     is_text = typed_value.abi_type == "string"
     if not (is_text or is_unsigned_type(typed_value.abi_type)):
         raise ValueError(
-            f"an enum takes an unsigned number or a string; this is {typed_value.type_description}"
+            f"an enum needs an unsigned number or a string, got {typed_value.type_description}"
         )
     if any(
         isinstance(used_words, str) is not is_text
         for _, table in enum.tables
         for used_words in table
     ):
-        raise ValueError(f"{enum.key} is not made for {typed_value.type_description}")
+        raise ValueError(
+            f"{enum.key}: its keys do not match the type {typed_value.type_description}"
+        )
     literal = [word for _, table in enum.tables for word in table.values()]
     for word in [*literal, enum.otherwise or ABSENT]:
         if word != ABSENT and word not in set(ENUM_CLASS_BY_FIELD[field_name]):
-            raise ValueError(f"{enum.key} says {word!r}, which is no {field_name}")
+            raise ValueError(f"{enum.key}: {word!r} is not a valid {field_name}")
 
 
 _RowSplitter: TypeAlias = Callable[[Any], Parts]
@@ -262,7 +264,9 @@ class _FieldCompiler:
             set(get_required_fields(event_type)),
         )
         for name in required_fields - mapping.value_by_field.keys():
-            self.compiler.faults.append(f"{mapping.key}: {NAME_BY_TYPE[event_type]} needs {name}")
+            self.compiler.faults.append(
+                f"{mapping.key}: {NAME_BY_TYPE[event_type]} requires the field {name}"
+            )
         getter_by_field = dict[str, Getter]()
         for name, value in mapping.value_by_field.items():
             try:
@@ -271,7 +275,7 @@ class _FieldCompiler:
                     message = f"{NAME_BY_TYPE[event_type]} has no such field{similar}"
                     raise ValueError(message)  # noqa: TRY301  # beside the others
                 if value.zero_is_absent and name in required_fields:
-                    raise ValueError("zero_is_absent is for fields that may be left out")  # noqa: TRY301  # beside the others
+                    raise ValueError("zero_is_absent is only valid for optional fields")  # noqa: TRY301  # beside the others
                 getter_by_field[name] = self._build_field_getter(name, value)
             except ValueError as error:
                 self.compiler.faults.append(f"{mapping.key}.{name}: {error}")
@@ -286,7 +290,7 @@ class _FieldCompiler:
             return self._build_enum_or_field_getter(name, value, typed_value)
         zero = find_zero_value(typed_value.abi_type)
         if zero is None:
-            raise ValueError(f"{typed_value.type_description} has no zero")
+            raise ValueError(f"{typed_value.type_description} has no zero value")
         return _build_optional_getter(
             zero, typed_value.getter, self._build_enum_or_field_getter(name, value, typed_value)
         )
@@ -303,7 +307,7 @@ class _FieldCompiler:
                 else build_enum_getter(enum, name, typed_value, _get_block_number)
             )
         if name in ENUM_CLASS_BY_FIELD:
-            raise ValueError(f"needs an enum: {name} is one of our words")
+            raise ValueError(f"needs an enum, because {name} is an enumeration field")
         return build_field_getter(name, typed_value)
 
     def build_conditions(self, mapping: EventMapping) -> list[_Condition]:
@@ -331,7 +335,7 @@ class _FieldCompiler:
         typed_value = self.inputs.resolve_path(path)
         for literal in literals:
             if not can_equal_literal(typed_value.abi_type, literal):
-                raise ValueError(f"{typed_value.type_description} is never {literal!r}")
+                raise ValueError(f"{typed_value.type_description} never equals {literal!r}")
         is_hex = typed_value.abi_type not in {"string", "bool"} and not is_unsigned_type(
             typed_value.abi_type
         )

@@ -46,7 +46,7 @@ def parse_contract(
     events = parse_mapped("event", faults.get_tables(f"{key}.events", raw_value))
     calls = parse_mapped("function", faults.get_tables(f"{key}.calls", raw_value))
     if not {"events", "calls"} & raw_value.keys():
-        faults.add_fault(key, "needs events or calls: nothing is read of it")
+        faults.add_fault(key, "needs events or calls; the contract has neither")
     _check_for_duplicates(key, events, faults)
     return Contract(
         name,
@@ -126,7 +126,7 @@ def _parse_mapped_signatures(
         )
         for signature in signatures:
             if any(signature is mapped.signature for mapped in mapped_signatures):
-                faults.add_fault(key, f"{signature.text} is read above already")
+                faults.add_fault(key, f"{signature.text} is mapped by an earlier key already")
             if inactive:
                 # Compiled only for its faults, so that they are reported before the option is set.
                 compile_mapping(signature, inactive)
@@ -152,7 +152,7 @@ def _check_for_duplicates(
         topic_count = sum(parameter.indexed for parameter in signature.inputs)
         shape = (signature.digest, topic_count, compiled.data_length)
         if shape in text_by_shape:
-            message = "stands in the ABI twice, and no log tells which one it is"
+            message = "is in the ABI twice, and its logs cannot be distinguished"
             faults.add_fault(f"{key}.abi", f"{signature.text} {message}")
         text_by_shape[shape] = signature.text
 
@@ -172,7 +172,7 @@ def _parse_start_block(key: str, table: Table, faults: FaultCollector) -> int | 
     block = table.get("start_block")
     if block is None or (type(block) is int and block >= 0):
         return block
-    faults.add_fault(f"{key}.start_block", "must be the number of a block")
+    faults.add_fault(f"{key}.start_block", "must be a block number")
     return None
 
 

@@ -26,11 +26,11 @@ def parse_enum(
         )
         defaults.add(_parse_otherwise(f"{table_key}.otherwise", table, faults))
     if tables and tables[0][0] != 0:
-        faults.add_fault(key, "the first of its tables must be valid from block 0")
+        faults.add_fault(key, "the first table must be valid from block 0")
     if len(defaults) > 1:
-        faults.add_fault(key, "otherwise must be the same in all of its tables")
+        faults.add_fault(key, "`otherwise` must be the same in all tables")
     if any(table_entry[0] > next_entry[0] for table_entry, next_entry in pairwise(tables)):
-        faults.add_fault(key, "its tables must stand in the order of from_block")
+        faults.add_fault(key, "the tables must be in the order of `from_block`")
     if len(faults.messages) > fault_count:
         return None
     enum = EnumMapping(key, tuple(tables), defaults.pop())
@@ -45,7 +45,7 @@ def _parse_from_block(
         block = settings.resolve_reference(table.get("from_block", 0))
         if type(block) is int and block >= 0:
             return block
-        faults.add_fault(f"{key}.from_block", "must be the number of a block")
+        faults.add_fault(f"{key}.from_block", "must be a block number")
     except ValueError as error:
         faults.add_fault(f"{key}.from_block", str(error))
     return 0
@@ -57,7 +57,7 @@ def _parse_words(key: str, table: Table, faults: FaultCollector) -> Mapping[Lite
     if isinstance(raw_words, list):
         raw_words = {str(index): word for index, word in enumerate(raw_words)}
     if not isinstance(raw_words, dict) or not raw_words:
-        faults.add_fault(key, "must be a list of words, or a table of them")
+        faults.add_fault(key, "must be a list of words, or a table whose values are words")
         return {}
     if not all(isinstance(word, str) for word in raw_words.values()):
         faults.add_fault(key, "all words must be strings")

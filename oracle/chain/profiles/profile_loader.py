@@ -56,8 +56,9 @@ def _load_shipped_profile(name: str, options: tuple[tuple[str, Literal], ...]) -
     """Load a shipped profile once; installed files do not change while a process runs."""
     if name not in list_shipped_profiles():
         raise InputError(
-            f"[network] profile: no {name!r}; there is {', '.join(list_shipped_profiles())}, "
-            f"or give the path of a file that ends in {_PROFILE_SUFFIX}"
+            f"[network] profile: unknown profile {name!r}; expected one of "
+            f"{', '.join(list_shipped_profiles())}, or the path of a file that ends in "
+            f"{_PROFILE_SUFFIX}"
         )
     return _read_profile(shipped_path(PROFILES_FOLDER) / (name + _PROFILE_SUFFIX), dict(options))
 
@@ -95,11 +96,11 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
         document["contracts"][contract_name].get("events") for contract_name in contracts
     ):
         faults.add_fault(
-            "contracts", "need an event of one of them at least: logs are asked for by it"
+            "contracts", "at least one needs an event, because logs are requested by event topics"
         )
     name, has_rounds = document.get("name", path.stem), document.get("rounds", False)
     if not isinstance(name, str) or not isinstance(has_rounds, bool):
-        faults.add_fault("name, rounds", "must be a text, and true or false")
+        faults.add_fault("name, rounds", "name must be a string, and rounds true or false")
     faults.messages += compiler.faults
     token = _parse_token(document, faults)
     faults.raise_if_any()

@@ -12,7 +12,7 @@ Table = dict[str, Any]
 
 # `$name` refers to an option or a constant of the profile.
 _REFERENCE_PREFIX = "$"
-_TYPE_NAMES = {bool: "true or false", int: "a number", str: "a text"}
+_TYPE_NAMES = {bool: "true or false", int: "a number", str: "a string"}
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class FaultCollector:
         for name in table.keys() - set(allowed_keys):
             self.add_fault(
                 f"{key}.{name}".lstrip("."),
-                f"is no key of a profile{suggest_name(name, allowed_keys)}",
+                f"is not a key of a profile{suggest_name(name, allowed_keys)}",
             )
 
     def get_tables(
@@ -59,7 +59,7 @@ class FaultCollector:
             if len(raw_value) == 1:
                 return [(key, raw_value[0])]
             return [(f"{key}[{index}]", row) for index, row in enumerate(raw_value)]
-        self.add_fault(key, "must be a table, or several: [[…]]")
+        self.add_fault(key, "must be a table, or a list of tables: [[…]]")
         return []
 
     def raise_if_any(self) -> None:
@@ -89,14 +89,14 @@ class ProfileSettings:
             if isinstance(value, bool | int | str):
                 defaults[name] = value
             else:
-                faults.add_fault(f"options.{name}", "must be a number, a text, true or false")
+                faults.add_fault(f"options.{name}", "must be a number, a string, true or false")
         for name, value in overrides.items():
-            message = f"is set in [network] options, and {faults.file} has no such option"
+            message = f"is set in [network] options, but {faults.file} has no such option"
             if name not in defaults:
                 faults.add_fault(f"options.{name}", message + suggest_name(name, defaults))
             elif type(value) is not type(defaults[name]):
                 kind = _TYPE_NAMES[type(defaults[name])]
-                message = f"is set in [network] options to {value!r}, and must be {kind}"
+                message = f"is set in [network] options to {value!r}, but must be {kind}"
                 faults.add_fault(f"options.{name}", message)
         constants = _parse_constants(document, defaults, faults)
         options = {
@@ -136,11 +136,11 @@ class ProfileSettings:
         """
         literals: list[Literal] = []
         if raw_value == []:
-            raise ValueError("is an empty list: nothing is ever in it")
+            raise ValueError("is an empty list; expected at least one value")
         for entry in raw_value if isinstance(raw_value, list) else [raw_value]:
             value = self.resolve_reference(entry)
             if not isinstance(value, bool | int | str):
-                raise ValueError("must be a number, a text, true or false")  # noqa: TRY004  # a fault of the file
+                raise ValueError("must be a number, a string, true or false")  # noqa: TRY004  # a fault of the file
             literals.append(value)
         return tuple(literals)
 
@@ -152,8 +152,8 @@ def _parse_constants(
     constants = faults.get_tables("constants", document)
     for name, value in constants.items():
         if name in options:
-            faults.add_fault(f"constants.{name}", "there is an option of this name")
+            faults.add_fault(f"constants.{name}", "has the same name as an option")
         literals = value if isinstance(value, list) else [value]
         if not all(isinstance(literal, bool | int | str) for literal in literals):
-            faults.add_fault(f"constants.{name}", "must be numbers, texts, true or false")
+            faults.add_fault(f"constants.{name}", "must be numbers, strings, true or false")
     return constants

@@ -61,9 +61,9 @@ class InputValues:
 
     def _resolve_call_value(self, path: str) -> TypedValue:
         if self.is_log:
-            raise ValueError(f"there is no {path} beside an event, only beside a call")
+            raise ValueError(f"{path} is only available for calls, not for events")
         if path not in _CALL_VALUES:
-            raise ValueError(f"a call has no {path}, but {', '.join(_CALL_VALUES)}")
+            raise ValueError(f"a call has no {path}; expected one of {', '.join(_CALL_VALUES)}")
         return _CALL_VALUES[path]
 
 
@@ -100,6 +100,6 @@ def _resolve_member(
 
 
 def suggest_name(name: str, known_names: Iterable[str]) -> str:
-    """Return `, but …` with the closest known name, or an empty string."""
+    """Return `; did you mean …?` with the closest known name, or an empty string."""
     matches = get_close_matches(name, list(known_names), 1)
-    return f", but {matches[0]}" if matches else ""
+    return f"; did you mean {matches[0]}?" if matches else ""

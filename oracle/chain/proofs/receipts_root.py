@@ -97,7 +97,7 @@ def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:
         ValueError: the data has an odd number of digits, or there are more than four topics.
     """
     if len(data) & 1 or len(topics) >= len(_TOPIC_HEADS):
-        raise ValueError("a log that no chain can hold")
+        raise ValueError("a log with an odd number of hex digits, or with more than four topics")
     topics_hex = "".join(["a0" + topic[2:] for topic in topics])
     body = f"94{address[2:]}{_TOPIC_HEADS[len(topics)]}{topics_hex}{encode_string_hex(data)}"
     return _encode_list_head_hex(len(body) >> 1) + body
@@ -131,7 +131,7 @@ def encode_receipt_leaf(
         ValueError: the receipt type is unknown, or an argument is not hex.
     """
     if receipt_type not in KNOWN_TYPES:
-        raise ValueError(f"a receipt of the unknown type {receipt_type}")
+        raise ValueError(f"unknown receipt type {receipt_type}")
     logs_hex = "".join(logs)
     gas_hex = encode_int(cumulative_gas).hex()
     logs_head = _encode_list_head_hex(len(logs_hex) >> 1)

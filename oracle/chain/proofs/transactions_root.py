@@ -89,7 +89,7 @@ def encode_fields(transaction: SignedTransaction) -> list[bytes]:
     """
     transaction_type = int(transaction.type, 16)
     if transaction_type not in _ENCODER_BY_TYPE:
-        raise ValueError(f"a transaction of the unknown type {transaction_type}")
+        raise ValueError(f"unknown transaction type {transaction_type}")
     return _ENCODER_BY_TYPE[transaction_type](transaction)
 
 
@@ -106,7 +106,7 @@ def compute_transactions_root(transactions: Sequence[SignedTransaction]) -> str:
 
 def _encode_quantity(quantity: str | None) -> bytes:
     if quantity is None:
-        raise ValueError("a transaction without a field that its type needs")
+        raise ValueError("the transaction lacks a field that its type requires")
     return encode_int(int(quantity, 16))
 
 

@@ -70,7 +70,7 @@ class ClusterPool:
         answer: Future[bytes] = Future()
         client = self._get_or_open_client()
         if client is None:
-            answer.set_exception(RefusedSegmentError("no scheduler is there"))
+            answer.set_exception(RefusedSegmentError("the Dask scheduler is not reachable"))
             return answer
         key = next(self._key_sequence)
         # The writer counts worker deaths per range, and repeats the order itself.
@@ -80,7 +80,7 @@ class ClusterPool:
                 prepare_on_worker, self._plan_frame, encode_frame(order), key=key
             )
         except Exception as error:  # noqa: BLE001  # whatever it is, the writer reads the range
-            answer.set_exception(RefusedSegmentError(f"the scheduler takes no order: {error}"))
+            answer.set_exception(RefusedSegmentError(f"the Dask scheduler failed: {error}"))
             return answer
         self._key_by_future[answer] = key
 
@@ -161,13 +161,13 @@ def _forward_result(cluster_future: Future[bytes], answer: Future[bytes]) -> Non
     if not answer.set_running_or_notify_cancel():
         return
     if cluster_future.cancelled():
-        answer.set_exception(RefusedSegmentError("the scheduler is gone, and the order with it"))
+        answer.set_exception(RefusedSegmentError("the connection to the Dask scheduler was lost"))
         return
     error = cluster_future.exception()
     if error is None:
         answer.set_result(cluster_future.result())
     elif isinstance(error, _UNUSABLE_WORKER_ERRORS):
-        answer.set_exception(WorkerStartError(f"the cluster cannot work for us: {error}"))
+        answer.set_exception(WorkerStartError(f"workers of the cluster are not usable: {error}"))
     elif type(error).__name__ == "KilledWorker":
         answer.set_exception(
             WorkerDiedError("workers of the cluster died while processing the order")
@@ -219,5 +219,5 @@ def _read_endpoint_urls() -> list[str]:
     except msgspec.DecodeError:
         urls = []
     if not urls:
-        raise InputError(f"a worker needs {ENDPOINTS_VARIABLE}, the endpoints as a list in JSON")
+        raise InputError(f"{ENDPOINTS_VARIABLE} of the worker must be a JSON list of endpoints")
     return urls

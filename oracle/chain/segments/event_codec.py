@@ -153,7 +153,7 @@ def events_of(rows: EventRows) -> list[Any]:
     """
     event_classes = _list_event_classes()
     if any(number >= len(event_classes) for number in rows.columns_by_class):
-        raise ValueError("events of a kind that we do not know")
+        raise ValueError("unknown event class")
     iterator_by_class = {
         number: event_classes[number].decode_events(columns)
         for number, columns in rows.columns_by_class.items()

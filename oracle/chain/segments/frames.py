@@ -22,7 +22,7 @@ class WorkerSetup(msgspec.Struct, frozen=True):
 
     @override
     def __repr__(self) -> str:
-        return f"Opening({self.plan!r})"
+        return f"WorkerSetup({self.plan!r})"
 
 
 _SETUP_DECODER = msgspec.msgpack.Decoder(WorkerSetup)
@@ -65,8 +65,8 @@ def read_frame(stream: BinaryIO, max_bytes: int) -> bytes | None:
         return None
     length = int.from_bytes(length_bytes)
     if len(length_bytes) < _LENGTH_BYTES or length > max_bytes:
-        raise FrameError("not the beginning of a frame")
+        raise FrameError("the length of a frame is truncated or too large")
     content = stream.read(length)
     if len(content) < length:
-        raise FrameError("the end of a frame is missing")
+        raise FrameError("a frame is truncated")
     return content

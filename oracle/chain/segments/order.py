@@ -54,7 +54,10 @@ class SegmentPlan(msgspec.Struct, frozen=True):
         """Return the log reader. Raises InputError if this version reads the profile otherwise."""
         reader = EventReader.from_profile(self.profile, self.contracts, self.oracle, self.options)
         if (self.version, self.identity) != (__version__, reader.identity):
-            raise InputError(f"{self.profile} as read by version {self.version} is not ours")
+            raise InputError(
+                f"{self.profile}: version {self.version} of the writer reads the profile "
+                f"differently than version {__version__} of the worker"
+            )
         return reader
 
 

@@ -111,7 +111,7 @@ class SegmentCoordinator:
         """
         answer = decode_answer(answer_bytes, order)
         if order.endpoint not in {known_endpoint.name for known_endpoint in self.endpoints}:
-            raise RefusedSegmentError(f"{order.endpoint} is not asked any more")
+            raise RefusedSegmentError(f"{order.endpoint} is no longer configured")
         endpoint = self.endpoints.endpoint_list.get(order.endpoint)
         if not is_restored:
             self._merge_observations(order, endpoint, answer.observed)
@@ -119,16 +119,16 @@ class SegmentCoordinator:
             self._record_throttling(order, endpoint, answer)
             raise RefusedSegmentError(answer.message)
         if answer.endpoint != order.endpoint:
-            raise SegmentError("the segment was read from another endpoint than requested")
+            raise SegmentError("the segment was read from a different endpoint than requested")
         if endpoint.status.quarantine_reason is not None:
-            raise RefusedSegmentError(f"{endpoint.name} was quarantined since")
+            raise RefusedSegmentError(f"{endpoint.name} was quarantined after the order")
         current_facts = self.window_source.calibration.collect_facts()
         if any(
             current_facts.get(fact) != ordered_value
             for fact, ordered_value in order.writer_state.facts[""].items()
         ):
             # Facts learned since then do not invalidate the answer.
-            raise RefusedSegmentError("less is believed of the chain since")
+            raise RefusedSegmentError("facts about the chain changed after the order")
         try:
             window = answer.to_window()
         except ValueError as error:

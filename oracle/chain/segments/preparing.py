@@ -122,7 +122,7 @@ class SegmentPreparer:
         calls_before = 0 if self._pool is None else self._pool.count_spent_calls()
         try:
             if order.plan != self._plan_id:
-                raise RefusedSegmentError("the order of another plan")  # noqa: TRY301
+                raise RefusedSegmentError("the order belongs to another plan")  # noqa: TRY301
             window = self._fetch_window(order)
             decoded = self._reader.decode_rows(window.logs, window.calls)
             observed = self._collect_observations(
@@ -164,14 +164,14 @@ class SegmentPreparer:
             )
         calibration = window_source.calibration
         if pool.doubts or pool.endpoint_list.proven_wrong_reasons():
-            raise RefusedSegmentError(f"something was out of the ordinary: {pool.doubts}")
+            raise RefusedSegmentError(f"there are doubts about an endpoint: {pool.doubts}")
         new_facts = dict(
             calibration.collect_facts().items() - order.writer_state.facts.get("", {}).items()
         )
         if new_facts and new_facts != _VALID_SENDERS_FACT:
-            raise RefusedSegmentError("something was learned of the chain")
+            raise RefusedSegmentError("there are new facts about the chain")
         if window.last.number > order.last:
-            raise RefusedSegmentError("there is no block at any of its heights")
+            raise RefusedSegmentError("there is no block at any height of the range")
         return window
 
     def _open_source(self, writer_state: WriterState) -> tuple[WindowSource, _RecordingPool]:

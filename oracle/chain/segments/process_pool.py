@@ -182,7 +182,7 @@ class _Worker:
             process = self._ensure_process()
         except (OSError, FrameError) as error:
             self._end_process()
-            queued.future.set_exception(WorkerStartError(f"a worker does not start: {error}"))
+            queued.future.set_exception(WorkerStartError(f"a worker failed to start: {error}"))
             return
         with self._lock:
             self._current_future = queued.future
@@ -195,7 +195,7 @@ class _Worker:
             answer = None
         if answer is None:
             self._end_process()
-            queued.future.set_exception(WorkerDiedError("a worker died at its order"))
+            queued.future.set_exception(WorkerDiedError("a worker died while preparing a range"))
         else:
             queued.future.set_result(answer)
 
@@ -210,7 +210,7 @@ class _Worker:
             if self._process is not None and self._process.poll() is None:
                 return self._process
             if self._is_closed:
-                raise FrameError("closed")
+                raise FrameError("the worker pool is closed")
         self._end_process()
         process = _start_process()
         with self._lock:

@@ -202,13 +202,13 @@ def decode_answer(content: bytes, order: SegmentOrder) -> Segment | SegmentRefus
     """
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
-        raise SegmentError("torn, or changed on its way")
+        raise SegmentError("the answer is truncated or corrupted")
     try:
         answer = _DECODER.decode(body)
     except msgspec.DecodeError as error:
-        raise SegmentError(f"no segment: {error}") from None
+        raise SegmentError(f"the answer is malformed: {error}") from None
     if (answer.plan, answer.number) != (order.plan, order.number):
-        raise SegmentError("the answer to another order")
+        raise SegmentError("the answer belongs to another order")
     if isinstance(answer, Segment):
         _validate_segment(answer, order)
     return answer
@@ -217,9 +217,11 @@ def decode_answer(content: bytes, order: SegmentOrder) -> Segment | SegmentRefus
 def _validate_segment(segment: Segment, order: SegmentOrder) -> None:
     first, last = segment.first, segment.newest.number
     if first != order.first or not first <= last <= order.last:
-        raise SegmentError(f"blocks {first} to {last} in place of {order.first} to {order.last}")
+        raise SegmentError(
+            f"the segment has blocks {first} to {last}; expected {order.first} to {order.last}"
+        )
     if segment.level not in set(VerificationLevel):
-        raise SegmentError(f"no level of proof: {segment.level}")
+        raise SegmentError(f"unknown verification level {segment.level}")
     if not segment.logs.are_consistent():
         raise SegmentError("logs are out of order, duplicated, or lack their shared fields")
     block_numbers = [block[0] for block in segment.logs.blocks] + [
@@ -227,4 +229,4 @@ def _validate_segment(segment: Segment, order: SegmentOrder) -> None:
     ]
     block_numbers += [*segment.proven, *(header.number for header in segment.headers)]
     if block_numbers and not first <= min(block_numbers) <= max(block_numbers) <= last:
-        raise SegmentError("rows of blocks outside of its range")
+        raise SegmentError("the segment has rows of blocks outside of its range")

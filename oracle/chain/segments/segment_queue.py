@@ -275,7 +275,7 @@ class SegmentQueue:
 
     def _wait_for_answer(self, pending: PendingRange) -> BlockWindow:
         if self.workers is None or pending.order is None or pending.worker_answer is None:
-            raise RefusedSegmentError("there are no workers any more")
+            raise RefusedSegmentError("the workers were disabled")
         answer = pending.worker_answer.result(_ORDER_TIMEOUT_SECONDS)
         return self.workers.coordinator.accept_answer(
             pending.order, answer, is_restored=pending.is_restored
@@ -346,7 +346,7 @@ class SegmentQueue:
         if deaths >= _MAX_WORKER_DEATHS:
             if len(blocks) == 1:
                 raise FatalError(
-                    f"workers end at block {blocks.first}, {deaths} of them: {reason}"
+                    f"block {blocks.first}: {deaths} workers failed to prepare it: {reason}"
                 )
             block_ranges, kept_deaths = list(blocks.chunks((len(blocks) + 1) // 2)), 0
         orders = [

@@ -66,11 +66,11 @@ class BloomChecker:
                 if window.is_proven(header.block.number) and has_valid_hash(header):
                     # The receipts match the root of a valid header, which proves the logs.
                     self.calibration.refute(
-                        HeaderFeature.BLOOM, f"block {header.block.hash} has logs beside it"
+                        HeaderFeature.BLOOM, f"block {header.block.hash} has logs outside of it"
                     )
                     return
                 if not self.calibration.is_accepted(HeaderFeature.BLOOM, header.block.hash):
-                    message = "its bloom does not know a log that was given"
+                    message = "the header's bloom does not contain a returned log"
                     log_content = " ".join(
                         f"{log.index} {log.address} {log.topics}" for log in logs
                     )

@@ -211,7 +211,7 @@ class Calibration:
                     self._store_refutation(feature)
                 elif not state.valid_blocks and len(state.invalid_blocks) >= REQUIRED_SAMPLES:
                     self.refute(
-                        feature, f"none of {len(state.invalid_blocks)} blocks with logs makes it"
+                        feature, f"invalid in all {len(state.invalid_blocks)} blocks with logs"
                     )
 
     def assume_proven(self, feature: HeaderFeature) -> None:

@@ -160,7 +160,7 @@ def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeade
     ]
     transactions = endpoint.client.batch("eth_getTransactionByHash", params, dict[str, object])
     if None in transactions:
-        message = f"transactions of block {number} are gone, or not there yet"
+        message = f"transactions of block {number} are pruned or not available yet"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
     response.transactions = msgspec.Raw(msgspec.json.encode(transactions))
     return response

@@ -43,9 +43,9 @@ class CalibrationUndecidedError(TransientError):
         self.sample = sample
         providers = ", ".join(sample.unanswered_providers) or "another provider"
         super().__init__(
-            f"block {sample.block_hash} does not fit its header ({sample.feature}), and "
-            f"{providers} does not answer: whether the chain's headers prove anything is not "
-            "decided without it"
+            f"block {sample.block_hash} does not match its header ({sample.feature}), and "
+            f"{providers} does not answer; until then it is unknown whether the chain's headers "
+            "prove anything"
         )
 
 

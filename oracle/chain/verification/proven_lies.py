@@ -49,7 +49,7 @@ class MisbehaviourDetector:
         invented_count = count_invented_logs(given_logs, true_logs)
         if invented_count:
             blocks = f"blocks {given_logs[0].block} to {given_logs[-1].block}"
-            message = f"gave {invented_count} logs of {blocks} that their receipts do not have"
+            message = f"returned {invented_count} logs of {blocks} that are not in the receipts"
             self.endpoints.endpoint_list.mark_proven_wrong(endpoint.name, message)
 
     def recheck_contradictions(
@@ -70,7 +70,7 @@ class MisbehaviourDetector:
         except ContradictionError as second_error:
             if (second_error.endpoint, second_error.feature) == (error.endpoint, error.feature):
                 self.endpoints.endpoint_list.mark_proven_wrong(
-                    error.endpoint, f"{second_error.detail}; asked twice"
+                    error.endpoint, f"{second_error.detail}; confirmed by a second request"
                 )
         except RpcError:
             return

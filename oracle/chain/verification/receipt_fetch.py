@@ -102,7 +102,7 @@ def _fetch_transaction_receipts(endpoint: Endpoint, block: FullHeader) -> Receip
     except ValueError as error:
         raise RpcError(endpoint.name, ErrorKind.INVALID, str(error)) from None
     if not params and not block.is_without_transactions:
-        message = f"block {block.block.number} without its transactions"
+        message = f"block {block.block.number}: the transactions are missing"
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     responses = endpoint.client.batch("eth_getTransactionReceipt", params, ProvenReceipt)
     return [_require_response(endpoint, block, response) for response in responses]
@@ -112,7 +112,7 @@ def _require_response(
     endpoint: Endpoint, block: FullHeader, response: Response | None
 ) -> Response:
     if response is None:
-        message = f"receipts of block {block.block.number} are gone, or not there yet"
+        message = f"receipts of block {block.block.number} are pruned or not available yet"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
     return response
 
@@ -126,7 +126,7 @@ def _sort_receipts(endpoint: Endpoint, block: FullHeader, block_receipts: Receip
     if indexes != list(range(len(block_receipts))):
         receipt_by_index = dict(zip(indexes, block_receipts, strict=False))
         if sorted(receipt_by_index) != list(range(len(block_receipts))):
-            message = f"receipts of block {block.block.number} with a gap"
+            message = f"receipts of block {block.block.number} are incomplete"
             raise RpcError(endpoint.name, ErrorKind.INVALID, message)
         block_receipts = [receipt_by_index[index] for index in range(len(block_receipts))]
     return _number_logs(block_receipts)

@@ -50,6 +50,6 @@ class BlockRefusedError(TransientError):
     def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal
         super().__init__(
-            f"{refusal.words}. Nothing of it is taken in: name another endpoint in [chain] "
-            "endpoints, or take out the one that is wrong; `qos-oracle resync refusal` tells more"
+            f"{refusal.words}. The block is not indexed; add another endpoint to [chain] "
+            "endpoints, or remove the wrong one; see `qos-oracle resync refusal`"
         )

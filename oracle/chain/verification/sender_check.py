@@ -61,7 +61,8 @@ class SenderCheck:
         if signer_address is None:
             self._record_unproven(call)
         elif signer_address != call.sender:
-            self._handle_contradiction(call, f"signed by {signer_address}, not by {call.sender}")
+            message = f"signed by {signer_address}, but the reported sender is {call.sender}"
+            self._handle_contradiction(call, message)
         else:
             self.calibration.record_sample(call.tx_hash, {HeaderFeature.SENDER: True})
 

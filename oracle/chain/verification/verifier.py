@@ -145,7 +145,7 @@ class WindowVerifier:
         ):
             self.bloom_checker.check_window(window)
         if window.given_logs is None and len(window.proven_blocks) < len(window.headers):
-            message = "its receipts were to tell all logs, and do not"
+            message = "some blocks have no proven receipts; expected them for every block"
             raise RpcError(window.endpoint_name, ErrorKind.INVALID, message)
         if window.calls_by_block is not None:
             self._check_transactions(window)
@@ -213,7 +213,7 @@ class WindowVerifier:
             ):
                 return
             if computed_root != header.receipts_root:
-                message = "its receipts do not make the root of its header"
+                message = "the receipts do not match the receipts root of the header"
                 self._raise_contradiction(
                     window, HeaderFeature.RECEIPTS, header, message, computed_value=computed_root
                 )
@@ -270,7 +270,8 @@ class WindowVerifier:
             raise RpcError(endpoint, ErrorKind.INVALID, f"receipts: {error}") from None
         for log in logs:
             if log.block_hash != header.block.hash:
-                raise RpcError(endpoint, ErrorKind.INVALID, f"receipts of another block {number}")
+                message = f"receipts of block {number} have another block hash than its header"
+                raise RpcError(endpoint, ErrorKind.INVALID, message)
             log.time = header.block.time
         return logs
 
@@ -291,7 +292,7 @@ class WindowVerifier:
                 computed_root := try_compute_transactions_root(header)
             ) != header.transactions_root:
                 # Blooms do not cover calls: a block without calls needs the same check.
-                message = "its transactions do not make the root of its header"
+                message = "the transactions do not match the transactions root of the header"
                 self._raise_contradiction(
                     window,
                     HeaderFeature.TRANSACTIONS,

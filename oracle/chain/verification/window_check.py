@@ -43,7 +43,7 @@ class OmissionError(RpcError):
 
     def __init__(self, endpoint: str, header: FullHeader, missing_count: int) -> None:
         message = (
-            f"block {header.block.number}: left {missing_count} logs out that its bloom knows"
+            f"block {header.block.number}: {missing_count} logs of another endpoint are missing"
         )
         super().__init__(endpoint, ErrorKind.INVALID, message)
         record_missing_logs(endpoint, missing_count)

@@ -40,7 +40,7 @@ def test_address_without_code_is_input_error(settled: Served, open_source: OpenS
 def test_wrong_contract_is_reported_by_missing_event(settled: Served, open_source: OpenSource):
     settled.chain.code[ORACLE] = code_of("TaskNetwork")
 
-    with pytest.raises(InputError, match=r"QoSOracle at .*never says .*RoundAccepted"):
+    with pytest.raises(InputError, match=r"QoSOracle at .*does not emit .*RoundAccepted"):
         open_source(settled).check_endpoints()
 
 
@@ -71,7 +71,7 @@ def test_http_refusal_at_start_is_transient(
 def test_unreachable_endpoint_at_start_is_transient(reader: EventReader):
     source = source_on(reader, "http://127.0.0.1:1")
 
-    with pytest.raises(TransientError, match="none answers"):
+    with pytest.raises(TransientError, match="no endpoint answers"):
         source.check_endpoints()
 
 

@@ -71,7 +71,7 @@ def test_second_attempt_at_head_rereads_header(served: Served, open_source: Open
 
 def test_blocks_above_endpoint_head_are_not_read_as_empty(served: Served, open_source: OpenSource):
     """It would answer [] for blocks above its head."""
-    with pytest.raises(TransientError, match="has blocks up to 40, not 50"):
+    with pytest.raises(TransientError, match="is at block 40, below the requested block 50"):
         open_source(served).fetch_window(BlockRange(35, 50), with_headers=False)
 
 

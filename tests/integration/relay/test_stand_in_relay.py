@@ -156,7 +156,7 @@ def test_row_with_malformed_json_is_read_as_unreadable(watched: WatchedRelay, cl
     watched.faults.switch_on(RelayFault.BAD_ROW, 20)
     (row,) = client.poll(19, 1, max_pages=1).rows
 
-    assert find_unreadable_reason(row) == "args: no JSON"
+    assert find_unreadable_reason(row) == "args: not JSON"
 
 
 def test_record_is_replayed_identically(history: RelayHistory):

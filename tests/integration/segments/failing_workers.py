@@ -80,5 +80,5 @@ class DyingAt(Lying):
         if not order.first <= self.block <= order.last:
             return self.pool.submit(order)
         died: Future[bytes] = Future()
-        died.set_exception(WorkerDiedError("a worker died at its order"))
+        died.set_exception(WorkerDiedError("a worker died while preparing a range"))
         return died

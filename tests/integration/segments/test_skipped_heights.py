@@ -136,7 +136,7 @@ def test_missing_start_block_is_not_treated_as_skipped(skipping: Callable[[int],
     done, error = until_it_fails(world.indexer(start_block=7))
 
     assert done == []
-    assert "lacks the block before block 12" in str(error)
+    assert "the parent of block 12 is not available" in str(error)
 
 
 def test_final_block_at_newly_skipped_height_sets_halt(skipping: Callable[[int], Skipping]):

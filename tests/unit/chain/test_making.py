@@ -49,7 +49,10 @@ def test_call_event_position_precedes_logs():
 
 @pytest.mark.parametrize(
     ("values", "words"),
-    [({"task": 1}, "nothing for node"), ({"task": 1, "node": 2, "hue": 3}, "has no hue")],
+    [
+        ({"task": 1}, "required field node"),
+        ({"task": 1, "node": 2, "hue": 3}, "unknown fields hue"),
+    ],
 )
 def test_missing_or_unexpected_values_are_rejected(values: dict[str, int], words: str):
     with pytest.raises(ValueError, match=f"TaskStarted.*{words}"):

@@ -258,9 +258,9 @@ def test_unmapped_event_is_ignored(reader: EventReader):
 @pytest.mark.parametrize(
     ("profile", "contracts", "reason"),
     [
-        ("crynux", {"TaskNetwork": NETWORK}, "there is .*reference"),
+        ("crynux", {"TaskNetwork": NETWORK}, "expected one of .*reference"),
         ("reference", {}, "TaskNetwork is missing"),
-        ("reference", {"TaskNetwork": NETWORK, "Purse": N}, "Purse is no contract of reference"),
+        ("reference", {"TaskNetwork": NETWORK, "Purse": N}, "reference has no contract Purse"),
         ("reference", {"TaskNetwork": "0x12"}, "not an address"),
         ("reference", {"TaskNetwork": ORACLE}, "the same address"),
     ],

@@ -101,7 +101,7 @@ def test_case_24_empty_logs_by_number_are_checked_against_later_header(
         block_faults.forward_to(lagging, **later),
     ]
 
-    with pytest.raises(TransientError, match="changed block"):
+    with pytest.raises(TransientError, match="changed while its logs were read"):
         indexer.step()
     indexer.index()
 
@@ -122,7 +122,7 @@ def test_case_25_blocks_above_endpoint_head_are_not_requested(
     beyond = BlockRange(a_chain.head.number - 5, a_chain.head.number)
 
     for with_headers in (True, False):
-        with pytest.raises(TransientError, match=f"has blocks up to {a_chain.head.number - 10}"):
+        with pytest.raises(TransientError, match=f"is at block {a_chain.head.number - 10}, below"):
             indexer.source.fetch_window(beyond, with_headers=with_headers)
 
     assert a_chain.provider.count_requests("eth_getLogs") == 0
@@ -139,7 +139,7 @@ def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
     source.fetch_heads()
     a_chain.provider.head = a_chain.tree.mine(parent_block=a_chain.back(1))
 
-    with pytest.raises(TransientError, match="changed block"):
+    with pytest.raises(TransientError, match="changed while its logs were read"):
         source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
 
 
@@ -157,7 +157,7 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
     source = open_indexer(a_chain.urls[0], clock=clock).source
     last = BlockRange(told.number, told.number)
 
-    with pytest.raises(TransientError, match=f"two blocks {told.number}"):
+    with pytest.raises(TransientError, match=f"block {told.number} have different hashes"):
         source.fetch_window(last, with_headers=True)
     a_chain.provider.faults.remove(other)
     again = source.fetch_window(last, with_headers=True)

@@ -183,7 +183,7 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
     indexer.index()
     hide(busy, log_faults.serve_pruned_silently(busy.head.number - 2))
 
-    with pytest.raises(TransientError, match="gone"):
+    with pytest.raises(TransientError, match="pruned or not available yet"):
         indexer.source.fetch_verified_window(BlockRange(0, 50), VerificationLevel.PROVEN)
     busy.live(2)
     indexer.index()

@@ -264,7 +264,7 @@ def test_block_hash_mismatch_error_contains_both_hashes(
     wrong = "0x" + "ab" * 32
     a_chain.provider.faults.append(log_faults.set_log_field("blockHash", wrong))
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    both = rf"two blocks \d+: logs {wrong}, header 0x[0-9a-f]{{64}}$"
+    both = rf"block \d+ have different hashes: logs {wrong}, header 0x[0-9a-f]{{64}}$"
 
     with pytest.raises(TransientError, match=both):
         indexer.index()

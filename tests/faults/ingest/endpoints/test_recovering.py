@@ -68,7 +68,7 @@ def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
     a_chain.show(a_chain.quiet(5, on=ours))
     if dies:
         liar.faults.append(faults.return_status(503))
-    with pytest.raises(TransientError, match="was final before"):
+    with pytest.raises(TransientError, match="below the final block"):
         indexer.step()
 
     assert follow(indexer, clock, seconds=10) <= 90

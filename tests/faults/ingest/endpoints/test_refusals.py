@@ -91,5 +91,5 @@ def test_two_agreeing_endpoints_do_not_resolve_refused_block(a_chain: AChain, si
     both = site.once(0, 1)
 
     assert (alone[0], both[0]) == (1, 1)
-    assert f"block {refused.number}: its receipts do not make the root" in both[1]
+    assert f"block {refused.number}: the receipts do not match the receipts root" in both[1]
     assert all(number < refused.number for number, *_ in site.rows())

@@ -94,7 +94,7 @@ def test_case_49_two_lying_endpoints_of_three_do_not_lower_proven_level(
     honest = site.once(*order)
 
     assert {code for code, _ in refused} == {1}
-    assert "no endpoint proves it" in refused[0][1]
+    assert "no endpoint can prove the block" in refused[0][1]
     assert "REFUSED" in status
     assert known == site.truth()[: len(known)]
     assert (honest, site.rows()) == ((0, ""), site.truth())

@@ -84,7 +84,7 @@ def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: S
 
     assert [code for code, _ in alone] == [1, 1]
     assert alone[0] == alone[1]
-    assert "its receipts do not make the root of its header" in alone[0][1]
+    assert "the receipts do not match the receipts root of the header" in alone[0][1]
     assert (beside, site.rows()) == ((0, ""), site.truth())
 
 

@@ -115,7 +115,7 @@ def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_level_stay
         hide(busy, made, place)
     busy.say(task_created(1))
 
-    with pytest.raises(TransientError, match="no endpoint proves it"):
+    with pytest.raises(TransientError, match="no endpoint can prove the block"):
         indexer.step()
 
     assert trust("receipts_root") == 1

@@ -72,9 +72,12 @@ def test_custom_profile_reports_missing_scoring_inputs(capsys, settings, tmp_pat
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (('"node"\n', '"nod"\n'), "contracts.Work.events.Began.node: .*no argument nod, but"),
-        (("Began]", "Begun]"), "contracts.Work.events.Begun: the ABI has no event Begun, but"),
-        (('node = "node"', ""), "contracts.Work.events.Began: task_started needs node"),
+        (('"node"\n', '"nod"\n'), "contracts.Work.events.Began.node: .*no argument nod; did you"),
+        (("Began]", "Begun]"), "contracts.Work.events.Begun: the ABI has no event Begun; did you"),
+        (
+            ('node = "node"', ""),
+            "contracts.Work.events.Began: task_started requires the field node",
+        ),
     ],
 )
 def test_invalid_custom_profile_is_reported_in_one_line(capsys, settings, change, fault):

@@ -48,52 +48,53 @@ ENDED = "contracts.Network.events.Ended"
 FAULTS = [
     # (what is written, what instead, the key, what is wrong)
     ("[contracts.Network.events.Started]", "[contracts.Network.events.Startd]",
-     "contracts.Network.events.Startd", "the ABI has no event Startd, but Started"),
+     "contracts.Network.events.Startd", "the ABI has no event Startd; did you mean Started"),
     ("[contracts.Network.calls.leave]", "[contracts.Network.calls.quit]",
      "contracts.Network.calls.quit", "the ABI has no function quit"),
     ('node = "node"', 'node = "nod"', f"{STARTED}.node",
-     r"Started\(bytes32,address\) has no argument nod, but node \(there are: task, node\)"),
-    ('node = "node"', 'node = "task"', f"{STARTED}.node", "takes an address, and this is bytes32"),
-    ('node = "node"', 'node = "@sender"', f"{STARTED}.node", "no @sender beside an event"),
+     r"has no argument nod; did you mean node\? \(there are: task, node\)"),
+    ('node = "node"', 'node = "task"', f"{STARTED}.node", "expected an address, got bytes32"),
+    ('node = "node"', 'node = "@sender"', f"{STARTED}.node", "@sender is only available"),
     ('node = "who"', 'node = "@from"', "contracts.Network.calls.leave.node", "@sender, @value"),
-    ('node = "node"', 'nod = "node"', f"{STARTED}.nod", "no such field, but node"),
-    ('node = "node"', "", STARTED, "task_started needs node"),
-    ('node = "node"', "node = 5", f"{STARTED}.node", "must name an argument"),
-    ('node = "node"', "node = []", f"{STARTED}.node", "must name an argument"),
-    ('node = "node"', 'node = ["node"]', f"{STARTED}.node", "and this is a list of address"),
+    ('node = "node"', 'nod = "node"', f"{STARTED}.nod", "no such field; did you mean node"),
+    ('node = "node"', "", STARTED, "task_started requires the field node"),
+    ('node = "node"', "node = 5", f"{STARTED}.node", "expected the name of an argument"),
+    ('node = "node"', "node = []", f"{STARTED}.node", "expected the name of an argument"),
+    ('node = "node"', 'node = ["node"]', f"{STARTED}.node", "got a list of address"),
     ('node = "node"', 'node = { argument = "node", zero_is_absent = true }', f"{STARTED}.node",
-     "fields that may be left out"),
+     "only valid for optional fields"),
     ('node = "node"', 'node = { argument = "node", enum = "status" }', f"{STARTED}.node",
-     "an enum is for kind, reason, last_status alone"),
+     "an enum is only valid for kind, reason, last_status"),
     ('node = "node"', 'node = { constant = "me" }', f"{STARTED}.node", "0x and 40 hex digits"),
-    ('node = "node"', 'node = { argument = "node", of = 1 }', f"{STARTED}.node.of", "no key"),
+    ('node = "node"', 'node = { argument = "node", of = 1 }', f"{STARTED}.node.of", "not a key"),
     ('node = "node"', "node = { enum = 'status' }", f"{STARTED}.node", "`argument` or `constant`"),
-    ('node = "node"', 'node = "$blam"', f"{STARTED}.node", "constant blam, but blame"),
+    ('node = "node"', 'node = "$blam"', f"{STARTED}.node", "constant blam; did you mean blame"),
     ('node = "node"', 'node = "node"\nround = "task"', f"{STARTED}.round", "an unsigned number"),
-    ('says = "task_started"', 'says = "task_begun"', f"{STARTED}.says", "is no event"),
+    ('says = "task_started"', 'says = "task_begun"', f"{STARTED}.says", "is not a domain event"),
     ('says = "task_started"', "", f"{STARTED}.says", "is missing"),
-    ("when = { reason = [0, 1] }", "when = { raison = 1 }", f"{ENDED}.when.raison", "but reason"),
+    ("when = { reason = [0, 1] }", "when = { raison = 1 }", f"{ENDED}.when.raison",
+     "did you mean reason"),
     ("when = { reason = [0, 1] }", 'when = { reason = "x" }', f"{ENDED}.when.reason",
-     "uint8 is never 'x'"),
+     "uint8 never equals 'x'"),
     ("when = { reason = [0, 1] }", "when = { reason = 256 }", f"{ENDED}.when.reason",
-     "uint8 is never 256"),
+     "uint8 never equals 256"),
     ('{ argument = "status", enum = "status" }', '"status"', f"{ENDED}.last_status",
      "needs an enum"),
     ('{ argument = "status", enum = "status" }', '{ argument = "status", enum = "state" }',
-     f"{ENDED}.last_status", "there is no enum state, but status"),
+     f"{ENDED}.last_status", "there is no enum state; did you mean status"),
     ('{ argument = "status", enum = "status" }', '{ argument = "task", enum = "status" }',
-     f"{ENDED}.last_status", "an unsigned number or a string; this is bytes32"),
+     f"{ENDED}.last_status", "an unsigned number or a string, got bytes32"),
     ('words = ["queued", "started"]', 'words = { 0 = "queued", 3 = "started" }', "enums.status",
      "has no word for 1, 2, and no `otherwise`"),
     ('words = ["queued", "started"]', 'words = ["queued", "begun"]', f"{ENDED}.last_status",
-     "says 'begun', which is no last_status"),
+     "'begun' is not a valid last_status"),
     ('words = ["queued", "started"]', 'words = { a = "queued" }', f"{ENDED}.last_status",
-     "enums.status is not made for uint8"),
+     "enums.status: its keys do not match the type uint8"),
     ('words = ["queued", "started"]', 'words = ["queued"]\nfrom_block = 5', "enums.status",
      "valid from block 0"),
     ('words = ["queued", "started"]', "words = 5", "enums.status.words", "a list of words"),
     ('"event Started(bytes32 task, address node)",', '"event Started(bytes33 task)",',
-     "contracts.Network.abi", "'bytes33' is no type"),
+     "contracts.Network.abi", "'bytes33' is not a Solidity type"),
     ('"event Started(bytes32 task, address node)",', '"Started(bytes32 task)",',
      "contracts.Network.abi", "must begin with"),
     ('"event Started(bytes32 task, address node)",', '"missing.json",', "contracts.Network.abi",
@@ -102,20 +103,20 @@ FAULTS = [
      '"event Started(bytes32 task, address node)", "event Started(bytes32 a, address node)",',
      f"{STARTED}.task", "has no argument task"),
     ("[contracts.Network]", "[contracts.Network]\nadress = 1", "contracts.Network.adress",
-     "is no key of a profile, but address"),
+     "is not a key of a profile; did you mean address"),
     ("[contracts.Network]", '[contracts.Network]\naddress = "0x12"', "contracts.Network.address",
      "0x and 40 hex digits"),
     ("[contracts.Network]", "[contracts.Network]\nstart_block = -1",
-     "contracts.Network.start_block", "the number of a block"),
-    ('name = "ours"', "nam = 'ours'", "nam", "is no key of a profile, but name"),
+     "contracts.Network.start_block", "a block number"),
+    ('name = "ours"', "nam = 'ours'", "nam", "is not a key of a profile; did you mean name"),
     ("when = { reason = [0, 1] }", "when = { reason = [] }", f"{ENDED}.when.reason",
      "an empty list"),
     ("when = { reason = [0, 1] }", 'when = { "$blame" = "yes" }', f"{ENDED}.when.$blame",
-     "is True, and never 'yes'"),
+     "the option is True, which never equals 'yes'"),
     ('{ argument = "status", enum = "status" }', '{ argument = "status", enum = ["status"] }',
-     f"{ENDED}.last_status", "enum must be the name of one"),
+     f"{ENDED}.last_status", "enum must be the name of an enum"),
     ("[enums.status]", "[constants]\nsince = 2024-11-19\n[enums.status]", "constants.since",
-     "must be numbers, texts, true or false"),
+     "must be numbers, strings, true or false"),
 ]  # fmt: skip
 
 
@@ -165,15 +166,15 @@ def test_malformed_profile_file_is_rejected(tmp_path: Path, content: bytes, word
 def test_missing_profile_is_rejected(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be read: No such file"):
         load_profile(str(tmp_path / "none.toml"))
-    with pytest.raises(InputError, match=r"no 'crynux'; there is .*reference, or"):
+    with pytest.raises(InputError, match=r"unknown profile 'crynux'; .* one of .*reference, or"):
         load_profile("crynux")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"blam": True}, "no such option, but blame"),
-        ({"blame": 1}, "to 1, and must be true or false"),
+        ({"blam": True}, "no such option; did you mean blame"),
+        ({"blame": 1}, "to 1, but must be true or false"),
     ],
 )
 def test_invalid_profile_option_is_rejected(tmp_path: Path, options: dict[str, bool], words: str):
@@ -205,7 +206,7 @@ abi = {twins}
 says = "node_quit"
 node = "a"
 """
-    assert "stands in the ABI twice, and no log tells which" in refusal(tmp_path, text)
+    assert "is in the ABI twice" in refusal(tmp_path, text)
 
 
 # --- what it is known by ---
@@ -222,7 +223,7 @@ node = "@sender"
     text = GOOD + calls_alone
 
     assert len(load_profile(written(tmp_path, text)).contracts["Register"].calls) == 1
-    assert "contracts: need an event of one of them" in refusal(tmp_path, calls_alone)
+    assert "contracts: at least one needs an event" in refusal(tmp_path, calls_alone)
     nothing = GOOD + "[contracts.Register]\nabi = ['function enter()']"
     assert "contracts.Register: needs events or calls" in refusal(tmp_path, nothing)
 

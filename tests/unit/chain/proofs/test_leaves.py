@@ -98,14 +98,14 @@ def test_omitted_bloom_is_computed_from_logs():
 
 def test_receipt_of_unknown_type_is_rejected():
     said = {"type": "0x7e", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": []}
-    with pytest.raises(ValueError, match="unknown type 126"):
+    with pytest.raises(ValueError, match="unknown receipt type 126"):
         proven(said).encode_leaf()
 
 
 def test_log_with_half_byte_is_rejected():
     log = {"address": "0x" + "aa" * 20, "topics": [], "data": "0x123"}
     said = {"status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
-    with pytest.raises(ValueError, match="no chain can hold"):
+    with pytest.raises(ValueError, match="odd number of hex digits"):
         proven(said).encode_leaf()
 
 
@@ -183,5 +183,5 @@ def test_transaction_missing_required_field_is_rejected():
     bare = SignedTransaction(
         ZEROS, "0x0", "0x0", "0x0", "0x", ZEROS[:42], "0x1", "0x1", type="0x2"
     )
-    with pytest.raises(ValueError, match="without a field"):
+    with pytest.raises(ValueError, match="lacks a field"):
         bare.encode_leaf()

@@ -40,7 +40,7 @@ def test_signer_is_recovered_for_every_transaction_type(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_altered_transaction_fails_hash_check(kind):
-    with pytest.raises(ValueError, match="do not make its hash"):
+    with pytest.raises(ValueError, match="do not match its hash"):
         recover_signer(signed(kind, value="0x6"))
 
 
@@ -68,7 +68,7 @@ def test_unsigned_or_unknown_transaction_returns_no_signer(changed):
 @pytest.mark.parametrize("changed", [{"r": hex(ORDER)}, {"s": hex(ORDER)}, {"v": "0x5"}], ids=str)
 @pytest.mark.parametrize("kind", ["unprotected", "dynamic fee"])
 def test_invalid_signature_numbers_are_rejected(kind, changed):
-    with pytest.raises(ValueError, match="nobody's"):
+    with pytest.raises(ValueError, match="signature is invalid"):
         recover_signer(rehashed(signed(kind, **changed)))
 
 
