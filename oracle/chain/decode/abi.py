@@ -52,7 +52,7 @@ class AbiSignature:
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """The events and functions of one contract, by name; our contracts have no overloads."""
+    """The events and functions of one shipped contract, by name; there are no overloads."""
 
     contract_name: str
     events: dict[str, AbiSignature]

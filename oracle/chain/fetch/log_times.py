@@ -13,7 +13,7 @@ _TIMESTAMP_MISMATCH_WARNING = RepeatedWarning("log_timestamp_mismatch")
 
 
 def set_log_times(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHeader]) -> None:
-    """Set each log's time to that of its block header; the block hashes must match.
+    """Set each log's time to the timestamp of its block header, and compare the block hashes.
 
     The header's timestamp is used because all endpoints show it and it can be proven.
 

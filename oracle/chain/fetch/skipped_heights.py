@@ -40,8 +40,8 @@ def fetch_linked_range(
     """Return the linked blocks of a range, or the next block after it if the range has none.
 
     Heights missing before the first block were skipped: its parent is below the range. Blocks
-    missing after the last one are requested again later. `with_transactions`: see
-    `fetch_full_headers`.
+    missing after the last one are requested again later. With `with_transactions`, blocks contain
+    full transactions instead of only their hashes.
 
     Raises:
         RpcError: a block is missing, the blocks are not linked by parent hash, or the endpoint

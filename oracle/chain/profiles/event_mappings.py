@@ -16,7 +16,7 @@ _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 
 
 class EventMappings(NamedTuple):
-    """The mappings of one event or call that the options enable, and those they disable."""
+    """The mappings of one event or call, split by whether the profile's options enable them."""
 
     active: list[EventMapping]
     inactive: list[EventMapping]

@@ -78,8 +78,9 @@ class WriterState(msgspec.Struct, frozen=True):
 class SegmentOrder(msgspec.Struct, frozen=True):
     """The order to prepare blocks `first` to `last` from `endpoint`; its `number` is unique.
 
-    `rate` is how many calls per second this worker may send; None for no limit. `level` is the
-    level to verify up to, as `ChainReader.fetch_verified_window` does; None to read as history.
+    `rate` is the number of calls per second that the worker may send, or None for no limit.
+    `level` is the level to verify up to, as in `ChainReader.fetch_verified_window`, or None to
+    verify the blocks like any history.
     """
 
     plan: bytes

@@ -58,7 +58,7 @@ class SegmentWorkers:
     stage: SegmentStage | None = None
 
     def store_ready(self, first_block: int, pending_ranges: Iterable[PendingRange]) -> None:
-        """Store finished ranges that have waited; discard those below `first_block`."""
+        """Store the finished ranges that have waited, and discard ranges below `first_block`."""
         if self.stage is None:
             return
         self.stage.discard_below(first_block)

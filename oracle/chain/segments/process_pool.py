@@ -1,8 +1,8 @@
 """Runs workers as processes on this machine; each worker handles one order at a time.
 
-Workers are plain child processes with pipes instead of a `ProcessPoolExecutor`: one that dies
-loses only its own order, one that hangs is killed alone, and none outlives the writer
-(decision 0199).
+Workers are plain child processes with pipes instead of a `ProcessPoolExecutor`, so that a worker
+that dies loses only its own order, a worker that hangs is killed alone, and no worker outlives the
+writer (decision 0199).
 """
 
 import os

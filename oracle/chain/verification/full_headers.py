@@ -36,7 +36,7 @@ class FullHeader:
 
     @property
     def bloom(self) -> int | None:
-        """The bloom as an integer; None if the header has no readable one."""
+        """The bloom as an integer, or None if the header has no readable bloom."""
         try:
             return int(_text_or_empty(self.response.logs_bloom), 16)
         except ValueError:
@@ -64,7 +64,7 @@ class FullHeader:
 
     @property
     def whole_header(self) -> HeaderResponse | None:
-        """All hashed fields of the header; None if one is missing."""
+        """All hashed fields of the header, or None if one is missing."""
         try:
             return msgspec.convert(self.response, HeaderResponse, from_attributes=True)
         except msgspec.ValidationError:
@@ -189,7 +189,7 @@ def fetch_linked_headers(
 ) -> list[FullHeader]:
     """Return the blocks of the range, each the parent of the next.
 
-    `with_transactions`: see `fetch_full_headers`.
+    With `with_transactions`, blocks contain full transactions instead of only their hashes.
 
     Heights that the chain skipped are left out if the next block names the block before them as
     its parent. Missing blocks at the beginning or end are left out too; whether they were skipped

@@ -27,7 +27,7 @@ def count_log_contents(logs: Iterable[Log]) -> LogContentCounts:
 
 
 def count_invented_logs(given_logs: Iterable[Log], true_logs: Iterable[Log]) -> int:
-    """Return the number of given logs that do not exist in this form."""
+    """Return how many of the given logs have a content that no true log has."""
     return (count_log_contents(given_logs) - count_log_contents(true_logs)).total()
 
 
@@ -41,7 +41,7 @@ class MisbehaviourDetector:
     def check_repaired_logs(
         self, endpoint: Endpoint, given_logs: Sequence[Log], true_logs: Sequence[Log]
     ) -> None:
-        """Compare the logs that an endpoint gave with those that the receipts proved.
+        """Compare the logs that an endpoint gave with the logs that the receipts proved.
 
         Omitted logs only move the endpoint behind the others, because its own receipts contain
         them; the audit of unproven blocks finds such omissions again.

@@ -1,7 +1,7 @@
-"""Fetches the receipts of whole blocks: in batches if the endpoint supports it, else singly.
+"""Fetches the receipts of blocks: by block if the endpoint supports it, else by transaction.
 
-Receipts are also fetched singly if those of one block exceed the response limit: slowly, but in
-bounded parts.
+Receipts are also fetched by transaction if the receipts of one block exceed the response limit,
+which is slow, but bounded.
 """
 
 from collections.abc import Iterator, Sequence

@@ -61,8 +61,8 @@ class WindowVerifier:
     def get_history_level(self, max_level: VerificationLevel) -> VerificationLevel:
         """Return the level up to `max_level` that every historical block reaches now.
 
-        BLOOMED and above need every header: a bloom that excludes our contracts proves as much as
-        the receipts, and if the chain has no blooms, every block's receipts are read.
+        BLOOMED and above need every header: a bloom that excludes the indexed contracts proves as
+        much as the receipts, and if the chain has no blooms, every block's receipts are read.
         """
         if max_level >= VerificationLevel.BLOOMED and self.calibration.is_proven(
             HeaderFeature.BLOOM
@@ -84,9 +84,10 @@ class WindowVerifier:
     ) -> bool:
         """Return whether receipts alone can prove all logs of these blocks, without a log query.
 
-        If no bloom excludes our contracts from any non-empty block, the receipts of all blocks are
-        read anyway, and no logs have to be requested; no bloom is relied on. With few such blocks,
-        logs are requested all the same, because that shows which endpoints are reliable.
+        If no bloom excludes the indexed contracts from any non-empty block, the receipts of all
+        blocks are read anyway, and no logs have to be requested; no bloom is relied on. With few
+        such blocks, logs are requested nevertheless, because that shows which endpoints are
+        reliable.
         """
         features = (HeaderFeature.HEADER, HeaderFeature.RECEIPTS)
         if (
@@ -303,7 +304,7 @@ class WindowVerifier:
                 window.limit_level(header.block.number, VerificationLevel.BLOOMED)
 
     def _refute_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
-        """Refute a feature if the block's own valid header proves that it has no such root."""
+        """Mark a feature as refuted if the block's valid header proves that it has no root."""
         if not is_root_absent(header, feature):
             return False
         self.calibration.refute(feature, f"the header of block {header.block.hash} has no root")
