@@ -1,1 +1,1 @@
-"""The domain rules as pure functions of whole numbers: no I/O, no clock, no log."""
+"""Domain rules as pure functions on integers: no I/O, no clock, no logging."""

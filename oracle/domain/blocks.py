@@ -25,7 +25,7 @@ BEFORE_EVERYTHING = Position(-1, -1, -1, -1)
 
 
 class BlockRef(NamedTuple):
-    """A reference to a block; `time` in whole seconds."""
+    """The number, hash, parent hash and time of a block; `time` is in whole seconds."""
 
     number: int
     hash: Hash
@@ -35,10 +35,10 @@ class BlockRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """Blocks `first` to `last`, both included, as `eth_getLogs` counts.
+    """The blocks from `first` to `last`, both included, as in `eth_getLogs`.
 
     Raises:
-        ValueError: `first` is above `last`; there is no empty range.
+        ValueError: `first` is above `last`; a range cannot be empty.
     """
 
     first: int

@@ -1,4 +1,4 @@
-"""The coverage of blocks: scope, verification level and endpoint of each range read.
+"""Records which blocks were read: the scope, verification level and endpoint of each range.
 
 See docs/explanation/storage.md#coverage and docs/explanation/verification.md.
 """
@@ -16,10 +16,11 @@ from oracle.domain.ids import Address
 
 
 class VerificationLevel(IntEnum):
-    """The verification level of a range of blocks; each level includes those below it.
+    """How well a range of blocks was verified; each level includes the checks of those below it.
 
-    NOTHING marks data from before levels were recorded. The comparison of counters
-    (docs/explanation/verification.md#l6) concerns the whole state at a block and is independent.
+    NOTHING marks data that was stored before levels were recorded. The comparison of counters
+    (docs/explanation/verification.md#l6) checks the whole state at a block and is recorded
+    separately.
     """
 
     NOTHING = -1
@@ -32,18 +33,19 @@ class VerificationLevel(IntEnum):
     PINNED = 2
     # L3: the header's bloom matches the logs, on a chain whose blooms are proven.
     BLOOMED = 3
-    # L4: the logs are those of the block's receipts, whose root is the header's.
+    # L4: the logs match the block's receipts, whose root matches the header.
     PROVEN = 4
-    # L5: another endpoint returned the same later.
+    # L5: another endpoint later returned the same data.
     AUDITED = 5
 
 
 @dataclass(frozen=True)
 class IngestScope:
-    """The data requested of each block: logs of these contracts and first topics, and these calls.
+    """What is requested of each block: logs by contract and first topic, and calls by selector.
 
-    All are lower case and sorted, so that one scope has one id. `selectors` are a contract's
-    address and four bytes of input: `0x` and 40 digits, a colon, `0x` and 8 digits.
+    All values are lower case and sorted, so that equal scopes have equal ids. A selector is a
+    contract's address and the first four bytes of the input: `0x` and 40 hex digits, a colon, `0x`
+    and 8 hex digits.
     """
 
     addresses: tuple[Address, ...]
@@ -54,7 +56,7 @@ class IngestScope:
     def create(
         cls, addresses: Collection[str], topics: Collection[str], selectors: Collection[str] = ()
     ) -> Self:
-        """Return the scope of these parts, in any order and case."""
+        """Return the scope with these values, given in any order and case."""
         return cls(
             tuple(sorted({Address(address.lower()) for address in addresses})),
             tuple(sorted({topic.lower() for topic in topics})),
@@ -63,14 +65,14 @@ class IngestScope:
 
     @cached_property
     def id(self) -> bytes:
-        """Return 32 bytes: the sha256 of the scope's JSON.
+        """Return the sha256 (32 bytes) of the scope's JSON.
 
         See docs/explanation/storage.md#coverage.
         """
         return sha256(self.to_json().encode()).digest()
 
     def to_json(self) -> str:
-        """Return the canonical JSON."""
+        """Return the scope as canonical JSON."""
         return json.dumps([self.addresses, self.topics, self.selectors], separators=(",", ":"))
 
     @classmethod
@@ -82,10 +84,10 @@ class IngestScope:
 
 @dataclass(frozen=True, slots=True)
 class CoverageInterval:
-    """Blocks `first` to `last`, both included, of one scope, all read alike.
+    """Blocks `first` to `last` of one scope, both included, that were read in the same way.
 
-    `audited_by` is the endpoint that returned the same later, `audited_at` the newest block then;
-    both are None if no other endpoint was asked yet.
+    `audited_by` is the endpoint that later returned the same data, and `audited_at` the newest
+    block at that time; both are None if no second endpoint was asked yet.
     """
 
     first: int
@@ -113,7 +115,10 @@ def subtract_coverage(
 
 
 def merge_neighbours(ascending: Iterable[CoverageInterval]) -> Iterator[CoverageInterval]:
-    """Yield the intervals, merging neighbours of the same kind; the newest audit time is kept."""
+    """Yield the intervals, merging neighbours with equal level, endpoint and auditor.
+
+    A merged interval has the newest `audited_at` of its parts.
+    """
     pending: CoverageInterval | None = None
     for interval in ascending:
         if pending is not None and _merge_key(interval) == _merge_key(pending):

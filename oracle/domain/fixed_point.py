@@ -1,24 +1,25 @@
-"""Integer arithmetic that is exact everywhere (docs/reference/scoring-rules.md#numbers).
+"""Integer arithmetic with the same results on every machine.
 
-Scores are integers in units of 10^-18; exp(-s/tau) is an integer in units of 2^-128.
+Scores are integers in units of 10^-18; exp(-s/tau) is an integer in units of 2^-128
+(docs/reference/scoring-rules.md#numbers).
 """
 
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cache
 
-# One, in scores.
+# The value 1 of a score.
 UNIT = 10**18
-# One, in the fixed point of exp(-s/tau).
+# The value 1 of a decay factor exp(-s/tau), in units of 2^-128.
 _ONE_BITS = 128
 ONE = 1 << _ONE_BITS
-# Elapsed times of 2^21 seconds (24 days) and more have decayed to nothing.
+# After 2^21 seconds (24 days) or more, a decay factor is 0.
 DECAY_BITS = 21
 _DIGITS = 60
 
 
 @cache
 def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
-    """Return floor(2^128 * exp(-2^k/tau)) for k = 0 to 20, from 60-digit decimals."""
+    """Return floor(2^128 * exp(-2^k/tau)) for k = 0 to 20, computed with 60-digit decimals."""
     # A separate context, because the caller's could round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     table = []
@@ -30,7 +31,7 @@ def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
 
 
 def compute_decay(seconds: int, tau_seconds: int) -> int:
-    """Return exp(-seconds/tau) in units of 2^-128; negative times count as 0."""
+    """Return exp(-seconds/tau) in units of 2^-128; negative seconds count as 0."""
     if seconds <= 0:
         return ONE
     if seconds >> DECAY_BITS:
@@ -43,15 +44,18 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
 
 
 def close_gap_to_one(base: int, remaining: int) -> int:
-    """Return `base` after all but `remaining` (2^-128) of its gap to one has closed; 10^-18."""
+    """Return `base` moved towards 1, so that the fraction `remaining` of the gap is left.
+
+    `base` and the result are in units of 10^-18, `remaining` is in units of 2^-128.
+    """
     return base + ((UNIT - base) * (ONE - remaining) >> _ONE_BITS)
 
 
 def multiply_fixed(factor: int, value: int) -> int:
-    """Multiply two numbers in units of 10^-18, rounded down."""
+    """Multiply two numbers in units of 10^-18, rounding down."""
     return factor * value // UNIT
 
 
 def format_decimal(value: int) -> str:
-    """Format units of 10^-18 as a decimal with 18 digits: `0.300000000000000000`."""
+    """Format a number in units of 10^-18 with 18 decimals, such as `0.300000000000000000`."""
     return f"{value // UNIT}.{value % UNIT:018d}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Severity(IntEnum):
-    """The severity of a condition; the number is the exit code of `status`."""
+    """The severity of a condition; its number is the exit code of `status`."""
 
     WELL = 0
     ATTENTION = 1
@@ -120,12 +120,12 @@ class Condition(Enum):
         return self.name.replace("_", "-")
 
 
-# A database without a daemon is healthy while it keeps up (`run --once` by a timer).
+# A database without a daemon is healthy as long as it is not behind (`run --once` by a timer).
 _ABANDONED = frozenset({Condition.NO_LEADER, Condition.BEHIND})
 
 
 class HealthFinding(NamedTuple):
-    """A condition that holds, and its detail for the operator."""
+    """An active condition, with details for the operator."""
 
     condition: Condition
     detail: str
@@ -136,17 +136,17 @@ class HealthFinding(NamedTuple):
 
 
 class HealthReport(NamedTuple):
-    """All findings that hold now; an empty report means that the daemon is healthy."""
+    """All active conditions; an empty report means that the daemon is healthy."""
 
     findings: tuple[HealthFinding, ...] = ()
 
     @classmethod
     def from_findings(cls, findings: Iterable[HealthFinding]) -> "HealthReport":
-        """Return the report with each finding once, in order."""
+        """Return a report with each finding once, in order."""
         return cls(tuple(dict.fromkeys(findings)))
 
     def merge(self, more: Iterable[HealthFinding]) -> "HealthReport":
-        """Return the report with `more` added, except conditions that it already has."""
+        """Return this report with the findings of `more` whose condition it does not have yet."""
         known_conditions = set(self.conditions)
         return HealthReport.from_findings(
             [
@@ -157,12 +157,12 @@ class HealthReport(NamedTuple):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions that hold, each once, in order."""
+        """The active conditions, each once, in order."""
         return tuple(dict.fromkeys(finding.condition for finding in self.findings))
 
     @property
     def severity(self) -> Severity:
-        """The worst severity; a database that is behind and abandoned is down."""
+        """The worst severity; DOWN if the index is behind and no daemon runs."""
         if set(self.conditions) >= _ABANDONED:
             return Severity.DOWN
         return max((condition.severity for condition in self.conditions), default=Severity.WELL)

@@ -1,6 +1,6 @@
-"""Identifiers of the chain, one type for each kind, all lower-case `0x` hex.
+"""Types of on-chain identifiers, all of them lower-case `0x` hex.
 
-They stay text from the endpoint's response to the report, so that nothing is converted.
+Identifiers stay text from the endpoint's response to the report, so that none is converted.
 """
 
 from typing import NewType

@@ -1,4 +1,4 @@
-"""Logs of a range of blocks in narrow rows, as the database stores them, and their packed form.
+"""Stores the logs of a range of blocks in compact rows with packed data, as the database does.
 
 Values that many rows share are stored once: a block's hash and time, a contract's address and
 first topic. Storing logs therefore creates no object per log (docs/explanation/storage.md#logs).
@@ -24,7 +24,7 @@ _MAX_CACHED_WORDS: Final = 4096
 
 
 class _PackedWords(dict[str, bytes]):
-    """A cache of packed words, by hex digits."""
+    """A cache of packed words, keyed by the hex digits of the word."""
 
     def __missing__(self, digits: str) -> bytes:
         if len(self) >= _MAX_CACHED_WORDS:
@@ -34,7 +34,7 @@ class _PackedWords(dict[str, bytes]):
 
 
 class _UnpackedWords(dict[bytes, str]):
-    """A cache of unpacked words, by packed bytes."""
+    """A cache of unpacked words, keyed by the packed bytes."""
 
     def __missing__(self, part: bytes) -> str:
         if len(self) >= _MAX_CACHED_WORDS:
@@ -48,13 +48,13 @@ _UNPACKED_CACHE: Final = _UnpackedWords()
 
 
 def pack_hex(text: str) -> bytes:
-    """Return the data of a log, `0x` hex, without the zeros that fill its words.
+    """Pack the data of a log (`0x` hex) by removing the zero bytes that pad its words.
 
-    Each word of 32 bytes becomes a byte that gives its form, and the remaining bytes: `32 + n` (n
-    from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to 32) for n bytes without
-    trailing zeros, `95 + n` (1 to 31) for n bytes at the end that form no whole word. The three
-    upper bits give the form, and all these bytes are ASCII letters, which SQL can parse
-    (docs/explanation/storage.md#packed).
+    Each word of 32 bytes becomes one byte that gives its form, followed by the remaining bytes.
+    The form byte is `32 + n` (n from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to
+    32) for n bytes without trailing zeros, and `95 + n` (1 to 31) for n bytes at the end that form
+    no whole word. Its three upper bits give the form. All form bytes are ASCII characters, which
+    SQL can parse (docs/explanation/storage.md#packed).
     """
     packed_words = _PACKED_CACHE
     return b"".join(
@@ -63,7 +63,7 @@ def pack_hex(text: str) -> bytes:
 
 
 def unpack_hex(value: bytes) -> str:
-    """Return, as `0x` hex, the data that `pack_hex` packed."""
+    """Unpack data that `pack_hex` packed, and return it as `0x` hex."""
     chunks, offset, unpacked_words = ["0x"], 0, _UNPACKED_CACHE
     while offset < len(value):
         code = value[offset]
@@ -89,11 +89,11 @@ def _unpack_word(part: bytes) -> str:
     return digits.ljust(_DIGITS, "0") if part[0] < _PARTIAL else digits
 
 
-# Bits of a row's key below the block's number, which hold the log's index in the block.
+# The lowest bits of a row's key hold the log's index in the block; the others hold the block.
 LOG_INDEX_BITS = 24
 MAX_LOG_INDEX = 2**LOG_INDEX_BITS - 1
 
-# Hash, and time in seconds.
+# A block's hash, and its time in seconds.
 LogBlock: TypeAlias = tuple[bytes, int]
 # A contract's address and a first topic, `0x` hex; the topic is empty where a log has none.
 LogSource: TypeAlias = tuple[Address, str]
@@ -110,7 +110,7 @@ _CONFLICTING_BLOCKS = "logs of two blocks of one number cannot both be of one ch
 
 
 class LogPart(NamedTuple):
-    """Rows in order and the values they share; sources in order of first use."""
+    """Ordered rows and the values that they share; sources are in order of first use."""
 
     blocks: Mapping[int, LogBlock]
     sources: Sequence[LogSource]
@@ -118,9 +118,9 @@ class LogPart(NamedTuple):
 
 
 class LogTable(Sequence[Log]):
-    """Logs in order of (block, index), in parts that each have their own sources.
+    """Logs in order of (block, index), in parts with separate sources.
 
-    Access as a sequence creates the logs anew.
+    Every access as a sequence creates new `Log` objects.
     """
 
     __slots__ = ("parts",)
@@ -133,7 +133,7 @@ class LogTable(Sequence[Log]):
         """Return the logs as a table; a table is returned unchanged.
 
         Raises:
-            ValueError: two blocks of one number, or an index above `MAX_LOG_INDEX`.
+            ValueError: two blocks have the same number, or a log's index is above `MAX_LOG_INDEX`.
         """
         if isinstance(logs, cls):
             return logs
@@ -164,10 +164,10 @@ class LogTable(Sequence[Log]):
 
     @property
     def blocks(self) -> dict[int, LogBlock]:
-        """Return hash and time of each block with a log.
+        """Return the hash and time of each block that has a log.
 
         Raises:
-            ValueError: two blocks of one number.
+            ValueError: two blocks have the same number.
         """
         block_by_number: dict[int, LogBlock] = {}
         for part in self.parts:
@@ -200,7 +200,7 @@ class LogTable(Sequence[Log]):
 
 
 class _SourceIndexes(dict[LogSource, int]):
-    """Source indexes, in order of first use."""
+    """The index of each source, in order of first use."""
 
     def __missing__(self, source: LogSource) -> int:
         index = self[source] = len(self)
@@ -210,7 +210,7 @@ class _SourceIndexes(dict[LogSource, int]):
 def build_log(
     row: tuple[int, int, Bytes, Bytes, Bytes], block: LogBlock, source: LogSource
 ) -> Log:
-    """Return the log of a row, which is given without the index of its source."""
+    """Build a log from a row without its source index, the log's block, and its source."""
     key, tx, tx_hash, topics, data = row
     (block_hash, time), (address, topic0) = block, source
     topic_digits = topics.hex()
@@ -232,14 +232,14 @@ def build_log(
 
 
 def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
-    """Return the hash of each block with a log."""
+    """Return the hash of each block that has a log, by block number."""
     if isinstance(logs, LogTable):
         return {number: Hash("0x" + block[0].hex()) for number, block in logs.blocks.items()}
     return {log.block: log.block_hash for log in logs}
 
 
 def _collect_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
-    """Return hash and time of the logs' blocks, each from the block's first log."""
+    """Return hash and time of each block that has a log; the first log gives the time."""
     if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
         raise ValueError(f"a log's index is above {MAX_LOG_INDEX}")
     block_ids = set(map(_GET_BLOCK, logs))

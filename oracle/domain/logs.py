@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, Hash
 
 @dataclass(slots=True)
 class Log:
-    """One entry of `eth_getLogs`; hex as the endpoint returned it, in lower case."""
+    """One entry of an `eth_getLogs` response; all hex values are in lower case."""
 
     block: int
     block_hash: Hash
@@ -27,7 +27,7 @@ class Log:
 
 @dataclass(slots=True)
 class Call:
-    """One transaction whose input holds data that its logs lack; `value` in wei."""
+    """One transaction whose input holds data that its logs lack; `value` is in wei."""
 
     block: int
     block_hash: Hash
@@ -50,7 +50,7 @@ class Call:
 class DeadLetter:
     """A log, or a call (`index` -1), of a known kind that could not be decoded.
 
-    The raw row is stored as well; nothing of it was folded. `name` is the event or function.
+    The raw row is stored as well, but nothing of it is folded. `name` is the event or function.
     """
 
     block: int

@@ -1,7 +1,7 @@
-"""The optional native code, package `oracle_native`, built from native/.
+"""Loads the optional native package `oracle_native`, which is built from native/.
 
-It contains the few loops that dominate selection and proofs. Every function has a Python
-equivalent with the same bytes beside its one caller: without the package all results are the same,
+The package contains the few loops that dominate selection and proofs. Each function has a Python
+equivalent with identical results beside its only caller, so without the package everything works,
 only slower (decision 0219).
 """
 
@@ -19,7 +19,10 @@ Columns = tuple[
 
 
 class Native(Protocol):
-    """The package's interface. Columns have type Q (`sinces`: q), numbers are in 10^-18."""
+    """The interface of the package.
+
+    Columns are arrays of type Q (`sinces`: q); numbers are in units of 10^-18.
+    """
 
     VERSION: int
 
@@ -27,7 +30,7 @@ class Native(Protocol):
         """Return the Keccak-256 hash."""
 
     def receipts_root(self, receipts: Sequence[object], /) -> bytes | None:
-        """Return the root of a block's `ProvenReceipt`s, or None to use the Python code."""
+        """Return the root of a block's `ProvenReceipt`s, or None if the Python code is needed."""
 
     def stake_scores(self, stakes: list[int], largest: int, scores: "array[int]", /) -> bool:
         """Write sqrt(stake / largest) of each stake; return False if a stake is too large.
@@ -36,13 +39,13 @@ class Native(Protocol):
         """
 
     def weigh(self, columns: Columns, time: int, decay_table: bytes, least: int, /) -> None:
-        """Write the weights and the offered flags of the requested places."""
+        """Write the weights and `offered` flags of the rows whose flag is set."""
 
     def total(self, weights: "array[int]", /) -> int:
         """Return the sum of the weights."""
 
     def place(self, weights: "array[int]", x: int, /) -> int:
-        """Return the first place at which the cumulative weight exceeds `x` < total."""
+        """Return the first index whose cumulative weight exceeds `x`; `x` is below the total."""
 
 
 def _load_native() -> Native | None:

@@ -1,4 +1,4 @@
-"""The registrations of a round: nodes that take a used index of the contract, or get a new one.
+"""The registrations of a round: nodes that get a reused or a new index of the contract.
 
 See docs/explanation/reports.md#registration.
 """
@@ -9,14 +9,14 @@ from oracle.domain.ids import Address
 
 
 class IndexReuse(NamedTuple):
-    """A change of an index: `new_node` takes that of `old_node`, whose lane is "do not select"."""
+    """A reused index: `new_node` replaces `old_node`, whose lane is "do not select"."""
 
     new_node: Address
     old_node: Address
 
 
 class Registrations(NamedTuple):
-    """The nodes that a round registers: `reused` indexes first, then the next ones in order."""
+    """The nodes that a round registers, first at `reused` indexes, then at new ones in order."""
 
     reused: tuple[IndexReuse, ...] = ()
     appended: tuple[Address, ...] = ()
@@ -33,13 +33,13 @@ class Registrations(NamedTuple):
 
         Args:
             index_by_node: the index of each node that has one.
-            node_count: how many indexes were assigned before.
+            node_count: the number of indexes that were assigned before.
 
         Raises:
-            ValueError: `old_node` has no index, or a node to register already has one.
+            ValueError: an `old_node` has no index, or a node to register already has one.
         """
         node_by_index: dict[int, Address] = {}
-        # Only the changes of indexes, so that the index of up to a million nodes is not copied.
+        # Only the changed entries, so that a mapping of up to a million nodes is not copied.
         changed_indexes: dict[Address, int | None] = {}
 
         def get_current_index(node: Address) -> int | None:

@@ -1,7 +1,7 @@
-"""Decides which node is drawn for which waiting task, block after block (decision 0060).
+"""Decides which node is drawn for which waiting task, block by block (decision 0060).
 
-The plan is a pure function of the chain: the tasks and nodes at the end of a block, the block's
-hash, and the plan of the block before.
+The plan is a pure function of the chain: it depends on the tasks and nodes at the end of a block,
+the block's hash, and the plan of the previous block.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
@@ -19,8 +19,8 @@ from oracle.systems.weighted_draw import NodeDraw, compute_draw_seed
 class DrawResult(NamedTuple):
     """The drawn nodes, one for each task, in order.
 
-    `candidates`: the candidates with their weights; empty unless draws are explained. `card`: the
-    card group that was drawn first, as text; None if any card will do.
+    `candidates` holds the candidates with their weights if draws are explained, else nothing.
+    `card` is the text of the card group that was drawn first, or None if any card is accepted.
     """
 
     node_draws: Sequence[NodeDraw]
@@ -29,28 +29,28 @@ class DrawResult(NamedTuple):
 
 
 class Pool(Protocol):
-    """The nodes at the end of one block. Nodes in `reserved` are never candidates."""
+    """The nodes at the end of one block; nodes in `reserved` are never candidates."""
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether there are candidates for all tasks that start together."""
+        """Return whether there are enough candidates for all tasks of the item."""
         ...
 
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw a node for each of the item's tasks; the candidates must suffice."""
+        """Draw a node for each task of the item, for which there must be enough candidates."""
         ...
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could start the task now, whatever models it has."""
+        """Return whether the node could start the task now, whatever models it has on disk."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDraw:
-    """One draw with its inputs, so that anyone can repeat it.
+    """One draw and its inputs, so that anyone can repeat it.
 
-    `candidates` is empty unless draws are explained; `card` as in `DrawResult`. See
+    `candidates` is empty unless draws are explained; `card` is as in `DrawResult`. See
     docs/reference/scoring-rules.md#the-draw.
     """
 
@@ -63,16 +63,17 @@ class TaskDraw:
 
     @property
     def node(self) -> Address:
-        """Return the node that is to start the task."""
+        """Return the node that should start the task."""
         return self.node_draw.node
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentPlan:
-    """The plan at the end of a block.
+    """The active draws and the armed tasks at the end of a block.
 
-    `active_draws`: nodes of tasks that are drawn and not started yet. `armed_tasks`: tasks with a
-    candidate, so that the next block draws for them. All other waiting tasks wait on.
+    `active_draws` holds the nodes that were drawn for tasks that are not started yet.
+    `armed_tasks` have a candidate, so that the next block draws for them. All other waiting tasks
+    keep waiting.
     """
 
     active_draws: Mapping[TaskKey, Address]
@@ -80,7 +81,7 @@ class AssignmentPlan:
 
 
 class PlanStep(NamedTuple):
-    """The changes of the plan in one block. `ended_draws`: draws no longer active."""
+    """The changes of the plan in one block; `ended_draws` are the draws no longer active."""
 
     plan: AssignmentPlan
     new_draws: tuple[TaskDraw, ...]
@@ -93,11 +94,11 @@ EMPTY_PLAN = AssignmentPlan({}, frozenset())
 def compute_next_plan(
     before: AssignmentPlan, block: BlockRef, queue: TaskQueue, pool: Pool
 ) -> PlanStep:
-    """Return the plan at the end of `block`, given the plan of the block before.
+    """Return the plan at the end of `block`, given the plan of the previous block.
 
-    A draw stays active until its task starts or ends, or its node can no longer start it. Armed
-    tasks are drawn for by this block's hash. Then all waiting tasks are checked again, including
-    those whose draw ended in this block.
+    A draw stays active until its task starts or ends, or its node can no longer start the task.
+    The hash of `block` decides the draws for armed tasks. Then all waiting tasks are checked
+    again, including tasks whose draw ended in this block.
     """
     active_draws: dict[TaskKey, Address] = {}
     for item in queue.find_items(before.active_draws):
@@ -116,7 +117,7 @@ def find_ready_tasks(
 ) -> frozenset[TaskKey]:
     """Return the tasks without a draw that have candidates at the end of a block.
 
-    Tasks that start together are represented by the first of them.
+    Of tasks that start together, only the first one is returned.
     """
     reserved = frozenset(active_draws.values())
     ready_classes = (
@@ -136,7 +137,8 @@ def get_queued_items(
 ) -> list[QueueItem]:
     """Return the items that wait in the queue at the end of `block`, in order.
 
-    A task that was created in this very block is not queued yet: the next block may draw for it.
+    A task that was created in `block` itself is not queued yet, because the next block may draw
+    for it.
     """
     return [
         item
@@ -149,7 +151,7 @@ def get_queued_items(
 def _find_remaining_draw(
     item: QueueItem, before: Mapping[TaskKey, Address], pool: Pool
 ) -> Mapping[TaskKey, Address]:
-    """Return the item's draws, or none of them if a draw can no longer stay active."""
+    """Return the draws of the item if all of them stay active, else an empty mapping."""
     node_by_task = {task.key: before[task.key] for task in item.tasks if task.key in before}
     eligibility = (
         node_by_task[task.key] not in item.sibling_nodes
@@ -167,14 +169,14 @@ def _draw_ready_tasks(
     queue: TaskQueue,
     pool: Pool,
 ) -> Iterator[TaskDraw]:
-    """Draw for the armed tasks in order; each draw reserves its node against later ones."""
+    """Yield the draws for the armed tasks, in order; a drawn node is reserved for its task."""
     reserved = frozenset(active_draws.values())
 
     def iter_armed(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
-        """Yield the armed items of a class, in order, while there are candidates."""
+        """Yield the armed items of a class in order, as long as there are candidates."""
         for ordered_item in equivalence_class:
             if ordered_item.item.task.key in before.armed_tasks:
-                # Many items may be armed for one node.
+                # Many items may be armed although only one node is available.
                 if not _has_candidates(pool, ordered_item.item, reserved):
                     return
                 yield ordered_item

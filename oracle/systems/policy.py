@@ -13,10 +13,11 @@ from oracle.domain.state.task import Task
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """The network at a block time in seconds: all inputs of a policy besides its own memory.
+    """The network at a block time in seconds: all inputs of a policy besides its own state.
 
-    `nodes`: every node ever seen, members or not. `reserved`: nodes that must not get this task
-    though they look free, because they were drawn for another task or given one of the same group.
+    `nodes` holds every node ever seen, whether a member or not. `reserved` holds nodes that look
+    free but must not get this task, because they were drawn for another task or given one of its
+    group.
     """
 
     nodes: Mapping[Address, Node]
@@ -27,11 +28,11 @@ class PolicyInput:
 
 @dataclass(frozen=True, slots=True)
 class CandidateVerdict:
-    """A policy's verdict on one node and one task.
+    """A policy's verdict on one node for one task.
 
-    `weight`: the node's share in the draw, in the policy's own unit, 0 or more; None if the node
-    is no candidate, for `reason`. `parts`: the components of the weight, by their names in the
-    source, as text (fractions with 18 digits), in the order of an explanation.
+    `weight` is the node's share in the draw, in the policy's own unit, 0 or more. It is None if
+    the node is not a candidate, for `reason`. `parts` holds the components of the weight as text,
+    by their names in the source and in the order of an explanation; fractions have 18 digits.
     """
 
     node: Address
@@ -41,14 +42,14 @@ class CandidateVerdict:
 
 
 class Follower(Protocol):
-    """A policy that follows a history; it keeps any state beyond the stored rows."""
+    """Follows a history for a policy, and keeps any state beyond the stored rows."""
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Apply one event; events are in order of position, before any verdict of a later time."""
+        """Apply one event; events come sorted by position, before any verdict of a later time."""
         ...
 
     def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Return a verdict on every member for the task, ascending by address."""
+        """Return a verdict on every member for the task, sorted by address."""
         ...
 
 
@@ -62,7 +63,7 @@ class SelectionPolicy(Protocol):
 
     @property
     def version(self) -> int:
-        """Return the version, 1 or more; it rises when a history may give another result."""
+        """Return the version, 1 or more; it rises if the same history may give another result."""
         ...
 
     def create_follower(self) -> Follower:

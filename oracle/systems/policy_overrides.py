@@ -1,4 +1,4 @@
-"""Derives a policy from another one by changing its parameters, given as text.
+"""Derives a policy from another one by changing parameters, which are given as text.
 
 An example is `weight_floor=0.01`.
 """
@@ -33,7 +33,7 @@ _FRACTIONS = frozenset(
 
 
 def get_parameters(policy: SelectionPolicy) -> dict[str, str]:
-    """Return every parameter of a policy as the text of a change; empty if it has none."""
+    """Return the parameters of a policy by name, with their values as text; it may have none."""
     parameters = _get_parameter_object(policy)
     return {
         weighting_field.name: _format_parameter(parameters, weighting_field)
@@ -44,12 +44,12 @@ def get_parameters(policy: SelectionPolicy) -> dict[str, str]:
 def override_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
     """Return a policy with some of its parameters changed; its name and version stay.
 
-    A change is a field of `Weighting` or of Pocket's `Parameters` and a text: decimals (`0.01`),
-    whole numbers, `true` or `false`.
+    A change is the name of a field of `Weighting` or of Pocket's `Parameters`, and a text: a
+    decimal (`0.01`), a whole number, `true` or `false`.
 
     Raises:
-        ValueError: no such parameter, an invalid text, or a value that is inconsistent with the
-            others; the parameter is named.
+        ValueError: there is no such parameter, a text is invalid, or a value is inconsistent with
+            the others; the message names the parameter.
     """
     if not changes:
         return policy
@@ -74,9 +74,9 @@ def override_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> 
 def split_changes(
     changes: Mapping[str, str], rules: Collection[str], policy: SelectionPolicy
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the changes of rules, and the changes of policy parameters.
+    """Split the changes into changes of rules and changes of policy parameters.
 
-    `rules`: the names of the rules that may be changed.
+    `rules` holds the names of the rules that may be changed.
 
     Raises:
         ValueError: a name is neither a rule nor a parameter, or is both and thus ambiguous.
@@ -116,7 +116,7 @@ def _format_parameter(parameters: object, field: Field[Any]) -> str:
 
 
 def _parse_value(field: Field[Any], text: str) -> object:
-    """Return the value that a text stands for."""
+    """Return the value of a parameter that is given as text."""
     kind = get_value_type(field)
     if kind is bool:
         if text not in _BOOLEANS:

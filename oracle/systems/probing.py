@@ -1,4 +1,4 @@
-"""System tasks: which node gets one in a window, when, and with which other nodes.
+"""Plans system tasks: which node gets one in a window, when, and with which other nodes.
 
 The plan is a pure function of the chain. A node's due time cannot be predicted before the block
 that opens the window, and anyone can check it afterwards. See
@@ -21,14 +21,14 @@ from oracle.systems.crynux.requirements import unavailability_reason
 _COMPANION_COUNT = 2
 # No node becomes due within the last tenth of a window, so that the task still starts in it.
 _LAST_SHARE = 10
-# Below these values of H a node is nearly or just no longer excluded, and recovering.
+# Below the first value of H a node is nearly excluded, below the second it is recovering.
 _NEARLY_EXCLUDED, _RECOVERING = UNIT * 3 // 10, UNIT * 9 // 10
 
 
 class ProbeWindow(NamedTuple):
-    """A window of block time, and the hash of the first block in it.
+    """A window of block time, and the hash of the first block in it (`seed`).
 
-    `number` counts windows of `seconds` from the epoch.
+    `number` counts windows of `seconds` seconds from the epoch.
     """
 
     number: int
@@ -47,7 +47,7 @@ class ProbeWindow(NamedTuple):
         )
 
     def compute_companion_lot(self, node: Address, companion: Address) -> int:
-        """Return the lot of `companion` for working beside `node`; the smallest lot is chosen."""
+        """Return the number that ranks `companion` as a companion of `node`; the lowest wins."""
         return self._compute_lot(node, companion)
 
     def _compute_lot(self, *nodes: Address) -> int:
@@ -60,7 +60,7 @@ class ProbeWindow(NamedTuple):
 class Probe(NamedTuple):
     """A system task for the first of these nodes; the others do the same work beside it.
 
-    `version`: the lowest version of these nodes.
+    `version` is the lowest version of the nodes.
     """
 
     nodes: tuple[Address, ...]
@@ -68,7 +68,7 @@ class Probe(NamedTuple):
 
 
 def is_probe_due(node: Node, window: ProbeWindow) -> bool:
-    """Return whether a member was given no task since the window began."""
+    """Return whether the node is a member and was given no task since the window began."""
     is_new = node.last_start is None or node.last_start < window.start
     return node.membership is Membership.MEMBER and is_new
 
@@ -82,7 +82,7 @@ def select_due_probes(
     models: AbstractSet[str],
     group: bool,
 ) -> list[Probe]:
-    """Return the system tasks that are due, the most urgent first, with no node in two of them.
+    """Return the due system tasks, the most urgent first; no node is in two of them.
 
     Args:
         nodes: every known node.
@@ -120,7 +120,10 @@ def select_due_probes(
 
 
 def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
-    """Return the sort key: never tried, nearly excluded, recovering, longest idle, address."""
+    """Return the sort key, by which the most urgent nodes come first.
+
+    The order is: never given a task, nearly excluded, recovering, longest idle, address.
+    """
     if node.last_start is None:
         return 0, 0, node.address
     reliability = compute_reliability(node, time, rules)
@@ -131,10 +134,10 @@ def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Add
 def _choose_companions(
     node: Node, free_nodes: Sequence[Node], window: ProbeWindow
 ) -> Sequence[Node]:
-    """Return two free nodes with the same card, or none if there are fewer.
+    """Return two free nodes with the same hardware, or none if there are fewer.
 
-    With fewer nodes the task's time could not be compared. Nodes without a task come first,
-    because one group then serves all three.
+    With fewer nodes, the task's time could not be compared. Nodes that had no task in the window
+    come first, because one group then serves all three.
     """
     comparable_nodes = [
         candidate
@@ -151,7 +154,7 @@ def _choose_companions(
 
 
 def _get_hardware_key(node: Node) -> tuple[object, ...]:
-    """Return the properties that comparable nodes share; a task runs on one major version."""
+    """Return what comparable nodes have in common; a task runs on one major version."""
     return node.gpu_name, node.gpu_vram, node.version and node.version[0]
 
 

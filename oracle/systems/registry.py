@@ -1,6 +1,6 @@
 """Every supported system by name: its rule set and its policy.
 
-A new system takes a folder here, and a line in each of the lists below.
+A new system needs a folder here, and a line in each of the lists below.
 """
 
 import json
@@ -29,8 +29,8 @@ from oracle.systems.rule_overrides import (
 class System:
     """A rule set and a policy that belong together.
 
-    `source` names the document, `summary` describes the system in one line. `has_rules`: there is
-    a rule set of the same name; without one the policy keeps its own scores.
+    `source` names the document, and `summary` describes the system in one line. `has_rules` tells
+    whether there is a rule set of the same name; without one the policy keeps its own scores.
     """
 
     name: str
@@ -41,7 +41,7 @@ class System:
     has_rules: bool
 
 
-# The JSON object of each rule set, by name; values that the source never published are missing.
+# The JSON object of each rule set, by name, without values that the source never published.
 _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     **{rules.name: json.loads(rules.to_json()) for rules in (CRYNUX, RELAY, CRYNUX_DOCS)},
     LEGACY["name"]: LEGACY,
@@ -101,7 +101,7 @@ _SYSTEMS: tuple[System, ...] = (
 # Policies that are not the default of any system.
 _OTHER_POLICIES: tuple[SelectionPolicy, ...] = (LEGACY_EQUAL_POLICY,)
 
-# Names of a whole system that select its default profile.
+# Names that stand for a system's default profile.
 _ALIASES: Mapping[str, str] = MappingProxyType({"pocket": ARTICLE.name})
 
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
@@ -113,7 +113,7 @@ def get_systems() -> Mapping[str, System]:
 
 
 def list_rule_sets() -> tuple[str, ...]:
-    """Return the names of all rule sets, including those that are incomplete without changes."""
+    """Return the names of all rule sets, including sets that are incomplete without changes."""
     return tuple(_RULE_SETS)
 
 
@@ -121,17 +121,17 @@ def build_rules(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
     """Return a rule set with some of its rules changed.
 
     `changes` maps dotted names to text: `{"tau_seconds": "900", "legacy.vram_weight": "0.3"}`. The
-    result keeps the name and version of the set; the JSON of the two differs.
+    result keeps the name and version of the rule set, but has another JSON.
 
     Raises:
-        ValueError: there is no rule set or rule of that name, a value is invalid, or a value is
-            missing that the sources never published; one line names the rule and the valid values.
+        ValueError: there is no rule set or rule of that name, a value is invalid, or a value that
+            was never published is missing; the message names the rule and the valid values.
     """
     return apply_rule_changes(_get_rule_values(name), changes)
 
 
 def get_published_rules(name: str) -> Mapping[str, str]:
-    """Return every published rule of a rule set by dotted name, as the text of a change.
+    """Return every published rule of a rule set by dotted name, with its value as text.
 
     Rules that were never published are left out.
 
@@ -144,7 +144,7 @@ def get_published_rules(name: str) -> Mapping[str, str]:
 def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, Any]:
     """Return a rule set with some of its rules changed, as the JSON object of a rules file.
 
-    Without changes a value that was never published is None.
+    Without changes, values that were never published are None.
 
     Raises:
         ValueError: see `build_rules`; an incomplete set can only be returned without changes.
@@ -175,7 +175,9 @@ def list_changeable_rules(name: str) -> tuple[str, ...]:
 
 
 def find_rule_changes(rules: Rules) -> dict[str, str]:
-    """Return the changes that turn the published set of the rules' name into these rules.
+    """Return how these rules differ from the published rule set of the same name.
+
+    The result maps dotted names to text, as in `build_rules`.
 
     Raises:
         ValueError: there is no rule set of that name.
@@ -201,8 +203,8 @@ def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Selection
     lists all names. The result keeps the name and version of the policy.
 
     Raises:
-        ValueError: there is no policy or parameter of that name, or a value is invalid; one line
-            names it and the valid names.
+        ValueError: there is no policy or parameter of that name, or a value is invalid; the
+            message lists the valid names.
     """
     policy_by_name = get_policies()
     policy_name = _ALIASES.get(name, name)

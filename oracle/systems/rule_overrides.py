@@ -1,4 +1,4 @@
-"""Derives a rule set from another one by changes given as text (`tau_seconds=900`)."""
+"""Derives a rule set from another one by changes that are given as text (`tau_seconds=900`)."""
 
 import json
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
     """Return the rules that result from applying changes to `base`, the JSON object of a rule set.
 
-    A change is a dotted name and a text: fractions as decimals (`0.3`), whole numbers, `true` or
-    `false`, lists as `10,5,2`, `none` where a rule may be absent.
+    A change is a dotted name and a text: a decimal for a fraction (`0.3`), a whole number, `true`
+    or `false`, a list such as `10,5,2`, or `none` if the rule is optional.
 
     Raises:
-        ValueError: no such rule, an invalid text or value, or a missing rule without a default;
-            the message names the rule and the valid values.
+        ValueError: there is no such rule, a text or value is invalid, or a rule without a default
+            is missing; the message names the rule and the valid values.
     """
     field_by_name = get_changeable_rules(base)
     values = dict(base)
@@ -68,7 +68,7 @@ def parse_changes(table: object) -> dict[str, str]:
 
 
 def format_rules(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return every rule of a rule set's JSON object as the text of a change.
+    """Return every rule of a rule set's JSON object by dotted name, with its value as text.
 
     Rules that were never published are left out.
     """
@@ -85,7 +85,7 @@ def format_rules(values: Mapping[str, Any]) -> dict[str, str]:
 def fill_missing_rules(base: Mapping[str, Any]) -> dict[str, Any]:
     """Return a rule set's JSON object with every rule, in order.
 
-    A value that was never published is None; the rules are incomplete until a value is chosen.
+    A value that was never published is None; the rule set is incomplete until a value is chosen.
     """
     values: dict[str, Any] = {"name": base["name"], "version": base["version"]}
     for name, field in get_changeable_rules(base).items():
@@ -122,7 +122,7 @@ def _format_value(name: str, value: object) -> str:
 
 
 def _parse_value(name: str, field: Field[Any], text: str) -> object:
-    """Return the JSON value that a text stands for."""
+    """Return the JSON value of a rule that is given as text."""
     if text == _NONE and is_optional(field):
         return None
     kind = get_value_type(field)

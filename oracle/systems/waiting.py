@@ -12,7 +12,7 @@ from oracle.systems.crynux.requirements import build_requirement
 
 
 class QueueGroup(NamedTuple):
-    """A group of the queue by required VRAM in GB and required card; None: any card."""
+    """A queue group: tasks that require the same VRAM (in GB) and card (None for any card)."""
 
     vram: int
     gpu: str | None
@@ -31,7 +31,7 @@ def get_queue_group(task: Task) -> QueueGroup:
 
 
 def compute_queue_capacity(members: int, alpha: Fraction) -> int:
-    """Return the maximum size of the queue, floor(alpha*members), at least 1.
+    """Return the maximum size of the queue: floor(alpha * members), at least 1.
 
     Raises:
         ValueError: alpha is not above 0.

@@ -1,7 +1,7 @@
-"""The queue of tasks that wait for nodes: the most valuable first, then the older (decision 0060).
+"""The queue of tasks that wait for nodes, by value and then by age (decision 0060).
 
 `build_queue` sorts all tasks at once. `WaitingTasks` keeps the queue from block to block, so that
-the cost of a block depends on the changed tasks and the equivalence classes only.
+the cost of a block depends only on the changed tasks and the equivalence classes.
 """
 
 from bisect import bisect_left, insort
@@ -16,15 +16,15 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import Requirement, build_requirement
 from oracle.systems.waiting import is_waiting
 
-# A task that ended for one of these reasons ends its whole group: no other task of it starts any
-# more (contracts/network/TaskVerdicts.sol, endUnvalidated).
+# If a task ended for one of these reasons, no other task of its group starts any more
+# (contracts/network/TaskVerdicts.sol, endUnvalidated).
 _GROUP_ENDING_REASONS = frozenset(
     {AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT}
 )
 
 
 class NodeCriteria(NamedTuple):
-    """The criteria for the nodes of an item; equal criteria have equal candidates."""
+    """What the nodes of a queue item must meet; equal criteria have equal candidates."""
 
     requirement: Requirement
     kind: TaskKind | None
@@ -34,9 +34,9 @@ class NodeCriteria(NamedTuple):
 class QueueItem(NamedTuple):
     """A queued task, or tasks that start together, each on a node of its own.
 
-    `sibling_nodes`: nodes that were given another task of the group. `siblings`: the other tasks
-    of a legacy group of three, in the order of their creation after `task`; empty for a single
-    task.
+    `sibling_nodes` are the nodes that were given another task of the group. `siblings` are the
+    other tasks of a legacy group of three, in the order of their creation after `task`; they are
+    empty for a single task.
     """
 
     task: Task
@@ -57,13 +57,13 @@ class QueueItem(NamedTuple):
     def get_unavailable_nodes(self, reserved: frozenset[Address]) -> frozenset[Address]:
         """Return the nodes that cannot be given the item: `reserved` and its sibling nodes.
 
-        `reserved` is not copied if there are no sibling nodes.
+        Without sibling nodes, `reserved` itself is returned, not a copy.
         """
         return reserved | self.sibling_nodes if self.sibling_nodes else reserved
 
     @property
     def seed_key(self) -> TaskKey | GroupKey:
-        """Return the key that makes the draw's seed, with the block hash.
+        """Return the key that is hashed with the block hash into the seed of the draw.
 
         Tasks that start together share one seed.
         """
@@ -72,7 +72,7 @@ class QueueItem(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Tasks that leave the queue together; `group` None: a single task."""
+    """Tasks that leave the queue together; `group` is None for a single task."""
 
     tasks: tuple[TaskKey, ...]
     group: GroupKey | None
@@ -83,7 +83,7 @@ QueueBuilder = Callable[[Iterable[Task], Iterable[Task]], Iterable[QueueItem]]
 
 
 class OrderedItem(NamedTuple):
-    """A queue item with its unique sort key first."""
+    """A queue item with a unique sort key as its first field."""
 
     order: tuple[Fraction, Position, TaskKey]
     criteria: NodeCriteria
@@ -120,13 +120,13 @@ class EquivalenceClass:
 
 
 class TaskQueue:
-    """All queue items by their criteria; items are judged as they were when they were added."""
+    """All queue items by their criteria; each item stays as it was when it was added."""
 
     __slots__ = ("_classes", "_places")
 
     def __init__(self, items: Iterable[QueueItem] = ()) -> None:
         self._classes: dict[NodeCriteria, EquivalenceClass] = {}
-        # By every task of an item.
+        # Each item by the keys of all its tasks.
         self._places: dict[TaskKey, OrderedItem] = {}
         for item in items:
             self.add(item)
@@ -135,7 +135,7 @@ class TaskQueue:
         return bool(self._places)
 
     def add(self, item: QueueItem) -> None:
-        """Add an item none of whose tasks is queued."""
+        """Add an item; none of its tasks may be queued yet."""
         ordered_item = OrderedItem(_serving_order(item), item.criteria, item)
         self._classes.setdefault(ordered_item.criteria, EquivalenceClass()).add(ordered_item)
         self._places |= dict.fromkeys((task.key for task in item.tasks), ordered_item)
@@ -164,7 +164,7 @@ class TaskQueue:
 
 
 class WaitingTasks:
-    """Keeps the queue up to date with changed tasks; a group is updated as a whole."""
+    """Keeps the queue up to date as tasks change; a group is updated as a whole."""
 
     __slots__ = ("_groups", "_line_up", "line")
 
@@ -179,7 +179,7 @@ class WaitingTasks:
         tasks: Iterable[Task],
         load_group_tasks: Callable[[AbstractSet[GroupKey]], Iterable[Task]],
     ) -> None:
-        """Apply changed tasks; `load_group_tasks` returns every task of new groups."""
+        """Apply changed tasks; `load_group_tasks` returns every task of the given groups."""
         grouped: dict[GroupKey, list[Task]] = {}
         for task in tasks:
             if task.group is not None:
@@ -206,7 +206,7 @@ class WaitingTasks:
             del self._groups[group]
 
     def _requeue(self, task_by_key: dict[TaskKey, Task]) -> bool:
-        """Queue a single task or a group's tasks again, and return whether one of them waits."""
+        """Queue a single task or a group's tasks again, and return whether one is waiting."""
         for key in task_by_key:
             self.line.discard(key)
         waiting = [task for task in task_by_key.values() if is_waiting(task)]
@@ -224,7 +224,8 @@ def build_queue(
     """Return the waiting tasks as queue items: the most valuable first, then the older.
 
     `group_tasks` holds every task of the waiting tasks' groups. A task is left out if its group is
-    dead, so that the task can never start, or incomplete, so that it cannot start yet.
+    incomplete, so that it cannot start yet, or can no longer reach a verdict, so that it will
+    never start.
     """
     groups = tasks_by_group(group_tasks)
     nodes_by_group = {
@@ -243,10 +244,10 @@ def build_queue(
 
 
 def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
-    """Return whether no waiting task of a group can start any more, given all tasks of the group.
+    """Return whether no waiting task of a group can start any more, given all its tasks.
 
-    Either the group was given up, or a task of it ended before it had a node, or so many tasks
-    have ended that the others are no majority, so that their answers would never be compared.
+    The group was given up, or a task of it ended before it had a node, or so many tasks have ended
+    that the others are not a majority and their answers would never be compared.
     """
     ended_tasks = [task for task in tasks if task.ending is not None]
     is_given_up = any(task.abort_reason in _GROUP_ENDING_REASONS for task in tasks)
@@ -255,7 +256,7 @@ def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
 
 
 def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
-    """Return the tasks that have a group, by group, in the order given."""
+    """Group tasks by validation group, in the given order; tasks without one are left out."""
     groups: dict[GroupKey, list[Task]] = {}
     for task in tasks:
         if task.group is not None:
@@ -266,8 +267,9 @@ def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
 def find_drop(task: Task, group_tasks: Collection[Task]) -> Drop | None:
     """Return the drop that removes a waiting task from the queue, or None if it cannot leave.
 
-    `group_tasks`: all tasks of its group. A group leaves as a unit, before any of its tasks has a
-    node; the rest of a dead group leaves task by task (contracts/network/TaskOrders.sol).
+    `group_tasks` holds all tasks of its group. A group leaves as a unit, before any of its tasks
+    has a node. If the group can no longer reach a verdict, its tasks leave one by one
+    (contracts/network/TaskOrders.sol).
     """
     if task.group is None or cannot_reach_verdict(group_tasks):
         return Drop((task.key,), None)

@@ -1,7 +1,7 @@
-"""The weighted draw that anyone can repeat: which nodes a seed picks.
+"""The weighted draw, which picks nodes by a seed so that anyone can repeat it.
 
-It uses only whole numbers and SHA-256, so that every machine and every language picks the same.
-See docs/reference/scoring-rules.md#the-draw.
+The draw uses only whole numbers and SHA-256, so that every machine and every language picks the
+same nodes. See docs/reference/scoring-rules.md#the-draw.
 """
 
 from array import array
@@ -23,8 +23,8 @@ _STRIDE = 512
 class NodeDraw(NamedTuple):
     """One draw with the numbers that explain it.
 
-    `digest` is sha256(seed32 || i), `0x` hex; `x` is the digest modulo `total`, the sum of the
-    weights of the remaining candidates (their number, if all weights are 0).
+    `digest` is sha256(seed32 || i), `0x` hex. `total` is the sum of the weights of the remaining
+    candidates, or their number if all weights are 0. `x` is the digest modulo `total`.
     """
 
     node: Address
@@ -34,7 +34,7 @@ class NodeDraw(NamedTuple):
 
 
 class IndexDraw(NamedTuple):
-    """A draw by its place among the candidates instead of its address."""
+    """A draw of an index (`place`) in a list of candidates."""
 
     place: int
     digest: str
@@ -42,7 +42,7 @@ class IndexDraw(NamedTuple):
     total: int
 
     def to_node_draw(self, addresses: Sequence[Address]) -> NodeDraw:
-        """Return the draw by address."""
+        """Return the draw of the node whose address has this index."""
         return NodeDraw(addresses[self.place], self.digest, self.x, self.total)
 
 
@@ -54,7 +54,7 @@ def compute_draw_seed(block_hash: Hash, name: TaskKey | GroupKey) -> bytes:
 def draw_nodes(
     candidates: Sequence[tuple[Address, int]], seed: bytes, count: int
 ) -> list[NodeDraw]:
-    """Draw nodes one after another, each at most once; all of them if there are too few.
+    """Draw nodes one after another, each at most once; if there are too few, draw all.
 
     Args:
         candidates: addresses with their weights, in any order; the draw sorts them by address.
@@ -62,7 +62,8 @@ def draw_nodes(
         count: how many nodes to draw; the first draw has the number 0.
 
     Raises:
-        ValueError: a negative weight, a duplicate address, or a seed of another length.
+        ValueError: a weight is negative, an address occurs twice, or the seed is not 32 bytes
+            long.
     """
     sorted_candidates = sorted(candidates)
     addresses = [address for address, _ in sorted_candidates]
@@ -78,16 +79,16 @@ def draw_nodes(
 def draw_places(
     weights: "list[int] | array[int]", offered: bytearray, seed: bytes, count: int
 ) -> Iterator[IndexDraw]:
-    """Draw places from a list of weights, for callers that keep the list sorted by address.
+    """Draw indexes from a list of weights, for callers that keep the list sorted by address.
 
     Args:
-        weights: modified: the weight of a drawn place becomes 0.
-        offered: 1 for each candidate, else 0 with a weight of 0; modified likewise.
+        weights: the weights, of which each drawn one becomes 0.
+        offered: 1 for each candidate, else 0 with a weight of 0; a drawn index becomes 0.
         seed: 32 bytes.
-        count: how many places to draw.
+        count: how many indexes to draw.
 
     Raises:
-        ValueError: a seed of another length.
+        ValueError: the seed is not 32 bytes long.
     """
     if len(seed) != _SEED_BYTES:
         raise ValueError(f"a seed has {_SEED_BYTES} bytes, this one {len(seed)}")
@@ -103,9 +104,9 @@ def draw_places(
 
 
 def _locate(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
-    """Return the first place at which the cumulative weight exceeds x, then x and the total.
+    """Return the first index whose cumulative weight exceeds x, then x and the total.
 
-    The place never has weight 0; at least one weight must be above 0.
+    The weight at that index is never 0; at least one weight must be above 0.
     """
     if native is not None and isinstance(weights, array):
         total = native.total(weights)

@@ -1,8 +1,8 @@
 """Declares each kind of event field once: JSON codec, Parquet column, and description.
 
 An event's field is annotated with a kind, as in `stake: WeiAmount | None = None`. The JSON-lines
-codec, the columns of an export and the tables of docs/reference/events-and-jsonl.md follow from
-that annotation.
+codec, the columns of an export and the tables of docs/reference/events-and-jsonl.md are derived
+from that annotation.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 
 
 class ColumnType(StrEnum):
-    """The type of a column of an export."""
+    """The type of a column in an exported file."""
 
     WHOLE = "int64"
     FLAG = "bool"
@@ -28,16 +28,16 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FieldKind:
-    """The kind of an event field: its valid values and their encodings."""
+    """A kind of event field: its valid values and how they are encoded."""
 
     codec: FieldCodec
     column: ColumnType
     # For docs/reference/events-and-jsonl.md#types.
     description: str
-    # To and from the value of a column; None: the value itself.
+    # Convert a value to and from the value of a column; None if both are the same.
     to_column: Callable[[Any], Any] | None = None
     from_column: Callable[[Any], Any] | None = None
-    # Digits after `0x`; 0: the value is not hex.
+    # Number of digits after `0x`; 0 if the value is not hex.
     hex_digits: int = 0
     # Set if the field holds a member of an enumeration.
     enum: type[StrEnum] | None = None
@@ -45,19 +45,19 @@ class FieldKind:
 
 @lru_cache(maxsize=256)
 def format_version(version: tuple[int, int, int]) -> str:
-    """Return a version as `1.2.3`."""
+    """Return a version as text, such as `1.2.3`."""
     return ".".join(map(str, version))
 
 
 @lru_cache(maxsize=256)
 def parse_version(text: str) -> tuple[int, int, int]:
-    """Return the version that `format_version` formatted."""
+    """Parse a version that `format_version` formatted."""
     major, minor, patch = text.split(".")
     return int(major), int(minor), int(patch)
 
 
 def _cap_to_int63(number: int) -> int:
-    """Return a number that an int64 column can hold; larger numbers are not distinguished."""
+    """Return the number, capped to fit an int64 column; larger numbers are not distinguished."""
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
 
@@ -147,10 +147,10 @@ _TIMED_EVENT_FIELDS = frozenset(event_field.name for event_field in fields(Timed
 
 
 def get_field_kinds(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
-    """Return the kinds of an event's own fields, by name, in encoding order.
+    """Return the kind of each field of an event except position and time, in encoding order.
 
     Raises:
-        TypeError: a field has no kind.
+        TypeError: a field is not annotated with a kind.
     """
     return {
         event_field.name: _find_field_kind(event_field)
@@ -160,7 +160,7 @@ def get_field_kinds(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
 
 
 def get_required_fields(event_type: type[TimedEvent]) -> tuple[str, ...]:
-    """Return the required ones of an event's own fields."""
+    """Return the names of an event's required fields, except position and time."""
     own_fields = (
         event_field
         for event_field in fields(event_type)

@@ -1,4 +1,4 @@
-"""The events' names, such as `task_submitted` for `TaskSubmitted`, and all field kinds.
+"""The name of each event type, such as `task_submitted` for `TaskSubmitted`, and all field kinds.
 
 See docs/reference/events-and-jsonl.md#vocabulary.
 """
@@ -24,10 +24,10 @@ TYPE_BY_NAME: Mapping[str, type[DomainEvent]] = MappingProxyType(
 
 
 def _collect_field_kinds() -> dict[str, FieldKind]:
-    """Return the kind of each field of any event.
+    """Return the kind of every event field, by field name.
 
     Raises:
-        TypeError: two events have fields of one name and of different kinds.
+        TypeError: two events have fields with the same name but different kinds.
     """
     kind_by_name: dict[str, FieldKind] = {}
     for event_type in NAME_BY_TYPE:
@@ -37,10 +37,10 @@ def _collect_field_kinds() -> dict[str, FieldKind]:
     return kind_by_name
 
 
-# By name, in the order of the events.
+# By field name, in the order of the events.
 FIELD_KINDS: Mapping[str, FieldKind] = MappingProxyType(_collect_field_kinds())
 
 
 def get_event_name(event: DomainEvent) -> str:
-    """Return the `type` of an event."""
+    """Return the name of an event's type, as in the field `type` of JSON lines."""
     return NAME_BY_TYPE[type(event)]

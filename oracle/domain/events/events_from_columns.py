@@ -1,6 +1,6 @@
-"""Builds many events of one class from the columns of their fields.
+"""Builds many events of one class from columns of field values.
 
-A frozen dataclass is created field by field, in Python; for a million events each step counts.
+A frozen dataclass sets its fields one by one in Python, which is slow for a million events.
 """
 
 from collections import deque
@@ -12,12 +12,12 @@ from typing import Any
 
 
 def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Return the events whose fields are in these columns; `event_class` has slots.
+    """Return the events whose field values are in `columns`; `event_class` must have slots.
 
-    Values are not checked: the caller ensures that they have the field's type.
+    Values are not checked, so the caller must pass values of the right types.
 
     Raises:
-        ValueError: a field has no column, or columns are of different lengths.
+        ValueError: the columns do not match the fields, or their lengths differ.
     """
     setters = _get_field_setters(event_class)
     if columns.keys() != setters.keys():
@@ -34,5 +34,5 @@ def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> lis
 
 @cache
 def _get_field_setters(event_class: type) -> dict[str, Callable[[Any, Any], None]]:
-    """Return the setter of each field; only for dataclasses with slots, as events are."""
+    """Return the slot setter of each field; the dataclass must have slots, as events do."""
     return {field.name: getattr(event_class, field.name).__set__ for field in fields(event_class)}

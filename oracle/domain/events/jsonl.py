@@ -1,4 +1,4 @@
-"""The file format of events: JSON lines, parsed strictly and encoded canonically.
+"""Parses events from JSON lines strictly, and encodes them canonically.
 
 See docs/reference/events-and-jsonl.md#the-file-format.
 """
@@ -22,13 +22,13 @@ _MAX_BRACKETS = 1_000
 
 
 def parse_json_object(line: str) -> dict[str, object]:
-    """Return the JSON object of a line, which must not repeat a key.
+    """Parse a line as a JSON object that contains no key twice.
 
     Raises:
-        ValueError: not an object, or nested too deep; the message gives the fault.
+        ValueError: the line is not such an object, or has too many brackets.
     """
-    # No event nests as deep. An imported library raises the interpreter's recursion limit beyond
-    # what its stack bears, so RecursionError is no protection.
+    # No event has as many brackets. RecursionError is no protection, because an imported library
+    # raises the interpreter's recursion limit beyond what the stack can hold.
     if line.count("[") + line.count("{") > _MAX_BRACKETS:
         raise ValueError("broken JSON: too many brackets")
     try:
@@ -44,11 +44,11 @@ def parse_json_object(line: str) -> dict[str, object]:
 
 
 class _RepeatedKeyError(ValueError):
-    """A key occurs twice in one object."""
+    """A JSON object contains a key twice."""
 
 
 class _OversizedInteger(NamedTuple):
-    """An integer with more digits than Python parses; every field rejects it by name."""
+    """An integer with too many digits for Python's `int`; every field rejects it."""
 
     digits: str
 
@@ -87,12 +87,15 @@ _POSITION_CODECS: Mapping[str, FieldCodec] = {
     "time_ms": jsonl_fields.INT63,
 }
 _TIME_KEYS = ("time", "time_ms")
-# Omitted if 0.
+# Keys that are omitted if their value is 0.
 _OPTIONAL_POSITION_KEYS = ("tx", "sub")
 
 
 class _EventSchema(NamedTuple):
-    """The fields of one event type: its own fields in encoding order, and all allowed fields."""
+    """The codecs of one event type's fields.
+
+    `own_codecs` leaves out position and time and is in encoding order; `allowed_codecs` has all.
+    """
 
     name: str
     event_type: type[DomainEvent]
@@ -117,10 +120,10 @@ _SCHEMA_BY_NAME = {name: _build_schema(kind) for name, kind in TYPE_BY_NAME.item
 
 
 def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
-    """Parse a file of events and return them sorted by position.
+    """Parse the lines of an event file, and return the events sorted by position.
 
     Raises:
-        InputError: the first fault, with its line and field; or there is no event.
+        InputError: a line is invalid (the message names line and field), or there is no event.
     """
     events: list[DomainEvent] = []
     line_index = _LineIndex({}, {})
@@ -140,15 +143,15 @@ def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
 
 
 class OutOfOrderError(Exception):
-    """A file's events are invalid or unsorted; `parse_events` sorts or rejects them."""
+    """The events of a file are invalid or not sorted; `parse_events` sorts or rejects them."""
 
 
 def iter_ordered_events(lines: Iterable[str]) -> Iterator[DomainEvent]:
-    """Yield the events of a file as `parse_events` returns them, without keeping any.
+    """Yield the events of a sorted file one by one, without keeping them in memory.
 
     Raises:
-        NotInOrderError: at the first line that is invalid or out of order. Events yielded before
-            must be discarded, because an event may follow that belongs before them.
+        OutOfOrderError: a line is invalid or out of order. The caller must discard the events
+            yielded so far, because a later line may belong before them.
     """
     last: DomainEvent | None = None
     for line in lines:
@@ -172,7 +175,7 @@ def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
 
 
 class _LineIndex(NamedTuple):
-    """The line on which each position occurred, and each block's time."""
+    """The first line with each position, and the time of each block with its first line."""
 
     positions: dict[Position, int]
     times: dict[int, tuple[int, int]]
@@ -184,7 +187,7 @@ class _LineIndex(NamedTuple):
             position_text = f"block {block}, tx {tx}, log {log}, sub {sub}"
             raise ValueError(f"log: the position of line {first_line} again ({position_text})")
         if is_feed_position(event.at):
-            # An event of a feed has a time of its own, before its block's.
+            # An event of a feed has its own time, which is before the block's time.
             return
         time, first_line = self.times.setdefault(event.at.block, (event.time, line))
         if time != event.time:
@@ -195,10 +198,10 @@ class _LineIndex(NamedTuple):
 
 
 def parse_event(line: str) -> DomainEvent:
-    """Parse one line.
+    """Parse one line as an event.
 
     Raises:
-        ValueError: the fault, with the field's name first if it concerns a field.
+        ValueError: the line is invalid; the message starts with the field's name, if any.
     """
     record = parse_json_object(line)
     name = record.pop("type", None)
@@ -219,13 +222,13 @@ def parse_event(line: str) -> DomainEvent:
 
 
 def parse_task_request(text: str) -> TaskCreated:
-    """Parse a task request: one object with the fields of `task_created`.
+    """Parse a task request: a JSON object with fields of `task_created`, none of them required.
 
-    No field is required. `type`, position and time are allowed, as in an exported line; without
-    them the task is created at position 0 and time 0. Without `task` its key is zero.
+    `type`, position and time are allowed, so that an exported line is valid. Without position and
+    time the task is created at position 0 and time 0. Without `task` its key is zero.
 
     Raises:
-        ValueError: the fault, with the field's name first if it concerns a field.
+        ValueError: the text is invalid; the message starts with the field's name, if any.
     """
     record = parse_json_object(text)
     name = record.pop("type", None)
@@ -246,10 +249,10 @@ def _check_milliseconds(values: Mapping[str, Any]) -> None:
 
 
 def parse_field_value(field: str, value: object) -> object:
-    """Parse the value of a field from a JSON or TOML value.
+    """Parse a JSON or TOML value as the value of an event field.
 
     Raises:
-        ValueError: the value is invalid for this field, or there is no such field.
+        ValueError: the value is invalid for this field, or no event has the field.
     """
     if field not in FIELD_KINDS:
         raise ValueError("no event has this field")
@@ -257,7 +260,7 @@ def parse_field_value(field: str, value: object) -> object:
 
 
 def _parse_fields(schema: _EventSchema, record: Mapping[str, object]) -> dict[str, Any]:
-    """Parse every field that is present; null means absent."""
+    """Parse every field of the record; a field that is null counts as absent."""
     values = {}
     for key, value in record.items():
         codec = schema.allowed_codecs.get(key)
@@ -276,7 +279,7 @@ def _parse_field(codec: FieldCodec, key: str, value: object) -> Any:  # noqa: AN
 
 
 def event_to_json(event: DomainEvent) -> str:
-    """Encode one event as a line without its end, omitting absent and default values."""
+    """Encode an event as a JSON line without line break, omitting absent and default values."""
     name = NAME_BY_TYPE[type(event)]
     record: dict[str, object] = {"type": name}
     position_values = {**event.at._asdict(), "time": event.time, "time_ms": event.time_ms}

@@ -1,7 +1,7 @@
-"""Codecs of single values in JSON lines.
+"""Codecs for single values in JSON lines.
 
-A decoder converts one JSON value, or raises ValueError with the valid values. See
-docs/reference/events-and-jsonl.md#types.
+A decoder converts one JSON value, or raises ValueError with a message that lists the valid values.
+See docs/reference/events-and-jsonl.md#types.
 """
 
 import re
@@ -10,7 +10,7 @@ from enum import StrEnum
 from sys import intern
 from typing import Any, NamedTuple
 
-# The largest integer that every JSON reader keeps exact; larger ones are decimal strings.
+# The largest integer that every JSON parser keeps exact; larger ones become decimal strings.
 _MAX_EXACT_INT = 2**53
 UINT32_MAX = 2**32 - 1
 INT63_MAX = 2**63 - 1
@@ -20,26 +20,26 @@ _VERSION_PARTS = 3
 
 
 class FieldCodec(NamedTuple):
-    """A codec of one kind of value: from a JSON value, and to a value for `json.dumps`."""
+    """Decodes one kind of value from JSON, and encodes it for `json.dumps`."""
 
     decode: Callable[[object], Any]
     encode: Callable[[object], object] = lambda value: value
 
 
 def encode_int(value: object) -> object:
-    """Encode an integer, as a decimal string if it is above 2^53."""
+    """Return an integer for JSON: as a decimal string if it is above 2^53, else unchanged."""
     return str(value) if isinstance(value, int) and value > _MAX_EXACT_INT else value
 
 
 def integer_codec(minimum: int, maximum: int) -> FieldCodec:
-    """Return the codec of an integer in a range; a decimal string is valid only above 2^53."""
+    """Return the codec of integers in a range; a decimal string is only valid above 2^53."""
     message = f"must be a whole number from {minimum} to {_format_bound(maximum)}"
 
     def decode(value: object) -> int:
         number = value
         if isinstance(value, str) and _DIGITS.fullmatch(value) and int(value) > _MAX_EXACT_INT:
             number = int(value)
-        # `type`, because a bool is an int.
+        # `type` instead of `isinstance`, because a bool is an int.
         if type(number) is not int or not minimum <= number <= maximum:
             raise ValueError(message)
         return number
@@ -52,14 +52,14 @@ def _format_bound(number: int) -> str:
 
 
 def hex_codec(size: int) -> FieldCodec:
-    """Return the codec of `size` bytes as 0x and hex digits, converted to lower case."""
+    """Return the codec of `size` bytes as `0x` and hex digits, which become lower case."""
     pattern = re.compile(rf"0x[0-9a-f]{{{2 * size}}}")
 
     def decode(value: object) -> str:
         text = value.lower() if isinstance(value, str) else ""
         if not pattern.fullmatch(text):
             raise ValueError(f"must be 0x and {2 * size} hex digits")
-        # A node or a task occurs in many events, but only once in memory.
+        # Interned, because the same node or task occurs in many events.
         return intern(text)
 
     return FieldCodec(decode)
@@ -80,7 +80,7 @@ def enum_codec(enum_type: type[StrEnum]) -> FieldCodec:
 def list_codec(
     entry: FieldCodec, description: str, *, min_length: int = 0, max_length: int | None = None
 ) -> FieldCodec:
-    """Return the codec of a list of entries; `description` completes "must be a list of"."""
+    """Return the codec of a list of entries; `description` completes "must be a list of …"."""
 
     def decode(value: object) -> tuple[object, ...]:
         if (

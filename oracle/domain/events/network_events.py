@@ -1,9 +1,9 @@
 """The events of a network, one class each (docs/reference/events-and-jsonl.md#vocabulary).
 
-The docstring of a class is the meaning of its event in that table (`make events`).
-Each event stands at its position and carries its block's time in whole seconds, and in
-milliseconds where its source knows them (docs/reference/events-and-jsonl.md#position-and-time).
-Amounts are in wei, video memory in whole GB.
+`make events` copies the docstring of each class into that table as the event's meaning. Each event
+has a position and the time of its block in whole seconds, and in milliseconds if the source
+reports them (docs/reference/events-and-jsonl.md#position-and-time). Amounts are in wei, video
+memory in whole GB.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ LastStatusField = Annotated[LastStatus, enum_kind(LastStatus)]
 
 @dataclass(frozen=True, slots=True)
 class NodeJoined(TimedEvent):
-    """A node joins, or joins again."""
+    """A node joins the network, for the first time or again."""
 
     node: NodeAddress
     stake: WeiAmount | None = None
@@ -80,7 +80,7 @@ class NodeJoined(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class NodeUpdated(TimedEvent):
-    """The node changed what it says of itself; only the fields that changed are there."""
+    """The node changed its description; only the changed fields are present."""
 
     node: NodeAddress
     stake: WeiAmount | None = None
@@ -101,9 +101,9 @@ class ModelAdded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequested(TimedEvent):
-    """The node is asked to download the model, and by nobody again before `until` (unix time)."""
+    """The node is asked to download the model, but not again before `until` (unix time)."""
 
-    # See docs/explanation/dispatch.md#pre-download; `ModelAdded` answers it.
+    # See docs/explanation/dispatch.md#pre-download; `ModelAdded` reports that it was done.
     node: NodeAddress
     model: Text
     until: Seconds
@@ -111,14 +111,14 @@ class DownloadRequested(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class NodePaused(TimedEvent):
-    """The node takes no more tasks."""
+    """The node is paused and takes no more tasks."""
 
     node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResumed(TimedEvent):
-    """The node takes tasks again."""
+    """The node is active again and takes tasks."""
 
     node: NodeAddress
 
@@ -132,14 +132,14 @@ class NodeQuit(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class NodePauseAsked(TimedEvent):
-    """The pause takes effect at once, or where the task ends that the node runs."""
+    """The node requests a pause, which takes effect at once or when its running task ends."""
 
     node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuitAsked(TimedEvent):
-    """The quit takes effect at once, or where the task ends that the node runs."""
+    """The node requests to quit, which takes effect at once or when its running task ends."""
 
     node: NodeAddress
 
@@ -160,10 +160,10 @@ class NodeKickedOut(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskCreated(TimedEvent):
-    """A creator asks for a task.
+    """A creator requests a task.
 
-    `required_gpu` is "" if any card will do. `group`, and how many tasks it has in the end
-    (`group_size`), are there only if the chain reports them at creation.
+    `required_gpu` is "" if any card is accepted. `group` and `group_size`, the final number of
+    tasks in the group, are present only if the chain reports them at creation.
     """
 
     task: TaskId
@@ -183,7 +183,7 @@ class TaskCreated(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskQueued(TimedEvent):
-    """No node was free for the task."""
+    """No node was free for the task, so it waits in the queue."""
 
     task: TaskId
 
@@ -192,7 +192,8 @@ class TaskQueued(TimedEvent):
 class TaskStarted(TimedEvent):
     """The node's execution clock starts.
 
-    `round` is its place in the task, only in networks that commit and disclose.
+    `round` is the node's place in the task; it is present only in networks that commit and
+    disclose.
     """
 
     task: TaskId
@@ -202,9 +203,9 @@ class TaskStarted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmitted(TimedEvent):
-    """The result is in, or committed to; the clock stops.
+    """The node submits its result or commits to it, which stops the execution clock.
 
-    `frees` is true if the node may have another task from then on; else it is busy until the
+    `frees` is true if the node may get another task from then on; otherwise it is busy until the
     task ends.
     """
 
@@ -215,7 +216,7 @@ class TaskSubmitted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskErrorReported(TimedEvent):
-    """The node reports that the task cannot be run, also after a commitment.
+    """The node reports, possibly after a commitment, that the task cannot be run.
 
     The report ranks last (docs/reference/scoring-rules.md#task-groups). `frees` is as in
     `task_submitted`.
@@ -228,7 +229,7 @@ class TaskErrorReported(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class ResultCommitted(TimedEvent):
-    """The node commits to a result: the first round of networks that commit and disclose."""
+    """The node commits to a result in the first round of a network that commits and discloses."""
 
     task: TaskId
     node: NodeAddress
@@ -236,7 +237,7 @@ class ResultCommitted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class ResultDisclosed(TimedEvent):
-    """The node discloses its result: the second round; elsewhere the submitted result is shown."""
+    """The node discloses its result in the second round, or reveals a result it had submitted."""
 
     task: TaskId
     node: NodeAddress
@@ -251,7 +252,7 @@ class TaskValidated(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class FeeShared(TimedEvent):
-    """The node gets `fee` wei of its group's fee for its task, before the task ends."""
+    """The node receives `fee` wei as its share of the group's fee, before its task ends."""
 
     task: TaskId
     node: NodeAddress
@@ -260,7 +261,7 @@ class FeeShared(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskSucceeded(TimedEvent):
-    """The task ends: its node is paid."""
+    """The task ends, and its node is paid."""
 
     task: TaskId
     node: NodeAddress | None = None
@@ -268,7 +269,7 @@ class TaskSucceeded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskRefunded(TimedEvent):
-    """The task ends: its result matched those of its group, and its fee is refunded."""
+    """The task ends; its result matched those of its group, and its fee is refunded."""
 
     task: TaskId
     node: NodeAddress | None = None
@@ -276,7 +277,7 @@ class TaskRefunded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskInvalidated(TimedEvent):
-    """The task ends: its result is wrong."""
+    """The task ends because its result is wrong."""
 
     task: TaskId
     node: NodeAddress | None = None
@@ -294,7 +295,7 @@ class TaskAborted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskTimedOut(TimedEvent):
-    """The task ends: its node did not answer in time."""
+    """The task ends because its node did not answer in time."""
 
     task: TaskId
     node: NodeAddress | None = None
@@ -303,9 +304,9 @@ class TaskTimedOut(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskCancelled(TimedEvent):
-    """Time ran out; the record of the task decides who is to blame, if anybody.
+    """Time ran out; the record of the task decides which node is to blame, if any.
 
-    Without `node` it ends a task that nobody has started, and no other
+    Without `node`, the event only ends a task that no node has started
     (docs/decisions/0078-commit-disclose-networks-blame.md).
     """
 
@@ -315,12 +316,12 @@ class TaskCancelled(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class GroupValidated(TimedEvent):
-    """The members of a validation group, in the chain's order.
+    """A validation group and its members, in the chain's order.
 
-    `ranked`: true if they are in the order in which they finished, and no time is compared.
-    `invalid`: the members whose result is wrong, if the source reports it. `derived`: the
-    members of `tasks` that no source names, found by what is around. `possible`: timed-out
-    tasks of which one may be a member, and bring no score
+    `ranked` is true if the members are in the order in which they finished, so that no times are
+    compared. `invalid` lists the members whose result is wrong, if the source reports them.
+    `derived` lists the members of `tasks` that no source names and that follow from other rows.
+    `possible` lists timed-out tasks of which one may be a member; they get no score
     (docs/explanation/feed.md#silent-members).
     """
 

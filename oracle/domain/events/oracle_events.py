@@ -1,7 +1,8 @@
 """Events of the oracle contract: rounds, indexes, kickouts, roles and limits.
 
-The on-chain state is folded from these events, never assumed from what was sent. See
-docs/reference/report-format.md#records, docs/explanation/reports.md#fold-what-is-on-chain.
+The on-chain state is folded from these events and never assumed from the transactions that were
+sent. See docs/reference/report-format.md#records,
+docs/explanation/reports.md#fold-what-is-on-chain.
 """
 
 from dataclasses import dataclass
@@ -33,8 +34,8 @@ class RoundAccepted:
     # Digest of the chain, contract, signers, quorum and rules under which it was signed.
     config: Hash
     transmitter: Address
-    # From the input of the `push` call: the registrations, and (word index, word), ascending. The
-    # reader has checked both against `data_hash`.
+    # Decoded from the input of the `push` call and checked against `data_hash`: the registrations,
+    # and (word index, word), ascending.
     registrations: Registrations
     words: tuple[tuple[int, int], ...]
 
@@ -44,10 +45,10 @@ class KickProposed:
     at: Position
     time: int
     node: Address
-    # The round that was accepted last when it was proposed.
+    # The last accepted round at the time of the proposal.
     round: int
     evidence: Hash
-    # Unix times between which it may be executed.
+    # The kickout may be executed between these unix times.
     ready_at: int
     dies_at: int
 
@@ -67,7 +68,7 @@ class KickExecuted:
     time: int
     node: Address
     evidence: Hash
-    # The contract asked to end the membership; zero: none.
+    # The contract that was called to end the membership; zero if none was.
     target: Address
 
 
@@ -83,7 +84,7 @@ class KickRefused:
 
 @dataclass(frozen=True, slots=True)
 class NodeExpelled:
-    """An expulsion at deployment: the previous oracle contract had expelled the node."""
+    """The previous oracle contract had expelled the node; recorded at deployment."""
 
     at: Position
     time: int
@@ -101,14 +102,17 @@ class NodeReadmitted:
 class RoleSet:
     at: Position
     time: int
-    # The role's name in ASCII, zeros after it; see VETOER.
+    # The role's name in ASCII, padded with zero bytes; see VETOER.
     role: Hash
     who: Address
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsSet:
-    """The limits of a round's content; shares in 1/10,000, falls in lane steps."""
+    """The limits on the content of a round were set.
+
+    `fall_share` is in 1/10,000, `big_fall` in lane steps.
+    """
 
     at: Position
     time: int
@@ -121,13 +125,13 @@ class LimitsSet:
 class KickLimitsSet:
     at: Position
     time: int
-    # Duration in seconds of expulsions executed from then on.
+    # Duration, in seconds, of expulsions that are executed from then on.
     kick_cooldown: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSet:
-    """Signers, quorum or rules were set: `count` is the configuration's number."""
+    """Signers, quorum or rules were set; `count` is the number of the new configuration."""
 
     at: Position
     time: int

@@ -1,4 +1,4 @@
-"""The base of all events: their position and time.
+"""The base class of all events, which holds their position and time.
 
 See docs/reference/events-and-jsonl.md#position-and-time.
 """
@@ -10,10 +10,10 @@ from oracle.domain.blocks import Position
 
 @dataclass(frozen=True, slots=True)
 class TimedEvent:
-    """An event at its position, with its block's time in whole seconds.
+    """An event at its position, with the time of its block in whole seconds.
 
-    `time_ms`: the same time in whole milliseconds, within that second; None if the source has
-    seconds only. Scores never use it.
+    `time_ms` is the time in whole milliseconds, within the second `time`, or None if the source
+    reports seconds only. Scores never use it.
     """
 
     at: Position
@@ -22,5 +22,5 @@ class TimedEvent:
 
     @property
     def timestamp_ms(self) -> int:
-        """Return the event's time in milliseconds, exact to the second if `time_ms` is unknown."""
+        """Return the event's time in milliseconds; without `time_ms`, the start of its second."""
         return self.time * 1000 if self.time_ms is None else self.time_ms

@@ -1,4 +1,4 @@
-"""Folds the history into state: events in, changed rows out, one event after another.
+"""Folds events into state: applies them one by one, and collects the changed rows.
 
 The fold is a pure function of events and rules. The caller loads the rows first (`row_prefetch`).
 See docs/reference/events-and-jsonl.md#what-is-legal.
@@ -21,12 +21,12 @@ from oracle.domain.fold.preconditions import Breach
 from oracle.domain.fold.working_set import Changes, LastEvent, PreImages, WorkingSet
 from oracle.domain.scoring.rules import Rules
 
-# Raised whenever the same events fold to other rows: databases that an older version folded are
-# folded anew before they go on. Version 2: nodes that pause or quit when their task ends.
-# Version 4: what was submitted is disclosed, or turns out to be an error report. Version 5: a
+# Raise this number when the same events would fold to other rows. A database that an older version
+# folded is folded again before it continues. Version 2: nodes that pause or quit when their task
+# ends. Version 4: submissions that are disclosed, or turn out to be error reports. Version 5: a
 # node's last start, shared fees, and under legacy rules the scores of groups. Version 6: every
-# turn of a node's membership. Version 7: what a restart leaves of a pool. Version 8: groups score
-# by the verdict of their transaction.
+# change of a node's membership. Version 7: the effect of a restart on a pool. Version 8: groups
+# score by the verdict of their transaction.
 # Version 9: the first and the newest block of each task.
 # Version 10: groups that commit and reveal score in both rounds under legacy rules.
 FOLD_VERSION = 10
@@ -63,9 +63,9 @@ HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
 
 
 class Fold:
-    """Folds events into `ledger`, whose rows the caller owns between two calls.
+    """Folds events into the rows of `ledger`, which the caller loads and stores between calls.
 
-    `last` is the newest event folded, None before the first; set it to resume a fold.
+    `last` is the newest folded event, or None before the first; set it to resume a fold.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -74,10 +74,10 @@ class Fold:
         self.last: LastEvent | None = None
 
     def fold_block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:
-        """Fold the events of one block, sorted by position; `journal` keeps pre-images.
+        """Fold the events of one block, sorted by position; with `journal`, keep pre-images.
 
         Raises:
-            ValueError: an event is of another block, or not after the last one folded.
+            ValueError: an event is in another block, or does not follow the last folded event.
         """
         if not events:
             return
@@ -95,13 +95,14 @@ class Fold:
         self.ledger.changes.pre_images.append(pre_images)
 
     def fold_events(self, events: Iterable[DomainEvent], *, is_complete: bool = True) -> None:
-        """Fold events sorted by position, over any number of blocks.
+        """Fold events that are sorted by position, from any number of blocks.
 
-        `is_complete`: the last transaction of the events is complete. If its events continue in
-        the next call, pass False and call `finish_transaction` at its end.
+        `is_complete` tells whether the events include their whole last transaction. If the
+        transaction continues in the next call, pass False, and call `finish_transaction` at its
+        end.
 
         Raises:
-            ValueError: an event is not after the last one folded.
+            ValueError: an event does not follow the last folded event.
         """
         ledger, handlers = self.ledger, HANDLERS
         last_position, last_time = BEFORE_EVERYTHING if self.last is None else self.last.at, 0
@@ -124,9 +125,9 @@ class Fold:
             self.finish_transaction()
 
     def finish_transaction(self, next_position: Position | None = None) -> None:
-        """Score the groups that closed in the newest transaction, whose verdicts are all folded.
+        """Score the groups that closed in the newest transaction, after its verdicts are folded.
 
-        `next_position`: do so only if this position is of another transaction.
+        With `next_position`, score them only if that position is in another transaction.
         """
         if next_position is None or next_position[:2] != self.ledger.at[:2]:
             group_validation.score_closed_groups(self.ledger)
@@ -134,7 +135,7 @@ class Fold:
     def drain_changes(self) -> Changes:
         """Return the changes since the last call, and start a new collection.
 
-        The returned rows are the ledger's own, so write them before the fold continues.
+        The ledger shares the returned rows, so store them before the fold continues.
         """
         changes = self.ledger.changes
         self.ledger.changes = Changes()

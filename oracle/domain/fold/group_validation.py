@@ -1,4 +1,4 @@
-"""Closes validation groups and adds their task scores to the pools.
+"""Closes validation groups, and adds the task scores of their members to the pools.
 
 See docs/reference/scoring-rules.md#task-groups and
 docs/reference/scoring-rules.md#long-term-score.
@@ -29,11 +29,11 @@ from oracle.domain.state.group import GroupMember, GroupResult
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Ending, Task
 
-# `OpenGroup.tasks` only grows at its end, so its order is the chain's.
+# Tasks are only appended to `OpenGroup.tasks`, so they are in the chain's order.
 
 
 def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
-    """Close a group whose members the event lists, if the rules close groups by that event."""
+    """Close the group that the event lists, if the rules close groups by this event."""
     if len(set(event.tasks)) != len(event.tasks):
         ledger.record_anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
     elif ledger.rules.close == "validated":
@@ -63,9 +63,9 @@ def close_group_if_complete(ledger: WorkingSet, event: DomainEvent, task: Task) 
 def _close_group(
     ledger: WorkingSet, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]
 ) -> None:
-    """Close a group; its members are scored at once or after its verdicts."""
+    """Close a group, and score its members now or at the end of the transaction."""
     if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
-        # One task, one score: the earlier group has the first claim.
+        # A task is scored only once, so the earlier group is scored first.
         score_closed_groups(ledger)
     is_ranked = isinstance(event, GroupValidated) and event.ranked is True
     invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
@@ -89,7 +89,7 @@ def _close_group(
 
 
 def score_closed_groups(ledger: WorkingSet) -> None:
-    """Score the closed groups by the verdicts folded so far."""
+    """Score the closed groups by the verdicts that are folded so far."""
     closing_groups, ledger.closing = ledger.closing, []
     for closing in closing_groups:
         answered = [ledger.tasks[key] for key in closing.answered]
@@ -108,7 +108,7 @@ def score_closed_groups(ledger: WorkingSet) -> None:
 
 
 def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
-    """Yield the tasks that may be members of the group: they have neither a rank nor a score."""
+    """Yield the tasks that are only possibly members of the group, without a rank or a score."""
     for key in closing.possible:
         task = ledger.tasks.get(key)
         if task is not None and key not in closing.tasks and task.scored_in is None:
@@ -118,7 +118,7 @@ def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterato
 def _find_unscored_tasks(
     ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
-    """Return the keys and rows of tasks that no other group has scored; a task is scored once."""
+    """Return the keys of tasks that no other group has scored, and the rows that exist."""
     present_keys: list[TaskKey] = []
     known_tasks: list[Task] = []
     for key in keys:
@@ -146,8 +146,8 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
         _append_score(node, member.score, result.time, ledger.rules)
     else:
         legacy_tally.start_new_window(node, result.time, ledger.rules.legacy)
-        # A kickout due in an earlier window ends with it, before this score can make a new one
-        # due.
+        # A kickout that was due in an earlier window ends with that window. This score may then
+        # make a new one due.
         working_set.update_kickout_interval(ledger, node, ledger.at)
         legacy_tally.add_score(node, member.score, result.time, ledger.rules.legacy)
     node.scored += 1
@@ -167,7 +167,10 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
 
 
 def _is_counted(task: Task, member: GroupMember, rules: Rules) -> bool:
-    """Return whether a score enters the pool: every score does, unless the rules spare aborts."""
+    """Return whether a score enters the pool.
+
+    If the rules spare aborted tasks, an unranked task counts only if it timed out.
+    """
     if member.rank is not None or not rules.pool_zero_only_on_timeout:
         return True
     return task.ending is Ending.TIMED_OUT

@@ -1,8 +1,8 @@
-"""Task scores of three nodes on one task, from its two rounds of submission.
+"""Computes task scores under legacy rules from the two rounds in which three nodes submit.
 
-The rounds are the commitment of a result and its disclosure; in each, nodes are scored by order.
-The three nodes run parts of one task, or each runs a task of its own in a validation group. See
-docs/explanation/legacy.md#scores.
+The first round is the commitment to a result, the second its disclosure. In each round the nodes
+are scored in the order of their submissions. The three nodes run parts of one task, or each runs a
+task of its own in a validation group. See docs/explanation/legacy.md#scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from oracle.domain.state.task import Run, Task
 
 
 class RoundScores(NamedTuple):
-    """One node's rank, counted from 1, and score in each round; None if it did not answer."""
+    """One node's rank and score in each round; ranks count from 1, None without an answer."""
 
     commitment_rank: int | None
     commitment_score: int
@@ -35,9 +35,9 @@ class RoundScores(NamedTuple):
 
 
 def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
-    """Return each run's scores, in the order of the runs; empty if no node answered.
+    """Return the scores of each run, in the same order, or an empty list if no node answered.
 
-    An error report takes its place in every round that the node has not submitted.
+    An error report counts as the node's submission in every round without one.
     """
     commitment_positions = [run.committed_at or run.reported_at for run in runs]
     disclosure_positions = [run.disclosed_at or run.reported_at for run in runs]
@@ -55,10 +55,10 @@ def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]
 
 
 def build_group_runs(tasks: Sequence[Task]) -> dict[TaskKey, Run]:
-    """Return the tasks of a validation group as runs of one task, in their order.
+    """Convert the tasks of a validation group to runs of one task, in the same order.
 
-    A task that never started is left out. The result is empty unless a member revealed an answer
-    that it had committed to: an answer given openly is one submission, not two.
+    Tasks that never started are left out. The result is empty unless a member revealed an answer
+    that it had committed to, because an openly submitted answer has no second round.
     """
     if all(task.revealed_at is None for task in tasks):
         return {}
@@ -90,10 +90,10 @@ def _get_error_position(task: Task) -> Position | None:
 def score_group(
     members: tuple[GroupMember, ...], tasks: Mapping[TaskKey, Task], rules: Rules
 ) -> tuple[GroupMember, ...]:
-    """Return the members of a closing group with the task scores of both rounds.
+    """Return the members of a closing group with their task scores from both rounds.
 
     `rank` becomes the rank among the commitments. The members are returned unchanged unless the
-    rules are legacy rules and the answers of the group were committed to and revealed.
+    rules are legacy rules and members of the group committed to answers and revealed them.
     """
     if rules.legacy is None:
         return members
@@ -122,18 +122,18 @@ def _rank_and_score(
 
 
 def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
-    """Add the scores of a task that ended with `event` to the windows of its nodes, once."""
+    """Add the scores of a task that has just ended to the windows of its nodes."""
     rules = ledger.rules
     scores = compute_round_scores(task.runs, rules)
     if rules.legacy is None or not scores:
         return
-    # The contracts of that generation have no other group than the three parts of one task.
+    # In these contracts the three parts of one task are the only kind of group.
     task.scored_in = GroupKey(task.key)
     for run, round_score in zip(task.runs, scores, strict=True):
         node = ledger.node_for_update(run.node, event.time)
         legacy_tally.start_new_window(node, event.time, rules.legacy)
-        # A kickout due in an earlier window ends with it, before this score can make a new one
-        # due.
+        # A kickout that was due in an earlier window ends with that window. This score may then
+        # make a new one due.
         working_set.update_kickout_interval(ledger, node, event.at)
         legacy_tally.add_score(node, round_score.task_score, event.time, rules.legacy)
         node.scored += 1

@@ -43,13 +43,13 @@ from oracle.domain.state.node import (
 
 
 def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
-    """Make the node a member, and record its description.
+    """Make the node a member, and store its description.
 
     See docs/reference/scoring-rules.md#coming-back.
     """
     existing = ledger.nodes.get(event.node)
     if existing is not None and existing.pending is PendingLeave.QUIT:
-        # The node can only join if its quit took effect without an event.
+        # A join implies that the pending quit took effect, although no event reported it.
         apply_pending_leave(ledger, existing.address, event.at, event.time)
     if existing is not None and existing.membership is Membership.MEMBER:
         ledger.record_anomaly(event, Breach.JOINED_WHILE_MEMBER)
@@ -71,7 +71,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
 
 
 def _restore_pool(node: Node, time: int, rules: Rules) -> None:
-    """Set the pool that a node rejoins with."""
+    """Set the pool of a node that rejoins: the old pool, an empty one, or the rejoin floor."""
     pool, prior = node.pool, node.prior
     if (
         rules.rejoin_floor is not None
@@ -80,7 +80,7 @@ def _restore_pool(node: Node, time: int, rules: Rules) -> None:
         pool, prior = b"", rules.rejoin_floor
     elif node.starts_anew:
         pool = b""
-        # The legacy system's pool is its window; the node's online time stays valid.
+        # In the legacy system a window replaces the pool; the node's online time stays valid.
         node.window_sum = node.window_count = 0
     node.pool, node.pool_sum, node.prior = pool, sum(pool), prior
     if not pool:
@@ -99,7 +99,7 @@ def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> Non
 
 
 def apply_node_updated(ledger: WorkingSet, event: NodeUpdated) -> None:
-    """Record a node's new description, whether it is a member or not."""
+    """Store a node's new description, whether it is a member or not."""
     _set_description(ledger.node_for_update(event.node, event.time), event)
 
 
@@ -111,14 +111,14 @@ def _set_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
 
 
 def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
-    """Add a model to those that the node has on disk."""
+    """Add a model to the models on the node's disk."""
     node = ledger.node_for_update(event.node, event.time)
     if event.model not in node.models:
         node.models = (*node.models, event.model)
 
 
 def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
-    """Record a download request to the node, and drop requests of more than a day ago."""
+    """Record a download request to the node, and drop requests older than a day."""
     node = ledger.node_for_update(event.node, event.time)
     cutoff_time = event.time - DOWNLOAD_HISTORY_SECONDS
     recent_requests = [request for request in node.downloads if request.asked_at > cutoff_time]
@@ -153,7 +153,7 @@ def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: 
 
 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
-    """Record that a member wants to pause or quit, which takes effect once it runs no task."""
+    """Record that a member wants to pause or quit; it does so once it runs no task."""
     request = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
     breach = leave_request_breach(ledger.nodes.get(event.node), request)
     if breach is not None:
@@ -170,7 +170,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 
 
 def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
-    """Record that the node, a member or not, runs one task less."""
+    """Record that the node, whether a member or not, runs one task less."""
     node = ledger.node_for_update(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
@@ -178,7 +178,7 @@ def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) 
 
 
 def apply_pending_leave(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
-    """Pause the node or end its membership, as requested while it ran tasks."""
+    """Pause the node or end its membership, as it requested while it ran tasks."""
     node = ledger.node_for_update(address, time)
     request, node.pending = node.pending, None
     if request is PendingLeave.PAUSE:
@@ -205,8 +205,9 @@ def _keep_same_transaction(
 def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
     """End the node's membership; its pool is kept as evidence.
 
-    Contracts report the end of a task before its effect on the node: a kickout and a slash
-    override a quit that was pending until then (docs/explanation/crynux.md#vsstask-contracts).
+    Contracts report the end of a task before its effect on the node. A kickout or slash therefore
+    overrides a pending quit that took effect earlier in the same transaction
+    (docs/explanation/crynux.md#vsstask-contracts).
     """
     existing = ledger.nodes.get(event.node)
     breach = membership_breach(existing)
@@ -218,7 +219,7 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
 
 
 def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bool:
-    """Return whether a quit took effect in the event's transaction, because a task ended."""
+    """Return whether the node's pending quit took effect in the event's transaction."""
     return ledger.just_quit.get(event.node) == (event.at.block, event.at.tx)
 
 

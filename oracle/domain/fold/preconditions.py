@@ -24,8 +24,8 @@ from oracle.domain.state.task import Task
 class Breach(StrEnum):
     """The rules that events can break, as recorded in anomalies.
 
-    After a breach of the last six, the event still applies: the breach is recorded, and the
-    daemon's own record is used.
+    An event that breaks one of the last six rules is still applied; where it contradicts the
+    daemon's own record, the record is used.
     """
 
     JOINED_WHILE_MEMBER = "joined_while_member"
@@ -45,7 +45,7 @@ class Breach(StrEnum):
     PAID_TWICE = "paid_twice"
     AFTER_TERMINAL = "after_terminal"
 
-    # Commit/disclose networks: the unit is (task, round).
+    # In commit/disclose networks each (task, round) is checked separately.
     ROUND_MISSING = "round_missing"
     ROUND_TAKEN = "round_taken"
     NOT_OF_THIS_GENERATION = "not_of_this_generation"
@@ -62,14 +62,14 @@ class Breach(StrEnum):
 
 
 def membership_breach(node: Node | None) -> Breach | None:
-    """Return the breach of a leaving node that is no member, else None."""
+    """Return a breach if a node that leaves is not a member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     return None
 
 
 def leave_request_breach(node: Node | None, request: PendingLeave) -> Breach | None:
-    """Return the breach of a repeated request to leave, or of one by a non-member, else None."""
+    """Return a breach if a request to leave is repeated, or made by a non-member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     if node.pending is PendingLeave.QUIT:
@@ -79,21 +79,21 @@ def leave_request_breach(node: Node | None, request: PendingLeave) -> Breach | N
 
 
 def creation_breach(task: Task) -> Breach | None:
-    """Return the breach of a second or late creation, else None."""
+    """Return a breach if the task was created before or has ended, else None."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     return None if task.created_at is None else Breach.CREATED_TWICE
 
 
 def queueing_breach(task: Task) -> Breach | None:
-    """Return the breach of a queueing after the start or the end, else None."""
+    """Return a breach if a task is queued after its start or its end, else None."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     return None if task.started_at is None and not task.runs else Breach.QUEUED_AFTER_START
 
 
 def start_breach(task: Task, event: TaskStarted) -> Breach | None:
-    """Return the breach of a second start, in a round or by a node, else None."""
+    """Return a breach if the task, or this round or node of it, was started before, else None."""
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     if task.node is not None:
@@ -107,9 +107,9 @@ def start_breach(task: Task, event: TaskStarted) -> Breach | None:
 
 
 def result_breach(task: Task | None, event: TaskSubmitted | TaskErrorReported) -> Breach | None:
-    """Return the breach of a repeated result, or of one by another node, else None.
+    """Return a breach if a result is repeated or comes from another node, else None.
 
-    In networks that reveal, what was submitted may turn out to be an error report.
+    In networks that reveal results, a submission may later turn out to be an error report.
     """
     breach = _node_breach(task, event)
     if breach is not None or task is None or task.stopped_at is None:
@@ -119,7 +119,7 @@ def result_breach(task: Task | None, event: TaskSubmitted | TaskErrorReported) -
 
 
 def disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | None:
-    """Return the breach of a disclosure without a submission or after another, else None."""
+    """Return a breach if nothing was submitted, or it was already disclosed, else None."""
     breach = _node_breach(task, event)
     if breach is not None or task is None:
         return breach
@@ -129,7 +129,7 @@ def disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | Non
 
 
 def fee_share_breach(task: Task | None, event: FeeShared) -> Breach | None:
-    """Return the breach of a second payment, or of one to a node that ran nothing, else None."""
+    """Return a breach if the task was already paid for, or the node did not run it, else None."""
     breach = _node_breach(task, event)
     if breach is not None or task is None:
         return breach
@@ -153,7 +153,7 @@ def _node_breach(
 
 
 def validation_breach(task: Task | None) -> Breach | None:
-    """Return the breach of a second validation, or of one without a result, else None."""
+    """Return a breach if the task was already validated or has no result, else None."""
     if task is None:
         return Breach.VALIDATED_WITHOUT_RESULT
     if task.ending is not None:
@@ -167,7 +167,7 @@ def validation_breach(task: Task | None) -> Breach | None:
 
 
 def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
-    """Return the breach of a second end, or of a non-abort before the start, else None."""
+    """Return a breach if the task has already ended, or ends unstarted by other than an abort."""
     if task is None:
         return None if isinstance(event, TaskAborted) else Breach.NOT_STARTED
     if task.ending is not None:
@@ -178,7 +178,7 @@ def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
 
 
 def get_last_status(task: Task) -> LastStatus:
-    """Return the last status of a task by the daemon's own record."""
+    """Return the last status of a task according to the daemon's own record."""
     if task.validated:
         return LastStatus.VALIDATED
     if task.stopped_at is not None:
@@ -189,5 +189,5 @@ def get_last_status(task: Task) -> LastStatus:
 
 
 def has_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
-    """Return whether a terminal event claims another last status than the record has."""
+    """Return whether a terminal event reports a different last status than the daemon's record."""
     return event.last_status is not None and event.last_status is not get_last_status(task)

@@ -1,6 +1,6 @@
-"""Finds the rows that a fold of given events will touch, so that they can be loaded in bulk.
+"""Finds the rows that a fold of given events will use, so that they can be loaded in bulk.
 
-The steps depend on each other: tasks, then groups and their member tasks, then nodes.
+The steps depend on each other: first tasks, then groups and their member tasks, then nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from oracle.domain.state.task import Task
 
 
 def collect_task_keys(events: Iterable[DomainEvent]) -> set[TaskKey]:
-    """Return the tasks that events refer to, alone or in a group."""
+    """Return the keys of all tasks that the events refer to, including members of groups."""
     task_keys: set[TaskKey] = set()
     for event in events:
         if isinstance(event, GroupValidated):
@@ -26,9 +26,9 @@ def collect_task_keys(events: Iterable[DomainEvent]) -> set[TaskKey]:
 def collect_open_group_keys(
     events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task], rules: Rules
 ) -> set[GroupKey]:
-    """Return the open groups that may grow or close; empty unless the rules close by counting.
+    """Return the groups that may grow or close; empty unless the rules close groups by counting.
 
-    `tasks`: the existing rows of `collect_task_keys`.
+    `tasks` holds the existing rows of `collect_task_keys`.
     """
     if rules.close != "terminal":
         return set()
@@ -38,16 +38,16 @@ def collect_open_group_keys(
 
 
 def collect_open_group_task_keys(groups: Iterable[OpenGroup]) -> set[TaskKey]:
-    """Return the tasks of groups that may still close."""
+    """Return the keys of all tasks in groups that are not closed."""
     return {key for group in groups if not group.closed for key in group.tasks}
 
 
 def collect_node_addresses(
     events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task]
 ) -> set[Address]:
-    """Return the nodes that events refer to, and the nodes that run their tasks.
+    """Return the nodes that the events refer to, and the nodes that run the given tasks.
 
-    `tasks`: the existing rows of `collect_task_keys` and `collect_open_group_task_keys`.
+    `tasks` holds the existing rows of `collect_task_keys` and `collect_open_group_task_keys`.
     """
     addresses: set[Address] = set()
     for event in events:

@@ -1,4 +1,4 @@
-"""Applies the end of a task: to the task, to its node, and to the node's H.
+"""Applies the end of a task: to the task, to its node, and to the node's reliability H.
 
 See docs/reference/scoring-rules.md#reliability.
 """
@@ -33,7 +33,8 @@ _ENDINGS: dict[type[Terminal], Ending] = {
     TaskAborted: Ending.ABORTED,
     TaskTimedOut: Ending.TIMED_OUT,
 }
-# The endings that change H; an abort is not the node's fault, an invalidation is not QoS.
+# The endings that change H. An abort is not the node's fault, and a wrong result does not belong
+# to QoS.
 _CAUSES = {
     Ending.SUCCEEDED: ReliabilityCause.SUCCEEDED,
     Ending.REFUNDED: ReliabilityCause.REFUNDED,
@@ -42,7 +43,7 @@ _CAUSES = {
 
 
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
-    """End a task, or one node's run of it."""
+    """End a task, or the runs of it that the event ends."""
     existing = ledger.tasks.get(event.task)
     breach = ending_breach(existing, event)
     if breach is not None:
@@ -62,7 +63,7 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
 
 
 def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> None:
-    """Record a terminal event whose claims differ from the record; the record is used."""
+    """Record an anomaly if a terminal event contradicts the daemon's record, which is used."""
     if event.node is not None and event.node != task.node:
         ledger.record_anomaly(event, Breach.NODE_DIFFERS)
     if isinstance(event, TaskAborted | TaskTimedOut) and has_status_mismatch(task, event):
@@ -78,7 +79,7 @@ def _set_ending(event: Terminal, task: Task) -> None:
 
 
 def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
-    """End the named node's run, or every open run."""
+    """End the run of the event's node, or every open run if the event names no node."""
     runs_to_end = task_runs.find_open_runs(existing, event.node)
     if not runs_to_end:
         breach = task_runs.no_open_run_breach(existing, event.node)
@@ -97,7 +98,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
 
 
 def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
-    """Decrement the node's running tasks, unless it was released before, and update its H."""
+    """Decrement the node's running tasks unless it was released before, and update its H."""
     node = ledger.node_for_update(address, event.time)
     if not task.freed:
         node.running -= 1
@@ -111,7 +112,7 @@ def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Ad
 
 
 def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> None:
-    """Record a timeout without effect, because the task's limit was not credible.
+    """Record that a timeout has no effect, because the task's limit was not credible.
 
     See docs/reference/scoring-rules.md#limits-that-are-not-believed.
     """

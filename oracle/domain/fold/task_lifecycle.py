@@ -35,8 +35,8 @@ from oracle.domain.state.task import Run, Task
 def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
     """End the named node's run or, if no node is named, a task that was never started.
 
-    A cancellation names no cause. In commit-and-disclose networks the node that delayed the others
-    timed out, and the others are not at fault
+    A cancellation does not state its cause. In commit-and-disclose networks the node that delayed
+    the others counts as timed out, and the others are not at fault
     (docs/explanation/crynux.md#commit-and-disclose-contracts).
     """
     existing = ledger.tasks.get(event.task)
@@ -66,7 +66,7 @@ def _cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | No
 
 def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
     if task is not None and task.runs:
-        # The runs of the task end by their own events.
+        # Each run of the task is ended by its own event.
         return
     task_endings.apply_task_ended(
         ledger, TaskAborted(event.at, event.time, event.task, reason=AbortReason.CANCELLED)
@@ -80,10 +80,11 @@ def _build_ending_event(event: TaskCancelled, run: Run, task: Task) -> TaskTimed
 
 
 def _was_waited_for(run: Run, task: Task) -> bool:
-    """Return whether the network could not go on without this node.
+    """Return whether the network was waiting for this node when the task was cancelled.
 
-    First every node has to commit, then to disclose; an error report counts as both. At the end
-    only the node whose result was accepted is still open, and has to upload it.
+    First every node has to commit, then every node has to disclose; an error report counts as
+    both. In the end only the node whose result was accepted is still running, and has to upload
+    it.
     """
     if not _have_all_committed(task.runs):
         return not _has_committed(run)
@@ -158,7 +159,7 @@ def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
 
 
 def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
-    """Clear the exclusion of a node whose H has healed past the exit threshold."""
+    """Clear the exclusion of a node if its H has healed to the exit threshold."""
     node = ledger.node_for_update(event.node, event.time)
     reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit
@@ -176,7 +177,8 @@ def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
 def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
     """Record a node's error report; the rules decide where it ranks.
 
-    After a submission the report reveals what was committed to, and the submission's time is kept.
+    An error report after a submission reveals what the node had submitted; the submission's time
+    is kept.
     """
     existing = ledger.tasks.get(event.task)
     if existing is not None and existing.runs:
@@ -205,7 +207,7 @@ def _set_stopped(
 
 
 def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
-    """Record that the node disclosed its submitted result; its time and rank are kept."""
+    """Record that the node disclosed the result it submitted; time and rank are kept."""
     existing = ledger.tasks.get(event.task)
     if existing is not None and existing.runs:
         task_runs.apply_run_answer(ledger, event)
@@ -218,7 +220,7 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
 
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
-    """Record the node's share of the group's fee for this task."""
+    """Record the node's share in the group's fee for this task."""
     breach = fee_share_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.record_anomaly(event, breach)

@@ -1,8 +1,8 @@
 """The runs of several nodes in one task of a commit/disclose network.
 
 Each (task, round) is tracked and checked separately
-(docs/reference/events-and-jsonl.md#what-is-legal); `legacy_round_scores` scores them, under legacy
-rules only.
+(docs/reference/events-and-jsonl.md#what-is-legal). Only legacy rules score runs
+(`legacy_round_scores`).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from oracle.domain.state.task import Ending, Run, Task
 
 
 def start_run(task: Task, event: TaskStarted, round_number: int) -> None:
-    """Add the run of one more node to the task, in round `round_number`."""
+    """Add a run to the task: the event's node starts in round `round_number`."""
     run = Run(round_number, event.node, event.at, event.time)
     task.runs = (*task.runs, run)
 
@@ -28,7 +28,7 @@ def start_run(task: Task, event: TaskStarted, round_number: int) -> None:
 def apply_run_answer(
     ledger: WorkingSet, event: ResultCommitted | ResultDisclosed | TaskErrorReported
 ) -> None:
-    """Record that a node commits, discloses or reports an error in its own run."""
+    """Record the commitment, disclosure or error report of a node in its run."""
     task = ledger.tasks.get(event.task)
     run = None if task is None else _find_run(task, event.node)
     breach = _run_breach(task, run, event)
@@ -85,17 +85,17 @@ def _commitment_breach(
 
 
 def find_open_runs(task: Task, node: Address | None) -> list[Run]:
-    """Return the runs that have not ended: the node's, or all if `node` is None."""
+    """Return the runs that have not ended: of one node, or of all nodes if `node` is None."""
     return [run for run in task.runs if run.ending is None and node in (None, run.node)]
 
 
 def no_open_run_breach(task: Task, node: Address | None) -> Breach:
-    """Return the breach of a terminal event that names a node without an open run."""
+    """Return the breach of a terminal event that matches no open run."""
     has_run = node is None or _find_run(task, node) is not None
     return Breach.AFTER_TERMINAL if has_run else Breach.NODE_DOES_NOT_RUN_IT
 
 
 def end_runs(task: Task, runs: Sequence[Run], outcome: Ending) -> None:
-    """End these runs of the task."""
+    """Mark these runs of the task as ended."""
     for run in runs:
         _replace_run(task, run._replace(ending=outcome))

@@ -1,4 +1,4 @@
-"""The fold's working set: the loaded rows, and the changes that must be stored."""
+"""The rows that a fold works on, and the changes that must be stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ from oracle.domain.state.task import Task, create_task
 
 
 class ScoreEntry(NamedTuple):
-    """One task score that entered a node's pool; `seq` counts from 1 for each node."""
+    """One task score that entered a node's pool; `seq` numbers the scores of each node from 1."""
 
     node: Address
     seq: int
@@ -45,10 +45,11 @@ class ScoreEntry(NamedTuple):
 
 
 class ClosingGroup(NamedTuple):
-    """A group that has closed and whose verdict is not complete, as it was when it closed.
+    """A closed group that waits for its verdict, with values as of the time when it closed.
 
-    `size` includes members that were never created; `answered` is fastest first; `invalid` are
-    wrong answers listed by the closing event, `possible` tasks that may be members.
+    `size` counts all members, including tasks that were never created. `answered` lists the tasks
+    with an answer, fastest first. `invalid` holds the wrong answers that the closing event names,
+    and `possible` the tasks that may be members.
     """
 
     group: GroupKey
@@ -62,7 +63,7 @@ class ClosingGroup(NamedTuple):
 
     @property
     def tasks(self) -> frozenset[TaskKey]:
-        """Return the tasks of the members."""
+        """Return the task keys of the members."""
         return frozenset(member.task for member in self.members)
 
 
@@ -76,21 +77,21 @@ class ReliabilityCause(StrEnum):
 
 
 class ReliabilityMark(StrEnum):
-    """The mark of a change of H in the chart of a node's page."""
+    """How the chart on a node's page marks a change of H."""
 
     FALL = "fall"
     RISE = "rise"
 
 
 class CauseInfo(NamedTuple):
-    """The texts of a cause in `explain`, and its mark in the chart of a node's page."""
+    """The texts for a cause in `explain`, and its mark in the chart on a node's page."""
 
     description: str
-    # None: not drawn.
+    # None if the chart does not show the change.
     mark: ReliabilityMark | None = None
     # The text beside the mark in the chart's legend.
     legend: str = ""
-    # The rule by which H changes: multiplied by it, or raised by it.
+    # The rule that H is multiplied by, or the rule that is added to H.
     factor_rule: str | None = None
     increase_rule: str | None = None
 
@@ -119,9 +120,9 @@ FALL_CAUSES = tuple(cause for cause, info in CAUSES.items() if info.mark is Reli
 
 
 class ReliabilityChange(NamedTuple):
-    """One change of H; `before` (healed up to `time`) and `after` in units of 10^-18.
+    """One change of H; `before` (healed up to `time`) and `after` are in units of 10^-18.
 
-    The two are equal if a timeout is void.
+    Both are equal if the change is a void timeout.
     """
 
     node: Address
@@ -150,7 +151,11 @@ REQUEST_TRANSITIONS = (MembershipTransition.PAUSE_ASKED, MembershipTransition.QU
 
 
 class MembershipChange(NamedTuple):
-    """One transition of a node's membership; one event may cause two (a quit shown by a join)."""
+    """One transition of a node's membership.
+
+    One event may cause two transitions: a join while a quit is pending shows that the quit took
+    effect.
+    """
 
     node: Address
     at: Position
@@ -162,8 +167,8 @@ class MembershipChange(NamedTuple):
 class Anomaly:
     """An event that broke a rule; the event is ignored unless the rule allows it.
 
-    One event may break several rules, and a group may break one rule once for each of its tasks:
-    the position is not a key, and the order in `Changes` is kept. See
+    One event may break several rules, and a group may break one rule once for each of its tasks.
+    The position is therefore not a key, and the order in `Changes` is kept. See
     docs/reference/events-and-jsonl.md#what-is-legal.
     """
 
@@ -176,7 +181,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class KickoutDue:
-    """An interval in which the kickout predicate held; `closed_at` None while it still does."""
+    """An interval in which a node's kickout was due; `closed_at` is None while it still is."""
 
     node: Address
     opened_at: Position
@@ -185,7 +190,7 @@ class KickoutDue:
 
 @dataclass(frozen=True, slots=True)
 class LastEvent:
-    """The newest event folded; the time of later events is compared with it."""
+    """The newest folded event; later events are compared with its time."""
 
     at: Position
     time: int
@@ -193,19 +198,19 @@ class LastEvent:
 
 @dataclass(frozen=True, slots=True)
 class PreImages:
-    """The rows that one block changed, as they were before; None for a row that did not exist."""
+    """The rows that one block changed, as they were before it; None if a row did not exist."""
 
     block: int
     nodes: dict[Address, Node | None]
     tasks: dict[TaskKey, Task | None]
     groups: dict[GroupKey, OpenGroup | None]
-    # The value before the block, in a tuple of one; empty when the block folded no event.
+    # The value before the block as a tuple of one; empty if the block had no event.
     last: tuple[LastEvent | None, ...]
 
 
 @dataclass(slots=True)
 class Changes:
-    """The changes to store since the last `drain_changes`; lists in position order."""
+    """The changes since the last `drain_changes`, to be stored; lists are in position order."""
 
     nodes: dict[Address, Node] = field(default_factory=dict)
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
@@ -224,10 +229,10 @@ class Changes:
 class WorkingSet:
     """The rows that the fold works on, and the record of its changes.
 
-    An absent key means that there is no such row, so the caller must load rows first. `at` is the
-    position of the newest event folded; `images` keeps the rows as of before its block, None if
-    pre-images are off. `closing` are the groups that closed in its transaction and have no scores
-    yet.
+    A missing key means that there is no such row, so the caller must load rows first. `at` is the
+    position of the newest folded event. `images` holds rows as they were before the current block,
+    or is None if no pre-images are kept. `closing` holds the groups that closed in the current
+    transaction and have no scores yet.
     """
 
     __slots__ = (
@@ -255,7 +260,7 @@ class WorkingSet:
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
     def node_for_update(self, address: Address, time: int) -> Node:
-        """Return the node for changes; a new node is created with `time` as its first time."""
+        """Return a node that is about to change; a new node is created, first seen at `time`."""
         node = self.nodes.get(address)
         pre_images = self.images
         if pre_images is not None and address not in pre_images.nodes:
@@ -269,7 +274,7 @@ class WorkingSet:
         return node
 
     def task_for_update(self, key: TaskKey) -> Task:
-        """Return the task for changes, creating it if there is no such row."""
+        """Return a task that is about to change; a missing row is created."""
         task = self.tasks.get(key)
         pre_images = self.images
         if pre_images is not None and key not in pre_images.tasks:
@@ -282,7 +287,7 @@ class WorkingSet:
         return task
 
     def group_for_update(self, key: GroupKey) -> OpenGroup:
-        """Return the open group for changes, creating it if there is no such row."""
+        """Return an open group that is about to change; a missing row is created."""
         group = self.groups.get(key)
         pre_images = self.images
         if pre_images is not None and key not in pre_images.groups:
@@ -303,7 +308,8 @@ def update_kickout_interval(
 ) -> None:
     """Open or close the kickout interval of a node whose pool or membership has just changed.
 
-    `time` is the block time at which a node joins: a restart may have lost its pool meanwhile.
+    `time` is the block time at which a node joins: a restart may have lost the node's pool since
+    its last score.
     """
     rules = ledger.rules
     pool = node.pool if time is None else get_pool_in_memory(node, time, rules)

@@ -14,16 +14,16 @@ from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import LOWEST_SCORE
 
-# At least this many lanes may always fall at once, for the sake of small networks.
+# This many lanes may always fall at once, so that small networks are not held up.
 MIN_ALLOWED_FALLS = 4
 _SHARE_UNIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class RoundHead:
-    """The last accepted round; `round` 0 and a zero digest before the first.
+    """The last accepted round; before the first one, `round` is 0 and `digest` is zero.
 
-    `time` is the time of the block that accepted it, 0 before the first.
+    `time` is the time of the block that accepted the round, or 0 before the first.
     """
 
     round: int = 0
@@ -36,7 +36,7 @@ class RoundHead:
 class NodeIndex:
     """One lane and the node that holds it.
 
-    `closed_in`: the round since which the lane is "do not select"; None: it is not.
+    `closed_in` is the round since which the lane has been "do not select", or None if it is not.
     """
 
     index: int
@@ -46,7 +46,7 @@ class NodeIndex:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Sixteen lanes as stored in the contract, the round that wrote them, and its block time."""
+    """Sixteen lanes as stored in the contract, with the round that wrote them and its time."""
 
     index: int
     value: int
@@ -56,13 +56,13 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class RoundsPreImages:
-    """The rows of the contract's state as they were before one block; None: no row."""
+    """The rows of the contract's state before one block; None if a row did not exist."""
 
     block: int
     words: dict[int, Word | None]
     indexes: dict[int, NodeIndex | None]
     kicks: dict[Address, Kick | None]
-    # The head before the block, in a tuple of one; empty when the block accepted no round.
+    # The head before the block as a tuple of one; empty if the block accepted no round.
     head: tuple[RoundHead, ...]
 
 
@@ -82,10 +82,11 @@ class RoundsChanges:
 
 
 class RoundLimits(NamedTuple):
-    """The limits of a round; by default those of `contract deploy`, until an event changes them.
+    """The contract's limits for one round; the defaults are those of `contract deploy`.
 
-    `max_new_nodes` get an index; `fall_share` in 1/10,000 of the open lanes may fall at once (four
-    always may); a lane that sinks by more than `big_fall` steps falls.
+    `max_new_nodes` is the number of nodes that may get an index. `fall_share`, in 1/10,000, is the
+    share of the open lanes that may fall at once (four always may). A lane falls if it closes or
+    drops by more than `big_fall` steps.
     """
 
     max_new_nodes: int = 200
@@ -93,18 +94,21 @@ class RoundLimits(NamedTuple):
     big_fall: int = 2500
 
     def max_falls(self, open_lanes: int) -> int:
-        """Return how many lanes may fall if `open_lanes` were open before."""
+        """Return how many lanes may fall in a round if `open_lanes` lanes were open before."""
         return max(MIN_ALLOWED_FALLS, open_lanes * self.fall_share // _SHARE_UNIT)
 
     def is_fall(self, old_lane: int, new_lane: int) -> bool:
-        """Return whether a lane closes or sinks by more than a big fall; no first lane falls."""
+        """Return whether a lane closes or drops by more than `big_fall`.
+
+        The first value of a lane is never a fall.
+        """
         is_closed = old_lane >= LOWEST_SCORE > new_lane
         return is_closed or new_lane + self.big_fall < old_lane
 
 
 @dataclass(frozen=True, slots=True)
 class ContractSettings:
-    """The newest settings of the contract; None: not set in any block read."""
+    """The newest settings of the contract; a setting is None if no block read so far has it."""
 
     vetoer: Address | None = None
     limits: LimitsSet | None = None

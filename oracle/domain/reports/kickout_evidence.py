@@ -1,7 +1,7 @@
-"""The evidence behind a kickout: the score pool at the position where it became due.
+"""The evidence for a kickout: the score pool at the position where the kickout became due.
 
-It includes the creators of the scored tasks, because one creator alone could have fabricated them
-(docs/explanation/kickouts.md#held-for-a-person).
+The evidence names the creators of the scored tasks, because one creator alone could have
+fabricated the tasks (docs/explanation/kickouts.md#held-for-a-person).
 """
 
 import hashlib
@@ -22,16 +22,18 @@ from oracle.domain.scoring.rules import Rules
 # Version of the scoring formula (docs/reference/scoring-rules.md); raise it with any change of
 # scores.
 FORMULA_VERSION = 2
-# Scores are decisive if the mean of the others is at least this fraction of the line: an interval
-# opens just below the line, where leaving out the scores of almost any creator lifts it a little.
+# A creator's scores are decisive if the mean of all others is at least this fraction of the
+# kickout line. The line itself would not do: an interval opens just below it, where leaving out
+# the scores of almost any creator lifts the mean a little.
 _CLEARLY_ABOVE = 5, 4
 
 
 class CreatorSpread(NamedTuple):
-    """The distribution of `scores` scores over `creators` creators; `max_per_creator` share one.
+    """How `scores` scores are distributed over the `creators` of the scored tasks.
 
-    `decisive_scores`: scores of one creator's tasks without which the mean of the others is
-    clearly above the kickout line; 0: there is no such creator.
+    `max_per_creator` is the largest number of scores from one creator. `decisive_scores` is the
+    number of scores from one creator without which the mean would be clearly above the kickout
+    line, or 0 if there is no such creator.
     """
 
     scores: int
@@ -40,7 +42,7 @@ class CreatorSpread(NamedTuple):
     decisive_scores: int
 
     def hold_reason(self, rules: Rules) -> str | None:
-        """Return why an operator must propose a kickout on these scores, or None if none must.
+        """Return why an operator has to propose the kickout, or None if that is automatic.
 
         See docs/explanation/kickouts.md#held-for-a-person.
         """
@@ -63,9 +65,10 @@ class CreatorSpread(NamedTuple):
 
 
 def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
-    """Return why a kickout depends on derived zeros, or None if it is due without them.
+    """Return a reason if the kickout is due only because of derived zeros, else None.
 
-    The best score is assumed in their place: a stake is not taken on a conclusion alone.
+    The check replaces each derived zero by the best score, because no stake is taken for inferred
+    scores alone.
     """
     derived_count = sum(entry.is_derived for entry in entries)
     total = sum(entry.score for entry in entries) + derived_count * rules.q_max
@@ -77,9 +80,9 @@ def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | N
 def compute_creator_spread(
     scores: Iterable[tuple[Address | None, int]], rules: Rules
 ) -> CreatorSpread:
-    """Count the creators behind some scores, each given as a creator and a score.
+    """Return how the given (creator, score) pairs are distributed over creators.
 
-    Tasks of unknown creators (None) count as those of one creator, so that a creator cannot hide
+    Tasks of unknown creators (None) count as tasks of one creator, so that a creator cannot hide
     by omitting its name.
     """
     count_by_creator, sum_by_creator = Counter[Address | None](), Counter[Address | None]()
@@ -99,9 +102,10 @@ def compute_creator_spread(
 
 @dataclass(frozen=True, slots=True)
 class KickoutEvidence:
-    """A file that anyone can check against the chain; its sha256 goes on-chain with the kick.
+    """The evidence file of a kickout, which anyone can check against the chain.
 
-    `spread`: the distribution of its scores over creators, as in the file.
+    The kickout stores the file's sha256 on-chain. `spread` is the distribution of the scores over
+    creators, as in the file.
     """
 
     text: str
@@ -114,11 +118,11 @@ class KickoutEvidence:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceContext:
-    """The context of a kickout: the lane `index` of the node, in a contract on a chain.
+    """What the evidence states besides scores: chain, contract, and the node's lane `index`.
 
-    `observations` are the rounds that showed the lane under the line, which is `kick_below` steps
-    of QoS. `creators`: the creators of the scored tasks, if an event up to the interval's opening
-    named them.
+    `observations` are the rounds that showed the lane below the kickout line, which is
+    `kick_below` QoS steps. `creators` holds the creators of the scored tasks that an event up to
+    the opening of the interval named.
     """
 
     chain_id: int | None
@@ -132,22 +136,22 @@ class EvidenceContext:
 def evidence_of(
     interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules, context: EvidenceContext
 ) -> KickoutEvidence:
-    """Return the evidence why the node is to be kicked out.
+    """Return the evidence for a kickout.
 
-    Every reporter writes the same bytes, because the content depends on the chain and the rules
-    only. See docs/reference/scoring-rules.md#qos-and-kickout,
+    Every reporter writes the same bytes, because the content depends only on the chain and the
+    rules. See docs/reference/scoring-rules.md#qos-and-kickout,
     docs/explanation/kickouts.md#lifecycle.
 
     Args:
-        interval: since when the predicate has held.
-        entries: the node's last `rules.pool_size` scores at the interval's opening, oldest first;
-            under legacy rules those of the window.
-        rules: the rules that scored them.
+        interval: the interval in which the kickout is due.
+        entries: the node's last `rules.pool_size` scores when the interval opened, oldest first;
+            under legacy rules, the scores of the window.
+        rules: the rules that scored the entries.
         context: the node's lane, and the rounds that showed it low.
 
     Raises:
         ValueError: the entries are not a full pool, belong to another node, or are not below the
-            threshold, so that there is nothing to prove.
+            threshold, so that nothing is proven.
     """
     total = sum(entry.score for entry in entries)
     size = len(entries) if rules.legacy is not None else rules.pool_size
@@ -181,7 +185,7 @@ def evidence_of(
 
 
 def _justifies_kickout(total: int, count: int, rules: Rules) -> bool:
-    """Return whether these scores are enough for a kickout."""
+    """Return whether these scores are numerous and low enough for a kickout."""
     legacy = rules.legacy
     has_enough = legacy is None or count >= legacy.kickout_tasks
     return has_enough and total * UNIT < _get_kickout_line(rules) * count

@@ -1,7 +1,8 @@
-"""The on-chain state of a kickout: proposed, ended, or the node expelled.
+"""The on-chain state of a kickout, from the proposal to its end or the node's expulsion.
 
-An expulsion is the oracle's own and stays valid whatever the network does; a refusal of the
-network is recorded beside it. See docs/explanation/kickouts.md#states.
+The oracle records an expulsion itself, so it stays valid whatever the network does. If the network
+refuses to end the membership, the refusal is recorded in addition. See
+docs/explanation/kickouts.md#states.
 """
 
 from dataclasses import dataclass, replace
@@ -16,19 +17,19 @@ from oracle.domain.events.oracle_events import (
 )
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 
-# No contract is called: the network's operator acts on the event.
+# The target if no contract is called, because the network's operator acts on the event.
 NO_TARGET = ZERO_ADDRESS
-# Refusals in a row with the same reason after which there is no automatic retry.
+# After this many consecutive refusals with the same reason, there is no automatic retry.
 MAX_SAME_REFUSALS = 2
 
 
 class KickState(StrEnum):
     """The state of a kickout.
 
-    VETOED: cancelled by the vetoer of that time; CANCELLED: by anyone, after it had expired.
-    OUTDATED: signers, quorum or rules were replaced before it was executed. EXECUTED: the node is
-    expelled. REFUSED: it is expelled, and the network did not end its membership. READMITTED: the
-    admin revoked the expulsion.
+    VETOED: the vetoer at that time cancelled it. CANCELLED: anyone cancelled it after it had
+    expired. OUTDATED: signers, quorum or rules were replaced before it was executed. EXECUTED: the
+    node is expelled. REFUSED: the node is expelled, but the network did not end its membership.
+    READMITTED: the admin revoked the expulsion.
     """
 
     LIVE = "live"
@@ -49,9 +50,9 @@ NEVER_EXPIRES = 2**40 - 1
 class Expulsion:
     """An executed kickout: its position and round, and the network's response.
 
-    `expires_at`: unix seconds, the end of the expulsion. `target`: the contract asked to end the
-    membership, zero: none. `refusals`: how often in a row with the same `reason`; `tried_in` and
-    `tried_at`: round and position of the newest try.
+    `expires_at` is the end of the expulsion in unix seconds. `target` is the contract that was
+    called to end the membership, or zero if none was. `refusals` counts consecutive refusals with
+    the same `reason`. `tried_in` and `tried_at` are round and position of the newest attempt.
     """
 
     at: Position
@@ -66,7 +67,7 @@ class Expulsion:
 
 @dataclass(frozen=True, slots=True)
 class Kick:
-    """The newest kickout proposed for a node; `ready_at` and `dies_at` in unix seconds."""
+    """The newest kickout proposed for a node; `ready_at` and `dies_at` are in unix seconds."""
 
     node: Address
     round: int
@@ -78,7 +79,7 @@ class Kick:
     expulsion: Expulsion | None = None
 
     def is_expelled(self, time: int) -> bool:
-        """Return whether the node's expulsion holds at `time`, however stale its lane is."""
+        """Return whether the node is expelled at `time`, regardless of the age of its lane."""
         expulsion = self.expulsion
         return (
             self.state in EXPELLED_STATES and expulsion is not None and time < expulsion.expires_at
@@ -86,7 +87,7 @@ class Kick:
 
     @property
     def requires_operator(self) -> bool:
-        """Whether the network refused it so often for one reason that an operator decides."""
+        """Whether the network refused so often for one reason that an operator has to decide."""
         expulsion = self.expulsion
         return self.state is KickState.REFUSED and (
             expulsion is None or expulsion.refusals >= MAX_SAME_REFUSALS
@@ -109,16 +110,16 @@ def kick_from_proposal(event: KickProposed) -> Kick:
 def record_execution(
     existing: Kick | None, event: KickExecuted, *, head_round: int, cooldown: int
 ) -> Kick:
-    """Return the kickout after an execution, which expels the node or asks the network again.
+    """Return the kickout after an execution, which expels the node or calls the network again.
 
-    `existing` None: the proposal is older than the first block read. `head_round` is the round
-    before the execution; the expulsion lasts `cooldown` seconds.
+    `existing` is None if the proposal is older than the first block read. `head_round` is the last
+    accepted round before the execution. The expulsion lasts `cooldown` seconds.
     """
     kick = existing or _build_unproposed_kick(event.node, event.evidence, event.at)
     previous, until = kick.expulsion, min(event.time + cooldown, NEVER_EXPIRES)
     expulsion = Expulsion(event.at, head_round, until, event.target, head_round, event.at)
     if previous is not None and kick.state in EXPELLED_STATES:
-        # If the last try succeeded, the node has rejoined since, and refusals are counted anew.
+        # If the last attempt succeeded, the node has rejoined since, so refusals restart at 0.
         count = previous.refusals if kick.state is KickState.REFUSED else 0
         expulsion = replace(
             previous, target=event.target, tried_in=head_round, tried_at=event.at, refusals=count
@@ -127,7 +128,7 @@ def record_execution(
 
 
 def record_refusal(existing: Kick | None, event: KickRefused, head_round: int) -> Kick:
-    """Return the kickout after the network refused to end the membership."""
+    """Return the kickout after the network refused to end the node's membership."""
     kick = existing or _build_unproposed_kick(event.node, ZERO_HASH, event.at)
     previous = kick.expulsion or _build_unrecorded_expulsion(event.at, head_round)
     is_same_reason = previous.refusals > 0 and previous.reason == event.reason
@@ -143,13 +144,13 @@ def record_refusal(existing: Kick | None, event: KickRefused, head_round: int) -
 
 
 def build_initial_expulsion(event: NodeExpelled) -> Kick:
-    """Return an expulsion that the contract was deployed with."""
+    """Return the kickout of a node that was already expelled when the contract was deployed."""
     kick = _build_unproposed_kick(event.node, ZERO_HASH, event.at)
     return replace(kick, expulsion=_build_unrecorded_expulsion(event.at, 0))
 
 
 def _build_unrecorded_expulsion(at: Position, head_round: int) -> Expulsion:
-    """Return an expulsion whose own event was not read, dated by a later event."""
+    """Return an expulsion whose own event was not read; a later event gives the position."""
     return Expulsion(at, head_round, NEVER_EXPIRES, NO_TARGET, head_round, at)
 
 

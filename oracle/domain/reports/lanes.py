@@ -1,7 +1,7 @@
 """The lane of a node, as the contract stores it, and the packing of sixteen lanes in one word.
 
-A lane is a uint16: 0 no report yet, 1 do not select, 2 to 10002 the QoS in steps of 0.0001. See
-docs/reference/report-format.md#lanes.
+A lane is a uint16: 0 means not reported yet, 1 do not select, and 2 to 10002 the QoS in steps of
+0.0001. See docs/reference/report-format.md#lanes.
 """
 
 from struct import Struct
@@ -28,10 +28,11 @@ _LANES = Struct("<16H")
 
 
 def get_band(lane: int, kick_line: int) -> int:
-    """Return the band of a lane; crossing from one band to another is reported at once.
+    """Return the band of a lane; a lane that changes its band is reported at once.
 
-    0 never reported, 1 not selectable, 2 under the kickout line, 3 above it. `kick_line` is the
-    contract's kickout line as a lane: a QoS of 2000 is lane 2002.
+    The bands are 0 for never reported, 1 for not selectable, 2 for below the kickout line and 3
+    for the rest. `kick_line` is the contract's kickout line as a lane: a QoS of 2000 steps is lane
+    2002.
     """
     if lane < LOWEST_SCORE:
         return lane
@@ -43,8 +44,8 @@ def lane_of(
 ) -> int:
     """Return the lane of a registered node in a report as of `time`: 1 to 10002.
 
-    A node that is no member, is paused or is excluded is not to be selected. `node` None: the
-    network never mentioned it. Legacy rules need the node's `peers` as of `time`.
+    The lane is "do not select" if the node is not a member, paused or excluded. `node` is None if
+    no event ever named the node. Legacy rules need the node's `peers` as of `time`.
     """
     if node is None or node.membership is not Membership.MEMBER or node.paused:
         return DO_NOT_SELECT
@@ -55,7 +56,7 @@ def lane_of(
 
 
 def lane_from_figures(figures: NodeFigures) -> int:
-    """Return the lane of a node whose figures were computed before."""
+    """Return the lane of a node from its computed figures."""
     if figures.qos is None or figures.state not in {"selectable", "recovering"}:
         return DO_NOT_SELECT
     return figures.qos // QOS_STEP + LOWEST_SCORE
@@ -67,7 +68,7 @@ def decode_qos(lane: int) -> int | None:
 
 
 def compute_kick_below(rules: Rules) -> int:
-    """Return the kickout line of the rules as the contract counts QoS: 0 to 10000 steps.
+    """Return the kickout line of the rules in the contract's unit, 0 to 10000 QoS steps.
 
     Under legacy rules the node score's line is scaled to Q (decision 0061).
     """
@@ -77,17 +78,17 @@ def compute_kick_below(rules: Rules) -> int:
 
 
 def get_word_index(index: int) -> int:
-    """Return the number of the word that holds the lane `index`."""
+    """Return the number of the word that holds the lane with this index."""
     return index // LANES_PER_WORD
 
 
 def extract_lane(word: int, index: int) -> int:
-    """Return the lane `index` of its word."""
+    """Return the lane with this index from its word."""
     return word >> (index % LANES_PER_WORD * _LANE_BITS) & _LANE_MASK
 
 
 def replace_lane(word: int, index: int, lane: int) -> int:
-    """Return the word with the lane `index` set."""
+    """Return the word with the lane at this index replaced."""
     shift = index % LANES_PER_WORD * _LANE_BITS
     return word & ~(_LANE_MASK << shift) | lane << shift
 

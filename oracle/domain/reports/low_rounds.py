@@ -1,4 +1,4 @@
-"""Finds accepted rounds that showed a lane under the kickout line.
+"""Finds accepted rounds that showed a lane below the kickout line.
 
 See docs/explanation/reports.md#low-rounds.
 """
@@ -12,7 +12,7 @@ from oracle.domain.reports.lanes import NEVER_REPORTED, extract_lane, get_word_i
 
 
 class LaneObservation(NamedTuple):
-    """The value of a lane after a round was accepted in `block`; `as_of`: the report's block."""
+    """The value of a lane after a round that was computed at `as_of` and accepted in `block`."""
 
     round: int
     block: int
@@ -24,9 +24,10 @@ class LaneObservation(NamedTuple):
 def iter_lane_observations(
     rounds: Iterable[RoundAccepted], index: int, initial_lane: int
 ) -> Iterator[LaneObservation]:
-    """Yield the value of the lane `index` after each round, in order.
+    """Yield the value of the lane with this index after each round, in order.
 
-    A round without its word does not change it. `initial_lane`: the lane before the first round.
+    A round that does not include the lane's word leaves the lane unchanged. `initial_lane` is the
+    lane before the first round.
     """
     lane, word_index = initial_lane, get_word_index(index)
     for accepted_round in rounds:
@@ -50,7 +51,7 @@ def is_low(lane: int, line: int) -> bool:
 def find_first_low_run(
     observations: Iterable[LaneObservation], line: int, count: int
 ) -> tuple[LaneObservation, ...]:
-    """Return the first `count` low rounds in a row, or the last run if none is as long."""
+    """Return the first `count` consecutive low rounds, or the last run if none is that long."""
     run: list[LaneObservation] = []
     for observation in observations:
         run = [*run, observation] if is_low(observation.lane, line) else []
@@ -60,7 +61,7 @@ def find_first_low_run(
 
 
 def count_newest_low_run(observations: Sequence[LaneObservation], line: int) -> int:
-    """Count the low rounds in a row up to the last one."""
+    """Count the consecutive low rounds at the end of the observations."""
     count = 0
     for observation in reversed(observations):
         if not is_low(observation.lane, line):

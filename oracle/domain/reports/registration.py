@@ -1,7 +1,7 @@
-"""Chooses the nodes that a round registers and their indexes, equally for every reporter.
+"""Chooses the nodes that a round registers and their indexes, identically for every reporter.
 
-A node has no index before its lane first differs from "unknown", and only the round that first
-reports its lane registers it (docs/explanation/reports.md#registration).
+A node has no index until its lane first differs from "unknown". The round that first reports the
+lane registers the node (docs/explanation/reports.md#registration).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,15 +17,15 @@ from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 
-# Accepted rounds in a row that must have shown a lane closed before its index is reused.
+# Number of consecutive accepted rounds with a closed lane before its index is reused.
 CLOSED_ROUNDS = 2
 
 
 class Newcomer(NamedTuple):
     """A node that waits for an index; newcomers are sorted by their fields.
 
-    `at`: the event that first made the node reportable; `place`: its place in a group that scored
-    several nodes at once.
+    `at` is the position of the event that first made the node reportable. `place` is the node's
+    place in a group that scored several nodes at once.
     """
 
     at: Position
@@ -34,9 +34,10 @@ class Newcomer(NamedTuple):
 
 
 class RegistrationRules(NamedTuple):
-    """The conditions of a node's registration, and the size of a report.
+    """The conditions for registering a node, and the size of a report.
 
-    `min_scores`: scores that a node must have. `max_words`: words of a report.
+    `min_scores` is the number of scores that a node must have, `max_words` the maximum number of
+    words in a report.
     """
 
     rules: Rules
@@ -47,9 +48,9 @@ class RegistrationRules(NamedTuple):
 def is_reportable(node: Node, time: int, registration_rules: RegistrationRules) -> bool:
     """Return whether the lane of a node differs from "unknown" at `time`.
 
-    The node is a member that has `min_scores` scores, or is excluded, so that consumers learn of
-    an exclusion at once. Other nodes are not registered, because an index costs the transmitter
-    gas.
+    A member is reportable if it has `min_scores` scores, or if it is excluded, so that consumers
+    learn of an exclusion at once. Other nodes are not registered, because an index costs the
+    transmitter gas.
     """
     if node.membership is not Membership.MEMBER:
         return False
@@ -59,7 +60,7 @@ def is_reportable(node: Node, time: int, registration_rules: RegistrationRules) 
 
 
 class FirstEvents:
-    """The event that first made each node reportable, gathered while events are folded."""
+    """The event that first made each node reportable, collected while events are folded."""
 
     def __init__(self, min_scores: int) -> None:
         self._min_scores = min_scores
@@ -69,7 +70,7 @@ class FirstEvents:
     def dump_rows(
         self,
     ) -> tuple[list[tuple[Address, Position, int]], list[tuple[Address, Position]]]:
-        """Return all gathered events: by scores, and by timeouts."""
+        """Return all collected events as two lists: events by scores, and events by timeouts."""
         scored = [(node, at, place) for node, (at, place) in self._scored.items()]
         return scored, list(self._timed_out.items())
 
@@ -97,7 +98,7 @@ class FirstEvents:
                 self._timed_out.setdefault(change.node, change.at)
 
     def find_newcomer(self, node: Address) -> Newcomer | None:
-        """Return the node as a newcomer by its score or its first timeout, or None without either.
+        """Return the node as a newcomer by its score or first timeout, or None if it has neither.
 
         A timeout counts because it may exclude the node.
         """
@@ -113,13 +114,13 @@ def find_reusable_indexes(
 ) -> list[int]:
     """Return the indexes that may be reused, ascending.
 
-    The lane of such an index was closed by at least `CLOSED_ROUNDS` accepted rounds, its holder is
-    no member, and no kickout of the holder can still be executed.
+    An index may be reused if at least `CLOSED_ROUNDS` accepted rounds closed its lane, its holder
+    is not a member, and no kickout of the holder can still be executed.
 
     Args:
         rounds: the contract's state at the as-of block.
-        time: that block's time.
-        filter_members: returns those of the given nodes that are members there.
+        time: the time of that block.
+        filter_members: returns which of the given nodes are members at that block.
     """
     closed_entries = [
         entry
@@ -141,11 +142,11 @@ def _has_pending_kickout(rounds: Rounds, node: Address, time: int) -> bool:
 def choose_registrations(
     rounds: Rounds, newcomers: Iterable[Newcomer], free_indexes: Sequence[int], max_words: int
 ) -> Registrations:
-    """Assign indexes to the first newcomers: the i-th takes the i-th free one, the rest new ones.
+    """Assign indexes to the first newcomers: the free indexes in order, then new ones.
 
-    Newcomers beyond the contract's limit for one round wait for the next one, which starts from
-    the accepted state. So do newcomers beyond `max_words` words, because the contract refuses a
-    round that registers a node without its lane.
+    Newcomers beyond the contract's limit for one round wait for the next round, which starts from
+    the accepted state. Newcomers whose lanes do not fit into `max_words` words wait as well,
+    because the contract rejects a round that registers a node without its lane.
     """
     max_count = max(
         0, min(rounds.limits.max_new_nodes, INDEX_SPACE - rounds.node_count + len(free_indexes))
@@ -164,7 +165,7 @@ def choose_registrations(
 def _count_indexes_within_words(
     free_indexes: Sequence[int], node_count: int, max_words: int
 ) -> int:
-    """Return how many indexes, in the order in which they are given, share `max_words` words."""
+    """Return how many of the free indexes and then new ones fit into `max_words` words."""
     word_indexes: set[int] = set()
     for place, index in enumerate(free_indexes):
         word_indexes.add(index // LANES_PER_WORD)

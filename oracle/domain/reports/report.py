@@ -1,6 +1,6 @@
-"""A report: the words of lanes that a period sends to the contract.
+"""Cuts a report: the words of lanes that are sent to the contract for a period.
 
-Its bytes depend only on the chain up to the as-of block and on the rules id. See
+The bytes of a report depend only on the chain up to the as-of block and on the rules id. See
 docs/explanation/reports.md#cut-at-period-end, docs/explanation/reports.md#fold-what-is-on-chain,
 docs/reference/report-format.md#lanes.
 """
@@ -18,10 +18,10 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import TargetWords
 from oracle.domain.scoring.rules import Rules
 
-# Default maximum of words in a report: about 6.5 million gas, 24 million if all of them are new.
+# Default maximum number of words in a report: about 6.5 million gas, 24 million if all are new.
 # Words that do not fit come first in the next report.
 MAX_WORDS = 1024
-# Default number of rounds in a row under the kickout line
+# Default number of consecutive rounds below the kickout line
 # (docs/explanation/reports.md#low-rounds).
 KICK_AFTER_ROUNDS = 3
 # Default number of scores that a node needs before a round registers it.
@@ -30,15 +30,15 @@ MIN_SCORES = 1
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """The numbers that decide the content of a report; all of them are part of the rules id.
+    """The settings that decide the content of a report; all of them are part of the rules id.
 
-    `period_seconds`: length of a period. `heartbeat_seconds`: maximum age of a word on-chain.
-    `deviation`: lane steps (0.0001) beyond which a word is sent. `ttl_seconds`: how long after the
-    as-of block the contract still accepts the report. `kick_below`: the contract's kickout line in
-    QoS steps, 2000 for 0.2. `kick_after_rounds`: accepted rounds in a row that must have shown a
-    node under it before its kickout is proposed; they are part of the evidence. `max_words`: words
-    of a report; the next one carries the rest (decision 0084). `min_scores`: scores that a node
-    needs before a round registers it (decision 0170).
+    `period_seconds` is the length of a period, `heartbeat_seconds` the maximum age of a word
+    on-chain. A word is sent if a lane changes by `deviation` steps (0.0001) or more. The contract
+    accepts a report until `ttl_seconds` after its as-of block. `kick_below` is the contract's
+    kickout line in QoS steps, 2000 for 0.2. A kickout is proposed after `kick_after_rounds`
+    consecutive accepted rounds below the line, which are part of the evidence. A report holds at
+    most `max_words` words; the next one carries the rest (decision 0084). A node needs
+    `min_scores` scores before a round registers it (decision 0170).
     """
 
     period_seconds: int = 60
@@ -68,9 +68,9 @@ class ReportSettings:
 class Report:
     """The report of period `period` as of its last block.
 
-    `head_round` and `prev` are the last accepted round at or below the as-of block and its digest:
-    the report can only become round `head_round + 1`. Empty `records`: nothing to send; a report
-    always includes the lanes of the nodes it registers.
+    `head_round` is the last round accepted up to the as-of block, and `prev` its digest, so the
+    report can only become round `head_round + 1`. If `records` is empty, there is nothing to send;
+    a report always includes the lanes of the nodes it registers.
     """
 
     period: int
@@ -88,7 +88,7 @@ class Report:
 
     @property
     def fingerprint(self) -> Hash:
-        """The sha256 of the whole report, by which reporters and rebuilds are compared."""
+        """The sha256 of the whole report, used to compare reporters and rebuilds."""
         head = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
             f"{self.head_round} {self.prev} {self.deadline}\n"
@@ -97,7 +97,7 @@ class Report:
 
 
 def compute_period(time: int, length: int) -> int:
-    """Return the number of the period that `time` lies in, both in seconds.
+    """Return the number of the period that contains `time`; both arguments are in seconds.
 
     See docs/explanation/reports.md#cut-at-period-end.
     """
@@ -107,7 +107,7 @@ def compute_period(time: int, length: int) -> int:
 def compute_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
     """Return the sha256 that the contract stores as `rulesHash`.
 
-    The text is the canonical JSON of everything that all reporters must share. See
+    The hashed text is the canonical JSON of everything that all reporters must share. See
     docs/reference/report-format.md#rules-id.
     """
     content: dict[str, object] = {
@@ -129,13 +129,13 @@ def compute_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> Ha
 def cut_report(
     as_of: BlockRef, rounds: Rounds, target_words: TargetWords, settings: ReportSettings
 ) -> Report:
-    """Compare the target words with those on-chain, and return a report of those worth sending.
+    """Compare the target words with the words on-chain, and return a report of what to send.
 
     Args:
-        as_of: the last block of the period; `rounds` is exactly as of this block.
-        rounds: the contract's state at `as_of`.
-        target_words: every word with an assigned lane, those of nodes to be registered included.
-        settings: the numbers of the rules id.
+        as_of: the last block of the period.
+        rounds: the contract's state, exactly as of that block.
+        target_words: every word with an assigned lane, including lanes of nodes to be registered.
+        settings: the settings that are part of the rules id.
     """
     word_indexes = _select_words(as_of, rounds, target_words, settings)
     return Report(
@@ -154,7 +154,7 @@ def cut_report(
 def _select_words(
     as_of: BlockRef, rounds: Rounds, target_words: TargetWords, settings: ReportSettings
 ) -> list[int]:
-    """Return the words to send: urgent ones first, then the longest unsent, at most `max_words`.
+    """Return the numbers of the words to send, by urgency and then age, at most `max_words`.
 
     If one word is as old as the heartbeat, all words are sent, so that they keep the same age.
     """

@@ -14,7 +14,7 @@ from oracle.domain.registrations import IndexReuse, Registrations
 # One record is the word's number and the word: 3 + 32 bytes
 # (docs/reference/report-format.md#records).
 RECORD_BYTES = 35
-# The number of nodes that take a used index, and of those that get a new one: two uint16.
+# Two uint16: the number of nodes that reuse an index, and the number of nodes with a new one.
 HEADER_BYTES = 4
 ADDRESS_BYTES = 20
 
@@ -22,14 +22,14 @@ _INDEX_BYTES, _COUNT_BYTES = 3, 2
 
 
 class RoundData(NamedTuple):
-    """The decoded content of a blob; `words`: (word number, word), ascending."""
+    """The decoded content of a blob; `words` are pairs (word number, word), ascending."""
 
     registrations: Registrations
     words: tuple[tuple[int, int], ...]
 
 
 def encode_round(registrations: Registrations, records: bytes) -> bytes:
-    """Return the blob that is pushed and hashed."""
+    """Return registrations and records as the blob that is pushed and hashed."""
     reused, appended = registrations
     counts = b"".join(len(group).to_bytes(_COUNT_BYTES) for group in (reused, appended))
     nodes = [*(node for pair in reused for node in pair), *appended]
@@ -48,7 +48,7 @@ def decode_round(blob: bytes) -> RoundData:
 
 
 def split_registrations(blob: bytes) -> tuple[Registrations, bytes]:
-    """Return a blob's registrations, and its records. Raises ValueError if it is too short."""
+    """Return the registrations and the records of a blob. Raises ValueError if it is too short."""
     records = extract_records(blob)
     reused, _ = _decode_counts(blob)
     nodes = [
@@ -72,17 +72,20 @@ def extract_records(blob: bytes) -> bytes:
 
 
 def encode_records(words: Sequence[tuple[int, int]]) -> bytes:
-    """Encode records of 35 bytes: 3-byte word number, strictly ascending, and the word."""
+    """Encode words as records of 35 bytes: a 3-byte word number and the word.
+
+    The word numbers must ascend strictly.
+    """
     return b"".join(
         index.to_bytes(_INDEX_BYTES, "big") + word.to_bytes(32, "big") for index, word in words
     )
 
 
 def decode_records(records: bytes) -> list[tuple[int, int]]:
-    """Decode records.
+    """Decode records into pairs (word number, word).
 
     Raises:
-        ValueError: the length is no multiple of 35 or the words do not ascend.
+        ValueError: the length is not a multiple of 35, or the word numbers do not ascend.
     """
     if len(records) % RECORD_BYTES:
         raise ValueError(f"{len(records)} bytes are no whole number of records")
@@ -99,7 +102,7 @@ def decode_records(records: bytes) -> list[tuple[int, int]]:
 
 
 def find_word(records: bytes, index: int) -> int | None:
-    """Return the word `index` of ascending records, or None if it is not among them."""
+    """Return the word with this number from ascending records, or None if there is none."""
     first, end = 0, len(records) // RECORD_BYTES
     while first < end:
         middle = (first + end) // 2

@@ -1,4 +1,4 @@
-"""Schedules which report becomes round r + 1, as a function of the chain alone (decision 0088)."""
+"""Finds the report that should become round r + 1 from the chain alone (decision 0088)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from oracle.domain.reports.report import Report, ReportSettings
 
 
 class ReportHeader(NamedTuple):
-    """A report that was cut, without its words; times in unix seconds of the chain.
+    """A cut report without its words; times are in unix seconds of the chain.
 
-    `as_of` is the number of its block, `has_records` whether it has anything to send.
+    `as_of` is the number of the as-of block, and `has_records` tells whether there is anything to
+    send.
     """
 
     period: int
@@ -39,9 +40,9 @@ class ReportHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleMoment:
-    """The newest folded block, and the contract's head, on top of which the next round is due.
+    """The newest folded block, and the contract's head, which the next round must follow.
 
-    `anchor_window`: how many blocks under the head the contract can still check.
+    `anchor_window` is the number of blocks below the head that the contract can still check.
     """
 
     number: int
@@ -59,7 +60,10 @@ class ScheduleMoment:
 
 
 def compute_submission_window(settings: ReportSettings) -> int:
-    """Return the periods of a shift, so that a report signed at its start expires by its end."""
+    """Return the length of a submission window in periods.
+
+    A report that is signed at the start of a window expires by its end.
+    """
     return -(-settings.ttl_seconds // settings.period_seconds)
 
 
@@ -69,24 +73,24 @@ def find_scheduled_report(
     moment: ScheduleMoment,
     settings: ReportSettings,
 ) -> ReportHeader | None:
-    """Return the report that is signed at this moment, or None.
+    """Return the report to sign at this moment, or None.
 
-    Time is divided into shifts of `compute_submission_window` periods, numbered from the first
-    period. In a shift, the first report that has something to send and was cut on top of round r
-    is the one for round r + 1; if it leaves the anchor window before the shift ends, the first
-    that was cut after that follows it. The earliest of these that can still land is scheduled, so
-    that a second one is scheduled only when the first has expired.
+    Time is divided into submission windows of `compute_submission_window` periods, numbered from
+    the first period. In a window, the first report that has something to send and was cut on top
+    of round r is meant for round r + 1. If it leaves the anchor window before the submission
+    window ends, the first report cut after that follows it. The earliest of these reports that can
+    still land is scheduled, so a second one is scheduled only when the first has expired.
 
-    Every reporter that has seen the shift from its start, or the acceptance of round r in it,
-    finds the same report, whatever it saw before, in whichever windows, and however often it
-    restarted. Any other reporter gets None for that shift, and joins in the next.
+    Every reporter that has seen the window from its start, or the acceptance of round r in it,
+    finds the same report, whatever it saw before and however often it restarted. Any other
+    reporter gets None for that window, and joins in the next.
 
     Args:
-        headers: every report that was cut since, oldest first, including those without records; of
-            earlier shifts only those that can still land are needed.
-        complete_from: the first period from which on none of them is missing.
-        moment: the block that was folded last, and the contract's head.
-        settings: the numbers of the rules id.
+        headers: every report cut so far, oldest first, including reports without records; of
+            earlier windows, only reports that can still land are needed.
+        complete_from: the first period from which on no report is missing.
+        moment: the newest folded block, and the contract's head.
+        settings: the settings that are part of the rules id.
     """
     length = compute_submission_window(settings)
     for shift, group in groupby(headers, key=lambda header: header.period // length):
@@ -116,7 +120,7 @@ def find_scheduled_report(
 def _is_complete(
     headers: Sequence[ReportHeader], complete_from: int, start: int, head_round: int
 ) -> bool:
-    """Return whether no report on top of this round is missing from a shift's start."""
+    """Return whether no report on top of this round is missing since the window's start."""
     return complete_from <= start or any(
         header.period >= complete_from and header.head_round < head_round for header in headers
     )
@@ -125,7 +129,7 @@ def _is_complete(
 def _iter_signing_order(
     candidates: Sequence[ReportHeader], moment: ScheduleMoment
 ) -> Iterable[ReportHeader]:
-    """Yield the reports of one shift that are signed one after another."""
+    """Yield the reports of one submission window that are signed one after another."""
     free_from = -1
     for header in candidates:
         if header.as_of >= free_from:

@@ -1,4 +1,4 @@
-"""The oracle contract's state, folded from its own events, not from what was sent."""
+"""The oracle contract's state, folded from the contract's events, not from what was sent."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -51,9 +51,9 @@ from oracle.errors import FatalError
 
 
 class Rounds:
-    """The contract's state at the fold's position; small enough to be kept in memory.
+    """The contract's state at the position of the fold, kept in memory.
 
-    100,000 nodes are 6,250 words and 100,000 indexes.
+    100,000 nodes take 6,250 words and 100,000 indexes.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Rounds:
         self.index_by_node = {entry.node: entry.index for entry in self.indexes.values()}
         self._changes = RoundsChanges()
         self._pre_images: RoundsPreImages | None = None
-        # The indexes announced by the contract's events, and their transaction; its round must
-        # agree.
+        # The indexes that the contract's events announced, and the transaction; the round of that
+        # transaction must assign the same indexes.
         self._announced: dict[int, Address] = {}
         self._announced_in = (-1, -1)
 
@@ -82,7 +82,7 @@ class Rounds:
         """Fold one block's events, in order; with `journal`, keep pre-images.
 
         Raises:
-            FatalError: the announced indexes differ from those of the contract's rounds.
+            FatalError: the announced indexes differ from those that a round assigns.
         """
         self._pre_images = RoundsPreImages(number, {}, {}, {}, ()) if journal else None
         for event in events:
@@ -112,7 +112,7 @@ class Rounds:
         return len(self.indexes)
 
     def get_lane(self, index: int) -> int:
-        """Return the lane in the contract, or 0 if it was never written."""
+        """Return a lane as stored in the contract, or 0 if it was never written."""
         word = self.words.get(get_word_index(index))
         return NEVER_REPORTED if word is None else extract_lane(word.value, index)
 
@@ -205,12 +205,12 @@ class Rounds:
         self, transaction: tuple[int, int], index: int, node: Address
     ) -> None:
         if self._announced_in != transaction:
-            # The announced indexes are of a round that could not be decoded.
+            # The earlier indexes belong to a round that could not be decoded.
             self._announced, self._announced_in = {}, transaction
         self._announced[index] = node
 
     def _record_closed_lanes(self, word: Word, old_word: int) -> None:
-        """Record since when the lanes of a written word are "do not select"."""
+        """Update `closed_in` of the lanes in a written word."""
         if old_word == word.value:
             return
         pairs = zip(unpack_lanes(old_word), unpack_lanes(word.value), strict=True)
@@ -244,10 +244,10 @@ class Rounds:
         self._changes.set.append(event)
 
     def _get_cancelled_state(self, canceller: Address) -> KickState:
-        """Return whether a cancellation was a veto, or a cleanup of an expired kickout by anyone.
+        """Return VETOED for a veto, or CANCELLED for the cleanup of an expired kickout by anyone.
 
         Only the vetoer can cancel a live kickout. If the vetoer is unknown, the cancellation
-        counts as a veto, because in doubt no node is kicked out.
+        counts as a veto, because no node should be kicked out in case of doubt.
         """
         vetoer = self.settings.vetoer
         return KickState.VETOED if vetoer is None or canceller == vetoer else KickState.CANCELLED

@@ -1,6 +1,6 @@
-"""Checks whether a report is plausible; one that changes too much at once waits for an operator.
+"""Checks whether a report is plausible; a report that changes too much waits for an operator.
 
-The checks see no nodes, only the lanes of members, before and after. See
+The checks use only the lanes of members before and after the report. See
 docs/explanation/reports.md#when-to-publish.
 """
 
@@ -11,19 +11,20 @@ from typing import NamedTuple
 
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 
-# A median of fewer periods is meaningless; of fewer tasks, it may halve by chance.
+# With fewer periods a median is meaningless, and with fewer tasks it may halve by chance.
 _MIN_PERIODS = 5
 _MIN_TASKS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class SanityLimits:
-    """The limits of a plausible report. Shares are fractions of the members, 0 to 1; 1 disables.
+    """The limits of a plausible report.
 
-    `changed_by`: steps of 0.0001 of QoS beyond which a lane counts as changed. `kick_share`: of
-    members that fall under the kickout line or become unselectable. `events_share`: of the median
-    activity of the last `periods` periods; 0 disables. Networks with fewer members than
-    `min_members` pass, because there a single node is a large share.
+    Shares are fractions of the members from 0 to 1, where 1 disables the check. A lane counts as
+    changed beyond `changed_by` steps of 0.0001 of QoS. `kick_share` limits the members that fall
+    below the kickout line or become unselectable. `events_share` is a fraction of the median
+    activity of the last `periods` periods, where 0 disables the check. Networks with fewer members
+    than `min_members` pass, because a single node is a large share of them.
     """
 
     changed_share: float = 0.5
@@ -35,16 +36,17 @@ class SanityLimits:
 
 
 class LaneChange(NamedTuple):
-    """One member's lane: the current one, and that of the report."""
+    """The current lane of one member, and its lane in the report."""
 
     before: int
     after: int
 
 
 class Activity(NamedTuple):
-    """The activity of a network in a period: tasks of nodes that ended, and their nodes.
+    """The activity of a network in a period: ended tasks that had a node, and their nodes.
 
-    An outsider can raise neither without paying for tasks, nor the second above the members.
+    An outsider can raise neither count without paying for tasks, nor raise `nodes` above the
+    number of members.
     """
 
     tasks: int
@@ -52,7 +54,7 @@ class Activity(NamedTuple):
 
 
 def count_large_changes(lane_changes: Sequence[LaneChange], limits: SanityLimits) -> int:
-    """Count the lanes that change by more than `changed_by`; a first report is no change."""
+    """Count the lanes that change by more than `changed_by`; a first report does not count."""
     return sum(
         change.before != NEVER_REPORTED and abs(change.after - change.before) > limits.changed_by
         for change in lane_changes
@@ -60,7 +62,7 @@ def count_large_changes(lane_changes: Sequence[LaneChange], limits: SanityLimits
 
 
 def count_newly_low(lane_changes: Sequence[LaneChange], kick_line: int) -> int:
-    """Count the lanes that would fall under the line, or become unselectable.
+    """Count the lanes that would fall below the kickout line or become unselectable.
 
     `kick_line` is a lane: `ReportSettings.kick_line`.
     """
@@ -74,9 +76,9 @@ def count_newly_low(lane_changes: Sequence[LaneChange], kick_line: int) -> int:
 def excess_change_reason(
     lane_changes: Sequence[LaneChange], member_count: int, kick_line: int, limits: SanityLimits
 ) -> str | None:
-    """Return which share of the members changes too much at once, or None.
+    """Return a reason if too large a share of the members changes at once, else None.
 
-    `lane_changes` are the members whose lane differs, of `member_count` members in all.
+    `lane_changes` holds the members whose lane differs, out of `member_count` members.
     """
     if member_count < limits.min_members:
         return None
@@ -101,10 +103,10 @@ def quiet_period_reason(
     member_count: int,
     limits: SanityLimits,
 ) -> str | None:
-    """Return why a period is likely to miss events, or None if it is not.
+    """Return a reason if a period probably misses events, else None.
 
-    A period is compared with the median of those before and with the last one, whichever had less,
-    so that a network that stays quiet is held only once.
+    The period is compared with the median of the previous periods or with the last one, whichever
+    is lower, so that a network that stays quiet is held only once.
     """
     if member_count < limits.min_members or len(previous_periods) < _MIN_PERIODS:
         return None

@@ -1,6 +1,6 @@
 """Decides when a report is worth its transaction, and the maximum fee for it.
 
-The decision is the transmitter's own: it changes neither the content nor the signers of a report.
+Each transmitter decides for itself, which changes neither the content nor the signers of a report.
 See docs/explanation/reports.md#when-to-publish.
 """
 
@@ -14,9 +14,9 @@ from oracle.domain.reports.lanes import get_band, unpack_lanes
 class SubmissionPolicy:
     """The transmitter's limits for ordinary changes, which may wait for a cheaper block.
 
-    `cheap_fee_wei`: wei per gas that are paid at once; None: up to the cap. Fewer than `min_words`
-    words wait for the heartbeat, unless their lanes change by `min_change` steps in sum; None: the
-    sum is ignored.
+    `cheap_fee_wei` is the fee in wei per gas that is paid at once; None means up to the cap. A
+    report with fewer than `min_words` words waits for the heartbeat, unless its lanes change by
+    `min_change` steps in total; None disables that exception.
     """
 
     cheap_fee_wei: int | None = None
@@ -26,11 +26,12 @@ class SubmissionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ReportChange:
-    """The on-chain effect of a report.
+    """The effect of a report on-chain.
 
-    `words` it writes; `change`: sum of the steps by which its lanes change; `is_urgent`: a lane
-    crosses a band (the kickout line, selectable or not, the first report of a node); `age`:
-    seconds since the last round, or since the oldest of its words was written.
+    `words` counts the words that the report writes, and `change` is the sum of the steps by which
+    lanes change. `is_urgent` means that a lane changes its band (the kickout line, selectable or
+    not, the first report of a node). `age` is the time in seconds since the last round, or since
+    the oldest of the words was written.
     """
 
     words: int
@@ -51,10 +52,10 @@ class SubmissionDecision:
 def measure_change(
     on_chain: Mapping[int, int], records: Iterable[tuple[int, int]], kick_line: int
 ) -> tuple[int, bool]:
-    """Return the sum of steps by which lanes change, and whether one crosses a band.
+    """Return the sum of steps by which lanes change, and whether a lane changes its band.
 
     Args:
-        on_chain: word number to word; a missing word was never written.
+        on_chain: words by word number; a missing word was never written.
         records: the records of a report.
         kick_line: the kickout line as a lane (`ReportSettings.kick_line`).
     """
@@ -72,10 +73,10 @@ def measure_change(
 def compute_max_fee(
     age_seconds: int, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
 ) -> int:
-    """Return the maximum wei per gas for ordinary changes of this age; it rises to the cap.
+    """Return the maximum fee for ordinary changes of this age, in wei per gas.
 
-    `cap` is in wei per gas, `heartbeat` in seconds: at that age the result is the cap, so that
-    nothing waits longer for a cheaper block.
+    The fee rises with the age and reaches `cap`, in wei per gas, when the age reaches `heartbeat`,
+    in seconds, so that nothing waits longer for a cheaper block.
     """
     cheap_fee = (
         cap

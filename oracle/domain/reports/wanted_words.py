@@ -1,6 +1,6 @@
-"""The target words of a report: lanes of all members, within the share that one round may change.
+"""Computes the target words of a report: the lanes of all nodes, within the contract's limits.
 
-They follow from the folded state and from the contract's limits for one round.
+The words depend on the folded state and on the contract's limits for one round.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from oracle.domain.state.node import Membership, Node
 
 
 class FallCause(IntEnum):
-    """The reason why a lane falls; lower values come first."""
+    """The reason why a lane falls; falls with lower values are sent first."""
 
     KICKOUT_DUE = 0
     EXCLUDED = 1
@@ -37,7 +37,7 @@ class FallCause(IntEnum):
 
 
 def get_fall_cause(node: Node | None, time: int, rules: Rules) -> FallCause:
-    """Return why the lane of a node falls, if it does; None: a node that was never mentioned."""
+    """Return why the lane of a node falls; `node` is None if no event ever named the node."""
     if node is None or node.membership is not Membership.MEMBER:
         return FallCause.NO_MEMBER
     if is_kickout_due(node, rules, time):
@@ -48,9 +48,9 @@ def get_fall_cause(node: Node | None, time: int, rules: Rules) -> FallCause:
 
 
 class LimitedWords(NamedTuple):
-    """The words that one round may carry; `deferred_falls` counts the falls left for later rounds.
+    """The words that one round may carry; `deferred_falls` counts falls left for later rounds.
 
-    The contract refuses a round in which too many lanes fall, and every reporter defers the same
+    The contract rejects a round in which too many lanes fall, and every reporter defers the same
     falls (docs/reference/report-format.md#share-cap).
     """
 
@@ -59,14 +59,14 @@ class LimitedWords(NamedTuple):
 
 
 def count_open_lanes(words: Mapping[int, int]) -> int:
-    """Count the lanes that may be selected."""
+    """Count the lanes of nodes that may be selected."""
     return sum(lane >= LOWEST_SCORE for word in words.values() for lane in unpack_lanes(word))
 
 
 def iter_falling_lanes(
     on_chain: Mapping[int, int], target_words: Mapping[int, int], limits: RoundLimits
 ) -> Iterator[tuple[int, int]]:
-    """Yield the index of each lane that would fall, ascending, with its current lane."""
+    """Yield the index and the current lane of each lane that would fall, by ascending index."""
     for number in sorted(target_words):
         old_word, new_word = on_chain.get(number, 0), target_words[number]
         if old_word == new_word:
@@ -83,13 +83,13 @@ def limit_falls(
     limits: RoundLimits,
     get_causes: Callable[[list[int]], Mapping[int, FallCause]],
 ) -> LimitedWords:
-    """Keep the first falls by cause and index; the other lanes are left unchanged.
+    """Keep as many falls as allowed, by cause and index, and leave the other lanes unchanged.
 
     Args:
-        on_chain: word number to word, as stored in the contract.
-        target_words: the same, as computed by the fold.
+        on_chain: words by word number, as stored in the contract.
+        target_words: words by word number, as computed by the fold.
         limits: the contract's limits.
-        get_causes: returns why these indexes fall; called only if too many do.
+        get_causes: returns why the lanes with these indexes fall; called only if too many fall.
     """
     lane_by_index = dict(iter_falling_lanes(on_chain, target_words, limits))
     max_falls = limits.max_falls(count_open_lanes(on_chain))
@@ -108,8 +108,8 @@ def limit_falls(
 class TargetWords:
     """Target words by word number, and the registrations of the report.
 
-    `new_node_words`: the words with the lanes of new nodes, which are always sent;
-    `deferred_falls`: lanes that would fall and are left for later rounds.
+    `new_node_words` holds the numbers of the words with lanes of new nodes, which are always sent.
+    `deferred_falls` counts the falls that are left for later rounds.
     """
 
     words: Mapping[int, int]
@@ -118,13 +118,16 @@ class TargetWords:
     deferred_falls: int = 0
 
 
-# Returns the existing nodes of these addresses.
+# Returns the nodes that exist at these addresses.
 NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringContext:
-    """The inputs of scoring at the as-of block's `time`; legacy rules need their `peers` there."""
+    """What scoring needs at the as-of block, whose time is `time`.
+
+    Legacy rules also need `peers`, the population maxima at that time.
+    """
 
     rules: Rules
     time: int
@@ -153,7 +156,7 @@ def build_target_words(
     registrations: Registrations,
     context: ScoringContext,
 ) -> TargetWords:
-    """Add the lanes of nodes that get an index, and defer falls beyond the allowed share.
+    """Add the lanes of nodes that get an index, and defer falls beyond the contract's limit.
 
     Args:
         rounds: the contract's state at the as-of block.
@@ -172,7 +175,7 @@ def build_target_words(
     on_chain = {number: word.value for number, word in rounds.words.items()}
 
     def get_causes(indexes: list[int]) -> dict[int, FallCause]:
-        # Lanes of rounds before the first block read have no known holder.
+        # The holder of a lane is unknown if a round before the first block read assigned it.
         holder_by_index = {
             index: rounds.indexes[index].node for index in indexes if index in rounds.indexes
         }
@@ -194,7 +197,7 @@ def build_target_words(
 def build_scoring_context(
     nodes: Mapping[Address, Node], time: int, rules: Rules
 ) -> ScoringContext:
-    """Return the scoring context of a complete set of nodes in memory."""
+    """Return the scoring context for a complete set of nodes in memory."""
 
     def load_nodes(addresses: Sequence[Address]) -> Mapping[Address, Node]:
         return {node: nodes[node] for node in addresses if node in nodes}

@@ -21,7 +21,7 @@ _UNCONFIRMED_ENDINGS = (Ending.INVALIDATED, *_UNANSWERED_ENDINGS)
 
 
 class ClosingMember(NamedTuple):
-    """A member of a group as it is when the group closes; `timeout`: its task's limit."""
+    """A member of a group at the time when the group closes; `timeout` is its task's limit."""
 
     task: TaskKey
     node: Address | None
@@ -30,18 +30,19 @@ class ClosingMember(NamedTuple):
 
 
 def compute_elapsed(task: Task) -> int | None:
-    """Return the seconds from start to submission or error report, or None without one."""
+    """Return the seconds from start to submission or error report, or None without either."""
     if task.stopped_time is None or task.started_time is None:
         return None
     return max(0, task.stopped_time - task.started_time)
 
 
 def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) -> list[Task]:
-    """Return the tasks that have an answer as the group closes, fastest first.
+    """Return the tasks that have an answer when the group closes, fastest first.
 
-    Error reports come last, unless the rules rank them as reported. The list is empty if the whole
-    group is rejected. Ties go to the task that was created, else started, first. `in_order`: the
-    tasks are in the order of their answers, and times are ignored.
+    Error reports come last, unless the rules rank them by their time. The list is empty if the
+    whole group is rejected. Of two equally fast tasks, the one that was created (or else started)
+    first comes first. With `in_order`, the tasks are in the order of their answers, and times are
+    ignored.
     """
     if rules.creator_timeout_rejects_group and any(
         task.abort_reason is AbortReason.CREATOR_VALIDATION_TIMEOUT for task in tasks
@@ -62,15 +63,15 @@ def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False
 def filter_confirmed_answers(
     answered: Sequence[Task], size: int, invalid: AbstractSet[TaskKey] = frozenset()
 ) -> list[Task]:
-    """Return the answers that the group's verdict confirms, in the order given.
+    """Return the answers that the group's verdict confirms, in the given order.
 
     An answer without a verdict counts as confirmed. The list is empty unless more than half of the
     group answered, because a lone answer was compared with nothing.
 
     Args:
-        answered: the finishers, with their endings by the verdict.
-        size: of the group, including members that never answered.
-        invalid: wrong answers listed by the group's event.
+        answered: the tasks with an answer, and with the endings that the verdict gave them.
+        size: the size of the group, including members that never answered.
+        invalid: the wrong answers that the group's event lists.
     """
     if 2 * len(answered) <= size:
         return []
@@ -98,9 +99,9 @@ def rank_members(
     """Return the members of a closing group in the chain's order, with ranks and scores.
 
     Args:
-        closing_members: every member, including those never seen.
-        ranked_keys: the tasks that rank, the first one first.
-        rules: the scores of ranks.
+        closing_members: every member, including tasks that were never seen.
+        ranked_keys: the ranked tasks, best first.
+        rules: the rules that define the scores of ranks.
     """
     rank_by_task = {key: rank for rank, key in enumerate(ranked_keys, start=1)}
     return tuple(
@@ -109,7 +110,7 @@ def rank_members(
 
 
 def build_closing_member(key: TaskKey, task: Task | None) -> ClosingMember:
-    """Return the member of a group as it is when the group closes; `task` None: never seen."""
+    """Return a task as a member of a closing group; `task` is None if it was never seen."""
     if task is None or task.node is None:
         return ClosingMember(key, None, None, None)
     return ClosingMember(key, task.node, compute_elapsed(task), task.timeout)
@@ -132,7 +133,7 @@ def _score_member(
 
 
 def _compute_task_score(points: int, rules: Rules) -> int:
-    """Return the task score of a rank; legacy rules count it for both rounds.
+    """Return the task score for a rank's points, which legacy rules count for both rounds.
 
     See docs/explanation/legacy.md#scores.
     """
@@ -140,19 +141,19 @@ def _compute_task_score(points: int, rules: Rules) -> int:
 
 
 def get_rank_score(rank: int, rules: Rules) -> int:
-    """Return the task score of a rank, counted from 1."""
+    """Return the points of a rank; ranks count from 1."""
     table = rules.rank_scores
     return table[min(rank, len(table)) - 1]
 
 
 def split_fee(fee: int, scores: Sequence[int]) -> list[int]:
-    """Split a validated group's fee by task score among the paid members, in their order.
+    """Split the fee of a validated group among its paid members by their task scores.
 
-    Shares are rounded down, and the last member gets the remainder, or the whole fee if no member
-    scored. Shares are never part of a report.
+    The shares are in the order of `scores` and rounded down. The last member gets the remainder,
+    or the whole fee if no member scored. Shares are never part of a report.
 
     Raises:
-        ValueError: a negative fee or score, or no member to pay.
+        ValueError: the fee or a score is negative, or there is no member to pay.
     """
     if fee < 0 or not scores or min(scores) < 0:
         raise ValueError("a fee is split among one or more members, nothing negative")

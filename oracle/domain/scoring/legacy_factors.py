@@ -1,6 +1,6 @@
-"""A node compared with all others: the legacy system's R, P, B and their sum Q.
+"""Compares a node with all others: the legacy system's R, P and B, and their weighted sum Q.
 
-Fractions are in units of 10^-18, rounded down at every line; times are block times in seconds. See
+Fractions are in units of 10^-18, rounded down at every step; times are block times in seconds. See
 docs/explanation/legacy.md#scores.
 """
 
@@ -17,9 +17,10 @@ from oracle.domain.state.node import Membership, Node
 
 @dataclass(frozen=True, slots=True)
 class PopulationMaxima:
-    """The maxima over all members as of a time; 0 if no member has a value.
+    """The maxima over all members at one time; 0 if no member has a value.
 
-    `max_vram` in GB, `max_timeout` in seconds, `max_node_score` (0 to 20) in units of 10^-18.
+    `max_vram` is in GB, `max_timeout` in seconds, and `max_node_score` (0 to 20) in units of
+    10^-18.
     """
 
     max_vram: int
@@ -29,10 +30,10 @@ class PopulationMaxima:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The scores of a node among its peers.
+    """The scores of a node compared with its peers.
 
-    `size` is R, `promptness` P, `speed` B (None: no task in the window, which counts as 0 in Q),
-    `combined` Q.
+    `size` is R, `promptness` is P, `speed` is B and `combined` is Q. `speed` is None if the node
+    has no task in the window, which counts as 0 in Q.
     """
 
     tally: WindowTally
@@ -45,9 +46,9 @@ class Factors:
 def compute_population_maxima(
     nodes: Iterable[Node], time: int, rules: Rules
 ) -> PopulationMaxima | None:
-    """Return the maxima over all members as of a time, or None unless the rules are legacy rules.
+    """Return the maxima over all members at `time`, or None unless the rules are legacy rules.
 
-    Nodes that are no members are ignored.
+    Nodes that are not members are ignored.
     """
     legacy = rules.legacy
     if legacy is None:
@@ -63,14 +64,14 @@ def compute_population_maxima(
 
 
 def compute_vram_share(vram: int | None, peers: PopulationMaxima) -> int:
-    """Return R, the share of the largest video memory; 0 if it is unknown or no member has any."""
+    """Return R, the share of the largest video memory; 0 if the video memory is unknown."""
     return min(vram or 0, peers.max_vram) * UNIT // peers.max_vram if peers.max_vram else 0
 
 
 def compute_promptness(timeout: int | None, peers: PopulationMaxima, legacy: LegacyRules) -> int:
-    """Return P: 1 for the shortest timeout allowed, 0 for the longest of all members.
+    """Return P: 1 for the shortest allowed timeout, 0 for the longest timeout of all members.
 
-    P is also 1 for a shorter timeout than allowed, and 0 for an unknown timeout.
+    P is also 1 for a timeout below the allowed minimum, and 0 for an unknown timeout.
     """
     if timeout is None:
         return 0
@@ -85,7 +86,10 @@ def compute_promptness(timeout: int | None, peers: PopulationMaxima, legacy: Leg
 
 
 def compute_speed(node_score: int | None, peers: PopulationMaxima) -> int | None:
-    """Return B, the share of the best node score; 0 if that is 0, None without a node score."""
+    """Return B, the share of the best node score, or None if the node has no score.
+
+    B is 0 if the best node score is 0.
+    """
     if node_score is None:
         return None
     max_score = peers.max_node_score
@@ -95,7 +99,7 @@ def compute_speed(node_score: int | None, peers: PopulationMaxima) -> int | None
 def compute_factors(
     node: Node, time: int, legacy: LegacyRules, peers: PopulationMaxima
 ) -> Factors:
-    """Return the node's factors as of a time; `peers` as of the same time."""
+    """Return the node's factors at `time`; `peers` must be as of the same time."""
     tally = compute_tally(node, time, legacy)
     size = compute_vram_share(node.gpu_vram, peers)
     promptness = compute_promptness(node.timeout, peers, legacy)
@@ -111,12 +115,12 @@ def compute_factors(
 def compute_incentive_shares(
     nodes: Iterable[Node], time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> dict[Address, int]:
-    """Return each member's share of the window's incentive as of a time.
+    """Return each member's share of the window's incentive at `time`.
 
-    A share is Q times online seconds over the sum of the same
-    (docs/explanation/crynux.md#weighted-sum-of-scores); all are 0 if that sum is 0. The result is
-    empty unless the rules are legacy rules. Shares are never part of a report. `peers`: the maxima
-    of these nodes as of the same time; None: they are computed.
+    A share is the product of Q and online seconds, divided by the sum of all members' products
+    (docs/explanation/crynux.md#weighted-sum-of-scores); all shares are 0 if that sum is 0. The
+    result is empty unless the rules are legacy rules. Shares are never part of a report. `peers`
+    are the maxima of these nodes at the same time; they are computed if it is None.
     """
     members = [node for node in nodes if node.membership is Membership.MEMBER]
     legacy, maxima = rules.legacy, peers or compute_population_maxima(members, time, rules)

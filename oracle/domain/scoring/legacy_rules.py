@@ -1,4 +1,4 @@
-"""The parameters of the legacy system, for rule sets of that kind.
+"""The additional parameters of rule sets for the legacy system.
 
 See docs/explanation/legacy.md#scores.
 """
@@ -31,7 +31,7 @@ class LegacyRules:
     (docs/explanation/crynux.md#weighted-sum-of-scores), so they have no default.
 
     Raises:
-        ValueError: a number is out of range; the field is named.
+        ValueError: a number is out of range; the message names the field.
     """
 
     # The weights are a, b and c of docs/explanation/legacy.md#scores; together at most 1.
@@ -71,7 +71,7 @@ class LegacyRules:
                 raise ValueError(f"legacy.{name}: {refusal}")
 
     def to_values(self) -> dict[str, object]:
-        """Return the JSON object of the rule set's field `legacy`."""
+        """Return the rules as the JSON object of the rule set's field `legacy`."""
         return {
             rule_field.name: rule_to_json(rule_field, getattr(self, rule_field.name))
             for rule_field in fields(self)
@@ -82,7 +82,8 @@ class LegacyRules:
         """Parse the result of `to_values`.
 
         Raises:
-            ValueError: no JSON object, a number unknown, missing, or of a wrong type or value.
+            ValueError: not a JSON object, or a number is unknown, missing, or of a wrong type or
+                value.
         """
         if not isinstance(values, dict):
             raise ValueError("legacy: must be a JSON object")  # noqa: TRY004 - the text is at fault

@@ -1,7 +1,7 @@
 """The task scores and membership time of a node in its current window.
 
-A tally never goes back: an event with a block time before its window counts in that window. See
-docs/explanation/legacy.md#scores.
+A tally never goes back: an event whose block time is before the current window counts in the
+current window. See docs/explanation/legacy.md#scores.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ def compute_window(time: int, legacy: LegacyRules) -> int:
     if legacy.window_seconds is not None:
         return time // legacy.window_seconds
     days = time // _DAY_SECONDS
-    # Never off by more than one, as months differ by three days only.
+    # This estimate is off by at most one, because months differ by at most three days.
     month = days * _CYCLE_MONTHS // _CYCLE_DAYS
     while _compute_first_day(month) > days:
         month -= 1
@@ -44,15 +44,15 @@ def _compute_first_day(month: int) -> int:
     """Return the days from 1970-01-01 to the first of a month, counted from January 1970."""
     year, month_index = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
     days = 365 * year + year // 4 - year // 100 + year // 400
-    # From March on, months have 31, 30, 31, 30, 31 days, again and again.
+    # From March on, the lengths of months repeat: 31, 30, 31, 30, 31 days.
     return days + (153 * month_index + 2) // 5 - _DAYS_BEFORE_EPOCH
 
 
 class WindowTally(NamedTuple):
-    """The current window of a node as of a time.
+    """The sums over a node's current window at one time.
 
-    `total`: sum of its task scores, `tasks`: their number; `online_seconds`: membership time in
-    the window, paused or not.
+    `total` is the sum of the node's task scores, and `tasks` their number. `online_seconds` is the
+    node's membership time in the window, including pauses.
     """
 
     window: int
@@ -62,7 +62,7 @@ class WindowTally(NamedTuple):
 
     @property
     def node_score(self) -> int | None:
-        """Return the mean of the task scores in units of 10^-18; None without any."""
+        """Return the mean of the task scores in units of 10^-18, or None if there are none."""
         return self.total * UNIT // self.tasks if self.tasks else None
 
     def is_too_low(self, legacy: LegacyRules) -> bool:
@@ -72,7 +72,7 @@ class WindowTally(NamedTuple):
 
 
 def compute_tally(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
-    """Return the tally of the window that contains `time`, or of the node's window, if later."""
+    """Return the tally of the window that contains `time`, or of the node's window if later."""
     window, online_since = compute_window(time, legacy), node.online_since
     if window <= node.window:
         online_seconds = node.online_seconds + (
@@ -90,7 +90,7 @@ def get_stored_tally(node: Node) -> WindowTally:
 
 
 def start_new_window(node: Node, time: int, legacy: LegacyRules) -> None:
-    """Start a new window, if one has begun since the node's last."""
+    """Start a new window if `time` is after the node's current window."""
     window = compute_window(time, legacy)
     if window <= node.window:
         return

@@ -1,4 +1,4 @@
-"""Describes the effect on scoring of events and fields that a network lacks.
+"""Describes how events and fields that a network lacks affect scoring.
 
 See docs/reference/scoring-rules.md, docs/reference/events-and-jsonl.md#vocabulary.
 """
@@ -13,7 +13,7 @@ EventTypes = Collection[type[DomainEvent]]
 
 
 def describe_missing_event_types(event_types: EventTypes, rules: Rules) -> Iterator[str]:
-    """Yield a sentence for each consequence of the event types that a profile lacks."""
+    """Yield a sentence for each effect of event types that a profile lacks."""
     if network_events.NodeJoined not in event_types:
         yield "no node_joined: nobody is a member, so nobody has a QoS and nobody is kicked out"
     elif not {
@@ -66,7 +66,7 @@ def _describe_missing_for_reliability(event_types: EventTypes) -> Iterator[str]:
 def describe_missing_fields(
     fields_by_type: Mapping[type[DomainEvent], Collection[str]], rules: Rules
 ) -> Iterator[str]:
-    """Yield a sentence for each consequence of a missing field, given the fields present."""
+    """Yield a sentence for each effect of a missing field; `fields_by_type` has the others."""
     if rules.legacy is None:
         creation_fields = fields_by_type.get(network_events.TaskCreated)
         if (

@@ -1,4 +1,4 @@
-"""The score of one node at a time, and figures derived from it; each number is computed once.
+"""Computes the scores of one node at a time, and the figures derived from them.
 
 Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds. See
 docs/reference/scoring-rules.md.
@@ -23,8 +23,8 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
 
-# A member with a lower reliability that is not excluded is called recovering; this term is ours,
-# the rules only define the line of exclusion.
+# A member with a lower reliability that is not excluded is called recovering. The term is this
+# project's own; the rules only define the threshold of exclusion.
 RECOVERING_BELOW = 95 * UNIT // 100
 
 NodeState = Literal[
@@ -41,11 +41,11 @@ _STATE_OF_NON_MEMBER: Mapping[Membership, NodeState] = {
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """The score of one node at a time, and figures derived from it.
+    """The scores of one node at a time, and the figures derived from them.
 
-    `qos` is None for a node that is no member. `back_at` is the time at which healing alone ends
-    the exclusion, None for a node that is not excluded. `factors` is None except under legacy
-    rules.
+    `qos` is None for a node that is not a member. `back_at` is the block time at which healing
+    alone ends the exclusion, or None for a node that is not excluded. `factors` is None except
+    under legacy rules.
     """
 
     status: str
@@ -62,7 +62,7 @@ class NodeFigures:
 def figures_at(
     node: Node, time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> NodeFigures:
-    """Return the figures of a node at `time`, among `peers` as of the same time.
+    """Return the figures of a node at `time`; `peers` must be as of the same time.
 
     Raises:
         ValueError: legacy rules without `peers` (`legacy_factors.compute_population_maxima`).
@@ -94,7 +94,7 @@ def figures_at(
 
 
 def state_at(node: Node, time: int, rules: Rules) -> NodeState:
-    """Return the state of a node at `time`; `figures_at` includes it."""
+    """Return the state of a node at `time`; the result of `figures_at` includes it."""
     return classify_state(node, compute_reliability(node, time, rules), rules)
 
 

@@ -26,15 +26,15 @@ def get_status(node: Node) -> str:
 
 
 def compute_reliability(node: Node, time: int, rules: Rules) -> int:
-    """Return H, healed up to `time`."""
+    """Return the node's H, healed up to `time`."""
     return heal_reliability(node.base, node.since, time, rules)
 
 
 def compute_long_term(node: Node, rules: Rules, time: int) -> int:
-    """Return Q_long / Q_max; `time` matters only to rules that have windows.
+    """Return the long-term score Q_long / Q_max; `time` matters only to rules with windows.
 
-    Under legacy rules the mean is that of the window: the node score. A restart changes no mean,
-    because the relay keeps the exact one until the node's next score.
+    Under legacy rules the score is the mean of the window, the node score. A restart does not
+    change the mean, because the relay keeps the exact mean until the node's next score.
     """
     if rules.legacy is not None:
         return compute_window_mean(compute_tally(node, time, rules.legacy), rules)
@@ -42,7 +42,7 @@ def compute_long_term(node: Node, rules: Rules, time: int) -> int:
 
 
 def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
-    """Return Q_long / Q_max of a window under legacy rules."""
+    """Return the long-term score Q_long / Q_max of a window under legacy rules."""
     score = tally.node_score
     return rules.new_node_long_term if score is None else score // rules.q_max
 
@@ -50,7 +50,7 @@ def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
 def compute_legacy_factors(
     node: Node, time: int, rules: Rules, peers: PopulationMaxima | None
 ) -> Factors | None:
-    """Return R, P, B and Q under legacy rules, among `peers` as of `time`; None under others.
+    """Return R, P, B and Q among `peers` as of `time`, or None if the rules are not legacy rules.
 
     Raises:
         ValueError: legacy rules without `peers` (`legacy_factors.compute_population_maxima`).
@@ -65,9 +65,9 @@ def compute_legacy_factors(
 def qos_at(
     node: Node, time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> int | None:
-    """Return the QoS, or None for a node that is no member.
+    """Return the QoS of a node, or None if it is not a member.
 
-    Under legacy rules it is Q, among `peers` as of the same time.
+    Under legacy rules the QoS is Q, compared with `peers` as of the same time.
 
     Raises:
         ValueError: legacy rules without `peers`.
@@ -101,9 +101,9 @@ def is_excluded_at(node: Node, reliability: int, rules: Rules) -> bool:
 
 
 def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
-    """Return whether a member's pool is full and its mean below the line.
+    """Return whether a member's pool is full and its mean is below the kickout line.
 
-    `time` matters only to rules that have restarts or windows; without it the stored pool counts.
+    `time` matters only to rules with restarts or windows; without it, the stored pool counts.
     """
     if node.membership is not Membership.MEMBER:
         return False
@@ -135,9 +135,10 @@ _FOREVER = 1 << 21
 
 
 def compute_longest_exclusion(rules: Rules) -> int:
-    """Return the longest exclusion in seconds that one timeout causes, 0 if it excludes no node.
+    """Return the longest exclusion in seconds that one timeout can cause, or 0 if it causes none.
 
-    The node is just above the line when it times out, because no lower node is given a task.
+    The longest exclusion follows a timeout just above the threshold, because a node below it is
+    given no task.
     """
     base = penalize_reliability(min(rules.exclude_enter, UNIT), rules)
     if base >= rules.exclude_enter:
@@ -151,7 +152,7 @@ def exclusion_end_time(base: int, since: int, rules: Rules) -> int:
 
 
 def _compute_seconds_to_exit(base: int, rules: Rules) -> int:
-    """Return the seconds in which H heals from `base` to the exit threshold."""
+    """Return how many seconds H takes to heal from `base` to the exit threshold."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2

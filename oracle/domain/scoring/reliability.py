@@ -9,7 +9,7 @@ from oracle.domain.scoring.rules import Rules
 
 
 def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
-    """Return H at `time`, healed from `base` at `since`; time never heals backwards."""
+    """Return H at `time`, healed from `base` at `since`, or `base` if `time` is before that."""
     if base == UNIT or time <= since:
         return base
     return close_gap_to_one(base, compute_decay(time - since, rules.tau_seconds))
@@ -23,7 +23,7 @@ def penalize_reliability(reliability: int, rules: Rules) -> int:
 
 
 def boost_reliability(reliability: int, rules: Rules) -> int:
-    """Return H after a success, at most one."""
+    """Return H after a success; the result is at most 1."""
     return min(UNIT, reliability + rules.boost)
 
 
@@ -32,8 +32,9 @@ def is_excluded_after(
 ) -> bool:
     """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
 
-    This is only for rules with two thresholds: exclusion starts by a penalty only, and ends as
-    soon as H reaches the exit, also by healing alone (docs/reference/scoring-rules.md#relay).
+    This function is for rules with two thresholds: only a penalty starts an exclusion, which ends
+    as soon as H reaches the exit threshold, also by healing alone
+    (docs/reference/scoring-rules.md#relay).
     """
     if penalty and after < rules.exclude_enter:
         return True

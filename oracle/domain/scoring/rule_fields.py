@@ -1,7 +1,7 @@
 """Declares a rule of a rule set in one place: default, meaning, source, bounds.
 
-Everything else about a rule is derived from its field: its JSON form, its errors, `rules show`,
-`--set`, the rules of the read API.
+The JSON form of a rule, its errors, `rules show`, `--set` and the rules of the read API are all
+derived from its field.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from oracle.domain.fixed_point import UNIT
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# In units of 10^-18; JSON has it as a decimal string, and every other number as a whole one.
+# In units of 10^-18. In JSON a fraction is a decimal string, and every other number an integer.
 Fraction = Annotated[int, "units of 10^-18"]
 
 _KEY = "rule"
@@ -23,19 +23,19 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class RuleBounds:
-    """The valid values of a rule, and the error for all others."""
+    """The valid values of a rule, and the error message for all others."""
 
     accepts: Callable[[Any], bool]
     refusal: str
 
 
 def one_of(*words: str) -> RuleBounds:
-    """Return the bounds of a rule whose value is one of a few words."""
+    """Return the bounds of a rule whose value is one of these words."""
     return RuleBounds(words.__contains__, f"must be one of {', '.join(words)}")
 
 
 def in_range(low: int, high: int, unit: int = 1) -> RuleBounds:
-    """Return the bounds of a number from `low` to `high`, both included, in `unit`."""
+    """Return the bounds of a number from `low` to `high`, both included and in units of `unit`."""
     return RuleBounds(
         lambda value: low * unit <= value <= high * unit, f"must be {low} to {high}"
     )  # fmt: skip
@@ -59,12 +59,13 @@ class RuleInfo:
     """The metadata of a rule besides its name, type and default."""
 
     # One line for the operator who chooses the value, with its source (docs/reference/sources.md;
-    # `relay`: Crynux's production relay; `ours`: decided by this project). None: no rule.
+    # `relay`: Crynux's production relay; `ours`: decided by this project). None if the field is
+    # not a rule.
     meaning: str | None
     bounds: RuleBounds | None = None
-    # Set if legacy rules ignore the rule: its replacement there.
+    # Set if legacy rules ignore the rule: a text that names the replacement.
     idle: str | None = None
-    # Omitted from the JSON at its default, so that rule sets from before the rule keep their hash.
+    # Whether the JSON omits the default, so that rule sets older than the rule keep their hash.
     omit_default: bool = False
 
 
@@ -90,12 +91,12 @@ def rule_metadata(meaning: str, source: str, bounds: RuleBounds) -> Mapping[str,
 def non_rule_metadata(
     *, bounds: RuleBounds | None = None, omit_default: bool = False
 ) -> Mapping[str, RuleInfo]:
-    """Return the metadata of a field of the rule set that is no rule itself, such as its name."""
+    """Return the metadata of a field that is not a rule, such as the name of the rule set."""
     return {_KEY: RuleInfo(None, bounds, omit_default=omit_default)}
 
 
 def get_rule_info(rule_field: Field[Any]) -> RuleInfo | None:
-    """Return the declared metadata of a field, or None without any."""
+    """Return the declared metadata of a field, or None if it has none."""
     info: RuleInfo | None = rule_field.metadata.get(_KEY)
     return info
 
@@ -106,7 +107,7 @@ def is_fraction(rule_field: Field[Any]) -> bool:
 
 
 def get_declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field[Any], RuleInfo]]:
-    """Return the rules of a rule set's class in order, without fields that are no rules."""
+    """Return the rules of a rule set's class in order, leaving out fields that are not rules."""
     info_by_name = {
         rule_field.name: (rule_field, get_rule_info(rule_field)) for rule_field in fields(kind)
     }
@@ -120,7 +121,7 @@ def get_declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field
 def iter_bound_checks(rules: "DataclassInstance") -> Iterator[tuple[str, bool, str]]:
     """Yield the name of each field with bounds, whether its value is valid, and the error.
 
-    An absent optional rule is not checked.
+    An optional rule that is None is not checked.
     """
     for rule_field in fields(rules):
         info, value = get_rule_info(rule_field), getattr(rules, rule_field.name)

@@ -13,7 +13,7 @@ _TYPE_DESCRIPTIONS: dict[type, str] = {str: "text", int: "a whole number", bool:
 
 
 def to_json_value(value: object, *, as_decimal: bool) -> object:
-    """Return a value as JSON; `as_decimal`: units of 10^-18 become decimal text."""
+    """Return a value as JSON; with `as_decimal`, units of 10^-18 become a decimal string."""
     if as_decimal and isinstance(value, int):
         text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
         return text.removesuffix(".")
@@ -29,7 +29,8 @@ def parse_rule_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 -
     """Parse the result of `rule_to_json`.
 
     Raises:
-        ValueError: the value has another type than the field; the field is named, without a path.
+        ValueError: the value has another type than the field; the message starts with the field's
+            name.
     """
     if value is None and is_optional(field):
         return None
@@ -49,7 +50,7 @@ def parse_fraction(name: str, value: object) -> int:
     """Parse a decimal such as `0.3` as units of 10^-18.
 
     Raises:
-        ValueError: the value is no such decimal; the field is named.
+        ValueError: the value is not such a decimal; the message names the field.
     """
     match = _FRACTION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -64,7 +65,7 @@ def is_optional(field: Field[Any]) -> bool:
 
 
 def get_value_type(field: Field[Any]) -> type:
-    """Return the type of a rule's value when set: str, int, bool or tuple (of integers)."""
+    """Return the type of a rule's value unless None: str, int, bool or tuple (of integers)."""
     if get_origin(field.type) is tuple:
         return tuple
     if is_fraction(field):
@@ -77,6 +78,6 @@ def get_value_type(field: Field[Any]) -> type:
 def find_missing_rules(
     field_by_name: Mapping[str, Field[Any]], values: Mapping[str, object]
 ) -> list[str]:
-    """Return the fields without a default that the values lack."""
+    """Return the fields that have no default and are missing from the values."""
     required = [name for name, field in field_by_name.items() if field.default is MISSING]
     return [name for name in required if name not in values]

@@ -34,7 +34,7 @@ from oracle.domain.scoring.rule_json import find_missing_rules, parse_rule_value
 # Pools are kept as bytes.
 _LARGEST_SCORE = 255
 
-# The replacements of rules that legacy rules ignore.
+# The texts that replace rules which legacy rules ignore.
 _NO_POOL = "legacy keeps no pool: legacy.window_seconds says which scores count"
 _NO_GROUP = "in legacy three nodes share each task, and whoever answers takes a place"
 _NO_RELIABILITY = "legacy has no reliability, and excludes nobody"
@@ -45,7 +45,7 @@ class Rules:
     """One rule set. Fractions are in units of 10^-18, times in seconds.
 
     Raises:
-        ValueError: a number is out of range; the field is named.
+        ValueError: a number is out of range; the message names the field.
     """
 
     name: str = field(metadata=non_rule_metadata(bounds=NOT_EMPTY))
@@ -102,7 +102,7 @@ class Rules:
         idle=f"{_NO_GROUP}, right or wrong",
         omit_default=True,
     )
-    # 0: every limit is believed (docs/reference/scoring-rules.md#limits-that-are-not-believed).
+    # 0: every limit is credible (docs/reference/scoring-rules.md#limits-that-are-not-believed).
     least_timeout_seconds: int = rule(
         0,
         "a task's limit below it costs no node anything",
@@ -137,7 +137,7 @@ class Rules:
     rejoin_floor: Fraction | None = rule(
         None, "a node that rejoins below this score restarts with it", "relay", bounds=SHARE
     )
-    # With an empty pool, and H = 1 (docs/reference/scoring-rules.md#coming-back).
+    # Such a node also gets H = 1 (docs/reference/scoring-rules.md#coming-back).
     kickout_starts_anew: bool = rule(
         True, "a node kicked out while due rejoins with an empty pool", "ours"
     )
@@ -196,21 +196,23 @@ class Rules:
         idle=_NO_RELIABILITY,
     )
 
-    # Kickouts (docs/reference/scoring-rules.md#qos-and-kickout). A mean, times `pool_size`.
+    # Kickouts (docs/reference/scoring-rules.md#qos-and-kickout). The sum of a pool is compared
+    # with this mean times `pool_size`.
     kickout_below: Fraction = rule(
         2 * UNIT,
         "kickout is due while a full pool's mean is below it",
         "QoS, Kickout",
         idle="set legacy.kickout_below, the line of legacy's node score",
     )
-    # Of the scores; 1: none is held (docs/explanation/kickouts.md#held-for-a-person).
+    # A share of the scores; with 1 no kickout is held
+    # (docs/explanation/kickouts.md#held-for-a-person).
     kick_creator_share: Fraction = rule(
         UNIT // 2, "more from one creator: a person proposes the kickout", "ours", bounds=SHARE
     )
 
-    # Node scores from two rounds of submission instead of groups
-    # (docs/explanation/legacy.md#scores); None: groups. Reliability has no part in them, `q_max`
-    # is the best of both rounds together.
+    # Set if scores come from two rounds of submission (docs/explanation/legacy.md#scores), None if
+    # they come from groups. With it, scores do not depend on reliability, and `q_max` is the best
+    # score of both rounds together.
     legacy: LegacyRules | None = field(default=None, metadata=non_rule_metadata(omit_default=True))
 
     def __post_init__(self) -> None:
@@ -263,9 +265,9 @@ class Rules:
         )
 
     def is_credible_timeout(self, timeout_seconds: int | None) -> bool:
-        """Return whether a task's own limit in seconds is one that a node can be held to.
+        """Return whether a task's limit, in seconds, is long enough to hold a node to it.
 
-        `timeout_seconds` None: the network does not report it.
+        `timeout_seconds` is None if the network does not report the limit.
         """
         return timeout_seconds is None or timeout_seconds >= self.least_timeout_seconds
 
@@ -292,7 +294,8 @@ class Rules:
         """Parse the result of `to_json`; omitted fields have the defaults above.
 
         Raises:
-            ValueError: no JSON object, a field unknown, missing, or of a wrong type or value.
+            ValueError: not a JSON object, or a field is unknown, missing, or of a wrong type or
+                value.
         """
         values = json.loads(text)
         if not isinstance(values, dict):
@@ -315,7 +318,7 @@ def _omits_default(rule_field: Field[Any]) -> bool:
     return info is not None and info.omit_default
 
 
-# Rules that legacy rules ignore, each with its replacement there.
+# Rules that legacy rules ignore, each with a text that names the replacement.
 IDLE_RULES: Mapping[str, str] = MappingProxyType({
     name: info.idle
     for name, (_, info) in get_declared_rules(Rules).items()

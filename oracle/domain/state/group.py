@@ -11,10 +11,10 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 
 
 class GroupMember(NamedTuple):
-    """One task of a closed group; `elapsed` in seconds, None without a submission or report.
+    """One task of a closed group; `elapsed` is in seconds, or None without an answer.
 
-    `rank` counts from 1, None if not ranked; `score` is None if the member gives no score. In a
-    scored group that is a task that was never started, or one that is only possibly a member.
+    `rank` counts from 1 and is None for a task that is not ranked. `score` is None for a task that
+    gives no score: in a scored group, one that was never started or is only possibly a member.
     """
 
     task: TaskKey
@@ -33,7 +33,8 @@ class GroupMember(NamedTuple):
 class GroupResult:
     """A group at the position where it closed; `scored` is False if no member was ranked.
 
-    The position is the key, because a chain may name one group twice (its tasks score once).
+    The position identifies the result, because a chain may name a group twice (its tasks score
+    only once).
     """
 
     group: GroupKey
@@ -47,7 +48,7 @@ class GroupResult:
 class OpenGroup:
     """An open group under `close = terminal`: its tasks created so far, in order.
 
-    `closed` once it has been scored; it is never reopened.
+    `closed` is True once the group was scored; a group is never reopened.
     """
 
     group: GroupKey

@@ -11,7 +11,7 @@ from oracle.domain.ids import Address
 
 
 class Membership(StrEnum):
-    """Whether the node is in the network; only a member has a QoS."""
+    """Whether a node is in the network; only a member has a QoS."""
 
     UNKNOWN = "unknown"
     MEMBER = "member"
@@ -21,7 +21,7 @@ class Membership(StrEnum):
 
 
 class PendingLeave(StrEnum):
-    """The request that takes effect when the node's current task ends."""
+    """A request of a node that takes effect when its current task ends."""
 
     PAUSE = "pause"
     QUIT = "quit"
@@ -46,27 +46,28 @@ DOWNLOAD_HISTORY_SECONDS = 86_400
 class Node:
     """The state of one node, changed by the fold only.
 
-    `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above 255);
-    `pool_sum` is their sum. `scored` counts all task scores ever. `base` and `since` are the
-    reliability of docs/reference/scoring-rules.md#reliability in units of 10^-18 and seconds.
-    `prior` is the long-term score of an empty pool (None: the rules' default). `kickout_due_since`
-    is the position at which the kickout predicate became true, None while it is false.
-    `starts_anew`: the node was kicked out while the predicate was true, and has not rejoined.
+    `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above 255),
+    and `pool_sum` is their sum. `scored` counts all task scores ever. The reliability was `base`,
+    in units of 10^-18, at the block time `since` (docs/reference/scoring-rules.md#reliability).
+    `prior` is the long-term score of an empty pool, or None for the rules' default.
+    `kickout_due_since` is the position at which the kickout became due, or None while it is not.
+    `starts_anew` means that the node was kicked out while that was due, and has not rejoined.
     `changed_at` is the block of the last change of this row. `pending` is the node's request that
-    takes effect when its task ends. `last_start` is the block time of its last task start, None
-    before the first. `downloads` are the requests of the day up to the last request, oldest first.
+    takes effect when its task ends. `last_start` is the block time of the node's last task start,
+    or None before the first. `downloads` are the requests of the day up to the last request,
+    oldest first.
 
     The five fields from `window` on are for the legacy system only
-    (docs/explanation/legacy.md#scores): `window` is the number of the window whose task scores
-    `window_sum` and `window_count` add up; `online_since` is the block time at which the node's
-    membership began, or the window, if later (None: no member), `online_seconds` the membership
-    time in this window before that.
+    (docs/explanation/legacy.md#scores). `window` is the number of the current window, and
+    `window_sum` and `window_count` are sum and number of its task scores. `online_since` is the
+    block time at which the membership or, if later, the window began; it is None for a non-member.
+    `online_seconds` is the membership time in this window before `online_since`.
     """
 
     address: Address
     membership: Membership
     paused: bool
-    # Tasks it runs now; more than one only inside a transaction
+    # Number of tasks that the node runs now; above 1 only inside a transaction
     # (docs/reference/events-and-jsonl.md#what-is-legal).
     running: int
     stake: int | None
@@ -100,7 +101,7 @@ class Node:
 
 
 def create_node(address: Address, time: int, restarts: int) -> Node:
-    """Return a new node: no member, nothing known, H = 1."""
+    """Return a new node that is not a member and has H = 1; everything else is unknown."""
     return Node(
         address=address,
         membership=Membership.UNKNOWN,

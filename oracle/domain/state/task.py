@@ -1,4 +1,4 @@
-"""The state of a task, and the order of its life.
+"""The state of a task, and of the runs of several nodes in it.
 
 See docs/reference/events-and-jsonl.md#what-is-legal.
 """
@@ -21,7 +21,7 @@ class Ending(StrEnum):
 
 
 class Run(NamedTuple):
-    """One node's part in a task of a commit/disclose network, by its `round` (0 to 2)."""
+    """One node's part in a task of a commit/disclose network; `round` is its place, 0 to 2."""
 
     round: int
     node: Address
@@ -37,15 +37,15 @@ class Run(NamedTuple):
 class Task:
     """The state of one task, changed by the fold only. Times are block times in seconds.
 
-    `created_at` None: its creation was not seen. `node` None: it was not started, or by several
-    nodes, each with a run in `runs` (commit/disclose networks only; else empty, in order of
-    start). `stopped_at` is the submission, the commitment or the error report; `revealed_at`: in
-    networks that reveal, where the node revealed its committed answer. `freed`: its node could
-    take another task once it answered; else the node is busy until the end. `group_size`: final
-    number of tasks of its group, None if unknown. `scored_in` is the group that scored it; a task
-    is scored once. `paid`: the node's share of its group's fee, wei; None if the network reported
-    no share. `seen_at` and `changed_at` are the blocks of the first and the newest event that
-    changed the task.
+    `created_at` is None if the creation was not seen. `node` is None if the task was not started,
+    or was started by several nodes; in that case `runs` holds a run of each node, in order of
+    start (commit/disclose networks only). `stopped_at` is the position of the submission,
+    commitment or error report. `revealed_at` is the position at which the node revealed a
+    committed answer. `freed` means that the node could take another task once it answered;
+    otherwise it is busy until the end. `group_size` is the final number of tasks in the group, or
+    None if unknown. `scored_in` is the group that scored the task, which happens once. `paid` is
+    the node's share of the group's fee in wei, or None if the network reported none. `seen_at` and
+    `changed_at` are the blocks of the first and the newest event that changed the task.
     """
 
     key: TaskKey
@@ -84,7 +84,7 @@ class Task:
 
 
 def create_task(key: TaskKey) -> Task:
-    """Return a new task without any data."""
+    """Return a new task of which only the key is known."""
     return Task(
         key=key,
         created_at=None,

@@ -1,7 +1,7 @@
-"""The inputs of the candidates' weights for one kind of task, in columns with an index per node.
+"""The inputs of candidates' weights for one kind of task, in columns with one row per node.
 
 Numbers are in units of 10^-18, none above 2^64 (`Weighting` and `Rules` ensure that).
-`native.weigh` reads the same columns, if the native code is installed.
+`native.weigh` reads the same columns if the native code is installed.
 """
 
 from array import array
@@ -15,7 +15,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.selection_weight import Weighting, compute_stake_score
 
 _ONE_BITS = ONE.bit_length() - 1
-# Elapsed times recur from block to block, each for other nodes.
+# Cached, because the same elapsed times recur in later blocks for other nodes.
 _decay = lru_cache(maxsize=1 << 16)(compute_decay)
 
 
@@ -23,9 +23,9 @@ _decay = lru_cache(maxsize=1 << 16)(compute_decay)
 class IndexedCandidate:
     """The inputs of a node's weight for one kind of task; fractions in units of 10^-18.
 
-    `base` at `since` is its reliability (docs/reference/scoring-rules.md#reliability), `boost` its
-    M. The node is excluded while its reliability is below `exclusion_threshold`. `is_free`:
-    neither busy nor paused.
+    `base` is the node's reliability at `since` (docs/reference/scoring-rules.md#reliability), and
+    `boost` is its M. The node is excluded while its reliability is below `exclusion_threshold`.
+    `is_free` means neither busy nor paused.
     """
 
     is_free: bool
@@ -38,12 +38,12 @@ class IndexedCandidate:
 
     @property
     def is_recovering(self) -> bool:
-        """Return whether weight and exclusion change with time."""
+        """Return whether the node's weight and exclusion change with time."""
         return self.is_free and self.base != UNIT
 
 
 class CandidateColumns:
-    """The columns, with the `weights` and `offered` flags of the last `update_weights`.
+    """The columns, including the `weights` and `offered` flags that `update_weights` computes.
 
     A node that is not free has weight 0 and is not offered.
     """
@@ -96,7 +96,7 @@ class CandidateColumns:
             del column[index]
 
     def update_weights(self, time: int, largest_stake: int) -> None:
-        """Update the weights to a block time, given the network's largest stake."""
+        """Update the weights for a block time and the network's largest stake."""
         if largest_stake != self._largest:
             self._score_stakes(largest_stake)
             flags = self.free
@@ -117,7 +117,7 @@ class CandidateColumns:
         )
 
     def _score_stakes(self, largest_stake: int) -> None:
-        """Compute S of every node; many stakes are equal."""
+        """Compute S of every node, once for each distinct stake."""
         if native is not None and native.stake_scores(self.stakes, largest_stake, self.scores):
             return
         score_by_stake = {

@@ -1,6 +1,6 @@
-"""Members indexed for selection: the same results as `CrynuxFollower`, much faster.
+"""Indexes members for selection, with the same results as `CrynuxFollower` but much faster.
 
-The cost of a selection grows with the members that fit the task, never with their history.
+The cost of a selection grows with the number of members that fit the task, not with their history.
 """
 
 from array import array
@@ -27,7 +27,7 @@ from oracle.systems.weighted_draw import NodeDraw, draw_places
 
 
 class CandidateList(NamedTuple):
-    """Candidates ascending by address, for `draw_places`, which modifies the last two fields."""
+    """Candidates sorted by address, for `draw_places`, which modifies the last two fields."""
 
     addresses: list[Address]
     weights: "list[int] | array[int]"
@@ -35,10 +35,10 @@ class CandidateList(NamedTuple):
 
 
 class CandidateIndex:
-    """Candidates in columns, ascending by address, with weights as of the last `update_weights`.
+    """Candidates in columns, sorted by address, with weights as of the last `update_weights`.
 
     Nodes that are busy, paused or excluded stay in the index with weight 0, so that most changes
-    move nothing. Only the weight of a recovering node changes with time.
+    insert or remove no row. Only the weight of a recovering node changes with time.
     """
 
     __slots__ = ("_addresses", "_columns")
@@ -73,11 +73,11 @@ class CandidateIndex:
             self._columns.remove_row(index)
 
     def update_weights(self, time: int, largest_stake: int) -> None:
-        """Update the weights to a block time, given the network's largest stake."""
+        """Update the weights for a block time and the network's largest stake."""
         self._columns.update_weights(time, largest_stake)
 
     def list_available(self, reserved: AbstractSet[Address]) -> CandidateList | None:
-        """Return all candidates that are not reserved, or None if there is none."""
+        """Return all candidates that are not reserved, or None if there are none."""
         offered = self._columns.offered.copy()
         indexes = [bisect_left(self._addresses, address) for address in reserved]
         reserved_indexes = [
@@ -98,19 +98,19 @@ class CandidateIndex:
         return index < len(self._addresses) and self._addresses[index] == address
 
 
-# Limits of the cached views, the most recent ones, and of the nodes in all of them, 250 bytes
-# each, so that invented requirements cannot fill the memory.
+# Maximum number of cached views, of which the most recent are kept, and of nodes in all of them
+# (250 bytes each), so that invented requirements cannot exhaust the memory.
 _MAX_VIEWS = 64
 _MAX_INDEXED_NODES = 1_000_000
-# With more changes than this plus one in eight members, rebuilding a view is cheaper than updating
-# it.
+# With more changes than this number plus an eighth of the members, rebuilding a view is cheaper
+# than updating it.
 _MIN_STALE_CHANGES = 64
 _STALE_DIVISOR = 8
 
 
 @dataclass(slots=True)
 class _RequirementView:
-    """The members that fit a requirement, split by whether they hold all counted models."""
+    """The members that fit a requirement, split by whether they have all counted models."""
 
     counted_models: frozenset[str]
     with_models: CandidateIndex
@@ -120,9 +120,9 @@ class _RequirementView:
 
 
 class CandidatePool:
-    """The members under one rule set and weighting, as copies; callers must pass on every change.
+    """Copies of the members under one rule set and weighting; callers must report every change.
 
-    Times are block times in seconds, and may go back (a rewind). Under legacy rules every score
+    Times are block times in seconds, and may go back in a rewind. Under legacy rules every score
     depends on all others, so nothing is cached and every selection evaluates every member.
     """
 
@@ -145,7 +145,7 @@ class CandidatePool:
         return self._members
 
     def update_node(self, node: Node) -> None:
-        """Apply a node's current row; a node that is no member is removed."""
+        """Store a node's current row; a node that is not a member is removed."""
         if node.membership is not Membership.MEMBER:
             self.remove_node(node.address)
             return
@@ -173,7 +173,7 @@ class CandidatePool:
     def has_candidate(
         self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
     ) -> bool:
-        """Return whether a node can be given the task."""
+        """Return whether there is a candidate for the task."""
         return self._list_available(task, time, reserved) is not None
 
     def draw_nodes(
@@ -185,10 +185,10 @@ class CandidatePool:
         count: int = 1,
         reserved: AbstractSet[Address] = frozenset(),
     ) -> list[NodeDraw]:
-        """Return `weighted_draw.draw_nodes` of the candidates, without building a list of them.
+        """Draw nodes like `weighted_draw.draw_nodes`, without building a list of the candidates.
 
         Raises:
-            ValueError: a seed that is not 32 bytes long.
+            ValueError: the seed is not 32 bytes long.
         """
         available = self._list_available(task, time, reserved)
         if available is None:
@@ -199,7 +199,7 @@ class CandidatePool:
     def _list_available(
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
-        """Return the nodes with all models or, if the policy falls back, all nodes that fit."""
+        """Return the nodes with all models or, if there are none, the policy's fallback."""
         if self.rules.legacy is not None:
             return self._list_available_uncached(task, time, reserved)
         if self._largest is None:

@@ -1,4 +1,4 @@
-"""The Crynux policy over all nodes: which nodes may have a task, and with what weight.
+"""The Crynux policy: which nodes may get a task, and with what weight.
 
 See docs/reference/scoring-rules.md#selection-weight.
 """
@@ -37,9 +37,9 @@ from oracle.systems.policy import CandidateVerdict, PolicyInput
 class ModelSpread:
     """When and how widely a model is downloaded (docs/explanation/dispatch.md#pre-download).
 
-    `scarce_below`: downloads start with fewer available holders of the model than this.
-    `target_nodes`: the number of nodes to have or be asked for the model. `per_day` and
-    `per_node_per_day` bound the requests of a day, of all nodes together and of one node.
+    Downloads start if fewer than `scarce_below` available nodes have the model. `target_nodes` is
+    the number of nodes that should have the model or be asked for it. `per_day` and
+    `per_node_per_day` limit the requests in a day, for all nodes together and for one node.
     """
 
     scarce_below: int = 3
@@ -53,7 +53,7 @@ SPREAD = ModelSpread()
 
 @dataclass(frozen=True, slots=True)
 class CrynuxPolicy:
-    """Weighted selection by stake, QoS and models; `spread`: limits of model downloads."""
+    """Weighted selection by stake, QoS and models; `spread` limits model downloads."""
 
     name: str
     version: int
@@ -61,13 +61,13 @@ class CrynuxPolicy:
     spread: ModelSpread = SPREAD
 
     def create_follower(self) -> "CrynuxFollower":
-        """Return a follower of a history; it has no memory of its own."""
+        """Return a follower of a history, which keeps no state of its own."""
         return CrynuxFollower(self.weighting)
 
 
 @dataclass(frozen=True, slots=True)
 class CrynuxFollower:
-    """A follower without memory: all inputs are in the nodes' rows."""
+    """A follower without state of its own, because all inputs are in the nodes' rows."""
 
     weighting: Weighting
 
@@ -75,7 +75,7 @@ class CrynuxFollower:
         """Ignore the event, because the fold has applied it to the nodes' rows."""
 
     def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Return a verdict on every member, by address, with parts S, QoS, M and W."""
+        """Return a verdict on every member, sorted by address, with the parts S, QoS, M and W."""
         requirement = build_requirement(task)
         members = _sort_members(policy_input)
         reason_by_node = {
@@ -101,7 +101,7 @@ class CrynuxFollower:
 def ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput
 ) -> IneligibilityReason | None:
-    """Return why a node may not have a task whatever models it has, or None if it is eligible."""
+    """Return why a node cannot get a task, whatever models it has, or None if it is eligible."""
     reason = unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
         return IneligibilityReason.TAKEN
@@ -111,9 +111,10 @@ def ineligibility_reason(
 def compute_downloader_weights(
     requirement: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
-    """Return the nodes that could run such a task once free, with their weights, ascending.
+    """Return the nodes that could run such a task once they are free, with their weights.
 
-    Their models do not matter, because a node downloads while it runs a task.
+    The list is sorted by address. It includes nodes without the models, because a node can
+    download a model while it runs a task.
     """
     members = _sort_members(policy_input)
     counted_models = weighting.select_counted_models(requirement.models)

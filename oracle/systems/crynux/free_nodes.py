@@ -1,6 +1,6 @@
-"""Nodes that could be given a task now, kept from block to block, and whether one fits.
+"""Tracks the free nodes from block to block, and whether one of them fits a requirement.
 
-The cost of a block grows with the changed nodes, for each requirement of a waiting task.
+The cost of a block grows with the number of changed nodes, for each requirement of a waiting task.
 """
 
 from collections.abc import Iterator, Mapping, Set as AbstractSet
@@ -18,9 +18,10 @@ from oracle.systems.crynux.requirements import (
 )
 from oracle.systems.crynux.selection_weight import Weighting
 
-# Beyond this many searches all are cleared, so that invented requirements cannot fill the memory.
+# With more searches than this, all are cleared, so that invented requirements cannot exhaust the
+# memory.
 _MAX_SEARCHES = 4096
-# Rows that are no longer free and may stay in the list of nodes that became free.
+# Number of outdated rows that may stay in the list of nodes that became free.
 _MAX_STALE_ROWS = 64
 
 
@@ -28,8 +29,8 @@ _MAX_STALE_ROWS = 64
 class _SearchState:
     """The progress of the search for one requirement.
 
-    `matches`: free nodes that fit, as far as the search got; some may have changed since.
-    `seen_count`: how many of the nodes that became free were checked.
+    `matches` holds the fitting free nodes that the search found; some may have changed since.
+    `seen_count` is how many of the nodes that became free were checked.
     """
 
     counted_models: frozenset[str]
@@ -38,7 +39,7 @@ class _SearchState:
 
 
 class FreeNodes:
-    """The free nodes, by immutable rows: each change of a node is a new row.
+    """The free nodes; rows are immutable, so each change of a node is a new row.
 
     Times are block times in seconds.
     """
@@ -50,9 +51,9 @@ class FreeNodes:
         self._weighting = weighting
         self._time = 0
         self._free: dict[Address, Node] = {}
-        # Neither busy nor paused, but excluded for low reliability at `_time`.
+        # Nodes that are neither busy nor paused, but excluded for low reliability at `_time`.
         self._excluded: dict[Address, Node] = {}
-        # Rows in the order in which they became free; some may no longer be.
+        # Rows in the order in which they became free; some may no longer be free.
         self._came: list[Node] = []
         self._looks: dict[Requirement, _SearchState] = {}
 
@@ -67,7 +68,7 @@ class FreeNodes:
         yield from self._excluded.values()
 
     def update_node(self, node: Node) -> None:
-        """Apply a node's current row."""
+        """Store a node's current row."""
         self.remove_node(node.address)
         reason = unavailability_reason(node, self._time, self._rules)
         if reason is None:
@@ -82,7 +83,7 @@ class FreeNodes:
         self._excluded.pop(address, None)
 
     def advance_to(self, time: int) -> None:
-        """Heal reliability up to a block time; it falls if time goes back."""
+        """Update which nodes are excluded at a block time, which may also be an earlier one."""
         is_backwards = time < self._time
         self._time = time
         for node in [*self.iter_idle_nodes()] if is_backwards else [*self._excluded.values()]:
@@ -96,7 +97,7 @@ class FreeNodes:
             self._looks.clear()
 
     def has_matching_node(self, requirement: Requirement, reserved: AbstractSet[Address]) -> bool:
-        """Return whether a free node fits that is not reserved, as of the last `advance_to`."""
+        """Return whether an unreserved free node fits, as of the last `advance_to`."""
         search = self._looks.get(requirement)
         if search is None:
             search = self._looks[requirement] = _SearchState(
@@ -122,7 +123,10 @@ class FreeNodes:
     def _has_new_match(
         self, search: _SearchState, requirement: Requirement, reserved: AbstractSet[Address]
     ) -> bool:
-        """Return whether a node that became free since fits; stop at the first match."""
+        """Return whether a node that became free since the last search fits.
+
+        The search stops at the first match.
+        """
         for index in range(search.seen_count, len(self._came)):
             node, search.seen_count = self._came[index], index + 1
             address = node.address

@@ -17,10 +17,11 @@ from oracle.systems.policy import PolicyInput
 
 
 class Predownload(NamedTuple):
-    """A model that too few available nodes have, and the nodes to ask for it, the likeliest first.
+    """A model that too few available nodes have, and the nodes to ask for it, best first.
 
-    `holders` are available and have the model; `pending` were asked for it and may still deliver.
-    `nodes` is empty if no node is left to ask, or nothing of the day's budget.
+    `holders` counts the available nodes that have the model, and `pending` the nodes that were
+    asked for it and may still download it. `nodes` is empty if no node is left to ask, or if the
+    day's budget is used up.
     """
 
     model: str
@@ -47,10 +48,10 @@ def plan_predownloads(
 ) -> list[Predownload]:
     """Return the nodes to ask for each scarce model of a starting task, in the task's order.
 
-    The network is that after the start: the node of the task is busy and reserved, and downloads
-    missing models by itself. A node counts as available only if it is not excluded, because an
-    excluded node would get no task for its model. A node is asked if it could run this task once
-    free, lacks the model, and was not asked for it within a day.
+    `policy_input` is the network after the start: the task's node is busy and reserved, and
+    downloads missing models by itself. A node counts as available only if it is not excluded,
+    because an excluded node would get no task for its model. A node is asked if it could run this
+    task once it is free, lacks the model, and was not asked for the model within a day.
     """
     nodes, time = policy_input.nodes, policy_input.time
     available_nodes = [
@@ -96,7 +97,7 @@ def has_scarce_model(
 ) -> bool:
     """Return whether fewer than `min_holders` of the available nodes have one of these models.
 
-    The search stops early: a model that many nodes have takes only a few of them.
+    The search stops as soon as all models have enough holders.
     """
     missing_by_model = dict.fromkeys(models, min_holders)
     for node in available_nodes:
@@ -110,12 +111,12 @@ def has_scarce_model(
 
 
 def sort_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
-    """Return nodes by weight, the largest first, equal ones ascending by address."""
+    """Return nodes by descending weight; nodes of equal weight are sorted by address."""
     return [address for address, _ in sorted(weights, key=lambda entry: (-entry[1], entry[0]))]
 
 
 def list_requests(node: Node, time: int) -> list[RequestState]:
-    """Return the requests of the last day and their states at a block time."""
+    """Return the requests to a node in the last day, with their states at a block time."""
     return [
         RequestState(request, _get_request_state(node, request, time))
         for request in _get_recent_requests(node, time)
@@ -135,7 +136,7 @@ def _get_recent_requests(node: Node, time: int) -> list[DownloadRequest]:
 
 
 def _count_pending(nodes: Iterable[Node], model: str, time: int) -> int:
-    """Count the members that were asked for a model and may still report that they have it."""
+    """Count the members with an open request for the model."""
     return sum(
         node.membership is Membership.MEMBER
         and any(
@@ -148,7 +149,7 @@ def _count_pending(nodes: Iterable[Node], model: str, time: int) -> int:
 
 @dataclass(slots=True)
 class _RequestBudget:
-    """The rest of a day's request budgets; each reserved request is subtracted."""
+    """What is left of a day's request budgets; each reserved request is subtracted."""
 
     remaining: int
     remaining_by_node: dict[Address, int]

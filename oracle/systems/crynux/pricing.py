@@ -1,4 +1,4 @@
-"""The value of a task per second of a node's time: fee over estimated seconds.
+"""The value of a task per second of a node's time: the fee divided by the estimated seconds.
 
 See docs/reference/sources.md#crynux-dispatching.
 """
@@ -16,13 +16,13 @@ _MIN_SECONDS = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """A network's own estimate of task durations, in seconds, for every kind; not published.
+    """A network's own estimate of task durations, in seconds for each kind; none was published.
 
-    `fixed_seconds`: independent of the task's size; `unit_seconds`: for each unit of size (an
-    image, a token, a step, as the network counts).
+    `fixed_seconds` is independent of the task's size, and `unit_seconds` is added for each unit of
+    size (an image, a token or a step, as the network counts).
 
     Raises:
-        ValueError: a kind is missing, or a number is negative; kind and field are named.
+        ValueError: a kind is missing, or a number is negative; the message names field and kind.
     """
 
     fixed_seconds: Mapping[TaskKind, Fraction]
@@ -38,10 +38,10 @@ class Pricing:
                     raise ValueError(f"{name}: must be 0 or more for {kind}")
 
     def estimate_seconds(self, task: Task) -> Fraction:
-        """Return fixed + size*unit, at least 1.
+        """Return the fixed seconds plus size times unit seconds, at least 1.
 
-        An unknown size counts as 1. An unknown kind counts as the slowest, so that omitting it
-        gains nothing.
+        An unknown size counts as 1. An unknown kind counts as the slowest kind, so that a creator
+        gains nothing by omitting it.
         """
         size = 1 if task.size is None else task.size
         kinds = TaskKind if task.kind is None else (task.kind,)

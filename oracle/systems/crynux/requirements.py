@@ -1,4 +1,4 @@
-"""The requirements of a task, and the closed list of reasons why a node may not have it."""
+"""The requirements of a task, and the complete list of reasons why a node may not get it."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from oracle.domain.state.task import Task
 
 
 class IneligibilityReason(StrEnum):
-    """The reason why a node is no candidate; the first of this list that applies."""
+    """Why a node is not a candidate; the first reason in this list that applies is given."""
 
     NO_MEMBER = "no_member"
     PAUSED = "paused"
@@ -24,7 +24,7 @@ class IneligibilityReason(StrEnum):
     GPU_UNKNOWN = "gpu_unknown"
     GPU_NAME = "gpu_name"
     VRAM_UNKNOWN = "vram_unknown"
-    # Not exactly the video memory that goes with the required card.
+    # The video memory is not exactly that of the required card.
     GPU_VRAM = "gpu_vram"
     VRAM_TOO_SMALL = "vram_too_small"
     VERSION_UNKNOWN = "version_unknown"
@@ -34,10 +34,11 @@ class IneligibilityReason(StrEnum):
 
 
 class Requirement(NamedTuple):
-    """The properties that decide which nodes fit; tasks with equal requirements fit equal nodes.
+    """The properties of a task that decide which nodes fit.
 
-    `gpu` None: any card with at least `vram` GB (0: no minimum). Else this card, and exactly
-    `vram` GB unless that is 0, which means unknown. `models`: sorted, without duplicates.
+    With `gpu` None, any card with at least `vram` GB fits (0 is no minimum). Otherwise only this
+    card fits, with exactly `vram` GB unless that is 0, which means unknown. `models` is sorted and
+    has no duplicates.
     """
 
     gpu: str | None
@@ -55,7 +56,7 @@ def build_requirement(task: Task) -> Requirement:
 
 
 def unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityReason | None:
-    """Return why a node can be given no task at all at a block time, or None if it can."""
+    """Return why a node cannot get any task at a block time, or None if it can."""
     if node.membership is not Membership.MEMBER:
         return IneligibilityReason.NO_MEMBER
     if node.paused:
@@ -68,8 +69,9 @@ def unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityR
 def misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
     """Return why hardware or version do not fit, or None if they do; models are not checked.
 
-    A required card must match by name and video memory exactly; else video memory must be at least
-    the task's (docs/reference/sources.md#crynux-dispatching, Candidate Pool).
+    A required card must match exactly by name and video memory. If no card is required, the node
+    needs at least the task's video memory (docs/reference/sources.md#crynux-dispatching, Candidate
+    Pool).
     """
     hardware_reason = (
         _card_misfit(node, requirement)

@@ -1,6 +1,6 @@
-"""The selection weight: stake and QoS by their harmonic mean, times model locality.
+"""Computes the selection weight: the harmonic mean of stake and QoS, times model locality.
 
-Numbers are in units of 10^-18, rounded down at every line
+Numbers are in units of 10^-18, rounded down at every step
 (docs/reference/scoring-rules.md#selection-weight; docs/reference/sources.md#crynux-dispatching,
 Selection Weight).
 """
@@ -25,7 +25,7 @@ class Weighting:
     """The parameters of the weight; fractions in units of 10^-18.
 
     Raises:
-        ValueError: one below 0 or above 4; the field is named.
+        ValueError: a parameter is below 0 or above 4; the message names the field.
     """
 
     # The minimum W of a candidate, so that a failing node completes its 50 scores and any eligible
@@ -34,9 +34,9 @@ class Weighting:
     # Added to M = 1 if all required models are on disk, and in GPU memory.
     disk_boost: int = 7 * UNIT // 10
     memory_boost: int = 3 * UNIT // 10
-    # Whether nodes without the models are taken where no eligible node has them all.
+    # Whether nodes without the models are candidates if no eligible node has all models.
     fallback: bool = True
-    # Whether only base models count, for the gate and for the boosts (relay).
+    # Whether only base models count, for eligibility and for the boosts (relay).
     base_models_only: bool = False
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Weighting:
                 raise ValueError(f"{name}: must be 0 to 4")
 
     def select_counted_models(self, models: Iterable[str]) -> frozenset[str]:
-        """Return those of a task's models that count for locality, without duplicates."""
+        """Return the models of a task that count for locality, without duplicates."""
         if self.base_models_only:
             return frozenset(
                 model for model in models if not model.startswith(_AUXILIARY_PREFIXES)
@@ -69,7 +69,7 @@ def find_largest_stake(nodes: Iterable[Node]) -> int:
 
 
 def compute_stake_score(stake: int | None, max_stake: int) -> int:
-    """Return S = sqrt(stake / max_stake); 0 if no node has a stake."""
+    """Return S = sqrt(stake / max_stake), or 0 if no node has a stake."""
     if not max_stake:
         return 0
     return isqrt((stake or 0) * UNIT * UNIT // max_stake)
@@ -78,7 +78,7 @@ def compute_stake_score(stake: int | None, max_stake: int) -> int:
 def compute_locality_boost(
     node: Node, counted_models: frozenset[str], weighting: Weighting
 ) -> int:
-    """Return M, 1 or more, for the counted models; 1 if there are none."""
+    """Return the boost M for counted models on disk and in GPU memory; 1 if no models count."""
     total = len(counted_models)
     if not total:
         return UNIT

@@ -10,7 +10,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 
-# Every task of this generation runs on three nodes.
+# Every task of the legacy system runs on three nodes.
 TRIO_SIZE = 3
 
 
@@ -27,9 +27,9 @@ class CardGroup(NamedTuple):
 
 
 def is_gpt(task: Task) -> bool:
-    """Return whether the task needs three nodes of one card; other tasks take any three nodes.
+    """Return whether the task needs three nodes with the same card; others take any three.
 
-    A task of unknown kind is no GPT task.
+    A task of unknown kind is not a GPT task.
     """
     return task.kind is TaskKind.LLM
 
@@ -42,7 +42,7 @@ def get_card_group(node: Node) -> CardGroup | None:
 
 
 def group_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
-    """Return the card groups in order, the smallest video memory first, nodes by address."""
+    """Return the card groups by ascending video memory, with the nodes sorted by address."""
     groups: dict[CardGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
         group = get_card_group(node)

@@ -1,4 +1,4 @@
-"""Finds the nodes that may have a task of the legacy system, in groups of candidates.
+"""Finds the nodes that may get a task of the legacy system, in groups of candidates.
 
 See docs/reference/sources.md#crynux-dispatching-of-2024.
 """
@@ -28,7 +28,7 @@ from oracle.systems.policy import PolicyInput
 
 
 class TooFewReason(StrEnum):
-    """The reason why an eligible node is no candidate: a task needs three nodes."""
+    """Why an eligible node is not a candidate: a task needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
     # For GPT tasks, which need three nodes of one card.
@@ -37,10 +37,11 @@ class TooFewReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CandidateGroups:
-    """The candidates of a task in `groups`, by address, and the reasons of all other members.
+    """The candidates of a task in groups, and why each other member is not a candidate.
 
-    A GPT task has one group for each card that three nodes have, in order; any other task has one
-    group under None. Without a group the task has to wait.
+    The nodes of a group are sorted by address. A GPT task has one group for each card that at
+    least three nodes have, in order; any other task has one group under None. If there is no
+    group, the task has to wait.
     """
 
     members: Sequence[Node]
@@ -49,7 +50,7 @@ class CandidateGroups:
 
     @property
     def candidate_count(self) -> int:
-        """Return how many candidates there are."""
+        """Return the number of candidates."""
         return sum(map(len, self.groups.values()))
 
 
@@ -82,7 +83,7 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
 def inability_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput, *, gpt: bool
 ) -> IneligibilityReason | None:
-    """Return why a node cannot run a part of the task, whichever nodes run the other parts."""
+    """Return why a node cannot run a part of the task, or None; other nodes do not matter."""
     reason = unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
         return IneligibilityReason.TAKEN
@@ -92,7 +93,7 @@ def inability_reason(
 def hardware_misfit_reason(
     node: Node, requirement: Requirement, *, gpt: bool
 ) -> IneligibilityReason | None:
-    """Return why card or version do not fit; a GPT task needs a known card."""
+    """Return why card or version do not fit, or None if they do; a GPT task needs a known card."""
     reason = misfit_reason(node, requirement)
     if reason is None and gpt and get_card_group(node) is None:
         return (

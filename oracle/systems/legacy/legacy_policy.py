@@ -1,4 +1,4 @@
-"""The legacy selection as a policy: the candidates of a task, and the chance to be drawn first."""
+"""The legacy selection policy: the candidates of a task, and their chance to be drawn first."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 @dataclass(frozen=True, slots=True)
 class LegacyPolicy:
-    """Three nodes per task, drawn by submission speed, or with equal chances if `equal`."""
+    """Selects three nodes per task by submission speed or, if `equal`, with equal chances."""
 
     name: str
     version: int
@@ -30,7 +30,7 @@ class LegacyPolicy:
     def choose_nodes(
         self, task: Task, policy_input: PolicyInput, seed: bytes
     ) -> TrioChoice | None:
-        """Draw three nodes, of one card for a GPT task, or return None if the task has to wait."""
+        """Draw three nodes (of one card for a GPT task), or return None if the task must wait."""
         return choose_trio(task, policy_input, seed, equal=self.equal)
 
     def compute_weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
@@ -47,11 +47,12 @@ class LegacyPolicy:
         """Ignore the event, because the fold has applied it to the nodes' rows."""
 
     def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Return a verdict on every member, ascending by address.
+        """Return a verdict on every member, sorted by address.
 
-        The weight is the chance to be drawn first, in units of 10^-18; for a GPT task it is the
-        chance of the node's card group times the node's chance within it. Nodes drawn one after
-        another by these weights need not have the same card: `choose_nodes` draws all three.
+        The weight is the chance to be drawn first, in units of 10^-18. For a GPT task it is the
+        chance of the node's card group times the node's chance within the group. Nodes drawn one
+        by one with these weights could have different cards, so use `choose_nodes` to draw all
+        three.
         """
         candidate_groups = find_candidate_groups(task, policy_input)
         all_speeds = compute_submission_speeds(
@@ -70,7 +71,7 @@ class LegacyPolicy:
 def _judge_group(
     group: CardGroup | None, speed_by_node: Mapping[Address, SubmissionSpeed], candidate_count: int
 ) -> Iterator[CandidateVerdict]:
-    """Yield verdicts on the candidates of one group, which is drawn by its size."""
+    """Yield verdicts on the candidates of one group, whose chance is proportional to its size."""
     total = sum(speed.weight for speed in speed_by_node.values())
     group_chance = len(speed_by_node) * UNIT // candidate_count
     group_parts = (

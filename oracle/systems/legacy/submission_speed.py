@@ -1,4 +1,4 @@
-"""The chance of a node within its group, by its submission speed B.
+"""Computes the weight of a node within its group from its submission speed B.
 
 See docs/reference/sources.md#crynux-qos-of-2024 and
 docs/reference/sources.md#crynux-dispatching-of-2024.
@@ -18,7 +18,10 @@ from oracle.domain.state.node import Node
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSpeed:
-    """B and the resulting weight, in units of 10^-18; B None: no task in the window."""
+    """B (`share`) and the resulting weight, in units of 10^-18.
+
+    `share` is None if the node has no task in the window.
+    """
 
     share: int | None
     weight: int
@@ -27,10 +30,10 @@ class SubmissionSpeed:
 def compute_submission_speeds(
     members: Iterable[Node], time: int, rules: Rules, *, equal: bool
 ) -> Mapping[Address, SubmissionSpeed]:
-    """Return B and weight of each member as of a block time; `members` must be complete.
+    """Return B and weight of each member at a block time; `members` must be complete.
 
-    A node without B has the weight 1, so that new nodes get tasks. With `equal` every node has
-    weight 1.
+    A node without B has weight 1, so that new nodes get tasks. With `equal`, every node has weight
+    1.
     """
     score_by_node = {node.address: _get_node_score(node, time, rules) for node in members}
     best_score = max((score for score in score_by_node.values() if score is not None), default=0)

@@ -1,7 +1,8 @@
 """The queue of task groups that wait for three nodes.
 
-If a network gives every node a task of its own, a task of the legacy system is a group of three,
-which is drawn for, started, valued and dropped as one (docs/explanation/legacy.md#dispatch).
+If a network gives every node a task of its own, a task of the legacy system is a group of three
+tasks. The group is valued, drawn for, started and dropped as a unit
+(docs/explanation/legacy.md#dispatch).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,14 +19,14 @@ from oracle.systems.waiting_line import QueueItem, sort_by_value, tasks_by_group
 
 
 class TaskGroup(NamedTuple):
-    """A group of the queue: GPT tasks or all others, by required VRAM in GB."""
+    """A queue group: the GPT tasks, or all other tasks, that require the same VRAM (in GB)."""
 
     gpt: bool
     vram: int
 
     @property
     def text(self) -> str:
-        """Return the name used in the figure, such as `GPT/24GB`."""
+        """Return the name as in the source's figure, such as `GPT/24GB`."""
         return f"{'GPT' if self.gpt else 'SD'}/{self.vram}GB"
 
 
@@ -37,10 +38,11 @@ def get_task_group(task: Task) -> TaskGroup:
 def build_trio_queue(
     waiting: Iterable[Task], group_tasks: Iterable[Task], value_of: Callable[[Task], Fraction]
 ) -> list[QueueItem]:
-    """Return groups of three waiting tasks as queue items, the most valuable first, then by age.
+    """Return complete groups of three waiting tasks as queue items, by value and then by age.
 
     `group_tasks` holds every task of the waiting tasks' groups. The value of a group is the sum of
-    its tasks' values; its age is that of its last task, without which it could not start.
+    its tasks' values. Its age is the age of its last task, because it cannot start without that
+    task.
     """
     groups = tasks_by_group(sorted(group_tasks, key=get_age_key))
     waiting_groups = {task.group for task in waiting if task.group is not None}

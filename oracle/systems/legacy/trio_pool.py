@@ -1,4 +1,4 @@
-"""The pool of nodes at the end of one block, for groups of three tasks.
+"""Draws nodes for groups of three tasks from the network at the end of one block.
 
 See docs/explanation/legacy.md#dispatch.
 """
@@ -20,9 +20,10 @@ from oracle.systems.waiting_line import QueueItem
 
 @dataclass(frozen=True, slots=True)
 class TrioPool:
-    """The network at the end of a block; `explains`: list the candidates of every draw.
+    """The network at the end of a block, from which groups of three tasks get their nodes.
 
-    `free`: the nodes that could be given a task now, if they fit it.
+    `free` holds the nodes that can get a task now if they fit it. With `explains`, every draw
+    lists its candidates.
     """
 
     policy: LegacyPolicy
@@ -35,7 +36,7 @@ class TrioPool:
     )
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether three nodes can have the group, of one card if the tasks need that."""
+        """Return whether there are three nodes for the group, with the same card if required."""
         cache_key = (build_requirement(item.task), is_gpt(item.task), reserved)
         if cache_key not in self._has_candidates_cache:
             free_network = replace(self.network, nodes=self.free, reserved=reserved)
@@ -47,7 +48,7 @@ class TrioPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw a card group by its size if the tasks need one card, then three nodes by weight.
+        """Draw three nodes by weight, after drawing a card group by size if one is required.
 
         Raises:
             ValueError: there are fewer than three nodes.
@@ -66,7 +67,7 @@ class TrioPool:
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could run its part now, whichever nodes run the other parts."""
+        """Return whether the node could run its part now; other nodes do not matter."""
         row = self.network.nodes.get(node)
         if row is None:
             return False
@@ -76,7 +77,7 @@ class TrioPool:
     def _list_weighted_candidates(
         self, task: Task, policy_input: PolicyInput, card: CardGroup | None
     ) -> Sequence[tuple[Address, int]]:
-        """Return the candidates of the drawn group, with their weights."""
+        """Return the candidates in the drawn card group, with their weights."""
         candidates = find_candidate_groups(task, policy_input).groups[card]
         weights = self.policy.compute_weights(policy_input)
         return [(node.address, weights[node.address].weight) for node in candidates]

@@ -21,11 +21,11 @@ _GROUP_SUFFIX = b"card group"
 
 @dataclass(frozen=True, slots=True)
 class TrioChoice:
-    """The chosen nodes, in order, with the draws that explain the choice.
+    """The chosen nodes in order, and the draws that explain the choice.
 
-    `card` is the group that was drawn for a GPT task, `group_draw` its draw (the place counts the
-    groups with three candidates, the smallest video memory first, then by name); both are None for
-    other tasks.
+    `card` is the card group that was drawn for a GPT task, and `group_draw` its draw; both are
+    None for other tasks. The place in `group_draw` counts the groups with at least three
+    candidates, sorted by video memory, then by name.
     """
 
     card: CardGroup | None
@@ -36,16 +36,17 @@ class TrioChoice:
 def choose_trio(
     task: Task, policy_input: PolicyInput, seed: bytes, *, equal: bool
 ) -> TrioChoice | None:
-    """Draw three nodes for a task, or return None if there are not enough and it has to wait.
+    """Draw three nodes for a task, or return None if there are too few and the task must wait.
 
     Args:
         task: the task to run.
         policy_input: the network at a time.
-        seed: 32 bytes, on chain `compute_draw_seed` (docs/reference/scoring-rules.md#the-draw).
-        equal: every candidate has the same chance, whatever its B.
+        seed: 32 bytes; on chain, the result of `compute_draw_seed`
+            (docs/reference/scoring-rules.md#the-draw).
+        equal: whether every candidate has the same chance, whatever its B.
 
     Raises:
-        ValueError: a seed of another length.
+        ValueError: the seed is not 32 bytes long.
     """
     candidate_groups = find_candidate_groups(task, policy_input)
     if not candidate_groups.groups:
@@ -60,7 +61,7 @@ def choose_trio(
 def _draw_group(
     candidate_groups: CandidateGroups, seed: bytes
 ) -> tuple[CardGroup | None, IndexDraw | None]:
-    """Draw a group by its size, so that each node has the chance 1 / number of candidates."""
+    """Draw a card group with a chance proportional to its size."""
     groups = list(candidate_groups.groups)
     if groups == [None]:
         return None, None

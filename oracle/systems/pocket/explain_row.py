@@ -9,7 +9,7 @@ from oracle.systems.pocket.ranking import RankedNode, TicketReason
 
 
 def format_explanation(row: RankedNode) -> str:
-    """Return a node's number of tickets and the reason for the missing ones."""
+    """Return a node's number of tickets, and why it does not have all of them."""
     max_tickets = row.params.max_tickets
     return f"{row.tickets} of {max_tickets} tickets: {_format_reason(row)}"
 
@@ -58,9 +58,10 @@ def _format_seconds(ms: int | None) -> str:
 
 
 def build_parts(row: RankedNode) -> dict[str, str]:
-    """Return the components of the tickets, by the names of docs/explanation/pocket.md, in order.
+    """Return the components of a node's tickets, in order.
 
-    Rates have 18 digits, latencies 5, in seconds. Components that do not apply are left out.
+    Names are as in docs/explanation/pocket.md. Rates have 18 digits, latencies 5, in seconds.
+    Components that do not apply are left out.
     """
     stats = row.stats
     parts = {

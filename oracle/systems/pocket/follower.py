@@ -1,9 +1,9 @@
 """Runs Pocket's selector along a history of domain events (docs/explanation/pocket.md).
 
 The failure flag of `portal_api_head` depends on when nodes are evaluated. Upstream evaluates every
-node of the session for every relay; here each `task_started` triggers an evaluation of every
+node of the session for every relay. Here each `task_started` triggers an evaluation of every
 member, in the scope of that task, just before the assignment. Reading verdicts changes nothing, so
-that the same events give the same state however often verdicts are read.
+the same events always give the same state.
 """
 
 from collections import deque
@@ -49,10 +49,11 @@ _MAX_ENDED_TASKS = 100_000
 
 @dataclass(slots=True)
 class Part:
-    """One node's part in a task; the only one, unless the network commits and discloses.
+    """One node's part in a task, which has one part unless the network commits and discloses.
 
-    `started_ms`, `answered_ms`: when its execution clock started and stopped, in milliseconds.
-    `disclosed`: no more events are expected before its result is accepted.
+    `started_ms` and `answered_ms` are the times, in milliseconds, at which the node's execution
+    clock started and stopped. `disclosed` means that no further event is expected before the
+    node's result is accepted.
     """
 
     node: Address
@@ -74,7 +75,10 @@ class OpenTask:
     parts: list[Part] = field(default_factory=list)
 
     def is_waiting_for(self, part: Part) -> bool:
-        """Return whether a cancellation blames this part (`oracle.domain.fold.task_lifecycle`)."""
+        """Return whether a cancellation blames this part.
+
+        The rule is that of `oracle.domain.fold.task_lifecycle`.
+        """
         if any(other_part.answered_ms is None for other_part in self.parts):
             return part.answered_ms is None
         return self.accepted or not part.disclosed
@@ -86,7 +90,10 @@ class OpenTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """The outcome of a part; `duration_ms` None: it failed. `is_fault`: the node is to blame."""
+    """The outcome of a part.
+
+    `duration_ms` is None if the part failed, and `is_fault` tells whether the node is to blame.
+    """
 
     node: Address
     scope: str
@@ -95,12 +102,12 @@ class TaskOutcome:
 
 
 def get_scope(kind: network_events.TaskKind | None) -> str:
-    """Return the scope of tasks of a kind."""
+    """Return the scope in which latencies of this kind of task are compared."""
     return "any" if kind is None else kind.value
 
 
 class TaskTracker:
-    """Tracks tasks from creation to end, to attribute outcomes.
+    """Tracks tasks from creation to end, to attribute outcomes to nodes.
 
     The scope of a task is its kind.
     """
@@ -120,7 +127,7 @@ class TaskTracker:
         task.created, task.kind = True, event.kind
 
     def record_start(self, event: network_events.TaskStarted) -> str | None:
-        """Record a node's start of a task and return its scope, None if the start is invalid."""
+        """Record a node's start of a task, and return its scope, or None for an invalid start."""
         if event.task in self._ended:
             return None
         task = self._open.setdefault(event.task, OpenTask())
@@ -131,7 +138,7 @@ class TaskTracker:
         return scope
 
     def record_answer(self, event: Answer) -> None:
-        """Stop a part's clock: at the submission, the commitment or the error report."""
+        """Stop the clock of a part at its submission, commitment or error report."""
         task = self._open.get(event.task)
         part = None if task is None else task.find_part(event.node)
         if part is None or part.ended or part.answered_ms is not None:
@@ -151,7 +158,7 @@ class TaskTracker:
             part.disclosed = True
 
     def record_acceptance(self, event: network_events.TaskValidated) -> None:
-        """Record that a result was accepted, which its node now has to upload."""
+        """Record that a result was accepted; its node now has to upload it."""
         task = self._open.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
@@ -202,7 +209,7 @@ def _ends_unstarted_task(event: Terminal) -> bool:
 def _is_part_ended(part: Part, event: Terminal) -> bool:
     """Return whether a terminal event ends the part.
 
-    The event's node is ignored if the task has one part only.
+    The node that the event names is ignored if the task has only one part.
     """
     if isinstance(event, network_events.TaskCancelled):
         return part.place is not None and event.node == part.node
@@ -214,14 +221,14 @@ def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
     has_succeeded = isinstance(event, network_events.TaskSucceeded | network_events.TaskRefunded)
     is_fault = isinstance(event, network_events.TaskInvalidated | network_events.TaskTimedOut)
     if isinstance(event, network_events.TaskCancelled):
-        # The end of this part is ignored, because all answers that count came before.
+        # Marking this part as ended changes nothing here, because only answers are compared.
         is_fault = task.is_waiting_for(part)
     duration_ms = max(0, stopped_ms - part.started_ms) if has_succeeded else None
     return TaskOutcome(part.node, part.scope, duration_ms, is_fault)
 
 
 class StakeIneligibility(StrEnum):
-    """The reason why a member is no candidate for its stake alone.
+    """Why a member is not a candidate because of its stake.
 
     See docs/explanation/pocket.md#stake-and-height.
     """
@@ -263,7 +270,7 @@ class PocketFollower:
         }
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Apply one event; events that break a rule change nothing.
+        """Apply one event; an event that breaks a rule changes nothing.
 
         See docs/reference/events-and-jsonl.md#what-is-legal.
         """
@@ -272,7 +279,7 @@ class PocketFollower:
             handler(event)
 
     def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Return a verdict on every member for the task, ascending by address."""
+        """Return a verdict on every member for the task, sorted by address."""
         ranking = self.rank_candidates(task, policy_input)
         verdicts = [
             CandidateVerdict(row.node, row.chances, None, build_parts(row)) for row in ranking.rows
@@ -283,7 +290,7 @@ class PocketFollower:
         return sorted(verdicts, key=lambda verdict: verdict.node)
 
     def rank_candidates(self, task: Task, policy_input: PolicyInput) -> Ranking:
-        """Rank the members that could have the task; ties are sorted by address.
+        """Rank the members that could get the task; ties are sorted by address.
 
         All other members are left out, each with the reason.
         """
@@ -303,7 +310,7 @@ class PocketFollower:
     def ineligibility_reason(
         self, node: Node, task: Task, policy_input: PolicyInput
     ) -> IneligibilityReason | StakeIneligibility | None:
-        """Return why a member cannot have the task, or None if it can."""
+        """Return why a member cannot get the task, or None if it can."""
         if node.paused:
             return IneligibilityReason.PAUSED
         if node.running:

@@ -21,17 +21,17 @@ def round_half_up(x: float) -> int:
 
 @lru_cache(maxsize=10_000)
 def to_fixed(x: float) -> str:
-    """Format a number as `toFixed(5)` does: by its exact expansion, ties up."""
+    """Format a number as `toFixed(5)` does: from its exact value, rounding ties up."""
     return str(Decimal(x).quantize(_FIVE_PLACES, ROUND_HALF_UP, _EXACT))
 
 
 def to_five_places(x: float) -> float:
-    """Return the number that `toFixed(5)` writes."""
+    """Round to five decimals, as `toFixed(5)` does."""
     return float(to_fixed(x))
 
 
 def quantile(ascending: Sequence[float], q: float) -> float:
-    """Interpolate linearly between the two samples around (n - 1) * q, for one sample or more."""
+    """Return the quantile `q` of at least one sample, interpolating linearly at (n - 1) * q."""
     position = (len(ascending) - 1) * q
     lower_index = math.floor(position)
     if lower_index + 1 == len(ascending):

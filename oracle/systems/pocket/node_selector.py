@@ -1,6 +1,6 @@
-"""Pocket's node selector in process: it records outcomes and assigns tickets.
+"""Pocket's node selector, which records outcomes of relays and assigns tickets to nodes.
 
-The selector has no clock, random number or chain: the same calls give the same results. The
+The selector uses no clock, random number or chain, so the same calls give the same results. The
 daemon, `select`, `backtest` and a gateway all use it. See docs/explanation/pocket.md#the-selector.
 """
 
@@ -20,15 +20,16 @@ from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, RelayOutc
 
 @dataclass(slots=True)
 class PortalRecord:
-    """One node in one chain. Median and weighted latency are rounded to 5 places.
+    """The outcomes of one node in one chain.
 
-    A field named `…_until` is the time at which the fields above it expire. `flag` is None if it
-    was never set. `samples` are durations, ascending.
+    Median and weighted latency are rounded to 5 decimals. A field named `…_until` is the time at
+    which the fields above it expire. `flag` is None if it was never set. `samples` are durations
+    in ascending order.
     """
 
     successes: int = 0
     failures: int = 0
-    # Of the last success; None before the first.
+    # Latencies as of the last success; `p90` is None before the first.
     median: float = 0.0
     p90: float | None = None
     weighted: float = 0.0
@@ -87,7 +88,7 @@ class PortalRecord:
         )
 
     def apply_evaluation(self, now: int, params: PortalParameters) -> None:
-        """Apply an evaluation of the node, which may set or clear the flag.
+        """Evaluate the node, which may set or clear its failure flag.
 
         See docs/explanation/pocket.md#portal-api.
         """
@@ -113,7 +114,7 @@ class PortalRecord:
 
     def _age_samples(self, now: int, params: PortalParameters) -> None:
         if now >= self.samples_until:
-            # A failure also starts a new list, which has an expiry of its own from here on.
+            # A failure starts a new list too, which expires at its own time.
             self.samples = []
             self.samples_until = now + params.samples_ttl_ms
 
@@ -129,7 +130,7 @@ class PortalMemory:
     def __init__(self, params: PortalParameters) -> None:
         self.records: dict[Address, PortalRecord] = {}
         self._params = params
-        # Nodes whose flag an evaluation might change; no other node needs one.
+        # Nodes whose flag an evaluation might change; other nodes need no evaluation.
         self._suspects: set[Address] = set()
 
     def record_success(self, node: Address, latency: float, now: int) -> None:
@@ -143,11 +144,11 @@ class PortalMemory:
         self._update_suspect(node, record, now)
 
     def record_health_pass(self, node: Address, now: int) -> None:
-        """Clear the flag, as upstream's sync check does."""
+        """Clear the failure flag, as upstream's sync check does."""
         self.set_flag(node, now + self._params.cleared_ttl_ms, flag=False)
 
     def set_flag(self, node: Address, until: int, *, flag: bool) -> None:
-        """Set a node's failure flag, whatever its record holds."""
+        """Set or clear a node's failure flag until the given time."""
         self._get_record(node).set_flag(until, flag=flag)
         if flag:
             self._suspects.add(node)
@@ -161,7 +162,7 @@ class PortalMemory:
         return (record or _EMPTY_RECORD).compute_stats(node, now, self._params)
 
     def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
-        """Set and clear flags; the cost grows with the failing nodes only."""
+        """Update the flags of these nodes; the cost grows only with the failing nodes."""
         for node in sorted(self._suspects):
             record = self.records[node]
             if node in nodes:
@@ -179,7 +180,7 @@ class PortalMemory:
             self._suspects.add(node)
 
     def _is_suspect(self, record: PortalRecord, now: int) -> bool:
-        """Return whether a flag may have to be cleared or set, now or once one has expired."""
+        """Return whether a flag may have to be set or cleared, now or after an expiry."""
         if not record.has_counts(now):
             return False
         if record.successes:
@@ -197,7 +198,7 @@ _NO_LATENCY = -1.0
 class OutcomeWindow:
     """One node's outcomes, oldest first, each with its latency in seconds unless it failed.
 
-    `out_until`: the time at which the node is back, in milliseconds.
+    `out_until` is the time, in milliseconds, until which the node gets no tickets.
     """
 
     __slots__ = ("_ascending", "_known", "_outcomes", "out_until")
@@ -211,7 +212,7 @@ class OutcomeWindow:
         self._known: NodeStats | None = None
 
     def add_outcome(self, outcome_ms: int, latency: float | None, window: int) -> None:
-        """Add an outcome, and drop expired ones; `latency` None: a failure."""
+        """Add an outcome and drop expired ones; `latency` is None for a failure."""
         outcomes = self._outcomes
         while outcomes and outcomes[0][0] <= outcome_ms - window:
             _, dropped_latency = outcomes.popleft()
@@ -261,11 +262,11 @@ class ArticleMemory:
         self._get_window(node).add_outcome(now, latency, self._params.window_ms)
 
     def record_failure(self, node: Address, now: int) -> None:
-        """Count a failure: the node is out for a while, or for a while longer."""
+        """Record a failure, for which the node gets no tickets for a while, or for longer."""
         window, params = self._get_window(node), self._params
         window.add_outcome(now, None, params.window_ms)
         extended_until = max(window.out_until, now) + params.out_ms_per_failure
-        # A late outcome never shortens the time that a later one has set.
+        # An outcome that arrives late never shortens the time that a newer one has set.
         window.out_until = max(window.out_until, min(now + params.out_cap_ms, extended_until))
 
     def record_health_pass(self, node: Address, now: int) -> None:
@@ -283,7 +284,7 @@ class ArticleMemory:
         return window.compute_stats(node, now, self._params)
 
     def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
-        """Do nothing: an evaluation has no effect, because failures count when they happen."""
+        """Do nothing, because this profile counts failures when they happen."""
 
     def _get_window(self, node: Address) -> OutcomeWindow:
         if node not in self._windows:
@@ -294,7 +295,7 @@ class ArticleMemory:
 def _build_stats(
     node: Address, attempts: int, latencies: Sequence[float], params: ArticleParameters
 ) -> NodeStats:
-    """Return statistics of `attempts` outcomes whose successes took `latencies`, sorted."""
+    """Return statistics of `attempts` outcomes; `latencies` are those of successes, sorted."""
     if not attempts:
         return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
     if not latencies:
@@ -318,7 +319,7 @@ _NONE_LEFT_OUT: Mapping[Address, str] = MappingProxyType({})
 
 
 def create_memory(params: Parameters) -> ChainMemory:
-    """Return an empty memory of one chain for a profile."""
+    """Return an empty memory of one chain for the profile with these parameters."""
     if isinstance(params, ArticleParameters):
         return ArticleMemory(params)
     if isinstance(params, PortalParameters):
@@ -329,8 +330,8 @@ def create_memory(params: Parameters) -> ChainMemory:
 class NodeSelector:
     """One gateway's view of its nodes, chain by chain.
 
-    Times are whole milliseconds of any one clock. Outcomes count in the order in which they are
-    recorded. Memory grows with nodes, chains and the outcomes of one window.
+    Times are whole milliseconds, all from the same clock. Outcomes count in the order in which
+    they are recorded. Memory grows with nodes, chains and the outcomes of one window.
     """
 
     def __init__(self, params: Parameters) -> None:
@@ -338,7 +339,7 @@ class NodeSelector:
         self.chains: dict[str, ChainMemory] = {}
 
     def record_outcome(self, outcome: RelayOutcome) -> None:
-        """Record the outcome of a relay, unless it is unrelated to the node."""
+        """Record the outcome of a relay, unless it does not depend on the node."""
         blame = BLAME_BY_KIND[outcome.kind]
         if blame is Blame.SUCCESS:
             latency = outcome.latency_ms / 1000
@@ -366,9 +367,9 @@ class NodeSelector:
 
         Args:
             chain: the chain whose outcomes count.
-            candidates: in the order that breaks ties, without duplicates.
+            candidates: the candidates without duplicates, in the order that breaks ties.
             now_ms: outcomes older than a window, or later than this time, do not count.
-            left_out: candidates that a check excludes, each with the reason.
+            left_out: candidates to leave out, each with the reason.
         """
         memory = self.chains.get(chain) or create_memory(self.params)
         all_stats = [
@@ -377,7 +378,7 @@ class NodeSelector:
         return rank_nodes(all_stats, self.params, left_out)
 
     def evaluate_nodes(self, chain: str, nodes: Container[Address], now_ms: int) -> None:
-        """Apply an evaluation of these nodes, at which `portal_api_head` updates its flags."""
+        """Evaluate these nodes, which updates the failure flags of `portal_api_head`."""
         self._get_memory(chain).evaluate_nodes(nodes, now_ms)
 
     def _get_memory(self, name: str) -> ChainMemory:

@@ -1,4 +1,4 @@
-"""The statistics that a node is ranked by, and the interface of a profile's memory of a chain."""
+"""The statistics that nodes are ranked by, and the interface of a profile's memory of a chain."""
 
 from collections.abc import Container
 from typing import NamedTuple, Protocol
@@ -9,8 +9,9 @@ from oracle.domain.ids import Address
 class NodeStats(NamedTuple):
     """A node's statistics for a ranking. Latencies are in seconds, 0 if unknown.
 
-    `failing`: out for its failures (`article`), or flagged without a success since.
-    `out_until_ms`: if the node is out, the time at which it is back unless more failures follow.
+    `failing` means that the node gets no tickets because of its failures (`article`), or is
+    flagged without a success since. `out_until_ms` is the time at which the node is back unless
+    more failures follow, or None if it is not out.
     """
 
     node: Address
@@ -26,8 +27,8 @@ class NodeStats(NamedTuple):
 class ChainMemory(Protocol):
     """A profile's memory of the nodes of one chain. Times are in whole milliseconds.
 
-    Outcomes are recorded in the order in which they count. `compute_stats` only reads: it changes
-    nothing, however often and for which time it is called.
+    Outcomes count in the order in which they are recorded. `compute_stats` changes nothing,
+    however often and for which time it is called.
     """
 
     def record_success(self, node: Address, latency: float, now: int) -> None:
@@ -54,5 +55,5 @@ class ChainMemory(Protocol):
         ...
 
     def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
-        """Apply an evaluation of these nodes, if evaluations have an effect in the profile."""
+        """Evaluate these nodes, if the profile uses evaluations."""
         ...

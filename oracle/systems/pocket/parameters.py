@@ -1,4 +1,4 @@
-"""The parameters of Pocket's selector, one value per profile, validated at creation.
+"""The parameters of Pocket's selector, one object per profile, validated at creation.
 
 See docs/explanation/pocket.md#constants and docs/explanation/pocket.md#parameters.
 """
@@ -16,7 +16,7 @@ class Parameters:
     """The ranking parameters of both profiles. Latencies are in seconds.
 
     Raises:
-        ValueError: a value is invalid, alone or together with the others; the field is named.
+        ValueError: a value is invalid, alone or together with others; the message names the field.
     """
 
     # Expected latency of a success; the benchmark is never below it (35 per second is 5.25 /
@@ -58,12 +58,12 @@ class Parameters:
         ]
 
     def _list_own_checks(self) -> tuple[_ValueCheck, ...]:
-        """Return the checks of a profile's own values."""
+        """Return the checks of the values that only one profile has."""
         return ()
 
     @property
     def multiplier(self) -> float:
-        """Return the tickets lost for each second of latency."""
+        """Return the number of tickets lost for each second of latency."""
         return self.cost_per_expected / self.expected
 
 
@@ -75,11 +75,11 @@ class ArticleParameters(Parameters):
     """
 
     needs_stake: bool = True
-    # An outcome of t counts while now < t + window_ms.
+    # An outcome at time t counts while now < t + window_ms.
     window_ms: int = 300_000
-    # How long one failure takes a node out: 5 minutes over 50 failures.
+    # How long a node gets no tickets after one failure: 5 minutes over 50 failures.
     out_ms_per_failure: int = 6_000
-    # "For up to 5 minutes", from the failure.
+    # Maximum of that time, counted from the failure ("for up to 5 minutes").
     out_cap_ms: int = 300_000
     # Whether a passed health check ends that time.
     health_clears: bool = True
@@ -97,7 +97,7 @@ class PortalParameters(Parameters):
     See docs/explanation/pocket.md#portal-api.
     """
 
-    # Lifetime from the last outcome.
+    # Lifetime of the counts, from the last outcome.
     counts_ttl_ms: int = 300_000
     # Lifetime of all samples from the first of them.
     samples_ttl_ms: int = 300_000

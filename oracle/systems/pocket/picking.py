@@ -18,9 +18,9 @@ _DRAWN_BYTES = 8
 def compute_unit_draw(seed: bytes, session: str, counter: int) -> Fraction:
     """Return the number in [0, 1) that a seed gives to draw number `counter` of a session.
 
-    The number is the first 8 bytes of sha256(seed || session || counter) over 2^64, `counter`
-    being written as 8 bytes; all numbers are big-endian. It is a fraction, since no double holds
-    64 bits.
+    The number is the first 8 bytes of sha256(seed || session || counter), divided by 2^64;
+    `counter` is written as 8 bytes, and all numbers are big-endian. The result is a fraction,
+    because no double holds 64 bits.
     """
     message = seed + session.encode() + counter.to_bytes(_COUNTER_BYTES, "big")
     digest_prefix = sha256(message).digest()[:_DRAWN_BYTES]
@@ -37,13 +37,13 @@ def pick_node(ranking: Ranking, u: float | Fraction) -> Address:
 
 
 def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list[Address]:
-    """Return one node for each number, without duplicates; fewer if the ranking has no more.
+    """Return one node for each number, without duplicates, until no ranked node is left.
 
     A picked node's tickets are removed. If only nodes without a ticket are left, all of them have
     the same chance.
 
     Raises:
-        ValueError: a number out of [0, 1).
+        ValueError: a number is not in [0, 1).
     """
     rows = _sort_by_tickets(ranking)
     chosen: list[Address] = []
@@ -57,7 +57,7 @@ def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list
 
 
 def _sort_by_tickets(ranking: Ranking) -> list[RankedNode]:
-    """Return the rows in rank order, or in input order if all chances are equal."""
+    """Return the rows by rank, or in input order if all nodes have the same chance."""
     rows = list(ranking.rows)
     if ranking.degraded:
         order_by_node = {node: n for n, node in enumerate(ranking.input_order)}

@@ -1,7 +1,7 @@
-"""Ranks candidates by latency, each with its tickets and the reason for them.
+"""Ranks candidates by latency, and gives each its tickets and the reason for their number.
 
-A pure function of statistics and parameters: no clock, no randomness, no side effect. See
-docs/explanation/pocket.md#ranking and docs/explanation/pocket.md#evaluation.
+The ranking is a pure function of statistics and parameters. See docs/explanation/pocket.md#ranking
+and docs/explanation/pocket.md#evaluation.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,10 +18,11 @@ from oracle.systems.pocket.parameters import Parameters, PortalParameters
 class TicketReason(StrEnum):
     """The reason for a node's number of tickets.
 
-    `untested`: all of them, without a recent outcome. `top_tier`: all of them. `penalised`,
-    `zeroed`: latency took some, or all. `low_success`: one, for its success rate. `out`: none, for
-    its recent failures. `flagged`, `shelved`: none, for an active flag, or for failures only;
-    `probation_one`: one, for either with too few attempts to be sure.
+    `untested`: all tickets, because there is no recent outcome. `top_tier`: all tickets.
+    `penalised` and `zeroed`: latency cost some or all tickets. `low_success`: one ticket, because
+    of the success rate. `out`: no ticket, because of recent failures. `flagged` and `shelved`: no
+    ticket, because of an active flag, or because all attempts failed. `probation_one`: one ticket
+    in these two cases, as long as there are too few attempts to be sure.
     """
 
     UNTESTED = "untested"
@@ -38,10 +39,10 @@ class TicketReason(StrEnum):
 class RankedNode(NamedTuple):
     """One node's place in a ranking, with the steps that led to its tickets.
 
-    `benchmark`: the latency it was compared with, None without a comparison. `difference`: the
-    latency above it, `lost`: the tickets lost by that. `factor_before`, `factor_after`: the
-    running weight before and after the node. `chances`: the tickets, or 1 if no node has any.
-    `probability` is 0 to 1.
+    `benchmark` is the latency that the node was compared with, or None without a comparison.
+    `difference` is the latency above the benchmark, and `lost` the tickets lost for it.
+    `factor_before` and `factor_after` are the running weight before and after the node. `chances`
+    is the number of tickets, or 1 if no node has any. `probability` is 0 to 1.
     """
 
     stats: NodeStats
@@ -58,7 +59,7 @@ class RankedNode(NamedTuple):
 
     @property
     def node(self) -> Address:
-        """Return the node of this place."""
+        """Return the node at this place."""
         return self.stats.node
 
 
@@ -66,9 +67,9 @@ class RankedNode(NamedTuple):
 class Ranking:
     """The nodes that may be picked, in order of rank.
 
-    `input_order`: the ranked nodes in the order of the input. `total`: all tickets. `degraded`:
-    there are no tickets, so that all nodes have the same chance. `left_out`: candidates that were
-    not ranked, with the reason.
+    `input_order` holds the ranked nodes in the order of the input, and `total` is the number of
+    all tickets. `degraded` means that there are no tickets, so that all nodes have the same
+    chance. `left_out` holds the candidates that were not ranked, with the reasons.
     """
 
     rows: tuple[RankedNode, ...]
@@ -88,7 +89,7 @@ def rank_nodes(
     params: Parameters,
     left_out: Mapping[Address, str] | None = None,
 ) -> Ranking:
-    """Rank nodes by their statistics; ties keep their order."""
+    """Rank nodes by weighted latency, and assign tickets; ties keep their order."""
     all_stats = list(all_stats)
     rows: list[RankedNode] = []
     factor, previous = params.max_tickets, 0.0
@@ -107,7 +108,7 @@ def rank_nodes(
 
 
 def _rank_node(stats: NodeStats, factor: int, previous: float, params: Parameters) -> RankedNode:
-    """Assign one node its tickets, given `factor` and `previous` from the node before it."""
+    """Assign one node its tickets, given `factor` and `previous` of the node ranked before it."""
     benchmark = _get_benchmark(stats, previous, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost, remaining_factor = 0, factor
@@ -131,7 +132,7 @@ def _get_benchmark(stats: NodeStats, previous: float, params: Parameters) -> flo
 
 
 def _compute_remaining_factor(stats: NodeStats, params: Parameters) -> int:
-    """Return the rest of a factor that latency has used up: "as few as a single time"."""
+    """Return what remains of a factor that latency has used up ("as few as a single time")."""
     if isinstance(params, PortalParameters):
         return int(stats.attempts < params.zero_weight_attempts)
     return 1
@@ -162,7 +163,7 @@ def _full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> Ti
 
 
 def add_chances(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
-    """Return the rows with their chances: by tickets, or equal if no row has any."""
+    """Return the rows with their chances, which are the tickets or, if no row has any, equal."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
     denominator = total or len(rows)

@@ -38,7 +38,7 @@ class OutcomeKind(StrEnum):
 
 
 class Blame(StrEnum):
-    """The effect of an outcome on the node: success, failure, or none."""
+    """What an outcome counts as for the node: success, failure, or nothing."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -64,9 +64,9 @@ BLAME_BY_KIND: Mapping[OutcomeKind, Blame] = MappingProxyType(
 
 
 class RelayOutcome(NamedTuple):
-    """One relay that ended at `t_ms`, in milliseconds of any one clock.
+    """One relay that ended at `t_ms`, in milliseconds; all outcomes use the same clock.
 
-    `chain`: the scope within which latencies are compared. `latency_ms` counts for successes only.
+    `chain` is the scope in which latencies are compared. `latency_ms` counts for successes only.
     """
 
     node: Address

@@ -1,4 +1,4 @@
-"""Checks which nodes are in sync: the best credible height, and the nodes below or above it.
+"""Checks which nodes are in sync with the best credible height.
 
 See docs/explanation/pocket.md#stake-and-height.
 """
@@ -14,7 +14,7 @@ _MIN_HEIGHTS_FOR_MEDIAN = 3
 
 
 class HeightIneligibility(StrEnum):
-    """The reason why a node's height excludes it."""
+    """Why a node is not a candidate because of its height."""
 
     UNKNOWN = "height_unknown"
     BEHIND = "behind"
@@ -24,9 +24,9 @@ class HeightIneligibility(StrEnum):
 def find_best_height(heights: Iterable[int], allowance: int) -> int | None:
     """Return the best credible height, or None if no node reported one.
 
-    Of three heights or more, any that lies more than three allowances above the median is ignored,
-    so that one node alone cannot raise the result. The median is the higher one of two in the
-    middle.
+    If there are three heights or more, a height more than three allowances above the median is
+    ignored, so that one node alone cannot raise the result. Of two middle heights, the higher one
+    is the median.
     """
     reported_heights = list(heights)
     if len(reported_heights) < _MIN_HEIGHTS_FOR_MEDIAN:
@@ -38,7 +38,7 @@ def find_best_height(heights: Iterable[int], allowance: int) -> int | None:
 def find_out_of_sync_nodes(
     heights: Mapping[Address, int | None], allowance: int
 ) -> dict[Address, HeightIneligibility]:
-    """Return the nodes that are not in sync, with the reason; height None: no response.
+    """Return the nodes that are not in sync, with the reason; a missing height is None.
 
     A node is in sync if it is at most `allowance` blocks below or above the best height.
     """
