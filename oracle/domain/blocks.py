@@ -46,7 +46,7 @@ class BlockRange:
 
     def __post_init__(self) -> None:
         if self.first > self.last:
-            raise ValueError(f"empty block range {self.first}..{self.last}")
+            raise ValueError(f"block range {self.first}..{self.last}: first is above last")
 
     def __len__(self) -> int:
         return self.last - self.first + 1

@@ -57,7 +57,9 @@ class FeedRow:
     def position(self) -> Position:
         """The position of the row's first event; raises ValueError if the row has none yet."""
         if self.block is None:
-            raise ValueError(f"row {self.id} has no place yet")
+            raise ValueError(
+                f"feed row {self.id} has no position yet, because its block is unknown"
+            )
         return Position(self.block, self.stream - _STREAM_OFFSET, self.id, 0)
 
 

@@ -37,7 +37,7 @@ class Condition(Enum):
     STALLED = (
         _DOWN,
         "No endpoint shows a new block",
-        "if the chain itself goes on, add another endpoint",
+        "if the chain still produces blocks, add another endpoint",
     )
     DAEMON_SILENT = (_DOWN, "The daemon has stopped reporting", "check its log; restart it")
     LOOP_STUCK = (_DOWN, "A loop of the daemon is stuck", "check its log; restart it")

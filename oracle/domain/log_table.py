@@ -106,7 +106,7 @@ LogRow: TypeAlias = tuple[int, int, int, Bytes, Bytes, Bytes]
 _GET_INDEX = attrgetter("index")
 _GET_BLOCK = attrgetter("block", "block_hash")
 _TOPIC_DIGITS = 64
-_CONFLICTING_BLOCKS = "logs of two blocks of one number cannot both be of one chain"
+_CONFLICTING_BLOCKS = "the logs contain two different blocks with the same number"
 
 
 class LogPart(NamedTuple):
@@ -241,7 +241,7 @@ def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
 def _collect_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
     """Return hash and time of each block that has a log; the first log gives the time."""
     if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
-        raise ValueError(f"a log's index is above {MAX_LOG_INDEX}")
+        raise ValueError(f"a log's index is not from 0 to {MAX_LOG_INDEX}")
     block_ids = set(map(_GET_BLOCK, logs))
     hash_by_number: dict[int, Hash] = dict(block_ids)
     if len(hash_by_number) < len(block_ids):

@@ -60,7 +60,7 @@ def override_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> 
     for name in changes:
         if name not in field_by_name:
             names = ", ".join(field_by_name) or "none"
-            raise ValueError(f"{name}: no such parameter of {policy.name} (there is {names})")
+            raise ValueError(f"{name}: no such parameter of {policy.name} (available: {names})")
     values = {
         name: _parse_value(field_by_name[name], text.strip()) for name, text in changes.items()
     }
@@ -85,10 +85,10 @@ def split_changes(
     for name in changes:
         if name not in policy_parameters and name not in rules:
             raise ValueError(
-                f"{name}: no such rule (there is {', '.join((*rules, *policy_parameters))})"
+                f"{name}: no such rule (available: {', '.join((*rules, *policy_parameters))})"
             )
         if name in policy_parameters and name in rules:
-            raise ValueError(f"{name}: is a rule, and a parameter of the policy {policy.name} too")
+            raise ValueError(f"{name}: ambiguous; a rule and a parameter of policy {policy.name}")
     rule_changes = {name: text for name, text in changes.items() if name not in policy_parameters}
     return rule_changes, {
         name: text for name, text in changes.items() if name in policy_parameters

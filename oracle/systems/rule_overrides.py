@@ -41,7 +41,7 @@ def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> R
     values = dict(base)
     for name, text in changes.items():
         if name not in field_by_name:
-            raise ValueError(f"{name}: no such rule (there is {', '.join(field_by_name)})")
+            raise ValueError(f"{name}: no such rule (available: {', '.join(field_by_name)})")
         value = _parse_value(name, field_by_name[name], text.strip())
         if name.startswith(_LEGACY):
             values["legacy"] = {**values["legacy"], name.removeprefix(_LEGACY): value}
@@ -135,7 +135,7 @@ def _parse_value(name: str, field: Field[Any], text: str) -> object:
         return _BOOLEANS[text]
     if kind is tuple:
         return [
-            _parse_whole_number(name, part.strip(), "whole numbers, as 10,5,2")
+            _parse_whole_number(name, part.strip(), "whole numbers, such as 10,5,2")
             for part in _split_list(text)
         ]
     return _parse_whole_number(name, text, "a whole number")

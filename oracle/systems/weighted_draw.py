@@ -68,7 +68,7 @@ def draw_nodes(
     sorted_candidates = sorted(candidates)
     addresses = [address for address, _ in sorted_candidates]
     if len(set(addresses)) < len(addresses):
-        raise ValueError("a candidate stands twice")
+        raise ValueError("a candidate's address occurs twice")
     weights = [weight for _, weight in sorted_candidates]
     if min(weights, default=0) < 0:
         raise ValueError("weights must be 0 or more")
@@ -91,7 +91,7 @@ def draw_places(
         ValueError: the seed is not 32 bytes long.
     """
     if len(seed) != _SEED_BYTES:
-        raise ValueError(f"a seed has {_SEED_BYTES} bytes, this one {len(seed)}")
+        raise ValueError(f"the seed must have {_SEED_BYTES} bytes, not {len(seed)}")
     for i in range(count):
         if 1 not in offered:
             return

@@ -174,4 +174,4 @@ def _find_field_kind(event_field: Field[Any]) -> FieldKind:
         for kind in getattr(annotation, "__metadata__", ()):
             if isinstance(kind, FieldKind):
                 return kind
-    raise TypeError(f"{event_field.name} is annotated with no kind of field")
+    raise TypeError(f"{event_field.name}: the annotation has no FieldKind")

@@ -33,7 +33,9 @@ def _collect_field_kinds() -> dict[str, FieldKind]:
     for event_type in NAME_BY_TYPE:
         for name, kind in get_field_kinds(event_type).items():
             if kind_by_name.setdefault(name, kind) is not kind:
-                raise TypeError(f"{event_type.__name__}.{name} is of another kind elsewhere")
+                raise TypeError(
+                    f"{event_type.__name__}.{name}: another event declares another kind of field"
+                )
     return kind_by_name
 
 

@@ -21,10 +21,12 @@ def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> lis
     """
     setters = _get_field_setters(event_class)
     if columns.keys() != setters.keys():
-        raise ValueError(f"{event_class.__name__} has other fields than {', '.join(columns)}")
+        raise ValueError(
+            f"{event_class.__name__}: the columns {', '.join(columns)} do not match its fields"
+        )
     lengths = set(map(len, columns.values()))
     if len(lengths) != 1:
-        raise ValueError("columns of events are of different lengths")
+        raise ValueError("the event columns have different lengths")
     events: list[Any] = list(map(object.__new__, repeat(event_class, lengths.pop())))
     for name, column in columns.items():
         # Only the calls matter; the deque discards their results.

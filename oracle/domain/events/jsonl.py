@@ -185,15 +185,17 @@ class _LineIndex(NamedTuple):
         if first_line != line:
             block, tx, log, sub = event.at
             position_text = f"block {block}, tx {tx}, log {log}, sub {sub}"
-            raise ValueError(f"log: the position of line {first_line} again ({position_text})")
+            raise ValueError(
+                f"log: duplicate position ({position_text}), first seen on line {first_line}"
+            )
         if is_feed_position(event.at):
             # An event of a feed has its own time, which is before the block's time.
             return
         time, first_line = self.times.setdefault(event.at.block, (event.time, line))
         if time != event.time:
             raise ValueError(
-                f"time: block {event.at.block} has the time {event.time} here"
-                f" and {time} on line {first_line}"
+                f"time: block {event.at.block} has time {event.time}, but {time} on line"
+                f" {first_line}"
             )
 
 
@@ -209,7 +211,7 @@ def parse_event(line: str) -> DomainEvent:
         raise ValueError("type: missing")
     schema = _SCHEMA_BY_NAME.get(name) if isinstance(name, str) else None
     if schema is None:
-        raise ValueError(f"type: {quote_value(name)} is no type of event")
+        raise ValueError(f"type: unknown event type {quote_value(name)}")
     values = _parse_fields(schema, record)
     for key in schema.required_keys:
         if key not in values:
@@ -245,7 +247,9 @@ def parse_task_request(text: str) -> TaskCreated:
 def _check_milliseconds(values: Mapping[str, Any]) -> None:
     ms = values.get("time_ms")
     if ms is not None and ms // 1000 != values["time"]:
-        raise ValueError(f"time_ms: {ms} does not lie in the second of time, {values['time']}")
+        raise ValueError(
+            f"time_ms: {ms} is not within the second given by `time` ({values['time']})"
+        )
 
 
 def parse_field_value(field: str, value: object) -> object:
@@ -255,7 +259,7 @@ def parse_field_value(field: str, value: object) -> object:
         ValueError: the value is invalid for this field, or no event has the field.
     """
     if field not in FIELD_KINDS:
-        raise ValueError("no event has this field")
+        raise ValueError("unknown event field")
     return FIELD_KINDS[field].codec.decode(value)
 
 
@@ -265,7 +269,7 @@ def _parse_fields(schema: _EventSchema, record: Mapping[str, object]) -> dict[st
     for key, value in record.items():
         codec = schema.allowed_codecs.get(key)
         if codec is None:
-            raise ValueError(f"{key}: no field of {schema.name}")
+            raise ValueError(f"{key}: not a field of {schema.name}")
         if value is not None:
             values[key] = _parse_field(codec, key, value)
     return values

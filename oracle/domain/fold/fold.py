@@ -82,7 +82,7 @@ class Fold:
         if not events:
             return
         if events[0].at.block != number or events[-1].at.block != number:
-            raise ValueError(f"events of other blocks given as block {number}")
+            raise ValueError(f"block {number}: some of the events belong to another block")
         if not journal:
             self.fold_events(events)
             return

@@ -50,7 +50,9 @@ class CreatorSpread(NamedTuple):
             return None
         if self.max_per_creator * UNIT > rules.kick_creator_share * self.scores:
             creator_note = (
-                "no other has any" if self.creators == 1 else f"of {self.creators} creators"
+                "there is no other creator"
+                if self.creators == 1
+                else f"of {self.creators} creators"
             )
             return (
                 f"{self.max_per_creator} of its {self.scores} scores come from one creator's "
@@ -58,8 +60,8 @@ class CreatorSpread(NamedTuple):
             )
         if self.decisive_scores:
             return (
-                f"it would be far from due without the {self.decisive_scores} scores that come "
-                "from one creator's tasks"
+                f"it would be far from due without the {self.decisive_scores} scores from one "
+                "creator's tasks"
             )
         return None
 
@@ -156,9 +158,11 @@ def evidence_of(
     total = sum(entry.score for entry in entries)
     size = len(entries) if rules.legacy is not None else rules.pool_size
     if len(entries) != size or any(entry.node != interval.node for entry in entries):
-        raise ValueError(f"the evidence against {interval.node} is not a full pool of its scores")
+        raise ValueError(
+            f"{interval.node}: the evidence must be a full pool of the node's own scores"
+        )
     if not _justifies_kickout(total, size, rules):
-        raise ValueError(f"the scores of {interval.node} sum to {total}: no reason for a kickout")
+        raise ValueError(f"{interval.node}: scores with a sum of {total} do not justify a kickout")
     spread = compute_creator_spread(
         ((context.creators.get(entry.task), entry.score) for entry in entries), rules
     )

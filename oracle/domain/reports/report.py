@@ -53,10 +53,11 @@ class ReportSettings:
     def __post_init__(self) -> None:
         positive_fields = ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds")
         for name in (*positive_fields, "kick_after_rounds", "max_words", "min_scores"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"{name}: must be at least 1, not {value}")
         if not 0 <= self.kick_below <= HIGHEST_SCORE - LOWEST_SCORE:
-            raise ValueError("kick_below must lie in 0..10000")
+            raise ValueError(f"kick_below: must be 0 to 10000, not {self.kick_below}")
 
     @property
     def kick_line(self) -> int:

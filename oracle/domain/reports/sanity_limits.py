@@ -124,6 +124,6 @@ def quiet_period_reason(
     if is_usual:
         return None
     return (
-        f"{activity.tasks} tasks of {activity.nodes} nodes ended, where {tasks:g} of {nodes:g} "
-        f"are usual: below sanity_events_share {limits.events_share}"
+        f"only {activity.tasks} tasks of {activity.nodes} nodes ended (usually {tasks:g} tasks of "
+        f"{nodes:g} nodes), below sanity_events_share {limits.events_share}"
     )

@@ -104,8 +104,8 @@ def decide_submission(
         submission_policy.min_change is not None and change.change >= submission_policy.min_change
     )
     if not is_enough:
-        reason = f"{change.words} words, {change.change} steps: too little before the heartbeat"
+        reason = f"{change.words} words, {change.change} steps: too few before the heartbeat"
         return SubmissionDecision(should_send=False, reason=reason, max_fee_per_gas=max_fee)
     return SubmissionDecision(
-        should_send=True, reason="scores have moved", max_fee_per_gas=max_fee
+        should_send=True, reason="scores have changed enough", max_fee_per_gas=max_fee
     )

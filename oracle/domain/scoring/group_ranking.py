@@ -156,7 +156,9 @@ def split_fee(fee: int, scores: Sequence[int]) -> list[int]:
         ValueError: the fee or a score is negative, or there is no member to pay.
     """
     if fee < 0 or not scores or min(scores) < 0:
-        raise ValueError("a fee is split among one or more members, nothing negative")
+        raise ValueError(
+            "splitting a fee requires at least one member, and no negative fee or score"
+        )
     total = sum(scores) or 1
     shares = [fee * score // total for score in scores[:-1]]
     return [*shares, fee - sum(shares)]

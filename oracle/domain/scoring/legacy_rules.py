@@ -50,22 +50,33 @@ class LegacyRules:
     )
     kickout_below: Fraction = field(
         metadata=rule_metadata(
-            "kickout is due below this node score, of 20", _SOURCE, in_range(0, _BEST_SCORE, UNIT)
+            "kickout is due below this node score, out of 20",
+            _SOURCE,
+            in_range(0, _BEST_SCORE, UNIT),
         )
     )
     kickout_tasks: int = field(
-        metadata=rule_metadata("tasks that the window must hold for a kickout", _SOURCE, POSITIVE)
+        metadata=rule_metadata(
+            "minimum number of tasks in the window for a kickout", _SOURCE, POSITIVE
+        )
     )
     # Windows are counted from the epoch.
     window_seconds: int | None = rule(
-        None, "length of a window; none: the calendar month in UTC", _SOURCE, bounds=POSITIVE
+        None,
+        "length of a window in seconds; none is the calendar month in UTC",
+        _SOURCE,
+        bounds=POSITIVE,
     )
 
     def __post_init__(self) -> None:
         weights = self.vram_weight + self.timeout_weight + self.speed_weight
         for name, is_sound, refusal in (
             *iter_bound_checks(self),
-            ("speed_weight", 0 < weights <= UNIT, "the three weights make 1 at most"),
+            (
+                "speed_weight",
+                0 < weights <= UNIT,
+                "the sum of the three weights must be above 0, at most 1",
+            ),
         ):
             if not is_sound:
                 raise ValueError(f"legacy.{name}: {refusal}")
@@ -94,8 +105,8 @@ class LegacyRules:
         missing = [f"legacy.{name}" for name in find_missing_rules(field_by_name, values)]
         if missing:
             raise ValueError(
-                f"{', '.join(missing)}: missing; the sources never published them, so every "
-                "network has to choose its own"
+                f"{', '.join(missing)}: missing; these values were never published, so "
+                "choose them for your network"
             )
         try:
             parsed_values = {

@@ -15,14 +15,14 @@ EventTypes = Collection[type[DomainEvent]]
 def describe_missing_event_types(event_types: EventTypes, rules: Rules) -> Iterator[str]:
     """Yield a sentence for each effect of event types that a profile lacks."""
     if network_events.NodeJoined not in event_types:
-        yield "no node_joined: nobody is a member, so nobody has a QoS and nobody is kicked out"
+        yield "no node_joined: no node is a member, so none has a QoS or is kicked out"
     elif not {
         network_events.NodeQuit,
         network_events.NodeQuitAsked,
         network_events.NodeKickedOut,
         network_events.NodeSlashed,
     } & set(event_types):
-        yield "nothing ends a membership: who leaves counts as a member for ever"
+        yield "no event ends a membership: a node that leaves stays a member forever"
     if network_events.TaskStarted not in event_types:
         yield "no task_started: no node runs anything, so no time is measured and H stays 1"
         return
@@ -39,18 +39,18 @@ def _describe_missing_for_scores(event_types: EventTypes, rules: Rules) -> Itera
             yield "neither result_committed and result_disclosed nor group_validated: no scores"
         return
     if not {network_events.TaskSubmitted, network_events.TaskErrorReported} & set(event_types):
-        yield "no task_submitted: nobody has a time, so no group is ever ranked"
+        yield "no task_submitted: no answer has a time, so no group is ever ranked"
     if rules.close == "validated" and network_events.GroupValidated not in event_types:
-        yield "no group_validated: nothing is ranked, and every long-term score stays what it is"
+        yield "no group_validated: no group is ranked, and no long-term score ever changes"
     if rules.close == "terminal" and network_events.TaskCreated not in event_types:
-        yield "no task_created: groups are known by it under rules.close = terminal, and none is"
+        yield "no task_created: rules.close = terminal finds groups only by this event"
 
 
 def _describe_missing_for_reliability(event_types: EventTypes) -> Iterator[str]:
     if not {network_events.TaskTimedOut, network_events.TaskCancelled} & set(event_types):
-        yield "no task_timed_out: no timeout lowers H, and nobody is ever excluded"
+        yield "no task_timed_out: no timeout lowers H, and no node is ever excluded"
     if not {network_events.TaskSucceeded, network_events.TaskRefunded} & set(event_types):
-        yield "no task_succeeded: H comes back by time alone"
+        yield "no task_succeeded: H recovers by time alone"
     ending_types = {
         network_events.TaskSucceeded,
         network_events.TaskRefunded,
@@ -60,7 +60,7 @@ def _describe_missing_for_reliability(event_types: EventTypes) -> Iterator[str]:
     if not {*ending_types, network_events.TaskTimedOut, network_events.TaskCancelled} & set(
         event_types
     ):
-        yield "no task ever ends: whoever starts one is busy for ever"
+        yield "no task ever ends: a node that starts one stays busy forever"
 
 
 def describe_missing_fields(
@@ -74,10 +74,7 @@ def describe_missing_fields(
             and creation_fields is not None
             and "group" not in creation_fields
         ):
-            yield (
-                "no group of task_created: groups are known by it under rules.close = terminal, "
-                "and none is"
-            )
+            yield "no group of task_created: rules.close = terminal finds groups only by it"
         return
     node_fields = {
         *fields_by_type.get(network_events.NodeJoined, ()),
@@ -89,4 +86,4 @@ def describe_missing_fields(
     }
     for name, (rule, weight) in weights.items():
         if weight and name not in node_fields:
-            yield f"no {name} of a node: legacy.{rule} counts for nobody"
+            yield f"no {name} of a node: legacy.{rule} has no effect"

@@ -58,7 +58,7 @@ def compute_legacy_factors(
     if rules.legacy is None:
         return None
     if peers is None:
-        raise ValueError("legacy rules compare a node with its peers, and none were given")
+        raise ValueError("legacy rules compare a node with its peers, so `peers` is required")
     return compute_factors(node, time, rules.legacy, peers)
 
 

@@ -35,9 +35,9 @@ from oracle.domain.scoring.rule_json import find_missing_rules, parse_rule_value
 _LARGEST_SCORE = 255
 
 # The texts that replace rules which legacy rules ignore.
-_NO_POOL = "legacy keeps no pool: legacy.window_seconds says which scores count"
-_NO_GROUP = "in legacy three nodes share each task, and whoever answers takes a place"
-_NO_RELIABILITY = "legacy has no reliability, and excludes nobody"
+_NO_POOL = "legacy keeps no pool; legacy.window_seconds decides which scores count"
+_NO_GROUP = "in legacy three nodes share each task, and every answer gets a rank"
+_NO_RELIABILITY = "legacy has no reliability and excludes no node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,20 +54,20 @@ class Rules:
     # Groups (docs/reference/scoring-rules.md#task-groups).
     close: str = rule(
         "validated",
-        "when a group is scored: where the chain says it, or when all ended",
+        "groups are scored at their event (validated) or once all ended (terminal)",
         "ours",
         bounds=one_of("validated", "terminal"),
     )
     group_size: int = rule(
         3,
-        "tasks of a group that is closed by counting",
+        "tasks in a group, if groups close by counting them",
         "QoS",
         bounds=POSITIVE,
         idle=_NO_GROUP,
     )
     rank_scores: tuple[int, ...] = rule(
         (10, 5, 2),
-        "score by rank, the last one for all below",
+        "score by rank; the last one is for all lower ranks",
         "QoS, Task Score",
         bounds=NOT_EMPTY,
     )
@@ -78,7 +78,7 @@ class Rules:
         False,
         "only members that timed out get absent_score",
         "relay",
-        idle=f"{_NO_GROUP}; absent_score is what silence is worth",
+        idle=f"{_NO_GROUP}; absent_score is the score without an answer",
     )
     creator_timeout_rejects_group: bool = rule(
         False,
@@ -91,12 +91,12 @@ class Rules:
         "error reports rank last (ours), or as_reported: by their time",
         "relay",
         bounds=one_of("last", "as_reported"),
-        idle=f"{_NO_GROUP}; an error report takes its node's place in a round",
+        idle=f"{_NO_GROUP}; an error report counts as its node's answer in a round",
     )
     # `right`: `crynux` from version 3 on (docs/reference/scoring-rules.md#verdicts).
     ranked_answers: str = rule(
         "all",
-        "ranked answers: all (relay), or right: only those the verdict confirms",
+        "ranked answers: all (relay), or only those the verdict confirms (right)",
         "ours",
         bounds=one_of("all", "right"),
         idle=f"{_NO_GROUP}, right or wrong",
@@ -105,22 +105,25 @@ class Rules:
     # 0: every limit is credible (docs/reference/scoring-rules.md#limits-that-are-not-believed).
     least_timeout_seconds: int = rule(
         0,
-        "a task's limit below it costs no node anything",
+        "a timeout of a task with a shorter limit has no effect",
         "ours",
         bounds=NOT_NEGATIVE,
-        idle="in legacy a node sets its own limit: set legacy.least_timeout_seconds",
+        idle="in legacy a node sets its own limit; set legacy.least_timeout_seconds",
     )
 
     # The pool (docs/reference/scoring-rules.md#long-term-score).
     q_max: int = rule(
-        10, "the best score that a mean is measured by", "QoS", bounds=in_range(1, _LARGEST_SCORE)
+        10,
+        "best possible score, by which means are divided",
+        "QoS",
+        bounds=in_range(1, _LARGEST_SCORE),
     )
     pool_size: int = rule(
         50,
-        "task scores that count, the newest",
+        "number of newest task scores that count",
         "QoS",
         bounds=POSITIVE,
-        idle=f"{_NO_POOL}, legacy.kickout_tasks how many a kickout takes",
+        idle=f"{_NO_POOL}, and legacy.kickout_tasks how many a kickout needs",
     )
     new_node_long_term: Fraction = rule(
         UNIT // 2,
@@ -132,7 +135,7 @@ class Rules:
         False,
         "a mean of 0 counts as an empty pool",
         "relay",
-        idle=f"{_NO_POOL}; new_node_long_term is for who has none",
+        idle=f"{_NO_POOL}; new_node_long_term is for nodes without scores",
     )
     rejoin_floor: Fraction | None = rule(
         None, "a node that rejoins below this score restarts with it", "relay", bounds=SHARE
@@ -162,7 +165,7 @@ class Rules:
     # Reliability H (docs/reference/scoring-rules.md#reliability).
     tau_seconds: int = rule(
         1800,
-        "how slowly reliability heals",
+        "time constant of healing, in seconds",
         "QoS, Short-term Reliability Factor",
         bounds=POSITIVE,
         idle=_NO_RELIABILITY,
@@ -171,7 +174,7 @@ class Rules:
         3 * UNIT // 10, "factor applied to reliability at a timeout", "QoS", bounds=FACTOR
     )
     first_penalty: Fraction | None = rule(
-        None, "the same, for a node at first_penalty_from or above", "relay", bounds=FACTOR
+        None, "penalty for a node at first_penalty_from or above", "relay", bounds=FACTOR
     )
     first_penalty_from: Fraction = rule(
         UNIT,
@@ -184,13 +187,13 @@ class Rules:
     # If both are equal, exclusion needs no stored state.
     exclude_enter: Fraction = rule(
         UNIT // 10,
-        "excluded below this reliability",
+        "a node is excluded below this reliability",
         "QoS, Hard Exclusion",
         idle=_NO_RELIABILITY,
     )
     exclude_exit: Fraction = rule(
         UNIT // 10,
-        "excluded until this reliability",
+        "an exclusion ends at this reliability",
         "relay; QoS: the same",
         bounds=AT_MOST_ONE,
         idle=_NO_RELIABILITY,
@@ -207,7 +210,10 @@ class Rules:
     # A share of the scores; with 1 no kickout is held
     # (docs/explanation/kickouts.md#held-for-a-person).
     kick_creator_share: Fraction = rule(
-        UNIT // 2, "more from one creator: a person proposes the kickout", "ours", bounds=SHARE
+        UNIT // 2,
+        "share of one creator above which a person proposes the kickout",
+        "ours",
+        bounds=SHARE,
     )
 
     # Set if scores come from two rounds of submission (docs/explanation/legacy.md#scores), None if
@@ -243,15 +249,15 @@ class Rules:
             (
                 "q_max",
                 max_score <= self.q_max,
-                f"must be {max_score} or more, as two rounds bring that",
+                f"must be at least {max_score}, the best score of two rounds",
             ),
             ("penalty", self.penalty == UNIT, f"must be 1 {inert}"),
-            ("first_penalty", self.first_penalty is None, f"must not be there {inert}"),
+            ("first_penalty", self.first_penalty is None, f"must not be set {inert}"),
             ("boost", self.boost == 0, f"must be 0 {inert}"),
             (
                 "rejoin_floor",
                 self.rejoin_floor is None,
-                "must not be there under legacy rules, whose window has no prior",
+                "must not be set under legacy rules, whose window has no prior",
             ),
             *(
                 (

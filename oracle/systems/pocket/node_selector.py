@@ -324,7 +324,7 @@ def create_memory(params: Parameters) -> ChainMemory:
         return ArticleMemory(params)
     if isinstance(params, PortalParameters):
         return PortalMemory(params)
-    raise TypeError(f"no profile: {type(params).__name__}")
+    raise TypeError(f"{type(params).__name__} belongs to no profile of Pocket's selector")
 
 
 class NodeSelector:

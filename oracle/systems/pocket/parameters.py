@@ -53,7 +53,7 @@ class Parameters:
             (
                 "success_rate_full",
                 is_strict,
-                "must be 0 or more and below 1: the comparison is strict",
+                "must be 0 or more and below 1, because the comparison is strict",
             ),
         ]
 
@@ -119,7 +119,7 @@ class PortalParameters(Parameters):
             (
                 "cleared_ttl_ms",
                 self.cleared_ttl_ms >= self.flag_ttl_ms,
-                "must be flag_ttl_ms or more: a cleared flag would be forgotten before a set one",
+                "must be flag_ttl_ms or more; else a cleared flag would expire before a set one",
             ),
         )
 

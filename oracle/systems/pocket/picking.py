@@ -69,11 +69,11 @@ def _find_ticket_holder(rows: list[RankedNode], u: float | Fraction) -> RankedNo
     if not 0 <= u < 1:
         raise ValueError(f"u must be at least 0 and below 1, not {u}")
     if not rows:
-        raise ValueError("nobody is ranked, so nobody can be picked")
+        raise ValueError("no node is ranked, so none can be picked")
     ticket = math.floor(u * sum(row.chances for row in rows))
     ticket_count = 0
     for row in rows:
         ticket_count += row.chances
         if ticket < ticket_count:
             return row
-    raise AssertionError("a ticket below the total is held by somebody")
+    raise AssertionError(f"no node holds ticket {ticket} of {ticket_count}")

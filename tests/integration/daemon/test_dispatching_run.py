@@ -226,7 +226,7 @@ def test_missing_dispatch_setting_without_default_is_rejected(
         ({"policy": "legacies"}, "dispatch.policy: "),
         (
             {"policy": "article", "change": {"flag_ttl_ms": 1}},
-            "dispatch.change: flag_ttl_ms: no such parameter of article (there is expected, ",
+            "dispatch.change: flag_ttl_ms: no such parameter of article (available: expected, ",
         ),
         (
             {"policy": "portal_api_head", "change": {"expected": "0"}},
@@ -273,7 +273,7 @@ def test_policy_without_scores_is_rejected_as_rule_set(
     settings["rules"] = {"set": "article"}
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
-    assert "rules.set: article has no rules and scores nobody" in capsys.readouterr().err
+    assert "rules.set: article has no scoring rules" in capsys.readouterr().err
 
 
 def test_legacy_policy_starts_group_of_three_in_one_transaction(

@@ -81,7 +81,7 @@ def test_unknown_rule_set_error_lists_available_sets(capsys, sound, tmp_path):
 @pytest.mark.parametrize(
     ("rules", "complaint"),
     [
-        ({"change": {"speed": 1}}, "rules.change: speed: no such rule (there is close, "),
+        ({"change": {"speed": 1}}, "rules.change: speed: no such rule (available: close, "),
         ({"change": {"tau_seconds": "0.5"}}, "rules.change: tau_seconds: must be a whole number"),
         ({"change": {"penalty": 0.3}}, "rules.change: penalty: write a fraction in quotes"),
         ({"change": 7}, "rules.change: must be a table"),

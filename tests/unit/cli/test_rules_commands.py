@@ -105,10 +105,10 @@ def test_rules_unused_by_legacy_are_hidden(capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("dice",), "no rule set 'dice' (there is crynux, relay, crynux-docs, legacy)"),
+        (("dice",), "no rule set 'dice' (available: crynux, relay, crynux-docs, legacy)"),
         (("crynux", "--set", "speed=1"), "speed: no such rule"),
         (("crynux", "--set", "penalty=2"), "penalty: must be above 0, at most 1"),
-        (("legacy", *LEGACY, "--set", "pool_size=9"), "legacy.window_seconds says which"),
+        (("legacy", *LEGACY, "--set", "pool_size=9"), "legacy.window_seconds decides which"),
         (("crynux", "--set", "penalty"), "--set penalty: must be KEY=VALUE"),
         (("legacy", "--set", "legacy.vram_weight=0.3"), "legacy.timeout_weight, "),
     ],

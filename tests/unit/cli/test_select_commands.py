@@ -243,7 +243,7 @@ def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events)
     ("content", "why"),
     [
         ('{"min_vram": -1}', "min_vram: must be a whole number"),
-        ('{"vram": 8}', "vram: no field of task_created"),
+        ('{"vram": 8}', "vram: not a field of task_created"),
         ('{"kind": "gpt"}', "kind: must be one of"),
         ('{"min_vram": 8, "min_vram": 9}', "min_vram: given twice"),
         ('{"type": "node_joined"}', "type: must be task_created"),

@@ -35,4 +35,4 @@ def test_policy_without_rules_accepts_its_own_settings(capsys, tmp_path):
 
 def test_setting_of_neither_rules_nor_policy_is_rejected(capsys, tmp_path):
     options = (*one_node(tmp_path)[1:], "--policy", "legacy-equal", "--set", "weight_floor=1")
-    assert "--set: weight_floor: no such rule (there is" in refused(capsys, "select", *options)
+    assert "--set: weight_floor: no such rule (available: " in refused(capsys, "select", *options)

@@ -63,15 +63,15 @@ OF_ANOTHER_BLOCK = replace(LOG, index=1, block_hash=Hash("0x" + "33" * 32))
 
 
 def test_log_index_above_maximum_is_rejected():
-    with pytest.raises(ValueError, match=f"above {MAX_LOG_INDEX}"):
+    with pytest.raises(ValueError, match=f"not from 0 to {MAX_LOG_INDEX}"):
         LogTable.from_logs([replace(LOG, index=MAX_LOG_INDEX + 1)])
 
 
 def test_logs_of_two_blocks_with_same_number_are_rejected():
-    with pytest.raises(ValueError, match="two blocks of one number"):
+    with pytest.raises(ValueError, match="two different blocks with the same number"):
         LogTable.from_logs([LOG, OF_ANOTHER_BLOCK])
 
 
 def test_joined_tables_of_two_blocks_with_same_number_have_no_blocks():
-    with pytest.raises(ValueError, match="two blocks of one number"):
+    with pytest.raises(ValueError, match="two different blocks with the same number"):
         _ = LogTable.concatenate([[LOG], [OF_ANOTHER_BLOCK]]).blocks

@@ -66,7 +66,7 @@ def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
     assert (told["sum"], told["creators"], told["most_of_one_creator"]) == (0, 1, GROUPS)
     assert {entry["creator"] for entry in told["entries"]} == {node("mallory")}
     assert evidence.spread.hold_reason(CRYNUX) == (
-        "50 of its 50 scores come from one creator's tasks (no other has any)"
+        "50 of its 50 scores come from one creator's tasks (there is no other creator)"
     )
     # Both victims.
     assert held == 2
@@ -105,7 +105,7 @@ def test_kickout_is_held_when_scores_of_single_creator_are_decisive():
     caught = pool_of_two(17, 3)
     assert (caught.max_per_creator, caught.decisive_scores) == (17, 17)
     assert caught.hold_reason(CRYNUX) == (
-        "it would be far from due without the 17 scores that come from one creator's tasks"
+        "it would be far from due without the 17 scores from one creator's tasks"
     )
 
 

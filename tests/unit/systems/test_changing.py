@@ -86,7 +86,7 @@ def test_missing_unpublished_legacy_value_is_rejected():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"speed": "1"}, "speed: no such rule .there is close, group_size"),
+        ({"speed": "1"}, "speed: no such rule .available: close, group_size"),
         ({"name": "mine"}, "name: no such rule"),
         ({"legacy.vram_weight": "0.3"}, r"legacy\.vram_weight: no such rule"),
         ({"tau_seconds": "0.5"}, "tau_seconds: must be a whole number, not '0.5'"),
@@ -97,7 +97,7 @@ def test_missing_unpublished_legacy_value_is_rejected():
         ({"penalty": ".3"}, "penalty: must be a decimal"),
         ({"penalty": "1.5"}, "penalty: must be above 0, at most 1"),
         ({"zero_mean_is_new": "1"}, "zero_mean_is_new: must be true or false, not '1'"),
-        ({"rank_scores": "10;5"}, "rank_scores: must be whole numbers, as 10,5,2"),
+        ({"rank_scores": "10;5"}, "rank_scores: must be whole numbers, such as 10,5,2"),
         ({"rank_scores": ""}, "rank_scores: must not be empty"),
         ({"close": "never"}, "close: must be one of validated, terminal"),
         ({"kickout_below": "2,5"}, "kickout_below: must be a decimal"),
@@ -159,6 +159,6 @@ def test_change_table_supports_nested_tables_numbers_booleans_and_lists():
 def test_rule_sets_lists_every_name():
     assert list_rule_sets() == ("crynux", "relay", "crynux-docs", "legacy")
     with pytest.raises(
-        ValueError, match=r"no rule set 'pocket' \(there is crynux, relay, crynux-docs, legacy"
+        ValueError, match=r"no rule set 'pocket' \(available: crynux, relay, crynux-docs, legacy"
     ):
         build_rules("pocket")

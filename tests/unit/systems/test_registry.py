@@ -54,5 +54,5 @@ def test_every_rule_has_meaning():
 
 
 def test_unknown_policy_error_lists_policies():
-    with pytest.raises(ValueError, match=r"no policy 'dice' \(there is crynux, relay, "):
+    with pytest.raises(ValueError, match=r"no policy 'dice' \(available: crynux, relay, "):
         get_policy("dice")

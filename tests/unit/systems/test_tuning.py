@@ -64,20 +64,28 @@ def test_changes_are_split_between_rules_and_policy():
 
 
 def test_name_shared_by_rule_and_policy_is_rejected():
-    with pytest.raises(ValueError, match="weight_floor: is a rule, and a parameter of the policy"):
+    with pytest.raises(
+        ValueError, match="weight_floor: ambiguous; a rule and a parameter of policy"
+    ):
         split_changes({"weight_floor": "1"}, ("weight_floor",), get_policy("crynux"))
 
 
 def test_unknown_name_error_lists_rules_and_parameters():
-    with pytest.raises(ValueError, match=r"^luck: no such rule \(there is penalty, weight_floor,"):
+    with pytest.raises(
+        ValueError, match=r"^luck: no such rule \(available: penalty, weight_floor,"
+    ):
         split_changes({"luck": "1"}, ("penalty",), get_policy("crynux"))
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("crynux", {"luck": "1"}, r"luck: no such parameter of crynux \(there is weight_floor, "),
-        ("legacy", {"luck": "1"}, r"luck: no such parameter of legacy \(there is none\)"),
+        (
+            "crynux",
+            {"luck": "1"},
+            r"luck: no such parameter of crynux \(available: weight_floor, ",
+        ),
+        ("legacy", {"luck": "1"}, r"luck: no such parameter of legacy \(available: none\)"),
         ("crynux", {"weight_floor": "-1"}, "weight_floor: must be a decimal"),
         ("crynux", {"weight_floor": "1e-2"}, "weight_floor: must be a decimal"),
         ("crynux", {"fallback": "no"}, "fallback: must be true or false"),

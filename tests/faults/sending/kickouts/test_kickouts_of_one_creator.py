@@ -30,7 +30,9 @@ def test_kickout_based_on_single_creator_waits_for_operator(held_office: Office)
     with office.store.read_transaction() as uow:
         (look,) = load_kickout_cases(uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING)
     assert look.obstacle is None
-    assert look.hold_reason == "4 of its 4 scores come from one creator's tasks (no other has any)"
+    assert look.hold_reason == (
+        "4 of its 4 scores come from one creator's tasks (there is no other creator)"
+    )
 
     assert office.repeat(plan_kickout_call) == []
     assert PROPOSE_KICK not in kinds(office)

@@ -64,7 +64,7 @@ def test_custom_profile_reports_missing_scoring_inputs(capsys, settings, tmp_pat
     assert found["facts"]["profile"].endswith("emits only task_started")
     assert found["facts"]["contracts"] == f"Work {TASKS} from block 5"
     told = " ".join(found["warnings"])
-    for loss in ("nobody is a member", "nothing is ranked", "nobody is ever excluded"):
+    for loss in ("no node is a member", "no group is ranked", "no node is ever excluded"):
         assert loss in told
     assert "chain.start_block: 9 is after block 5, where Work begins" in told
 

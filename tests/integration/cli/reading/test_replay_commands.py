@@ -104,7 +104,7 @@ def test_missing_file_is_rejected(capsys, tmp_path):
 
 
 def test_invalid_rules_are_rejected(capsys, file, tmp_path):
-    assert "no rule set 'fair' (there is crynux, relay, crynux-docs, legacy)" in refused(
+    assert "no rule set 'fair' (available: crynux, relay, crynux-docs, legacy)" in refused(
         capsys, "replay", file, "--rules", "fair"
     )
     rules = tmp_path / "ours.json"

@@ -29,7 +29,7 @@ def test_time_ms_defaults_to_none_for_every_event(kind):
 
 @pytest.mark.parametrize("other", [6999, 8000, 0])
 def test_milliseconds_outside_second_are_rejected(other):
-    with pytest.raises(ValueError, match=f"^time_ms: {other} does not lie in the second of time"):
+    with pytest.raises(ValueError, match=f"^time_ms: {other} is not within the second"):
         parse_event(QUEUED % other)
 
 

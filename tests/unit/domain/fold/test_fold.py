@@ -11,7 +11,7 @@ BLOCK = History().joins("A").starts("1", "A").events
 
 
 def test_events_of_another_block_raise_error():
-    with pytest.raises(ValueError, match="given as block 2"):
+    with pytest.raises(ValueError, match="block 2: some of the events"):
         Fold(CRYNUX).fold_block(2, BLOCK, journal=True)
 
 

@@ -98,7 +98,7 @@ def test_kickout_line_has_canonical_spelling_in_json(text):
 
 def test_rules_named_returns_published_set():
     assert get_rules("relay") == RELAY
-    with pytest.raises(ValueError, match=r"no rule set 'pocket' \(there is crynux, relay"):
+    with pytest.raises(ValueError, match=r"no rule set 'pocket' \(available: crynux, relay"):
         get_rules("pocket")
 
 

@@ -19,7 +19,7 @@ LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickou
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
-        ({network_events.NodeJoined}, "nobody is a member"),
+        ({network_events.NodeJoined}, "no node is a member"),
         (
             {
                 network_events.NodeQuit,
@@ -27,12 +27,12 @@ LEGACY = WEIGHTS | {"least_timeout_seconds": "60", "kickout_below": "5", "kickou
                 network_events.NodeKickedOut,
                 network_events.NodeSlashed,
             },
-            "nothing ends a membership",
+            "no event ends a membership",
         ),
         ({network_events.TaskStarted}, "no node runs anything"),
-        ({network_events.GroupValidated}, "nothing is ranked"),
-        ({network_events.TaskSubmitted, network_events.TaskErrorReported}, "nobody has a time"),
-        ({network_events.TaskTimedOut, network_events.TaskCancelled}, "nobody is ever excluded"),
+        ({network_events.GroupValidated}, "no group is ranked"),
+        ({network_events.TaskSubmitted, network_events.TaskErrorReported}, "no answer has a time"),
+        ({network_events.TaskTimedOut, network_events.TaskCancelled}, "no node is ever excluded"),
         ({network_events.TaskSucceeded, network_events.TaskRefunded}, "by time alone"),
     ],
 )
@@ -76,7 +76,7 @@ def test_missing_field_is_reported_with_its_effect():
         "no group of task_created"
     ]
     assert list(describe_missing_fields(tells, legacy)) == [
-        "no timeout of a node: legacy.timeout_weight counts for nobody"
+        "no timeout of a node: legacy.timeout_weight has no effect"
     ]
     assert not [
         *describe_missing_fields(tells, build_rules("crynux", {})),

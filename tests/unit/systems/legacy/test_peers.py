@@ -41,7 +41,7 @@ def test_other_rules_have_no_peers():
 
 
 def test_legacy_score_without_peers_is_rejected():
-    with pytest.raises(ValueError, match="compare a node with its peers, and none were given"):
+    with pytest.raises(ValueError, match="compare a node with its peers, so `peers` is required"):
         qos_at(member("A"), 0, RULES)
     assert qos_at(member("A", membership=Membership.QUIT), 0, RULES) is None
 

@@ -228,12 +228,12 @@ def test_node_kicked_out_while_due_rejoins_with_empty_window():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"q_max": 19}, "^q_max: must be 20 or more, as two rounds bring that$"),
+        ({"q_max": 19}, "^q_max: must be at least 20, the best score of two rounds$"),
         ({"penalty": UNIT // 2}, "^penalty: must be 1 under legacy rules"),
-        ({"first_penalty": UNIT}, "^first_penalty: must not be there under legacy rules"),
+        ({"first_penalty": UNIT}, "^first_penalty: must not be set under legacy rules"),
         ({"boost": 1}, "^boost: must be 0 under legacy rules"),
         # It would let a node come back with the window that it was kicked out for.
-        ({"rejoin_floor": UNIT}, "^rejoin_floor: must not be there under legacy rules"),
+        ({"rejoin_floor": UNIT}, "^rejoin_floor: must not be set under legacy rules"),
     ],
 )
 def test_rules_mixing_both_systems_are_rejected(changes, complaint):

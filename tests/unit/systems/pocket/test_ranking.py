@@ -183,7 +183,7 @@ def test_random_number_outside_unit_interval_is_rejected():
 
 
 def test_pick_from_empty_ranking_is_rejected():
-    with pytest.raises(ValueError, match="nobody is ranked"):
+    with pytest.raises(ValueError, match="no node is ranked"):
         pick_node(rank_nodes([], ARTICLE), 0.5)
 
 
