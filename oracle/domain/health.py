@@ -111,12 +111,12 @@ class Condition(Enum):
 
     @property
     def key(self) -> str:
-        """The name in metrics, JSON and `[[notify]] kinds`."""
+        """The condition's name in metrics, JSON and `[[notify]] kinds`."""
         return self.name.lower()
 
     @property
     def label(self) -> str:
-        """The name in `status` and `/readyz`."""
+        """The condition's name in `status` and `/readyz`."""
         return self.name.replace("_", "-")
 
 
@@ -131,7 +131,7 @@ class HealthFinding(NamedTuple):
     detail: str
 
     def format_line(self) -> str:
-        """Return the finding in a line for the operator."""
+        """Return the finding as one line for the operator."""
         return f"{self.condition.label}: {self.detail}"
 
 
@@ -173,7 +173,7 @@ class HealthReport(NamedTuple):
         return max(self.conditions, key=lambda condition: condition.severity, default=None)
 
     def format_line(self) -> str:
-        """Return the report in one line."""
+        """Return severity and conditions as one line."""
         labels = ", ".join(condition.label for condition in self.conditions)
         return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
 

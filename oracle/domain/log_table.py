@@ -154,7 +154,7 @@ class LogTable(Sequence[Log]):
 
     @classmethod
     def concatenate(cls, tables: Iterable[Sequence[Log]]) -> Self:
-        """Return consecutive logs as one table.
+        """Join several sequences of consecutive logs into one table.
 
         Raises:
             ValueError: see `from_logs`.

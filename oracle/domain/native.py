@@ -33,9 +33,9 @@ class Native(Protocol):
         """Return the root of a block's `ProvenReceipt`s, or None if the Python code is needed."""
 
     def stake_scores(self, stakes: list[int], largest: int, scores: "array[int]", /) -> bool:
-        """Write sqrt(stake / largest) of each stake; return False if a stake is too large.
+        """Write sqrt(stake / largest) of each stake to `scores`, unless a stake is too large.
 
-        The scores are invalid in that case.
+        Return False in that case; the scores are then invalid.
         """
 
     def weigh(self, columns: Columns, time: int, decay_table: bytes, least: int, /) -> None:

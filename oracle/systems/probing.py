@@ -41,7 +41,7 @@ class ProbeWindow(NamedTuple):
         return self.number * self.seconds
 
     def compute_due_time(self, node: Address) -> int:
-        """Return the block time from which a node without a task is due for a probe."""
+        """Return the block time from which a node without a task in the window is due."""
         return self.start + self._compute_lot(node) % max(
             1, self.seconds - self.seconds // _LAST_SHARE
         )

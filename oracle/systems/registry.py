@@ -108,7 +108,7 @@ _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
 def get_systems() -> Mapping[str, System]:
-    """Return every system by its name."""
+    """Return all systems by name."""
     return {system.name: system for system in _SYSTEMS}
 
 
@@ -214,7 +214,7 @@ def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Selection
 
 
 def get_policies() -> Mapping[str, SelectionPolicy]:
-    """Return every policy by its name."""
+    """Return all policies by name."""
     all_policies = (*(system.policy for system in _SYSTEMS), *_OTHER_POLICIES)
     return {policy.name: policy for policy in all_policies}
 

@@ -91,7 +91,7 @@ class OrderedItem(NamedTuple):
 
 
 class EquivalenceClass:
-    """The queue items with the same criteria, in order; a class is never empty."""
+    """The queue items with the same criteria, in order; there is at least one."""
 
     __slots__ = ("_places", "keys")
 

@@ -62,7 +62,7 @@ def _cap_to_int63(number: int) -> int:
 
 
 def enum_kind(enum: type[StrEnum]) -> FieldKind:
-    """Return the kind of a field that holds a member of an enumeration."""
+    """Return the kind of fields that hold a member of this enumeration."""
     return FieldKind(
         codec=codecs.enum_codec(enum),
         column=ColumnType.TEXT,

@@ -66,7 +66,7 @@ def hex_codec(size: int) -> FieldCodec:
 
 
 def enum_codec(enum_type: type[StrEnum]) -> FieldCodec:
-    """Return the codec of a member of an enumeration."""
+    """Return the codec for the members of an enumeration."""
     member_by_value = {member.value: member for member in enum_type}
 
     def decode(value: object) -> StrEnum:

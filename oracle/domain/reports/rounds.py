@@ -98,7 +98,7 @@ class Rounds:
 
     @property
     def limits(self) -> RoundLimits:
-        """The limits of the next round."""
+        """The contract's limits for the next round."""
         limits_event = self.settings.limits
         if limits_event is None:
             return RoundLimits()
@@ -176,7 +176,7 @@ class Rounds:
             self._record_closed_lanes(word, 0 if before is None else before.value)
 
     def _register_nodes(self, event: RoundAccepted) -> None:
-        """Assign indexes by the round's input, which must match the contract's own events."""
+        """Assign the indexes in the round's input, which must match the contract's own events."""
         is_same = self._announced_in == (event.at.block, event.at.tx)
         announced, self._announced = self._announced if is_same else {}, {}
         try:

@@ -42,7 +42,7 @@ class ReportChange:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionDecision:
-    """Whether to send a report, the reason, and the maximum fee in wei per gas."""
+    """The decision whether to send a report, the reason, and the maximum fee in wei per gas."""
 
     should_send: bool
     reason: str
@@ -90,7 +90,7 @@ def compute_max_fee(
 def decide_submission(
     change: ReportChange, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
 ) -> SubmissionDecision:
-    """Return whether a report may be sent now and its maximum fee."""
+    """Decide whether to send a report now, and the maximum fee for it."""
     if change.is_urgent:
         return SubmissionDecision(
             should_send=True, reason="a node crosses a band", max_fee_per_gas=cap

@@ -41,7 +41,7 @@ def compute_window_start(window: int, legacy: LegacyRules) -> int:
 
 
 def _compute_first_day(month: int) -> int:
-    """Return the days from 1970-01-01 to the first of a month, counted from January 1970."""
+    """Return the first day of a month in days since 1970-01-01; month 0 is January 1970."""
     year, month_index = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
     days = 365 * year + year // 4 - year // 100 + year // 400
     # From March on, the lengths of months repeat: 31, 30, 31, 30, 31 days.
@@ -85,7 +85,7 @@ def compute_tally(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
 
 
 def get_stored_tally(node: Node) -> WindowTally:
-    """Return the tally as of the node's last event."""
+    """Return the tally in the node's row, which is as of the node's last event."""
     return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 
 

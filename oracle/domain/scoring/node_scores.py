@@ -14,7 +14,7 @@ from oracle.domain.state.node import Membership, Node
 
 
 def get_status(node: Node) -> str:
-    """Return available, busy, paused, quit, slashed, kicked_out or unknown.
+    """Return the status: available, busy, paused, quit, slashed, kicked_out or unknown.
 
     See docs/reference/events-and-jsonl.md#what-replay-prints.
     """

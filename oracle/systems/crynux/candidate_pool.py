@@ -163,7 +163,7 @@ class CandidatePool:
     def list_candidates(
         self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
     ) -> list[tuple[Address, int]]:
-        """Return the candidates with their weights, ascending by address."""
+        """Return the candidates with their weights, sorted by address."""
         available = self._list_available(task, time, reserved)
         if available is None:
             return []

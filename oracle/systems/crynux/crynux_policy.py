@@ -130,7 +130,7 @@ def compute_downloader_weights(
 
 
 def _sort_members(policy_input: PolicyInput) -> list[Node]:
-    """Return the members of the network, ascending by address."""
+    """Return the members of the network, sorted by address."""
     member = Membership.MEMBER
     members = [node for node in policy_input.nodes.values() if node.membership is member]
     return sorted(members, key=lambda node: node.address)
@@ -138,7 +138,7 @@ def _sort_members(policy_input: PolicyInput) -> list[Node]:
 
 @dataclass(frozen=True, slots=True)
 class _WeightInputs:
-    """The inputs of a node's weight for one task that do not depend on the node."""
+    """The inputs of weights for one task that are the same for all nodes."""
 
     counted_models: frozenset[str]
     largest_stake: int

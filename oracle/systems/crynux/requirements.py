@@ -104,9 +104,10 @@ def _memory_misfit(node: Node, min_vram: int) -> IneligibilityReason | None:
 def _version_misfit(
     version: Version | None, required_version: Version | None
 ) -> IneligibilityReason | None:
-    """Return a reason unless the major version is equal and (minor, patch) is not lower.
+    """Return why the node's version does not fit, or None if it does.
 
-    See docs/reference/scoring-rules.md#selection-weight.
+    The major version must be equal, and (minor, patch) must not be lower. See
+    docs/reference/scoring-rules.md#selection-weight.
     """
     if required_version is None:
         return None

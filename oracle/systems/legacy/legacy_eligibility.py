@@ -55,7 +55,7 @@ class CandidateGroups:
 
 
 def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGroups:
-    """Return the candidate groups of a task, from every member of the network."""
+    """Return the candidate groups of a task among all members of the network."""
     member_status = Membership.MEMBER
     members = [node for node in policy_input.nodes.values() if node.membership is member_status]
     members.sort(key=lambda node: node.address)

@@ -46,7 +46,7 @@ def compute_submission_speeds(
 
 
 def _get_node_score(node: Node, time: int, rules: Rules) -> int | None:
-    """Return the mean of the node's task scores, or of its pool under non-legacy rules."""
+    """Return the mean of the node's task scores: in the window or, without one, in the pool."""
     if rules.legacy is not None:
         return compute_tally(node, time, rules.legacy).node_score
     return compute_long_term(node, rules, time) if count_scores(node, time, rules) else None

@@ -164,7 +164,7 @@ class TaskTracker:
             task.accepted = True
 
     def record_ending(self, event: Terminal) -> list[TaskOutcome]:
-        """Return the outcomes of the parts that this terminal event ends."""
+        """End the parts that a terminal event ends, and return their outcomes."""
         task = self._open.get(event.task)
         if task is None or not task.parts:
             # Only an abort is legal for a task that was never started.
@@ -335,7 +335,7 @@ class PocketFollower:
         | network_events.NodeSlashed
         | network_events.NodeKickedOut,
     ) -> None:
-        """Remove a member; a node that requests to quit gets no further task."""
+        """Remove a member that left, or that requested to quit and gets no further task."""
         self._members.discard(event.node)
 
     def _handle_start(self, event: network_events.TaskStarted) -> None:

@@ -9,7 +9,7 @@ from oracle.systems.pocket.parameters import Parameters
 
 @dataclass(frozen=True, slots=True)
 class PocketPolicy:
-    """A `SelectionPolicy` of Pocket. Latencies are compared within a kind of task."""
+    """A selection policy of Pocket, which compares latencies within one kind of task."""
 
     name: str
     version: int
