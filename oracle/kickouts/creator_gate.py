@@ -1,4 +1,4 @@
-"""Holds a kickout for an operator if most scores come from one creator, or zeros are derived.
+"""Holds a kickout for an operator if most scores come from one creator or zeros were derived.
 
 The gate only decides who proposes the kickout: no score and no report depends on it.
 See docs/explanation/kickouts.md#held-for-a-person.
@@ -21,9 +21,9 @@ from oracle.store.database import UnitOfWork
 def load_creators(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
 ) -> dict[TaskKey, Address]:
-    """Return the creators of the scored tasks, by task key, as known where the interval opened.
+    """Return the creators of the scored tasks, by task key, as known when the interval opened.
 
-    A chain may emit the creator after the score, and the evidence must not change by that.
+    A chain may emit the creator after the score; such a creator must not change the evidence.
     """
     tasks = uow.tasks.get_many([entry.task for entry in entries]).values()
     return {
@@ -41,7 +41,7 @@ def hold_reason(
     entries: Sequence[ScoreEntry],
     rules: Rules,
 ) -> str | None:
-    """Return why an operator has to propose the kickout, or None if the daemon may."""
+    """Return why only an operator may propose the kickout, or None if the daemon may do so."""
     is_live = kick is not None and kick.state is KickState.LIVE
     if evidence is None or is_live:
         return None
@@ -51,7 +51,7 @@ def hold_reason(
 def is_held(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules
 ) -> bool:
-    """Return whether an operator would have to propose a kickout on these scores."""
+    """Return whether a kickout on these scores could only be proposed by an operator."""
     creators = load_creators(uow, interval, entries)
     spread = compute_creator_spread(
         ((creators.get(entry.task), entry.score) for entry in entries), rules

@@ -59,7 +59,7 @@ _LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
 def kickout_obstacle(context: KickoutContext, uow: UnitOfWork, request: CallRequest) -> str | None:
-    """Return why a kickout must not proceed, or None if its node is due on the same evidence."""
+    """Return why a kickout call must not proceed, or None if it is due on the same evidence."""
     if request.kind == PROPOSE_KICK:
         return _proposal_obstacle(context, uow, request)
     kick = uow.rounds.load_for_nodes([get_subject(request)]).kicks.get(get_subject(request))
@@ -116,8 +116,8 @@ def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
 def end_obsolete_call(context: KickoutContext) -> StepResult | None:
     """End an unsent call that is no longer due; return None if there is none.
 
-    The review before the signature would end the call as well. But a call that waits for a time,
-    for example until the rate limit's bucket refills, would block the cancellation until then.
+    The review before the signature would end the call as well. But a call that waits, for example
+    until the rate limit's bucket refills, would block the cancellation until then.
     """
     with context.tx.store.read_transaction() as uow:
         unsent_intents = [
@@ -173,7 +173,7 @@ class _KickCall(CallKind):
 
 
 class _ExpulsionCall(_KickCall):
-    """A call that leads to an expulsion; it may have waited while its node recovered."""
+    """A call that leads to an expulsion; reviewed late, because the node may recover meanwhile."""
 
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)

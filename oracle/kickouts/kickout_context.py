@@ -22,8 +22,8 @@ class KickoutContext:
     """The settings and helpers of kickouts.
 
     `evidence_folder` holds the evidence files; each is written before anything refers to its
-    hash. `verifier` verifies the blocks behind a kickout; without one every kickout waits.
-    `evidence_cache` keeps the evidence hashes of live kickouts between two ticks.
+    hash. `verifier` verifies the blocks behind a kickout; without a verifier every kickout waits.
+    `evidence_cache` keeps the evidence hashes of live kickouts from one tick to the next.
     """
 
     quorum: QuorumContext
@@ -34,7 +34,7 @@ class KickoutContext:
 
     @property
     def tx(self) -> TxContext:
-        """The account that sends."""
+        """The context of the account that sends."""
         return self.quorum.tx
 
     @property

@@ -23,7 +23,7 @@ from oracle.quorum.signing_round import min_signing_round
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# The maximum number of scores beyond the pool in the block where the interval opened.
+# How many scores are loaded in addition to a pool: the opening block may contain later ones.
 _SLACK_SCORES = 200
 
 
@@ -40,10 +40,10 @@ class KickoutCase:
 
     `lane` is the node's lane in the contract, and `kick` the newest proposal about the node.
     `low_rounds` is how many of the newest consecutive rounds showed the node below the kickout
-    line, counted as far as they matter. `obstacle` is why the kickout cannot be proposed now, or
-    None. `proof` is how well the blocks behind the kickout were verified; it is set only if there
-    is no other obstacle. `min_signing_round` is the first round that a proposal may be signed on,
-    once enough rounds have shown the node low. `hold_reason` is why an operator has to propose the
+    line, up to the required number. `obstacle` is why the kickout cannot be proposed now, or None.
+    `proof` is how well the blocks behind the kickout were verified; it is set only if there is no
+    other obstacle. `min_signing_round` is the first round that a proposal may be signed on, once
+    enough rounds have shown the node low. `hold_reason` is why only an operator may propose the
     kickout even if there is no obstacle, or None.
     """
 
@@ -71,14 +71,18 @@ def load_kickout_cases(
     level: VerificationLevel,
     late_nodes: Collection[Address] = (),
 ) -> list[KickoutCase]:
-    """Return the case of every open interval, oldest first.
+    """Return a case for every open interval, oldest first.
 
-    A kickout can be proposed if the block that opened the interval is final, the node is a member
-    whose on-chain lane is below `settings.kick_below` and was so in the last
-    `settings.kick_after_rounds` rounds of blocks since the opening, no kickout of the node is live
-    or was vetoed on the same evidence, the node is not expelled, and the blocks behind the kickout
-    are verified to `level` (docs/explanation/kickouts.md#lifecycle). `late_nodes` are nodes whose
-    live kickout can no longer be executed, so that a new one replaces it.
+    A kickout can be proposed if all of these hold (docs/explanation/kickouts.md#lifecycle):
+
+    - The block that opened the interval is final, and the node is a member.
+    - The node's lane is below `settings.kick_below`, and was so in each of the last
+      `settings.kick_after_rounds` rounds, all as of blocks since the opening.
+    - No kickout of the node is live or was vetoed on the same evidence, and it is not expelled.
+    - The blocks behind the kickout are verified to `level`.
+
+    `late_nodes` are nodes whose live kickout can no longer be executed, so that a new kickout
+    replaces it.
     """
     intervals = find_due_intervals(uow, kickout_rules.rules)
     return _build_cases(uow, kickout_rules, level, intervals, late_nodes)
@@ -124,7 +128,7 @@ def _build_cases(
         index, lane = rounds.index_by_node.get(interval.node), rounds.get_node_lane(interval.node)
         kick = rounds.kicks.get(interval.node)
         obstacle = _interval_obstacle(interval, members, final_block)
-        # If the lane is not low now, the newest round was not low either; none needs to be read.
+        # If the lane is not low now, the newest round was not low either: no round is read.
         lane_obstacle = _lane_obstacle(index, lane, settings.kick_below)
         obstacle = obstacle or lane_obstacle
         evidence, proof, low_rounds = None, None, 0
@@ -226,7 +230,7 @@ class EvidenceHashCache:
         self._remake_count, self._newest_digest = remake_count, newest_digest
 
     def retain(self, nodes: Collection[Address]) -> None:
-        """Drop the hashes of all other nodes, so that live kickouts bound the memory."""
+        """Drop the hashes of all nodes except these, which limits the memory used."""
         for hashes in (self._complete, self._growing):
             for key in [key for key in hashes if key[0] not in nodes]:
                 del hashes[key]
@@ -234,7 +238,7 @@ class EvidenceHashCache:
     def get_hash(
         self, uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
     ) -> Hash | None:
-        """Return the hash of an interval's evidence, or None if nothing is left to prove."""
+        """Return the hash of an interval's evidence, or None if a repair removed its scores."""
         key = interval.node, interval.opened_at
         if key in self._complete:
             return self._complete[key]
@@ -261,7 +265,7 @@ def evidence_at(
     proposed, because these rounds are part of it.
 
     Raises:
-        ValueError: nothing is left to prove.
+        ValueError: a repair removed the scores, so that nothing is left to prove.
     """
     entries = _load_entries(uow, kickout_rules.rules, interval)
     accused = _build_accused(uow, kickout_rules.settings, interval, entries)
@@ -342,7 +346,7 @@ def _find_departed_nodes(
     kicks: Sequence[Kick],
     evidence_cache: EvidenceHashCache,
 ) -> set[Address]:
-    """Return the nodes that left under a live kickout, no better than when it was proposed.
+    """Return the nodes that left during a live kickout and whose scores had not recovered.
 
     See docs/explanation/kickouts.md#leaving-is-no-way-out. Under legacy rules scores belong to a
     window, and nodes that left are not considered.
@@ -369,7 +373,7 @@ def has_matching_evidence(
     kick: Kick,
     evidence_cache: EvidenceHashCache | None = None,
 ) -> bool:
-    """Return whether the chain still yields the evidence that a kickout was proposed on.
+    """Return whether the evidence of a proposed kickout still follows from the chain.
 
     The interval may have ended since; under legacy rules only an open interval counts.
     `evidence_cache` must have been refreshed in this snapshot; without one nothing is cached.
@@ -404,7 +408,7 @@ def _compute_hash(
 
 
 def _load_entries(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[ScoreEntry]:
-    """Return the scores that counted where the interval opened, oldest first.
+    """Return the scores that counted when the interval opened, oldest first.
 
     Under legacy rules these are the scores of the window. The window has only grown since, because
     an interval ends when its window is complete or starts again.

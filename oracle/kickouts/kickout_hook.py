@@ -23,7 +23,7 @@ class KickoutHook(BlockHook):
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Report the sent calls for review; the rewind itself ends the unsent ones."""
+        """Report sent calls whose evidence is removed; the rewind itself ends unsent calls."""
         indexer_metrics.KICKOUTS_REVOKED.labels("before").inc(
             len(_find_expulsion_intents(uow, _QUEUED_STATES, ancestor))
         )

@@ -1,7 +1,7 @@
-"""Plans kickouts: proposed on final evidence, executed while due, cancelled otherwise.
+"""Plans the calls of a kickout: the proposal, then the execution, or the cancellation.
 
-The contract checks everything again; the planner proposes only what the evidence shows.
-See docs/explanation/kickouts.md#lifecycle.
+A kickout is proposed on final evidence, executed while it is due, and cancelled otherwise. The
+contract checks each call again. See docs/explanation/kickouts.md#lifecycle.
 """
 
 from collections.abc import Collection, Sequence
@@ -58,9 +58,9 @@ _SIGNATURE_BYTES = 65
 class _PlanInputs:
     """The pending work on kickouts, as read from the database.
 
-    `obsolete_kicks` are live kickouts whose interval is over, even if another has opened since;
-    `nodes_with_evidence` are the nodes of those whose evidence is still on the chain.
-    `retriable_kicks` are expulsions for which the network has to be called again.
+    `obsolete_kicks` are live kickouts whose interval is over, even if another interval has opened
+    since. `nodes_with_evidence` are the nodes of obsolete kickouts whose evidence is still on the
+    chain. `retriable_kicks` are expulsions for which the network has to be called again.
     """
 
     due_kicks: tuple[Kick, ...]
@@ -81,8 +81,8 @@ class _PlanInputs:
 def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | None:
     """Plan the next cancellation, execution or retry, else all proposals; return None if idle.
 
-    Nothing is planned during backfill, because an open interval may have closed since. Nothing is
-    planned on a stalled chain either: no node is to blame for what did not happen meanwhile
+    Nothing is planned while indexing is behind the head, because an open interval may have closed
+    since. Nothing is planned on a stalled chain either, because no node is to blame for it
     (docs/explanation/ingest.md#heads). While the sanity gate holds a report, kickouts are only
     cancelled.
     """
@@ -154,7 +154,7 @@ def _plan_next_call(context: KickoutContext, plan_inputs: _PlanInputs) -> StepRe
 
 
 def describe_preflight(publisher: SenderAccount, case: KickoutCase) -> str:
-    """Return the contract's present answer to a proposal, or to a live kickout's execution.
+    """Return the simulated result of proposing a kickout, or of executing a live one, as text.
 
     Nothing is signed: a proposal is simulated with an empty signature. The contract checks the
     signature last, so a refusal for the signature means that everything else is valid.
@@ -183,7 +183,7 @@ def describe_preflight(publisher: SenderAccount, case: KickoutCase) -> str:
 def plan_kick_execution(
     context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
-    """Plan the execution of a live kickout; return None if it is not ripe or not possible."""
+    """Plan the execution of a live kickout; return None if it cannot be executed yet."""
     ripe_round = kick.round + contract_status.limits.kick_rounds
     is_ripe = (
         contract_status.block.time >= kick.ready_at and contract_status.head.round >= ripe_round
@@ -206,7 +206,10 @@ def plan_kick_execution(
 def plan_retry(
     context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
-    """Plan another request to end the membership, some rounds after the last; None if not due."""
+    """Plan another request to end an expelled node's membership; return None if none is due.
+
+    The contract requires some rounds between two requests.
+    """
     expulsion, min_rounds = kick.expulsion, contract_status.limits.kick_rounds
     if expulsion is None or contract_status.head.round < expulsion.tried_in + min_rounds:
         return None
@@ -220,7 +223,7 @@ def plan_retry(
 def _execute_or_renew(
     context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
-    """Execute a kickout, or propose a new one in place of one that was not executed in time.
+    """Plan the execution of a kickout, or a new proposal if it was not executed in time.
 
     A reporter that only signs executes nothing, but signs the new proposal.
     """
@@ -264,10 +267,10 @@ def _get_level(context: KickoutContext) -> VerificationLevel:
 
 
 def _load_proof(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
-    """Return how well the blocks behind a kickout are verified, to check before its execution."""
+    """Return how well the blocks behind a kickout are verified; checked before its execution."""
     with context.tx.store.read_transaction() as uow:
         open_interval = find_due_interval(uow, kick.node, context.rules)
-        # If the node has left since, this is the interval that its leaving closed.
+        # If the node has left since, its newest interval is the one that its leaving closed.
         intervals = (
             uow.kickouts.list_for_node(kick.node)[-1:]
             if open_interval is None

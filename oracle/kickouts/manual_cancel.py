@@ -1,4 +1,4 @@
-"""Cancels kickouts by hand: unsent calls, and kickouts that the contract lets anyone cancel."""
+"""Cancels kickouts for an operator: unsent calls, and kickouts that anyone may cancel."""
 
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.qos_oracle import encode_cancel_kick
@@ -33,7 +33,7 @@ def find_unsent_calls(uow: UnitOfWork, account: Account, node: Address) -> list[
 
 
 def preflight_cancellation(publisher: SenderAccount, node: Address) -> PreflightResult:
-    """Simulate our cancellation of a node's kickout."""
+    """Simulate the cancellation of a node's kickout by this account."""
     call = encode_cancel_kick(node, _CANCEL_REASON)
     sender = publisher.sender if publisher.has_payer else ZERO_ADDRESS
     simulated = SimulatedCall(sender, publisher.domain.contract, call)

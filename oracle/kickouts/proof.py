@@ -49,7 +49,7 @@ class EvidenceProof:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerifier:
-    """The verifier of evidence blocks; the lease guards its writes."""
+    """Verifies the blocks behind kickouts; the lease guards its writes."""
 
     chain: ChainReader
     store: Store
@@ -57,7 +57,7 @@ class EvidenceVerifier:
     options: RebuildOptions
 
     def get_level(self) -> VerificationLevel:
-        """Return how far a block can be verified now, without a request to an endpoint."""
+        """Return the highest level to which a block can be verified now; sends no request."""
         return min(VerificationLevel.PROVEN, self.chain.get_max_allowed_level())
 
     def verify_next_blocks(self, proof: EvidenceProof) -> int:
@@ -82,8 +82,8 @@ class EvidenceVerifier:
         except InputError:
             raise
         except FatalError as error:
-            # One endpoint's contradiction of a final block is no proof: `finality_halt` compares
-            # other endpoints. A lost lease is detected by its renewal.
+            # One endpoint that contradicts a final block proves nothing: `finality_halt` compares
+            # other endpoints. A lost lease is detected when it is renewed.
             raise TransientError(str(error)) from error
 
 
@@ -106,7 +106,7 @@ def build_evidence_proof(
 ) -> EvidenceProof:
     """Return how well the blocks of a kickout's scores and of its opening were verified.
 
-    The blocks of a score are those of its task, and of the tasks ranked in the same group.
+    A score depends on the blocks of its task and of the tasks ranked in the same group.
     """
     blocks = find_evidence_blocks(uow, interval, entries)
     first, last = blocks[0], blocks[-1]

@@ -32,15 +32,15 @@ from oracle.txmgr.inclusion_time import deadline_obstacle
 
 # The priority of kickout calls, which are sent after report pushes.
 PRIORITY = 200
-# A round has fewer proposals, because there is at most one for each node.
+# How many of the newest proposals are read; a round has fewer, at most one for each node.
 _MAX_SCANNED_PROPOSALS = 1000
 
 
 class _OutgoingProposals(NamedTuple):
     """The proposals in the outbox.
 
-    `digests` are those ever tried, `subjects` the nodes with an unfinished call, and `capacity`
-    the number of proposals that the round still has room for.
+    `digests` are the digests of all proposals tried so far, `subjects` the nodes with an
+    unfinished call, and `capacity` the number of proposals that the round still has room for.
     """
 
     digests: frozenset[str | None]
@@ -48,10 +48,10 @@ class _OutgoingProposals(NamedTuple):
     capacity: int
 
     def delays(self, record: SignedStatement) -> bool:
-        """Return whether a proposal is not sent now.
+        """Return whether a proposal must not be sent now.
 
-        A call about its node is unfinished, the round is full, or this very proposal was tried
-        already. Each proposal is tried once; its outcome is in the outbox.
+        This is so if a call about its node is unfinished, the round is full, or this very proposal
+        was tried before: each proposal is tried once, and its outcome is in the outbox.
         """
         is_tried = record.digest in self.digests
         return is_tried or self.capacity <= 0 or record.subject in self.subjects
@@ -60,7 +60,7 @@ class _OutgoingProposals(NamedTuple):
 def propose_kickouts(
     context: KickoutContext, cases: Sequence[KickoutCase], contract_status: ContractStatus
 ) -> StepResult | None:
-    """Propose the cases as `propose_kickout` does, up to the limit of a round; None if none was.
+    """Propose cases as `propose_kickout` does, up to a round's limit; return None if none was.
 
     The cases share one step, because evaluating many due cases takes longer than signing one
     proposal, and the next round may come meanwhile.
@@ -208,7 +208,7 @@ def _sign_statement(
 def _load_outgoing_proposals(
     context: KickoutContext, contract_status: ContractStatus
 ) -> _OutgoingProposals:
-    """Load what delays further proposals, once for all due nodes."""
+    """Load the state of the outbox that delays further proposals, once for all due nodes."""
     if not context.tx.publisher.has_payer:
         return _OutgoingProposals(frozenset(), frozenset(), capacity=0)
     with context.tx.store.read_transaction() as uow:
@@ -224,7 +224,7 @@ def _load_outgoing_proposals(
 def compute_round_capacity(
     context: KickoutContext, uow: UnitOfWork, contract_status: ContractStatus
 ) -> int:
-    """Return how many more proposals this round has room for, besides the pending ones.
+    """Return how many more proposals this round has room for, beyond the pending ones.
 
     A proposal that is indexed already counts for its round, even if its receipt is not stored yet.
     """
@@ -238,7 +238,7 @@ def compute_round_capacity(
 
 
 def _may_land(request: CallRequest, proposed_round_by_node: Mapping[Address, int]) -> bool:
-    """Return whether a proposal may still land: no kickout of its round or later has."""
+    """Return whether a proposal may still land, as no kickout of its round or later has landed."""
     return (request.round or 0) > proposed_round_by_node.get(get_subject(request), 0)
 
 

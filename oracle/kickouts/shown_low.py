@@ -19,7 +19,7 @@ from oracle.store.database import UnitOfWork
 def find_first_low_rounds(
     uow: UnitOfWork, interval: KickoutDue, index: int, settings: ReportSettings
 ) -> tuple[LaneObservation, ...]:
-    """Return the first consecutive rounds, of blocks since the opening, that showed the node low.
+    """Return the first consecutive rounds since the opening that showed the node low.
 
     The result has `settings.kick_after_rounds` rounds, or fewer if there were not as many yet.
     Later rounds do not change the result, because every reporter's evidence refers to it.

@@ -30,8 +30,7 @@ def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
 class BackgroundCall(Generic[T]):
     """At most one slow call at a time, started in one tick and collected in a later one.
 
-    `wait_seconds` is how long `take_finished` waits for the call to end; None waits until it has
-    ended.
+    `take_finished` waits at most `wait_seconds` for the call to end; None means without a limit.
     """
 
     wait_seconds: float | None = None
@@ -47,7 +46,7 @@ class BackgroundCall(Generic[T]):
         self._future = run_in_background(work, name)
 
     def take_finished(self) -> Future[T] | None:
-        """Return the finished call, once; None if none was started or it is still running."""
+        """Return the finished call and clear it; None if no call was started or it still runs."""
         if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None
         finished, self._future = self._future, None

@@ -13,7 +13,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 _METHOD = "eth_sendRawTransaction"
 # Seconds until the response to a send must begin.
 _SEND_TIMEOUT_SECONDS = 10.0
-# An endpoint in backoff gets the transactions too, but may delay the broadcast only this long.
+# The same for an endpoint in backoff, which also gets the transactions.
 _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 
@@ -21,8 +21,8 @@ _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 class BroadcastResult:
     """Result of sending one transaction to one endpoint; `error` is None if it was accepted.
 
-    A `CallRefusedError` is the endpoint's own refusal. After any other error it is unknown whether
-    the endpoint received the transaction.
+    A `CallRefusedError` means that the endpoint refused the transaction. After any other error it
+    is unknown whether the endpoint received the transaction.
     """
 
     endpoint: str

@@ -29,7 +29,7 @@ from oracle.telemetry.metrics import RPC_ERRORS
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
-# A larger response counts as too large and less is requested; see [chain] max_response_mib.
+# A larger response is rejected, and a smaller range is requested; see [chain] max_response_mib.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 # JSON of any shape, as endpoints return it.
 Json: TypeAlias = Any
@@ -77,8 +77,8 @@ class _NullObserver:
 class JsonRpcClient:
     """JSON-RPC client of one endpoint; thread-safe.
 
-    `timeout_seconds` is how long a response may take to begin; one of more than `max_bytes` counts
-    as too large.
+    `timeout_seconds` is how long a response may take to begin; a response of more than `max_bytes`
+    is rejected.
 
     Raises:
         InputError: the URL is not an http(s) address.
@@ -105,7 +105,7 @@ class JsonRpcClient:
 
     @property
     def name(self) -> str:
-        """Scheme, host and port; a pool numbers endpoints of the same host."""
+        """Scheme, host and port; a pool adds a number if several endpoints have the same."""
         return self._wire.name
 
     @name.setter
@@ -127,7 +127,7 @@ class JsonRpcClient:
         """Send one request and return its result; None if the endpoint returns null.
 
         Raises:
-            RpcError: there is no result of this type.
+            RpcError: the request failed, or the result has another type.
         """
 
         def send_call() -> T | None:
@@ -156,7 +156,7 @@ class JsonRpcClient:
         Returns the results in the order of the parameters.
 
         Raises:
-            RpcError: one of the calls has no result of this type.
+            RpcError: one of the calls failed, or its result has another type.
         """
         results: list[T | None] = []
         batch_size = self._batch_size.limit
@@ -284,7 +284,7 @@ class JsonRpcClient:
         )
         RPC_ERRORS.labels(method).inc()
         if error.kind is ErrorKind.THROTTLED and error_body.is_known_by_code_only():
-            # The code may mean a rate limit, the message does not: the batch is too large.
+            # The code may mean a rate limit, but the message does not, so the batch is too large.
             error = self._wire.count_error(method, ErrorKind.TOO_LARGE, error.detail)
         error.is_for_whole_batch = True
         return error
@@ -355,7 +355,7 @@ class JsonRpcClient:
     def _mixed_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Json]]
     ) -> RpcError:
-        """Return the error of a refused mixed batch; limit later batches unless rate-limited."""
+        """Return the error of a refused mixed batch; stop mixing methods unless rate-limited."""
         error_value = responses[0].error if responses else None
         if responses and error_value is None:
             self._mixed_batch_limit = 1

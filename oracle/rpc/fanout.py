@@ -73,8 +73,8 @@ class EndpointCaller:
         """Return whether the endpoint serves this chain.
 
         The chain id is requested until it matches, and again after the endpoint was unreachable. A
-        quarantined endpoint is checked as well, because another chain may be the reason; one that
-        was proven wrong is not.
+        quarantined endpoint is checked as well, because it may be quarantined for serving another
+        chain, but an endpoint that was proven wrong is not.
 
         Raises:
             CallRefusedError: the endpoint does not report its chain id.
@@ -122,7 +122,7 @@ class EndpointCaller:
 
 
 class PoolView:
-    """Endpoints of a pool, preferred first: all of them, or the usable ones."""
+    """Some or all endpoints of a pool, the preferred one first."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class PoolView:
         return tuple(self._with_endpoints([endpoint]) for endpoint in self._endpoints)
 
     def at_or_above(self, block_number: int) -> "PoolView":
-        """Return the endpoints whose head is at this block or later; all of them if none is.
+        """Return a view of the endpoints whose head is at this block or later, or of all if none.
 
         An endpoint that has stopped below the block would otherwise serve an outdated head.
         """
@@ -159,7 +159,7 @@ class PoolView:
         return self._with_endpoints(synced_endpoints) if synced_endpoints else self
 
     def with_known_chain(self, chain_id: int) -> "PoolView":
-        """Return the endpoints that report a chain id, this one or another.
+        """Return a view of the endpoints that report their chain id, whether it matches or not.
 
         Raises:
             TransientError: no endpoint reports its chain id.
@@ -174,7 +174,7 @@ class PoolView:
     def check_chain(self, chain_id: int) -> None:
         """Check that no endpoint serves another chain; an unreachable one is checked later.
 
-        Called before every signature; free of cost once the endpoints have responded.
+        Called before every signature; no request is sent once every endpoint has responded.
 
         Raises:
             TransientError: an endpoint serves another chain; the operator may correct that while
@@ -248,7 +248,7 @@ class PoolView:
         return results
 
     def compute_median(self, read: Callable[[EndpointCaller], int]) -> int:
-        """Return the median of the witnesses' values, the lower of two.
+        """Return the median of the witnesses' values; of two middle values, the lower.
 
         Several endpoints of one witness count once, by the median of their values.
 

@@ -55,7 +55,7 @@ def parse_headers(
 
 
 def get_linked_headers(client: JsonRpcClient, block_range: BlockRange) -> list[BlockRef]:
-    """Return every block of the range, each the parent of the next.
+    """Return the blocks of the range, and check that each is the parent of the next.
 
     Heights that the chain skipped are left out: the next block links to the block before them.
     Blocks missing at either end are left out too; the neighbouring ranges show whether they exist.

@@ -44,7 +44,7 @@ class _SocketMessage(msgspec.Struct):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether it is a notification, or the response that confirms the subscription."""
+        """Whether the message is a notification, or confirms the subscription."""
         is_response = not self.method
         return self.error is None and not (
             is_response and not matches_request_id(self.id, _REQUEST_ID, is_error=False)
@@ -60,7 +60,10 @@ class PolledHead(NamedTuple):
 
 @dataclass(slots=True)
 class SubscriptionWatchdog:
-    """Decides when a websocket is silent and when to reconnect; times are seconds of any clock."""
+    """Decides when a websocket is silent and when to reconnect.
+
+    Times are in seconds; any monotonic clock will do.
+    """
 
     _failures: int = 0
     _paused_until: float = 0.0

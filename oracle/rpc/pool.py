@@ -1,8 +1,8 @@
 """The endpoints of one chain: the first healthy one does the work, else the next one.
 
 The configured order applies. An endpoint that failed, or is much slower than another one, loses
-its place until it has been healthy for a minute (docs/explanation/endpoints.md#order). Its chain
-is proven before it is used: at the start, after every failure, on each switch and every hour.
+its place until it has been healthy for a minute (docs/explanation/endpoints.md#order). The chain
+of an endpoint is proven at the start, after every failure, on each switch and every hour.
 """
 
 import time
@@ -75,8 +75,8 @@ class EndpointPool:
     ) -> Self:
         """Return a pool of the endpoints at these URLs; sends no request yet.
 
-        See `JsonRpcClient`. `providers` maps a host to its provider, where the host name does not
-        show it; see `provider_of`.
+        `timeout_seconds` and `max_bytes` are those of `JsonRpcClient`. `providers` maps a host to
+        its provider if the host name does not show the provider; see `provider_of`.
 
         Raises:
             NoEndpointError: there is no URL.
@@ -94,7 +94,7 @@ class EndpointPool:
             endpoint.close()
 
     def view(self, timeout_seconds: float = VIEW_TIMEOUT_SECONDS) -> PoolView:
-        """Return a view of the endpoints for sending and for reads besides the indexer's."""
+        """Return a view of the endpoints for sending, and for reads outside of the indexer."""
         return PoolView(tuple(self._endpoints), timeout_seconds, self.witness_quorum)
 
     def broadcast(self, raw_transactions: Sequence[bytes]) -> list[list[BroadcastResult]]:
@@ -109,11 +109,11 @@ class EndpointPool:
 
     @property
     def endpoint_list(self) -> EndpointList:
-        """Endpoints in configured order, with those that were proven wrong."""
+        """All endpoints in configured order, including those that were proven wrong."""
         return self._endpoints
 
     def providers(self) -> dict[str, str]:
-        """Return the provider of each endpoint, by the endpoint's name, in order of preference."""
+        """Return the provider of each endpoint, by the endpoint's name, in configured order."""
         return {endpoint.name: endpoint.provider for endpoint in self._endpoints}
 
     @property
@@ -127,7 +127,7 @@ class EndpointPool:
         return tuple(self._checkpoints.values())
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Require this block of every endpoint from now on, and prove each of them again."""
+        """Require every endpoint to show this block from now on, and prove their chains again."""
         if self._checkpoints.get(checkpoint.number) != checkpoint:
             self._checkpoints[checkpoint.number] = checkpoint
             self.require_new_proofs()
@@ -141,11 +141,12 @@ class EndpointPool:
     ) -> T:
         """Run all of `work` with one endpoint, so that its parts come from one view of the chain.
 
-        `only` and `avoid` are names of endpoints.
+        `only` is the name of the only endpoint to use; `avoid` are names of endpoints to leave
+        out.
 
         Raises:
             TransientError: every endpoint failed; the message has the last failure.
-            InputError: `only` names no endpoint, or all are on another chain since the start.
+            InputError: `only` names no endpoint, or no endpoint was ever on the configured chain.
         """
         candidates = self._candidates(only, set(avoid))
         self._recovery.recheck_due_endpoints(candidates)
@@ -172,13 +173,13 @@ class EndpointPool:
     def other_endpoints(self, excluded: str) -> list[Endpoint]:
         """Return the usable endpoints other than `excluded`, best first.
 
-        Endpoints that are quarantined or rate-limited are left out. The caller must prove each one
-        before using it.
+        Endpoints that are quarantined or rate-limited are left out. The caller must prove the
+        chain of each endpoint before using it.
         """
         return self._usable_without({excluded})
 
     def other_witnesses(self, excluded: str) -> list[Endpoint]:
-        """Return `other_endpoints` without those of the same witness as `excluded`."""
+        """Return the usable endpoints that belong to another witness than `excluded`."""
         return self._usable_without(self.witness_quorum.endpoints_of_same_witness(excluded))
 
     def _usable_without(self, names: Container[str]) -> list[Endpoint]:
@@ -196,7 +197,7 @@ class EndpointPool:
 
         Raises:
             RpcError: no response, or the endpoint is on another chain and was quarantined.
-            InputError: all endpoints are on another chain since the start.
+            InputError: no endpoint was ever on the configured chain.
         """
         endpoint = self._endpoints.get(endpoint)
         if endpoint.status.is_proven(self.clock()):
@@ -220,7 +221,7 @@ class EndpointPool:
         raise RpcError(endpoint.name, ErrorKind.QUARANTINED, chain_fault)
 
     def require_new_proofs(self) -> None:
-        """Require a new proof of every endpoint before its next use."""
+        """Require that the chain of every endpoint is proven again before its next use."""
         for endpoint in self._endpoints:
             endpoint.status.clear_proof()
 
@@ -232,10 +233,11 @@ class EndpointPool:
         *,
         is_foreign: bool = False,
     ) -> None:
-        """Stop using the endpoint until its chain is found to be right, or until a restart.
+        """Stop using the endpoint until it is found to be on the right chain, or until a restart.
 
-        `checkpoint` is a block that it must show, besides the usual ones, before it is released.
-        `is_foreign`: it serves another chain, so transactions are not sent to it either.
+        `checkpoint` is a block that the endpoint must show before it is released, in addition to
+        the pool's checkpoints. `is_foreign` means that the endpoint serves another chain, so that
+        transactions are not sent to it either.
         """
         endpoint = self._endpoints.get(endpoint)
         endpoint.status.quarantine(reason, self.clock(), checkpoint, is_foreign=is_foreign)
@@ -314,7 +316,7 @@ class EndpointPool:
         return result
 
     def record_failure(self, endpoint: Endpoint, error: RpcError) -> None:
-        """Record a failure outside of `run_with_endpoint`; others are preferred for a while."""
+        """Record a failure outside of `run_with_endpoint`; prefer other endpoints for a while."""
         self._record_failure(endpoint, error)
         self._endpoints.update_usable_metric()
 
@@ -323,7 +325,7 @@ class EndpointPool:
             self.quarantine(endpoint, f"refused us again and again: {error.detail}")
 
     def _compare_speed(self, endpoint: Endpoint) -> None:
-        """Demote the endpoint if it is much slower than another one was."""
+        """Mark the endpoint as slow if another endpoint was much faster at the same method."""
         for other_endpoint in self._endpoints:
             if other_endpoint is not endpoint and other_endpoint.unavailability_error() is None:
                 excess_seconds = endpoint.health.latency_excess(other_endpoint.health)

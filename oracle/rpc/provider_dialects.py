@@ -2,7 +2,7 @@
 
 Providers change their messages without notice, so only the speed of a reaction depends on this
 table. A message that no row matches is `UNKNOWN`: another endpoint is tried, then a smaller range.
-The tests play every row, alone and as the last endpoint that responds. See
+The tests simulate every row, with a single endpoint and with the last endpoint that responds. See
 docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
@@ -30,8 +30,9 @@ class RefusedFeature(StrEnum):
 class Dialect(NamedTuple):
     """One error message of a provider; the first row whose `pattern` matches gives the kind.
 
-    `pattern` is a regular expression; an empty one matches by `code` alone, if no pattern matches.
-    `example` may contain {limit}, {first}, {last}, {half}, {hexes}, {asked} and {method}.
+    `pattern` is a regular expression. A row with an empty pattern matches by `code` alone, and
+    only if no pattern matches. `example` may contain {limit}, {first}, {last}, {half}, {hexes},
+    {asked} and {method}.
     """
 
     kind: ErrorKind

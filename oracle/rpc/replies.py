@@ -37,7 +37,7 @@ class JsonRpcResponse(msgspec.Struct, Generic[T], gc=False):
 
     @property
     def has_result_or_error(self) -> bool:
-        """Whether it has a result, which may be null, or an error."""
+        """Whether the response has a result, which may be null, or an error."""
         return self.error is not None or self.result is not msgspec.UNSET
 
 
@@ -163,8 +163,8 @@ def is_for_other_request(body: bytes, request_ids: Collection[int]) -> bool:
     )
 
 
-# msgspec 0.22 caches what it learns of a class while it learns it: a second thread that makes a
-# decoder for the same class meanwhile gets one that crashes the process.
+# msgspec 0.22 caches the description of a class before it is complete: a second thread that builds
+# a decoder for the same class at that time gets one that crashes the process.
 _DECODER_LOCK = Lock()
 
 

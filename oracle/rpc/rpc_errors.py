@@ -1,8 +1,7 @@
 """Exceptions for the failures of endpoints, and their translation from HTTP and JSON-RPC.
 
-Messages differ from provider to provider: `provider_dialects` lists many, and nothing here relies
-on them. `error_kinds` lists the reaction to each kind. See
-docs/reference/rpc-requirements.md#errors-when-reading.
+Messages differ from provider to provider; `provider_dialects` lists many of them. `error_kinds`
+lists the reaction to each kind. See docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 import re
@@ -35,7 +34,7 @@ __all__ = [
 ]
 
 _MAX_MESSAGE_LENGTH = 200
-# A longer Retry-After is cut to this: a year would outlast the daemon.
+# A longer Retry-After is capped at this.
 _MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
@@ -64,12 +63,12 @@ class NoEndpointError(InputError):
 class RpcError(TransientError):
     """A request to an endpoint failed.
 
-    `retry_after`: seconds to wait, if the endpoint stated them. `max_blocks`: the endpoint's limit
-    of blocks in one range, if stated. `suggested_range`: first and last block of the range that
-    the endpoint would accept, unchecked; it may equal the requested one, be inverted or lie
-    outside of it (docs/reference/rpc-requirements.md#errors-when-reading). `is_for_whole_batch`:
-    one error for a whole batch. `exceeds_own_limit`: the response exceeds a limit of the daemon,
-    not of the endpoint.
+    `retry_after` is how many seconds to wait, and `max_blocks` the endpoint's limit of blocks in
+    one range, if the endpoint stated them. `suggested_range` has the first and last block of a
+    range that the endpoint would accept; it is unchecked, and may equal the requested range, be
+    inverted or lie outside of it (docs/reference/rpc-requirements.md#errors-when-reading).
+    `is_for_whole_batch` means one error for a whole batch. `exceeds_own_limit` means that the
+    response exceeds a limit of the daemon, not of the endpoint.
     """
 
     def __init__(
@@ -179,7 +178,7 @@ def error_from_status(
         )
     if not is_json and is_batch_refusal(body_excerpt(body)):
         return RpcError(endpoint, ErrorKind.UNSUPPORTED, _describe_status(status, body))
-    # In this order, because most bodies are large and contain no error.
+    # The body is searched last, because most bodies are large and contain no error.
     has_error_in_body = status in _STATUSES_WITH_ERROR_BODY and is_json and b'"error"' in body
     if status in _KIND_BY_STATUS and not has_error_in_body:
         error = RpcError(endpoint, _KIND_BY_STATUS[status], _describe_status(status, body))
@@ -206,7 +205,7 @@ def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
     return f"{message} It says: {excerpt}" if (excerpt := body_excerpt(body)) else message
 
 
-# Kinds of an HTTP status without JSON-RPC that apply to the whole request, maybe a batch.
+# Kinds of an HTTP status without a JSON-RPC body, which apply to the whole request or batch.
 BATCH_STATUS_KINDS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
 # The endpoint rejected the request, or the fact that it was part of a batch.
 _BAD_REQUEST_STATUSES = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
@@ -243,7 +242,7 @@ def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def error_from_body(endpoint: str, method: str, error: object) -> CallRefusedError:
-    """Return the error for the `error` of a JSON-RPC response, by its message, then its code."""
+    """Return the exception for the `error` of a JSON-RPC response, by message, then by code."""
     error_body = parse_error_body(error)
     kind = classify_error(error_body.code, error_body.message)
     data = _extract_revert_data(error.get("data")) if isinstance(error, dict) else None

@@ -57,11 +57,11 @@ class RawHttpResponse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """Credentials for a host of the operator's own: headers, client certificate, CA file.
+    """Credentials for one of the operator's hosts: headers, client certificate, CA file.
 
     Requests to the host ignore the proxies and passwords of the environment. `choose_address`
     returns the IP address to connect to for a host and a port, and may raise an `OracleError`; the
-    name is not resolved a second time. With None any address that the name resolves to is used.
+    name is not resolved a second time. If it is None, any address of the host is used.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -73,7 +73,7 @@ class HttpAccess:
 class BoundedHttp:
     """HTTP client of one address over a few kept-alive connections; thread-safe.
 
-    `name` stands for the URL in errors; at most `max_bytes` of a response are read.
+    `name` replaces the URL in errors; at most `max_bytes` of a response are read.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class BoundedHttp:
 
 
 def _translate_error(name: str, error: Exception) -> RpcError:
-    """Return the RpcError for a library error; its text is left out, as it has the URL."""
+    """Return the RpcError for a library error, without its text, which may contain the URL."""
     if isinstance(error, requests.ConnectTimeout):
         return RpcTimeoutError(name, "connect")
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
@@ -244,7 +244,7 @@ def strip_body(body: bytes) -> bytes:
 class DeadlineAdapter(requests.adapters.HTTPAdapter):
     """Aborts a response whose headers are not complete within the first-byte timeout.
 
-    The library restarts that timeout with every byte of the headers. `choose_address`: see
+    The library restarts that timeout with every byte of the headers. `choose_address` is that of
     `HttpAccess`.
     """
 
@@ -378,7 +378,7 @@ def _open_session(url: str, access: HttpAccess | None) -> requests.Session:
     return session
 
 
-# Shorter values are common words and numbers of log lines: neither a key nor a password.
+# Shorter values are no keys or passwords, but common words and numbers of log lines.
 _MIN_KEY_LENGTH, _MIN_PASSWORD_LENGTH = 8, 4
 
 

@@ -40,7 +40,7 @@ class RequestSender(Protocol):
 
 
 class PoolProvider(JSONBaseProvider):
-    """Sends requests to the endpoints that are current at that time; caches nothing."""
+    """Sends each request through a new view of the endpoints; caches nothing."""
 
     def __init__(self, get_view: Callable[[], RequestSender]) -> None:
         super().__init__()

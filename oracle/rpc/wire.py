@@ -31,7 +31,7 @@ _TOTAL_TIMEOUT_FACTOR = 3
 MAX_BATCH_SIZE = 100
 # Batches up to this size are not made smaller because of a rate limit or a timeout alone.
 _SMALL_BATCH_SIZE = 10
-# Kinds of a batch refused as a whole for its size: a smaller one may pass without more tests.
+# Kinds of a batch refused for its size: a smaller batch is tried without testing a single request.
 _SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
 # Kinds that do not depend on the size of a batch.
 _KINDS_UNRELATED_TO_SIZE = {
@@ -98,7 +98,7 @@ class JsonRpcWire:
         body_type: Any,  # a type made at run time  # noqa: ANN401
         request_ids: Collection[int],
     ) -> Any:  # a type made at run time  # noqa: ANN401
-        """Decode a body as this type of response to these request ids. Raises RpcError."""
+        """Decode the response to these requests as `body_type`. Raises RpcError."""
         try:
             return get_decoder(body_type).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -149,10 +149,10 @@ class BatchSize:
         self.limit = max(1, min(MAX_BATCH_SIZE, limit))
 
     def shrink_after_failure(self, failed_size: int, error: RpcError) -> int:
-        """Return the size to try after a failed batch; raise `error` if a smaller one is no help.
+        """Return the size to try after a failed batch; raise `error` if smaller would not help.
 
-        The limit is lowered only if the size was the reason: a timeout or an error page does not
-        count against a small batch, and a bad minute must not cost a day of single requests.
+        The limit is lowered only if the size was the reason. A timeout or an error page does not
+        lower it for a small batch, because a short outage would cost a day of single requests.
         """
         if (
             error.kind is ErrorKind.THROTTLED
@@ -175,5 +175,5 @@ class BatchSize:
 
 
 def is_ambiguous_batch_error(error: RpcError) -> bool:
-    """Return whether it is open if a batch was refused for being one or for its content."""
+    """Return whether a batch may have been refused for being a batch or for its content."""
     return error.is_for_whole_batch and error.kind not in _SIZE_RELATED_KINDS

@@ -20,10 +20,8 @@ from oracle.txmgr.client.send_raw import init_broadcast_metrics
 class ReporterKeys:
     """The two keys of a reporter.
 
-    The signer signs statements, the transmitter pays for transactions.
-
-    The signer holds no ether and the transmitter has no rights. Either may be None, in a process
-    that only signs or only sends.
+    The signer signs statements and holds no ether. The transmitter pays for transactions and has
+    no rights. Either may be None, in a process that only signs or only sends.
 
     Raises:
         InputError: the signer and the transmitter are the same key.
@@ -50,7 +48,7 @@ class ReporterKeys:
     def check_distinct_from(self, other_key: Signer) -> None:
         """Check that another key is neither the signer nor the transmitter.
 
-        Nonces are counted per key.
+        Each account counts its own nonces, so two senders must not share a key.
 
         Raises:
             InputError: the key is one of the two.

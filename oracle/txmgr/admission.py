@@ -44,8 +44,8 @@ _DUPLICATE_PENDING_TEXT = "another transmitter's call for the same waits for a b
 def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
     """Return why a call is left to lower-ranked transmitters, as (class, text), or None.
 
-    Every transmitter of a quorum plans the same calls, and of two calls that land one reverts. The
-    wait counts seconds of the chain and blocks, because on a fast chain neither alone is enough.
+    Every transmitter of a quorum plans the same calls, and if two of them land, one reverts. The
+    wait is in blocks and in seconds of chain time, because on a fast chain neither is enough.
 
     Calls that an operator sends by hand do not wait. The seconds are part of the request
     (`not_before`), because a proposal belongs to one round, and rounds may be shorter than the
@@ -66,7 +66,7 @@ def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str,
 def find_pending_duplicate_wait(
     context: TxContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
-    """Return how long a call waits for another transmitter's pending call, or None if it need not.
+    """Return how long a call waits for another transmitter's pending call, or None if not at all.
 
     The result is the chain time to wait for, and the reason as (class, text). A call waits only
     once, so that neither an endpoint that always reports a pending call nor a call that no block
@@ -110,7 +110,7 @@ class AdmissionCheck:
 
 @dataclass(frozen=True, slots=True)
 class _PricedCall:
-    """A call that works, its gas limit, and its maximum cost in wei."""
+    """A call whose simulation succeeded, its gas limit, and its maximum cost in wei."""
 
     intent: Intent
     gas_limit: int
@@ -175,9 +175,9 @@ def preflight_calls(
 def defer_or_end_call(
     context: TxContext, check: AdmissionCheck, heads: Heads
 ) -> StepResult | None:
-    """End or defer a call that cannot be sent now; None if it already waits for that reason.
+    """End or defer a call that cannot be sent now; return None if it waits for that already.
 
-    A nonce that the call holds becomes free again, so that an unsigned call blocks no other.
+    If the call has a nonce, the nonce is released, so that an unsigned call blocks no other.
     """
     if check.decision is not None:
         return apply_decision(context, check.intent, check.decision)
@@ -188,10 +188,10 @@ def defer_or_end_call(
 def _select_due_intents(
     uow: UnitOfWork, context: TxContext, planned: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
-    """Return the calls whose time has come, and those that must end before it comes.
+    """Return the calls whose `not_before` has passed, and earlier ones that must end already.
 
-    A pause may be lifted before its time, and a transmitter that left the others a head start
-    would otherwise be late for the next round too.
+    Without the early end, a transmitter that gave others a head start would be late for the next
+    round too. A pause may also be lifted before its time.
     """
     now = heads.latest.time
     early_intents = [intent for intent in planned if (intent.request.not_before or 0) > now]

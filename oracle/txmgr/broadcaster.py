@@ -24,10 +24,7 @@ _PAUSE_KIND_BY_OUTCOME = {
 
 
 def broadcast_unsent(context: TxContext, heads: Heads) -> StepResult | None:
-    """Send stored transactions for the first time and record the results.
-
-    Return None if none wait.
-    """
+    """Send new stored transactions and record the results; return None if there are none."""
     with context.store.read_transaction() as uow:
         unsent_attempts = [
             (slot, attempt)
@@ -106,10 +103,7 @@ def _send_and_record(
 
 
 def build_trace_ids(attempts: Sequence[Attempt]) -> dict[str, object]:
-    """Return the trace attributes of these attempts.
-
-    Of the signed bytes only the hash is included.
-    """
+    """Return the trace attributes of these attempts; the signed bytes are left out."""
     return {
         "intents": " ".join(str(attempt.intent_id) for attempt in attempts),
         "nonces": " ".join(str(attempt.nonce) for attempt in attempts),

@@ -140,7 +140,7 @@ def compute_paid(
 
     The gas price is at most the signed one, because no block charges more. The total is at most
     the amount reserved for the nonce unless enough endpoints report the same prices, so that one
-    endpoint with a huge data fee cannot use up a budget. Call it outside of a database
+    endpoint that reports a huge data fee cannot use up a budget. Call it outside of a database
     transaction.
 
     Raises:
@@ -220,7 +220,7 @@ def resume_if_funded(context: TxContext) -> StepResult | None:
 
 
 def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | None:
-    """Return the gas limit for an estimate, None if a block has less gas than that."""
+    """Return the gas limit for a gas estimate, or None if no block has that much gas."""
     min_gas = max(gas, compute_floor_gas(calldata))
     return (
         min(max(add_gas_margin(gas), min_gas), block_gas_limit)
@@ -232,8 +232,8 @@ def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | No
 def fetch_block_gas_limit(context: TxContext) -> int:
     """Return the gas limit of the newest block, the highest that any endpoint reports.
 
-    An endpoint that reports too little delays no call; a pool rejects a gas limit that is too
-    high.
+    The highest limit is used, so that an endpoint that reports too little delays no call. If it is
+    too high, a pool rejects the call.
 
     Raises:
         TransientError: no endpoint answers.
@@ -248,8 +248,5 @@ def fetch_block_gas_limit(context: TxContext) -> int:
 
 
 def fetch_l1_cost(context: TxContext, calldata: str, gas: int) -> int:
-    """Return what a rollup charges for a call of `gas` in addition to its gas, in wei.
-
-    Elsewhere 0.
-    """
+    """Return what a rollup charges for a call in addition to its gas, in wei; else 0."""
     return fetch_l1_fee(context.publisher.pool_view, context.send_settings.l1_fee, calldata, gas)

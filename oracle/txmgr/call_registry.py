@@ -51,7 +51,7 @@ class Decision:
 
     @classmethod
     def proceed(cls) -> "Decision":
-        """Return the decision that nothing prevents the call."""
+        """Return the decision to proceed, because nothing prevents the call."""
         return _PROCEED
 
     @classmethod
@@ -105,7 +105,7 @@ class CallKind(Protocol):
     def review_calls(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Review several calls of this kind, in their order, with one query."""
+        """Return the decision about each call, in order; a kind may override it to query once."""
         return [self.review_call(uow, call, heads, stage) for call in calls]
 
     def review_call(
@@ -116,7 +116,7 @@ class CallKind(Protocol):
         return Decision.proceed()
 
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
-        """Return the calldata to simulate on the newest block instead of the call's own."""
+        """Return the calldata to simulate on the newest block; by default the call's own."""
         del heads
         return call.request.calldata
 
@@ -163,7 +163,7 @@ class CallKind(Protocol):
         del uow, retry_request
 
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Return whether others wait behind this unmined call; it is bumped sooner then."""
+        """Return whether other calls wait for this unmined one, so that it is bumped sooner."""
         del uow, call
         return False
 

@@ -1,7 +1,7 @@
 """Replaces a stuck call at its nonce by another call: at most one of the two lands.
 
-A call that its kind gives up is replaced by the next call of its kind. A call that an operator
-cancels is replaced by a no-op.
+If the kind of a stuck call gives it up, the next call of the same kind replaces it. If an operator
+cancels a call, a no-op replaces it.
 """
 
 from dataclasses import replace
@@ -39,10 +39,7 @@ _STATES_WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, Inten
 
 
 def replace_stuck_call(context: TxContext, heads: Heads) -> StepResult | None:
-    """Give a ready call the nonce of a stuck call that its kind gives up.
-
-    Return None if none is.
-    """
+    """Give a ready call the nonce of a stuck call that its kind gives up; return None if idle."""
     with context.store.read_transaction() as uow:
         if uow.outbox.accounts.get_pause(context.account) is not None:
             return None
@@ -148,7 +145,7 @@ def _replace_call(
     )
     signed = sign_call(context, ready_intent, slot.nonce, replacement_fees.fees, gas_limit)
     with context.writing() as uow:
-        # Checked again in the commit that reserves the cost and assigns the nonce.
+        # This is checked again in the commit that reserves the cost and assigns the nonce.
         is_same = _find_ready_call(uow, context) == ready_intent
         is_same = is_same and find_takeover_target(uow, context, ready_intent) == unconfirmed
         if not is_same or replacement.max_cost > nonce_budget(uow, context, slot):

@@ -94,7 +94,7 @@ class _ConfirmationPass:
     watched: Sequence[_WatchedSlot]
     # Nonces that would be decided if enough endpoints agreed.
     undecided_count: int = field(default=0, init=False)
-    # The part of these whose nonce is used although no endpoint shows a receipt.
+    # The undecided nonces that are used although no endpoint shows a receipt.
     missing_receipt_count: int = field(default=0, init=False)
 
     @cached_property
@@ -152,10 +152,7 @@ class _ConfirmationPass:
     def _process_missing_receipt(
         self, slot: NonceSlot, attempts: list[Attempt]
     ) -> StepResult | None:
-        """Handle a nonce without a receipt.
-
-        It was reorged, used by a foreign transaction, or is unmined.
-        """
+        """Handle a nonce without a receipt: reorged, used by a foreign transaction, or unmined."""
         if slot.state is NonceState.MINED:
             return self._process_lost_receipt(slot, attempts)
         if self.used_nonce_count > slot.nonce:
@@ -171,10 +168,7 @@ class _ConfirmationPass:
         return self._rebroadcast_due(slot, attempts)
 
     def _process_lost_receipt(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """Handle a receipt that disappeared.
-
-        A reorg removed it, or the endpoints do not show it.
-        """
+        """Handle a lost receipt: a reorg removed it, or the endpoints do not show it."""
         if self._is_receipt_reorged(slot, attempts):
             for attempt in attempts:
                 self.context.rebroadcast_backoff.reset_wait(attempt.id)
@@ -188,7 +182,7 @@ class _ConfirmationPass:
     def _rebroadcast_due(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> StepResult | None:
         """Rebroadcast the newest attempt if it is due, and older ones while newer are refused.
 
-        The result is None if nothing was due, or every endpoint answered as the last time.
+        The result is None if nothing was due, or if the results equal the previous ones.
         """
         steps: list[StepResult] = []
         for attempt in _iter_pool_attempts(attempts):

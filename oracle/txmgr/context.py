@@ -46,7 +46,7 @@ class FirstSeenBlocks:
 class SearchBackoff:
     """When to search again for the transaction of a used nonce, after a search found nothing.
 
-    The value is the next final block to search at, and the wait after that.
+    Each value is the final block of the next search and the wait after it, in final blocks.
     """
 
     _next_search_by_nonce: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -93,8 +93,8 @@ class SendSettings:
     A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of chain time have
     passed; at most `max_attempts` are signed for a nonce. `max_in_flight` limits the nonces of the
     account that are not final; None leaves that to the planner. `l1_fee` is how the rollup charges
-    for data.
-    No call is signed whose deadline is too near; that margin is at most `max_margin_seconds`.
+    for data. No call is signed whose deadline is too near; that margin is at most
+    `max_margin_seconds`.
     """
 
     bump_blocks: int = 3
@@ -109,8 +109,8 @@ class SendSettings:
 class TransmitterRank:
     """The position of this transmitter among several that send the same calls.
 
-    A transmitter with others leaves a call to lower ranks for `head_start_blocks` blocks (and its
-    planner for `head_start_seconds` of chain time), and checks the pool first.
+    If there are others, a call is left to lower ranks for `head_start_blocks` blocks (and by the
+    planner for `head_start_seconds` of chain time), and the pool is checked first.
     """
 
     has_others: bool = False
@@ -118,7 +118,8 @@ class TransmitterRank:
     head_start_blocks: int = 0
 
 
-# A call simulated on the newest block runs in that block, which cannot read its own hash.
+# State is used up to this many blocks under the head, because a call simulated on the newest block
+# runs in that block and cannot read its hash.
 BLOCKS_UNDER_HEAD = 2
 
 
@@ -212,7 +213,7 @@ class TxContext:
             uow.lease.prove(self.epoch)
 
     def get_synced_pool_view(self) -> PoolView:
-        """Return the endpoints that have reached the indexed block, or all if none has."""
+        """Return a view of the endpoints that reached the indexed block, or of all if none did."""
         with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         folded_block = 0 if cursor is None else cursor.number

@@ -56,7 +56,7 @@ def decide_on_deadline(
 def handle_refused_call(
     context: TxContext, intent: Intent, result: PreflightResult, heads: Heads
 ) -> StepResult | None:
-    """Apply the decision of its kind to a call whose simulation failed.
+    """Let the kind decide about a call whose simulation failed, and apply the decision.
 
     The result is None if the call already waits for the same reason.
 
@@ -100,7 +100,7 @@ def store_decision(
 def defer_call(
     context: TxContext, intent: Intent, heads: Heads, reason: tuple[str, str]
 ) -> StepResult | None:
-    """Defer a call to the next block; return None if it already waits for that (class, text)."""
+    """Defer a call to the next block; return None if it already waits for this reason."""
     return apply_decision(context, intent, Decision.wait_for_next_block(heads, reason))
 
 

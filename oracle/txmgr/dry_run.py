@@ -1,6 +1,6 @@
 """A context for dry runs: every check runs as usual, and nothing is signed, written or sent.
 
-The production code runs in it, so that a dry run cannot report anything else than the real run.
+The production code runs in this context, so that a dry run reports what the real run would do.
 """
 
 from collections.abc import Callable

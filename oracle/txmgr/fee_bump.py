@@ -33,7 +33,7 @@ _REFUSED = UNDERPRICED | {SendOutcome.INTRINSIC.value}
 class _BumpGas(NamedTuple):
     """The gas limit of a fee bump, or None with a `reason` if the call would fail.
 
-    `is_malformed`: the call can never land as it is.
+    `is_malformed` means that the call can never land as it is.
     """
 
     limit: int | None
@@ -154,10 +154,7 @@ def _is_urgent(uow: UnitOfWork, context: TxContext, unconfirmed: UnconfirmedNonc
 
 
 def _has_attempts_left(context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
-    """Return whether another attempt may be signed.
-
-    Else the best attempt is sent again and again.
-    """
+    """Return whether another attempt may be signed; else the signed ones are sent repeatedly."""
     has_left = len(unconfirmed.attempts) < context.send_settings.max_attempts
     ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not has_left))
     return has_left
@@ -197,7 +194,7 @@ def _has_waited_seconds(context: TxContext, unconfirmed: UnconfirmedNonce, heads
 
 
 def _compute_bump_gas(context: TxContext, unconfirmed: UnconfirmedNonce, heads: Heads) -> _BumpGas:
-    """Return the gas of the fee bump: unchanged, or estimated anew if it is old or was refused."""
+    """Return the gas limit of a bump: unchanged, or a new estimate if it is old or was refused."""
     current_limit, request = unconfirmed.newest.signed.gas_limit, unconfirmed.intent.request
     is_refused = unconfirmed.newest.last_error_class == SendOutcome.INTRINSIC.value
     first_sent_block = unconfirmed.attempts[0].first_sent_block or 0
@@ -225,7 +222,7 @@ def _compute_bump_gas(context: TxContext, unconfirmed: UnconfirmedNonce, heads: 
 def _raise_gas_limit(
     unconfirmed: UnconfirmedNonce, new_limit: int | None, block_gas_limit: int
 ) -> _BumpGas:
-    """Return a new gas limit for a call that was refused for its gas."""
+    """Return a new gas limit for a call that a pool refused for its gas limit."""
     current_limit = unconfirmed.newest.signed.gas_limit
     if new_limit is not None and new_limit <= current_limit <= block_gas_limit:
         # The estimates of the endpoints are too low for their own pools.

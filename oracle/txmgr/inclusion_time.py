@@ -29,7 +29,7 @@ def deadline_obstacle(
 
 
 def compute_margin_seconds(context: TxContext, uow: UnitOfWork) -> int:
-    """Return how long before a deadline nothing is signed for it, in seconds of chain time.
+    """Return how many seconds of chain time before its deadline a call is no longer signed.
 
     The margin covers as many blocks as all but the slowest twentieth of the last landed
     transactions took, from the first broadcast to inclusion, and two at least. It is at most
@@ -47,7 +47,7 @@ def compute_margin_seconds(context: TxContext, uow: UnitOfWork) -> int:
 
 
 def _estimate_seconds(uow: UnitOfWork, blocks: int) -> int:
-    """Return how long so many blocks take, at the 75th percentile of recent block times."""
+    """Return how many seconds `blocks` blocks take, at the 75th percentile of recent times."""
     newest = uow.blocks.get_newest()
     recent_blocks = (
         []

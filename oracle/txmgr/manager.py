@@ -1,7 +1,7 @@
 """Sends the calls of one account: assigns nonces, signs, broadcasts, confirms and retries.
 
-Each step is one commit before the effect that it allows. After a crash between two steps the next
-process continues with the same nonces and the same bytes.
+Each step is committed to the database before its side effect. After a crash between two steps the
+next process continues with the same nonces and the same bytes.
 """
 
 from collections import Counter
@@ -53,7 +53,7 @@ def plan_retry(context: TxContext, heads: Heads) -> StepResult | None:
 
 
 def assign_nonces(context: TxContext, heads: Heads) -> StepResult | None:
-    """Assign the lowest free nonces to ready calls; None if none is ready or may be sent."""
+    """Assign the lowest free nonces to ready calls; return None if no call may get one."""
     with context.store.read_transaction() as uow:
         if not _select_assignable(uow, context) or not can_sign(context):
             return None

@@ -72,9 +72,9 @@ def sync_while_running(context: TxContext) -> StepResult | None:
 
 
 def _find_first_foreign_use(context: TxContext, error: NonceAheadError) -> NonceUse | None:
-    """Return the transaction that used the first nonce beyond ours, or None without agreement.
+    """Return the transaction that used the first unknown nonce, or None if endpoints disagree.
 
-    A transaction count is no proof: an endpoint that reports one must show the transaction.
+    A transaction count is no proof: an endpoint that reports it must show the transaction.
     """
     pool_view, account = context.publisher.pool_view, context.account
     query = NonceQuery(account.chain_id, account.address, error.next_nonce)
@@ -126,7 +126,7 @@ def _pause_sender(context: TxContext, error: NonceAheadError, use: NonceUse) -> 
 
 
 def _format_earlier_pause(earlier_pause: Pause | None) -> str:
-    """Return the reason of the replaced pause: releasing the new pause ends the old one."""
+    """Return the reason of the replaced pause as text; releasing the new pause ends both."""
     if earlier_pause is None:
         return ""
     if _CONFLICT_MARKER in earlier_pause.reason:

@@ -39,7 +39,7 @@ def reconcile(context: TxContext) -> StepResult | None:
 
     Everything else recovers by itself: a nonce without bytes is signed, stored bytes are sent, and
     sent transactions are watched. A state that cannot recover raises an error, and nothing is
-    repaired silently. A count is accepted if two witnesses report it, or the only one.
+    repaired silently. A count is accepted if two witnesses report it, or the only witness does.
 
     Raises:
         NonceAheadError: the chain has nonces that this database never assigned.
@@ -69,7 +69,7 @@ def reconcile(context: TxContext) -> StepResult | None:
 
 
 def start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
-    """Return why a start would refuse a known sender, or None; writes nothing.
+    """Return why a start with a known sender would be refused, or None; writes nothing.
 
     The result is also None if too few witnesses count more nonces than the database.
     """

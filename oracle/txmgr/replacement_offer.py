@@ -24,10 +24,10 @@ UNDERPRICED = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_
 
 
 class ReplacementFees(NamedTuple):
-    """Fees that beat every attempt signed for a nonce; None if `setting` allows only `cap`.
+    """Fees that exceed those of every attempt signed for a nonce, in wei per gas.
 
-    `market_fee`: the fee for the next block; `min_replacement_fee`: the fee at which pools accept
-    a replacement. All are in wei per gas.
+    `fees` is None if `cap`, which follows from `setting`, is too low. `market_fee` is the fee for
+    the next block, and `min_replacement_fee` the fee at which pools accept a replacement.
     """
 
     fees: Fees | None
@@ -99,7 +99,7 @@ def price_replacement(
 
 
 def compute_highest_fees(attempts: Sequence[Attempt]) -> Fees:
-    """Return the fees that a bump has to beat: the highest of each fee signed for the nonce."""
+    """Return the fees that a bump must exceed: the highest of each fee signed for the nonce."""
     return Fees(
         max(attempt.signed.max_fee_wei for attempt in attempts),
         max(attempt.signed.tip_wei for attempt in attempts),

@@ -1,6 +1,6 @@
 """Checks and prices calls that have a nonce once more, signs them and stores the signed bytes.
 
-No nonce is signed above an unsigned one.
+A nonce is signed only after all lower ones.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _SIGNER_REFUSED = "the signer refused"
 
 
 def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> SignedBytes:
-    """Return the signed transaction. Call it outside of a database transaction.
+    """Sign a transaction with the account's key. Call it outside of a database transaction.
 
     Raises:
         TransientError: the key cannot be reached, refused, or returned a wrong signature; the

@@ -57,7 +57,7 @@ def find_takeover_target(
 
 
 def is_nonce_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
-    """Return whether an endpoint has any attempt in a block, or enough count the nonce as used.
+    """Return whether an endpoint shows an attempt in a block, or enough count the nonce as used.
 
     After an outage of an hour a nonce is overdue although it was used long ago, so this is checked
     before anything more is signed for it.
@@ -106,7 +106,7 @@ def find_canonical_receipt(
 
 
 def check_not_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> None:
-    """Raise an error if the nonce of a transaction to be replaced is used.
+    """Raise an error if the nonce of a transaction that should be replaced is already used.
 
     Raises:
         InputError: an attempt is in a block.

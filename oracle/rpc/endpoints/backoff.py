@@ -9,7 +9,7 @@ from secrets import SystemRandom
 # Doubled with every refusal in a row, if the endpoint states no time.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
-# A longer Retry-After is cut to this: a day would outlast every statement.
+# A longer Retry-After is capped at this, because within a day every statement would expire.
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_DOUBLINGS = 10
 
@@ -30,10 +30,10 @@ class Backoff:
         return 0.0 if self._until is None else max(0.0, self._until - self._clock())
 
     def start(self, retry_after: float | None) -> None:
-        """Start a backoff: for `retry_after` seconds (max five minutes), or exponential.
+        """Start a backoff whose length doubles with each refusal in a row, up to a minute.
 
-        Half of the time is random, so that daemons that were refused together do not return
-        together.
+        A longer `retry_after`, in seconds, takes precedence, up to five minutes. Half of the
+        length is random, so that daemons that were refused together do not return together.
         """
         backoff_seconds = _INITIAL_BACKOFF_SECONDS * 2 ** min(self._refusals, _MAX_DOUBLINGS)
         wait_seconds = min(backoff_seconds, _MAX_BACKOFF_SECONDS) * (1 + self._jitter()) / 2

@@ -18,11 +18,11 @@ CHAIN_FACTS_KEY = ""
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Result of probing one endpoint; None or False if it does not support something.
+    """Result of probing one endpoint; an unsupported feature is None or False.
 
-    `tags` are the supported ones of safe and finalized; `max_batch_size` is the largest batch that
-    it accepted of 100, 50, 20 or 1; `oldest_log_block` the oldest probed block whose logs it
-    returned; `fault` the reason why it must not be used.
+    `tags` are the supported block tags among `safe` and `finalized`. `max_batch_size` is the
+    largest batch that the endpoint accepted. `oldest_log_block` is the oldest probed block whose
+    logs it returned. `fault` is why the endpoint must not be used.
     """
 
     chain_id: int | None = None
@@ -33,7 +33,7 @@ class Capabilities:
     has_block_receipts: bool = False
     max_batch_size: int = 1
     oldest_log_block: int | None = None
-    # None: there is no checkpoint, or the endpoint does not reach it.
+    # None if there is no checkpoint, or if all are above the endpoint's head.
     shows_checkpoint: bool | None = None
     fault: str | None = None
 
@@ -46,5 +46,5 @@ class CapabilityStore(Protocol):
         ...
 
     def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Store a fact for so many seconds; None stores it without expiry."""
+        """Store a fact that expires after `seconds`, or never if that is None."""
         ...

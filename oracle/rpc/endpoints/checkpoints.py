@@ -1,4 +1,4 @@
-"""Checks that an endpoint serves the configured chain: its chain id and known block hashes.
+"""Checks by chain id and known block hashes that an endpoint serves the configured chain.
 
 See docs/explanation/endpoints.md#whose-chain.
 """
@@ -14,7 +14,7 @@ from oracle.rpc.responses import Quantity, parse_quantity
 
 
 class Checkpoint(NamedTuple):
-    """A block that every endpoint must show with this hash; `source` names its origin."""
+    """A block that every endpoint must show with this hash; `source` names the hash's origin."""
 
     number: int
     hash: Hash
@@ -31,7 +31,7 @@ def find_chain_mismatch(
     """Return why the endpoint is not on the configured chain, or None if it is.
 
     `timeout_seconds` is how long the first response may take; None uses the client's timeout. A
-    checkpoint above the endpoint's head, or one that it does not have, proves nothing.
+    checkpoint whose block the endpoint does not have, for example above its head, proves nothing.
 
     Raises:
         RpcError: the endpoint does not respond.
@@ -51,7 +51,7 @@ def find_chain_mismatch(
 
 
 def checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> str | None:
-    """Return why the block is not the checkpoint's, or None if it is or is missing."""
+    """Return why the block differs from the checkpoint, or None if it matches or is missing."""
     if block is None or block.hash == checkpoint.hash:
         return None
     return (

@@ -1,7 +1,7 @@
 """One endpoint: its client, and its status (backoff, quarantine, proof of its chain).
 
-Indexer, transaction manager and queries share it, so that none repeats a request that failed for
-another.
+The indexer, the transaction manager and the queries share one `Endpoint`, so that none of them
+repeats a request that failed for another.
 """
 
 import math
@@ -46,7 +46,7 @@ _MAX_REFUSALS = 3
 class EndpointStatus:
     """Which work an endpoint gets: all, only what no other endpoint can do, or none.
 
-    Times are seconds of any clock; the reason of a quarantine is a sentence
+    Times are in seconds; any monotonic clock will do. `quarantine_reason` is a sentence
     (docs/explanation/endpoints.md#status).
     """
 
@@ -67,18 +67,18 @@ class EndpointStatus:
     # Only an operator ends the quarantine: the endpoint was proven wrong.
     needs_readmission: bool = False
     release_check_at: float = 0.0
-    # A block that it must show, besides the usual ones, before it is released.
+    # A block that it must show before it is released, in addition to the pool's checkpoints.
     release_checkpoint: Checkpoint | None = None
-    # Until when other endpoints are preferred; when to check for recovery, None: it has recovered.
+    # Until when other endpoints are preferred, and when to check for recovery (None: recovered).
     degraded_until: float = 0.0
     recheck_at: float | None = None
-    # Until when other endpoints are preferred for their speed, and how often in a row.
+    # Until when faster endpoints are preferred, and how often in a row this one was too slow.
     slow_until: float = 0.0
     slow_count: int = 0
     _recheck_count: int = 0
 
     def is_healthy(self, now: float) -> bool:
-        """Return whether the endpoint has its configured place."""
+        """Return whether the endpoint keeps its configured place in the order of preference."""
         is_recovered = self.recheck_at is None and now >= max(self.degraded_until, self.slow_until)
         return self.quarantine_reason is None and is_recovered
 
@@ -100,7 +100,7 @@ class EndpointStatus:
         return now < self.backoff_until
 
     def is_proven(self, now: float) -> bool:
-        """Return whether the chain was proven recently and since the last failure."""
+        """Return whether the chain was proven recently, and nothing has failed since."""
         return now - self.proven_at < PROOF_SECONDS
 
     def is_recheck_due(self, now: float) -> bool:
@@ -118,7 +118,7 @@ class EndpointStatus:
 
     @property
     def is_of_another_chain(self) -> bool:
-        """Whether it is quarantined and was never proven to be on the configured chain."""
+        """Whether the endpoint is quarantined and was never proven to be on the right chain."""
         is_quarantined = self.quarantine_reason is not None and not self.needs_readmission
         return is_quarantined and not self.was_proven
 
@@ -140,7 +140,7 @@ class EndpointStatus:
     ) -> None:
         """Quarantine the endpoint, unless it was already proven wrong.
 
-        `is_foreign`: it serves another chain.
+        `is_foreign` means that it serves another chain.
         """
         if self.needs_readmission:
             return
@@ -169,7 +169,7 @@ class EndpointStatus:
         self.release_check_at = now + QUARANTINE_SECONDS
 
     def is_release_check_due(self, now: float, *, is_sole: bool = False) -> bool:
-        """Return whether to check the quarantine now; `is_sole`: no endpoint is usable."""
+        """Return whether to check the quarantine now; `is_sole` means no endpoint is usable."""
         is_releasable = self.quarantine_reason is not None and not self.needs_readmission
         advance_seconds = QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if is_sole else 0.0
         return is_releasable and now >= self.release_check_at - advance_seconds
@@ -192,8 +192,7 @@ class EndpointStatus:
         self.last_failure, self.failed_at = f"{error.kind}: {error.detail}", now
         self.proven_at = -math.inf
         if error.kind is ErrorKind.THROTTLED:
-            # The rate limiter has the waiting time; afterwards the endpoint is as good as the
-            # others.
+            # The rate limiter keeps the waiting time; afterwards the endpoint is used as before.
             return False
         backoff_seconds = min(
             _INITIAL_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), _MAX_BACKOFF_SECONDS
@@ -206,7 +205,7 @@ class EndpointStatus:
         return self.refusals >= _MAX_REFUSALS
 
     def record_success(self) -> None:
-        """Record that work succeeded."""
+        """Reset the counts of failures, because work succeeded."""
         self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
 
     def mark_degraded(self, now: float) -> None:
@@ -222,7 +221,7 @@ class EndpointStatus:
         self._recheck_count += 1
 
     def mark_slow(self, now: float) -> None:
-        """Prefer other endpoints, each time for longer; then measure this one again."""
+        """Prefer other endpoints for a time that doubles; then measure this one again."""
         if now - self.slow_until > _MAX_SLOW_SECONDS:
             self.slow_count = 0
         slow_seconds = min(HEALTHY_SECONDS * 2 ** min(self.slow_count, 10), _MAX_SLOW_SECONDS)
@@ -230,7 +229,7 @@ class EndpointStatus:
         self.slow_count += 1
 
     def mark_recovered(self) -> None:
-        """Record that the endpoint responds again; its probation time keeps running."""
+        """Record that the endpoint responds; others stay preferred until `degraded_until`."""
         self.recheck_at, self._recheck_count = None, 0
         self.failures, self.backoff_until = 0, 0.0
 
@@ -277,7 +276,7 @@ class Endpoint:
         self.gives_block_receipts = False
         # The chain id that it reported, until it becomes unreachable.
         self.chain_id: int | None = None
-        # The last block that it was found to have, and when.
+        # The last block that the endpoint was found to have, and the time of that check.
         self._last_reached: tuple[int, float] | None = None
         # The full header of its newest block, from the last check of heads.
         self._newest_header: FullHeaderResponse | None = None
@@ -290,7 +289,7 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """Scheme, host and port; a pool numbers endpoints of the same host."""
+        """Scheme, host and port; a pool adds a number if several endpoints have the same."""
         return self.client.name
 
     def rename(self, name: str) -> None:
@@ -322,17 +321,17 @@ class Endpoint:
     def find_chain_mismatch(
         self, chain_id: int, checkpoints: Sequence[Checkpoint], *, timeout_seconds: float | None
     ) -> str | None:
-        """Return why it is not on the configured chain; see `checkpoints`. Raises RpcError."""
+        """Return why it is not on the configured chain, or None if it is. Raises RpcError."""
         return find_chain_mismatch(
             self.client, chain_id, checkpoints, timeout_seconds=timeout_seconds
         )
 
     def get_header(self, number_or_tag: int | str) -> BlockRef | None:
-        """Return a block; see `get_headers`."""
+        """Return the block of this height or tag; see `get_headers`."""
         return self.get_headers([number_or_tag])[0]
 
     def get_headers(self, heights_or_tags: Iterable[int | str]) -> list[BlockRef | None]:
-        """Return blocks by height or tag; the full header of `latest` is kept.
+        """Return the blocks of these heights or tags; the full header of `latest` is kept.
 
         Raises:
             RpcError: a response is missing or invalid, or is for another height.
@@ -344,7 +343,7 @@ class Endpoint:
         return parse_headers(self.client, requested_blocks, full_headers)
 
     def take_newest_header(self) -> FullHeaderResponse | None:
-        """Return the full header kept by the last request of `latest`, once, or None."""
+        """Return and clear the full header kept by the last request of `latest`, or None."""
         newest_header, self._newest_header = self._newest_header, None
         return newest_header
 
@@ -355,7 +354,7 @@ class Endpoint:
             self._newest_header = None
 
     def has_recently_reached(self, block_number: int) -> bool:
-        """Return whether it was found a moment ago to have this very block."""
+        """Return whether the endpoint was found to have this block within the last second."""
         if self._last_reached is None or self._last_reached[0] != block_number:
             return False
         return self._clock() - self._last_reached[1] < _TICK_SECONDS
@@ -365,7 +364,7 @@ class Endpoint:
         self._last_reached = (block_number, self._clock())
 
     def reset_chain_state(self) -> None:
-        """Forget its chain id and progress: another node may be behind the address now."""
+        """Reset the chain id and progress, because another node may be behind the address now."""
         self.chain_id = self._last_reached = None
 
     def save_capabilities(self, store: CapabilityStore) -> None:

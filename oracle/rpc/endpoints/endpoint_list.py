@@ -45,7 +45,7 @@ class EndpointList:
         return len(self._endpoints)
 
     def get(self, endpoint: Endpoint | str) -> Endpoint:
-        """Return the endpoint of this name, which must exist; or the endpoint itself."""
+        """Return the endpoint of this name, which must exist; an `Endpoint` is returned as is."""
         if isinstance(endpoint, Endpoint):
             return endpoint
         return next(candidate for candidate in self._endpoints if candidate.name == endpoint)
@@ -53,8 +53,8 @@ class EndpointList:
     def sort_by_preference(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
         """Return the endpoints in the order in which they are to be used.
 
-        First those in their configured place; then the deprioritised ones that have recovered;
-        then the other deprioritised ones; then those that have just failed, the longest ago first.
+        Healthy endpoints come first, in configured order; then deprioritised endpoints that have
+        recovered; then other deprioritised endpoints; last those in backoff, the shortest first.
         """
         now = self._clock()
 
@@ -107,7 +107,7 @@ class EndpointList:
         self.update_usable_metric()
 
     def seconds_left(self, failures: Sequence[RpcError]) -> float | None:
-        """Return the seconds until one of these may be used again, or None if unknown."""
+        """Return the seconds until a failed endpoint may be used again, or None if unknown."""
         throttled = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
         waits = [
             endpoint.health.rate_limiter.wait_seconds()
@@ -126,6 +126,6 @@ class EndpointList:
         metrics.USABLE.set(sum(endpoint.is_usable() for endpoint in self._endpoints))
 
     def limit_breaker_wait(self, max_seconds: float) -> None:
-        """Let every circuit breaker be tried this long after its last failure."""
+        """Allow a trial of each circuit breaker `max_seconds` after its last failure or sooner."""
         for endpoint in self._endpoints:
             endpoint.health.limit_breaker_wait(max_seconds)

@@ -34,7 +34,7 @@ _MAX_RETRIES_BY_KIND = {
     ErrorKind.NOT_THERE: 2,
     ErrorKind.CUT: 1,
 }
-# Each failure costs one, each response restores one; above half of it requests are retried.
+# A failure costs one, a response restores one; while more than half is left, requests are retried.
 _RETRY_BUDGET = 10
 # A request that took longer to fail is not retried, in seconds.
 _MAX_RETRY_DURATION_SECONDS = 1.0
@@ -52,7 +52,7 @@ class RetryBudget:
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def record_success(self) -> None:
-        """Record a response."""
+        """Restore one unit of the budget, because the endpoint responded."""
         with self._lock:
             self._left = min(_RETRY_BUDGET, self._left + 1)
 
@@ -79,7 +79,7 @@ class RetryBudget:
 _MAX_FAILURES_IN_A_ROW = 5
 _RECENT_REQUESTS = 20
 _MAX_FAILURE_SHARE = 0.3
-# Seconds until the breaker may be tried again, doubling from the first to the second.
+# Seconds until a trial request may be sent; doubled after a failed trial, up to the maximum.
 INITIAL_BREAKER_WAIT_SECONDS = 10.0
 MAX_BREAKER_WAIT_SECONDS = 300.0
 # A trial without an outcome after this long counts as over.
@@ -96,12 +96,15 @@ class BreakerState(IntEnum):
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Stops one method of one endpoint after too many failures; times are seconds of any clock."""
+    """Stops requests of one method to one endpoint after too many failures.
+
+    Times are in seconds; any monotonic clock will do.
+    """
 
     _recent_outcomes: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT_REQUESTS))
     _failures_in_a_row: int = 0
     _wait_seconds: float = INITIAL_BREAKER_WAIT_SECONDS
-    # When a trial request may be sent; None: closed.
+    # When a trial request may be sent; None if the breaker is closed.
     _trial_at: float | None = None
     _trial_until: float = 0.0
     _last_failure_at: float = 0.0
@@ -144,7 +147,7 @@ class CircuitBreaker:
         self._trial_at, self._trial_until = now + self._wait_seconds, 0.0
 
     def limit_wait(self, max_seconds: float) -> None:
-        """Let a request pass this long after the last failure at the latest."""
+        """Allow a trial request `max_seconds` after the last failure or sooner."""
         if self._trial_at is not None:
             self._trial_at = min(self._trial_at, self._last_failure_at + max_seconds)
 
@@ -197,7 +200,7 @@ class EndpointHealth:
     name: str
     clock: Callable[[], float]
     rate_limiter: RateLimiter = field(init=False)
-    # For the sending side, after a rate limit or a slow response.
+    # Backoff of the sending side after a rate limit or a slow response.
     backoff: Backoff = field(init=False)
     breaker_by_method: dict[str, CircuitBreaker] = field(default_factory=dict)
     latency_by_method: dict[str, LatencyMean] = field(default_factory=dict)
@@ -219,9 +222,9 @@ class EndpointHealth:
     ) -> list[Any]:
         """Send requests that must not be retried; start a backoff if the endpoint requests it.
 
-        Circuit breakers are ignored: they spare an endpoint requests that another one can serve,
-        but here several endpoints are used to compare them. `ignore_backoff` sends during a
-        backoff, and the outcome then does not change it.
+        Circuit breakers are ignored, because they move requests to another endpoint, but here
+        several endpoints are queried to compare their results. `ignore_backoff` sends during a
+        backoff, and the outcome then does not change the backoff.
 
         Raises:
             RpcError: the endpoint is in backoff, or a response is missing.
@@ -256,7 +259,7 @@ class EndpointHealth:
         return max(self.backoff.seconds_left(), self.rate_limiter.blocked_seconds())
 
     def _start_backoff(self, error: RpcError) -> None:
-        """Start a backoff after a rate limit or a slow response; not after another refusal."""
+        """Start a backoff if the error is a rate limit or a slow response, else do nothing."""
         is_rate_limited = error.is_rate_limited if isinstance(error, CallRefusedError) else False
         is_rate_limited = (
             is_rate_limited or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
@@ -325,11 +328,11 @@ class EndpointHealth:
             self.rate_limiter.record_refusal(error.retry_after)
 
     def supports_method(self, method: str) -> bool:
-        """Return whether the endpoint supports the method, as far as known."""
+        """Return whether the endpoint supports the method; True until it reports otherwise."""
         return self.clock() >= self.unsupported_until.get(method, -math.inf)
 
     def latency_excess(self, other_health: "EndpointHealth") -> float:
-        """Return by how many seconds this endpoint is slower at methods that both served."""
+        """Return how many seconds slower this endpoint is, at most, at a method both served."""
         # Copies, because other threads change the originals meanwhile.
         own_latencies, other_latencies = (
             self.latency_by_method.copy(),
@@ -346,7 +349,7 @@ class EndpointHealth:
         )
 
     def limit_breaker_wait(self, max_seconds: float) -> None:
-        """Let one request of each method pass this long after its last failure."""
+        """Allow a trial request of each method `max_seconds` after its last failure or sooner."""
         for breaker in list(self.breaker_by_method.values()):
             breaker.limit_wait(max_seconds)
 

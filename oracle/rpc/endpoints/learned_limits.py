@@ -1,7 +1,7 @@
 """Limits of one endpoint, learned while reading windows from it.
 
-Request sizes, supported methods, and the number of logs at which its responses are silently
-truncated. See docs/explanation/ingest.md#ranges.
+The limits are request sizes, supported methods, and the number of logs at which responses are
+silently truncated. See docs/explanation/ingest.md#ranges.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from threading import Lock
 
 from oracle.rpc.endpoints.range_sizer import RangeSizer
 
-# How often a request is tried that is refused with an ambiguous error.
+# Number of tries of a request that is refused with an ambiguous error.
 _MAX_TRIES = 3
 # The largest of this many recent responses counts, because a limit may be lowered.
 _RECENT_RESPONSES = 32
@@ -22,10 +22,11 @@ _SAMPLE_INTERVAL = 8
 class LearnedLimits:
     """Learned limits of one endpoint, None while unknown; thread-safe.
 
-    `serves_logs_by_hash`: EIP-234. `rejects_unknown_blocks`: it returns an error, not an empty
-    list, for an unknown block. `serves_block_receipts`: `eth_getBlockReceipts`. `max_logs`: the
-    number of logs at which its responses were found to be silently truncated. `omits_logs`: its
-    ranges lacked logs that it returned by block hash.
+    `serves_logs_by_hash` is support for EIP-234, and `serves_block_receipts` for
+    `eth_getBlockReceipts`. `rejects_unknown_blocks` means that the endpoint returns an error, not
+    an empty list, for an unknown block. `max_logs` is the number of logs at which responses were
+    found to be silently truncated. `omits_logs` means that a range lacked logs that the endpoint
+    returned by block hash.
     """
 
     range_sizer: RangeSizer = field(default_factory=RangeSizer)
@@ -51,10 +52,10 @@ class LearnedLimits:
                 self.serves_logs_by_hash = False
 
     def may_be_truncated(self, log_count: int) -> bool:
-        """Return whether a response of so many logs may be truncated.
+        """Return whether a response of `log_count` logs may be truncated.
 
-        True for the first response and for the largest of the recent ones: only an endpoint that
-        returned more lately is known to be able to return more.
+        The result is True if no recent response was larger, because nothing shows then that the
+        endpoint can return more.
         """
         with self._lock:
             if not log_count:
@@ -65,7 +66,7 @@ class LearnedLimits:
             return is_limit or log_count >= largest
 
     def record_truncation(self, log_count: int) -> bool:
-        """Record that a response of so many logs was truncated; return whether that is new."""
+        """Record that a response of `log_count` logs was truncated; return whether that is new."""
         with self._lock:
             is_lower = self.max_logs is None or log_count < self.max_logs
             if is_lower:

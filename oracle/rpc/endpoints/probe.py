@@ -1,4 +1,4 @@
-"""Probes what an endpoint is and supports: at the start, every hour, and on command.
+"""Probes the identity and features of an endpoint: at the start, every hour, and on command.
 
 See docs/explanation/endpoints.md#probe.
 """
@@ -19,9 +19,9 @@ from oracle.rpc.wire import MAX_BATCH_SIZE
 T = TypeVar("T")
 
 _BATCH_SIZES = (MAX_BATCH_SIZE, 50, 20)
-# The hash of no block: an endpoint that serves logs by hash must not return an empty list for it.
+# No block has this hash: an endpoint that serves logs by hash must reject it.
 _NONEXISTENT_BLOCK_HASH = "0x" + "1234abcd" * 8
-# Kinds that show nothing about the requested feature.
+# Error kinds that show nothing about the requested feature.
 INCONCLUSIVE_KINDS = {
     ErrorKind.UNREACHABLE,
     ErrorKind.SLOW,
@@ -80,7 +80,7 @@ def probe(
 def _check_checkpoints(
     client: JsonRpcClient, checkpoints: Sequence[Checkpoint]
 ) -> tuple[bool | None, str | None]:
-    """Return whether it shows the checkpoints (None: none reached), and why it is unusable."""
+    """Return whether the endpoint shows the checkpoints (None if it has none), and its fault."""
     blocks = [(get_header(client, checkpoint.number), checkpoint) for checkpoint in checkpoints]
     fault = next(
         (
@@ -100,7 +100,7 @@ def _supports_logs_by_hash(
 ) -> bool:
     """Return whether the endpoint serves logs by block hash, and rejects unknown hashes.
 
-    An endpoint that returns no logs for a nonexistent block could hide those of real ones.
+    An endpoint that returns an empty list for a nonexistent block could hide logs of real blocks.
     """
     filters = [
         {**requirements.log_filter, "blockHash": block_hash}
@@ -116,7 +116,7 @@ def _returns_list(client: JsonRpcClient, method: str, params: Sequence[object]) 
 
 
 def _find_max_batch_size(client: JsonRpcClient) -> int:
-    """Return the largest batch that it accepts, of a few sizes and the halves of the last one."""
+    """Return the largest accepted batch size, out of a few sizes and the halves of the last."""
     for size in _BATCH_SIZES:
         client.limit_batch_size(size)
         _try_request(lambda size=size: client.batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
@@ -128,9 +128,9 @@ def _find_max_batch_size(client: JsonRpcClient) -> int:
 def _find_oldest_log_block(
     client: JsonRpcClient, requirements: ProbeRequirements, head: BlockRef
 ) -> int | None:
-    """Return the oldest block, from `first_block` on, whose logs it has; None if it has none.
+    """Return the oldest block, from `first_block` on, with available logs, or None.
 
-    One request if it has all required logs, else a binary search over the chain.
+    The chain is bisected unless the endpoint has the logs of `first_block`.
     """
     if requirements.first_block > head.number or _has_logs(
         client, requirements, requirements.first_block

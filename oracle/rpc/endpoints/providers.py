@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-# Suffixes of private networks, where each host is a machine of its own.
+# Suffixes of private networks, where each host counts as a provider.
 _PRIVATE_SUFFIXES = frozenset({"internal", "lan", "local", "localdomain", "localhost", "arpa"})
 _REGISTERED_LABELS = 2
 # Witnesses that have to agree, if there are that many.
@@ -31,7 +31,7 @@ class WitnessQuorum:
 
     @property
     def size(self) -> int:
-        """Number of witnesses that have to agree: two, or the only one."""
+        """Number of witnesses that have to agree: two, or one if there is only one."""
         return min(_MIN_WITNESSES, self.count_witnesses(self.provider_by_endpoint))
 
     @property

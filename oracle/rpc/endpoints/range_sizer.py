@@ -13,9 +13,9 @@ TARGET_LOGS = 6_000
 # Initial window: the density of logs is unknown, and may be high.
 INITIAL_BLOCKS = 100
 MAX_BLOCKS = 100_000
-# A window with all headers is one batch of headers.
+# Maximum of a window that is read with all its headers, which are one batch.
 MAX_BLOCKS_WITH_HEADERS = 100
-# A window of history, whose logs are requested by range, is a few batches of headers.
+# Maximum of a window of history, whose logs are requested by range: a few batches of headers.
 MAX_LINKED_BLOCKS = 500
 # Headers without logs that are checked in a window of history.
 SAMPLED_HEADERS = 16
@@ -91,10 +91,10 @@ class RangeSizer:
 def _valid_suggested_size(
     blocks: BlockRange, suggested_range: tuple[int, int] | None
 ) -> int | None:
-    """Return the suggested number of blocks, if the range starts at the refused one's first block.
+    """Return the suggested number of blocks, or None if the suggested range is not usable.
 
-    Endpoints also suggest the refused range itself, inverted ranges and unrelated ones (reth
-    #23810).
+    A usable range starts at the first block of the refused range and is shorter. Endpoints also
+    suggest the refused range itself, inverted ranges and unrelated ranges (reth #23810).
     """
     if suggested_range is None:
         return None

@@ -1,7 +1,7 @@
 """Token bucket of one endpoint: the calls per second that it accepts, learned from refusals.
 
-The bucket never blocks the caller: work that has begun may overdraw the bucket, and the next work
-goes elsewhere or gets the waiting time. See docs/explanation/endpoints.md#health.
+The bucket never blocks the caller: work that has begun may overdraw it, and later work uses
+another endpoint or is given the waiting time. See docs/explanation/endpoints.md#health.
 """
 
 import math
@@ -41,8 +41,8 @@ class RateLimiter:
     _window_calls: int = 0
     _window_started_at: float = 0.0
     _measured_rate: float = 0.0
-    # The current second's start and its answered calls; the peak of any second in this minute and
-    # in the one before; and when this minute began.
+    # The start of the current second and its answered calls; the most calls in any second of this
+    # minute and of the previous minute; and the start of this minute.
     _current_second: tuple[float, int] = (-math.inf, 0)
     _peaks: tuple[int, int] = (0, 0)
     _minute_started_at: float = -math.inf
@@ -99,7 +99,7 @@ class RateLimiter:
             self._tokens = min(self._tokens, 1.0)
 
     def record_success(self, call_count: int = 1) -> None:
-        """Record that the endpoint answered so many calls."""
+        """Record that the endpoint answered `call_count` calls."""
         with self._lock:
             self._refusals = 0
             now = self.clock()

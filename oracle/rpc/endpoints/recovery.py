@@ -19,8 +19,8 @@ _CHECK_TIMEOUT_SECONDS = 3.0
 class EndpointRecovery:
     """Recovery of the endpoints of one pool; `clock` returns seconds.
 
-    `quarantine` is called with an endpoint on another chain, `on_failure` with one that does not
-    respond.
+    `quarantine` is called with an endpoint that is on another chain, and `on_failure` with an
+    endpoint that does not respond.
     """
 
     endpoints: EndpointList
@@ -31,7 +31,7 @@ class EndpointRecovery:
     on_failure: Callable[[Endpoint, RpcError], None]
 
     def recheck_due_endpoints(self, candidates: Sequence[Endpoint]) -> None:
-        """Check those of the candidates that are degraded or quarantined, if a check is due."""
+        """Check the degraded or quarantined candidates whose next check is due."""
         now = self.clock()
         is_sole = all(
             listed_endpoint.status.quarantine_reason is not None

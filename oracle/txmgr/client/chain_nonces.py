@@ -11,12 +11,12 @@ from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
 from oracle.txmgr.client.l1_fees import decode_l1_fee
 
-# Full blocks are large: how many one batch requests.
+# How many full blocks one batch requests; they are large.
 _BLOCKS_PER_BATCH = 20
 
 
 class NonceCounts(NamedTuple):
-    """The transaction counts of one endpoint: in blocks, and with those pending in its pool."""
+    """The transaction counts that one endpoint reports: mined, and mined plus pending."""
 
     endpoint: str
     mined: int
@@ -66,7 +66,7 @@ def fetch_nonce_counts(pool_view: PoolView, account: Address) -> list[NonceCount
 
 
 def find_agreed_counts(counts: Sequence[NonceCounts], quorum: WitnessQuorum) -> NonceCounts | None:
-    """Return the highest count if enough witnesses report the same, else None."""
+    """Return the highest counts if enough witnesses report the same, else None."""
     top = max(counts, key=lambda count: (count.mined, count.pending))
     same = [count.endpoint for count in counts if count[1:] == top[1:]]
     highest = max(count.pending for count in counts)
@@ -82,7 +82,7 @@ def find_spent_nonces(
     ends when all are found, or after `max_blocks` blocks.
 
     Raises:
-        TransientError: no endpoint answers, or too few witnesses show the same.
+        TransientError: no endpoint answers, or too few witnesses show the same transaction.
     """
     if not nonces:
         return {}
@@ -111,7 +111,7 @@ def _find_agreed_spent(
 ) -> SpentNonce | None:
     """Return the transaction that enough witnesses show for a nonce, or None if none shows one.
 
-    Its prices are the lowest that they report.
+    Its prices are the lowest that these witnesses report.
     """
     shown_by_endpoint = {
         endpoint: spent_by_nonce[nonce]

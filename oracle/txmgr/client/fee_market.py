@@ -1,4 +1,4 @@
-"""Fetches the fee market from every endpoint, and trusts no single one."""
+"""Fetches the fee market from every endpoint; no single endpoint decides the fees."""
 
 from oracle.errors import TransientError
 from oracle.rpc.client import Json

@@ -89,7 +89,7 @@ def raise_fee(fee: int) -> int:
 def raise_both_fees(last: Fees, cap: int) -> Fees | None:
     """Return both fees raised by an eighth whatever the market, or None if the cap forbids it.
 
-    Smaller raises up to the cap are not tried: that room is left for the raise that lands.
+    A smaller raise is not tried, so that room is left below the cap for the raise that lands.
     """
     fees = Fees(raise_fee(last.max_fee), raise_fee(last.tip))
     return fees if fees.tip <= fees.max_fee <= cap else None
@@ -100,9 +100,9 @@ def bump_fees(
 ) -> Fees | None:
     """Return fees that replace `last` in every pool, or None if the cap does not allow them.
 
-    The result is also None while the cap is below the market: offering all of it now leaves no
-    room for the raise that lands. `pool_required` holds the fees that a pool asked for in its
-    error.
+    The result is also None while the cap is below the market, because offering the whole cap now
+    would leave no room for the raise that lands. `pool_required` holds the fees that a pool
+    required in its error.
     """
     if fee_market.base_fee + fee_market.tip > cap:
         return None
@@ -140,7 +140,7 @@ def compute_floor_gas(calldata: str) -> int:
 
 
 def parse_required_fees(text: str) -> Fees:
-    """Return the fees that a pool's error requires; 0 where it names none."""
+    """Return the fees that a pool's error requires; 0 for a fee that it does not name."""
     return Fees(_parse_amount(_REQUIRED_FEE, text), _parse_amount(_REQUIRED_TIP, text))
 
 

@@ -28,7 +28,7 @@ class L1Fee(StrEnum):
 # The predeployed contracts of these chains.
 GAS_PRICE_ORACLE = "0x420000000000000000000000000000000000000f"
 ARB_GAS_INFO = "0x000000000000000000000000000000000000006c"
-# The fields and signature of a transaction besides its calldata; no byte of them is zero.
+# Stands for the signature and all fields of a transaction except its calldata; no byte is zero.
 _ENVELOPE = b"\xff" * 180
 # No chain has more ether than this.
 _MAX_WEI = 10**28
@@ -58,9 +58,9 @@ _ABIS = (
 def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
     """Return what a call of `gas` costs in addition to its gas, rounded up.
 
-    On Arbitrum the gas estimate includes the charge at the present price; counting it again is the
-    reserve for a price rise. On the OP stack the result is the data fee and, since Isthmus, the
-    operator fee, which is charged for the whole limit and refunded in part.
+    On Arbitrum the gas estimate includes the charge at the present price; counting the charge
+    again is a reserve for a price rise. On the OP stack the result is the data fee and, since
+    Isthmus, the operator fee, which is charged for the whole limit and refunded in part.
 
     Raises:
         TransientError: no endpoint answers, or the chain has no such contract.
@@ -81,8 +81,8 @@ def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> i
 def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
     """Return the operator fee of an OP chain for the gas used; elsewhere 0.
 
-    The chain's own contract computes the fee: its forks do not count alike (Isthmus, Jovian), and
-    receipts contain only the factors.
+    The chain's own contract computes the fee, because the formula differs between forks (Isthmus,
+    Jovian), and receipts contain only the factors.
 
     Raises:
         TransientError: no endpoint answers.
@@ -123,7 +123,7 @@ def _sum_op_stack_fees(answers: Sequence[Json | CallRefusedError]) -> int:
 
 
 def _decode_operator_fee(answer: Json | CallRefusedError) -> int:
-    """Decode the operator fee; contracts from before Isthmus have none."""
+    """Decode the operator fee; 0 if the contract is older than the Isthmus fork."""
     if isinstance(answer, RevertError):
         return 0
     if isinstance(answer, CallRefusedError):

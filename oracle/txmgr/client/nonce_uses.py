@@ -21,8 +21,7 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import fetch_counts_at_block
 
-# Full blocks are large: how many one batch requests, and how many in all below the oldest
-# available state.
+# How many full blocks one batch requests, and how many are read below the oldest available state.
 _BLOCKS_PER_BATCH, _MAX_BLOCKS = 20, 1_000
 # The v of a legacy signature: without a chain id, and with one (EIP-155).
 _LEGACY_V, _EIP155_V = 27, 35
@@ -39,9 +38,8 @@ class NonceQuery(NamedTuple):
 class NonceUse(NamedTuple):
     """The transaction that used a nonce.
 
-    `hash` is computed from the content that the account signed.
-
-    `to` is None if the transaction deployed a contract.
+    `hash` is computed from the content that the account signed. `to` is None if the transaction
+    deployed a contract.
     """
 
     hash: Hash
@@ -53,9 +51,9 @@ class NonceUse(NamedTuple):
 class NonceUseEvidence(NamedTuple):
     """The evidence of the endpoints for a used nonce; `use` is None if none shows a transaction.
 
-    `is_agreed`: all endpoints that have the final block and answer show this very transaction in
-    the same block, and they are enough witnesses. `endpoints`: the names of those that have the
-    final block.
+    `endpoints` are the names of the endpoints that have the final block. `is_agreed` means that
+    all of them that answer show this very transaction in the same block, and that they are enough
+    witnesses.
     """
 
     use: NonceUse | None

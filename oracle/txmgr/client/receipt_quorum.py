@@ -59,7 +59,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class _EndpointReceipts:
-    """The receipts of one endpoint; `unsettled`: hashes in an orphaned block."""
+    """The receipts of one endpoint; `unsettled` are hashes in an orphaned block."""
 
     endpoint: str
     receipts: Mapping[Hash, Receipt]

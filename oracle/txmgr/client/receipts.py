@@ -66,7 +66,7 @@ def balance_of(pool_view: PoolView, account: Address) -> int:
 
 
 def fetch_block_hashes(pool_view: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
-    """Return the hashes of the endpoint's own blocks at these heights, where it has them."""
+    """Return block hashes by height from one endpoint; blocks that it lacks are left out."""
     blocks = pool_view.request_first(
         [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
     )
@@ -194,7 +194,7 @@ def fetch_refusal(
 
 
 def fetch_newest_block(pool_view: PoolView) -> BlockRef:
-    """Return the newest block of the endpoint that answers.
+    """Return the newest block of the first endpoint that answers.
 
     Raises:
         TransientError: the answer is null, as from a node that is starting or lost its database.

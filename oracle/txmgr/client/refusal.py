@@ -28,9 +28,9 @@ class RefusalAction(StrEnum):
 class Refusal:
     """A decoded revert of the contract; an empty name means that the error is unknown.
 
-    `not_before`: when the call may work, in unix seconds, if the contract gives a time.
-    `is_pause`: an operator may end the pause sooner. `is_taken`: another call has already done the
-    same.
+    `not_before` is when the call may work, in unix seconds, if the contract gives a time.
+    `is_pause` means that an operator may end the wait sooner, and `is_taken` that another call has
+    already done the same.
     """
 
     name: str

@@ -16,7 +16,7 @@ from oracle.telemetry.txmgr_metrics import BROADCASTS
 
 
 class SendOutcome(StrEnum):
-    """The classified response of an endpoint; the transaction is watched whatever it is."""
+    """The classified response of an endpoint; the transaction is watched after any outcome."""
 
     SENT = "sent"
     ALREADY = "already"  # in the pool already: as good as sent
@@ -167,7 +167,7 @@ _OUTCOME_BY_CODE: Mapping[int, SendOutcome] = {
 
 
 def classify_send_answer(message: str, code: int = 0) -> SendOutcome:
-    """Classify the response to a send, by its text first and its JSON-RPC code last.
+    """Classify the error that a send returned, by its message first and its JSON-RPC code last.
 
     The texts come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth, Nitro,
     Anvil, Hardhat and Ganache. Texts change: an unrecognised one is UNKNOWN, and the transaction
@@ -195,7 +195,7 @@ __all__ = [
 _ACCEPTED = frozenset({SendOutcome.SENT, SendOutcome.ALREADY})
 # The transaction may be in the pool, or accepted at the next try.
 _OPEN = frozenset({SendOutcome.UNKNOWN, SendOutcome.AMBIGUOUS})
-# Errors that an operator has to repair; one gateway that accepts no sends returns them always.
+# Errors that an operator has to repair, or that a gateway returns that accepts no transactions.
 _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED})
 
 
