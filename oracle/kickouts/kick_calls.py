@@ -54,7 +54,7 @@ def report_for_review(subject: str, reason: str) -> None:
 _NO_LIMIT = 1 << 31
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
-_RETRY_NOT_DUE = "the node is no member any more, or the network has said no for good"
+_RETRY_NOT_DUE = "the node is no longer a member, or the network refused for good"
 _LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
@@ -192,11 +192,11 @@ class _ExpulsionCall(_KickCall):
         if not is_checked_stage or not base_decision.is_accepted:
             return base_decision
         if heads.stalled:
-            return Decision.wait_for_next_block(heads, ("stalled", "the chain stands still"))
+            return Decision.wait_for_next_block(heads, ("stalled", "the chain is stalled"))
         if uow.holds.has_waiting():
             # The scores may be wrong: no node is kicked out before an operator has reviewed them.
             return Decision.wait_for_next_block(
-                heads, ("report held", "a report is held for a human")
+                heads, ("report held", "a report is held for an operator")
             )
         return base_decision
 

@@ -429,13 +429,13 @@ def _interval_obstacle(
     interval: KickoutDue, members: Collection[Address], final_block: int
 ) -> str | None:
     if interval.opened_at.block > final_block:
-        return f"block {interval.opened_at.block}, where it became due, is not final yet"
-    return None if interval.node in members else "the node is no member"
+        return f"block {interval.opened_at.block}, where the kickout became due, is not final yet"
+    return None if interval.node in members else "the node is not a member"
 
 
 def _lane_obstacle(index: int | None, lane: int, kick_below: int) -> str | None:
     if index is None:
-        return "the oracle contract does not know the node"
+        return "the node has no index in the oracle contract"
     if lane == NEVER_REPORTED:
         return "no report contains the node yet"
     if lane >= kick_below + LOWEST_SCORE:
@@ -447,8 +447,8 @@ def _low_rounds_obstacle(low_rounds: int, required_rounds: int) -> str | None:
     if low_rounds >= required_rounds:
         return None
     return (
-        f"{low_rounds} of {required_rounds} rounds in a row have shown it under the line since "
-        "it became due"
+        f"only {low_rounds} of {required_rounds} consecutive rounds have shown the node below the "
+        "kickout line since the kickout became due"
     )
 
 
@@ -458,7 +458,7 @@ def _first_rounds_obstacle(
     """Return why a proposal has to wait for the rounds in its evidence to be final, or None."""
     if first_low_rounds and first_low_rounds[-1].block <= final_block:
         return None
-    return "the rounds that showed it under the line are not final yet"
+    return "the rounds that showed the node below the kickout line are not final yet"
 
 
 def _get_time(cursor: Cursor | None) -> int:
@@ -469,9 +469,9 @@ def _kick_obstacle(kick: Kick | None, evidence: KickoutEvidence, chain_time: int
     if kick is None:
         return None
     if kick.is_expelled(chain_time):
-        return "it is expelled already, and a member again: the network is asked once more"
+        return "the node is expelled, but a member again; the network is called again to remove it"
     if kick.state is KickState.LIVE:
-        return "its kickout is proposed already"
+        return "its kickout is already proposed"
     # A vetoed kickout is not proposed again on the same evidence. An expired kickout may be
     # cancelled by anyone, also by its node, so that proves nothing about the evidence.
     if kick.state is KickState.VETOED and kick.evidence == evidence.hash:

@@ -51,7 +51,7 @@ def cancel_manually(context: KickoutContext, node: Address) -> StepResult | None
             uow.outbox.intents.cancel(intent, _CANCEL_REASON, context.tx.stamp)
         live_kick = get_live_kick(uow, node)
     result = (
-        StepResult("not sent", unsent_intents[0].id, "called off by hand")
+        StepResult("not sent", unsent_intents[0].id, "cancelled by hand")
         if unsent_intents
         else None
     )

@@ -42,8 +42,8 @@ class EvidenceProof:
         if self.obstacle is not None or not self.unproven:
             return self.obstacle
         return (
-            f"{len(self.unproven)} blocks behind it, from {self.unproven[0]} on, are not yet "
-            f"verified to {self.level.name}, which the chain allows"
+            f"{len(self.unproven)} blocks behind the kickout, from {self.unproven[0]} on, are not "
+            f"yet verified to {self.level.name}, which the chain allows"
         )
 
 
@@ -114,13 +114,14 @@ def build_evidence_proof(
     if dead_letters:
         problem = f"{dead_letters[0].name} of block {dead_letters[0].block}"
         return EvidenceProof(
-            level, obstacle=f"{problem} could not be read: `qos-oracle resync dead-letters`"
+            level,
+            obstacle=f"{problem} could not be decoded; run `qos-oracle resync dead-letters`",
         )
     scope = uow.coverage.get_current_scope()
     gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first, last)
     if scope is None or gaps:
         problem = f"block {gaps[0].first if gaps else first} was never read"
-        return EvidenceProof(level, obstacle=f"{problem}: `qos-oracle resync gaps`")
+        return EvidenceProof(level, obstacle=f"{problem}; run `qos-oracle resync gaps`")
     quarantined_spans = uow.facts.quarantine.list_unaudited_spans(
         scope.id, BlockRange(first, last)
     )
@@ -131,12 +132,10 @@ def build_evidence_proof(
     ]
     if single_source_blocks:
         problem = (
-            f"{len(single_source_blocks)} blocks behind it, from {single_source_blocks[0]} "
-            "on, came from an endpoint alone"
+            f"{len(single_source_blocks)} blocks behind the kickout, from "
+            f"{single_source_blocks[0]} on, came only from an endpoint that was proven wrong"
         )
-        return EvidenceProof(
-            level, obstacle=f"{problem} that was proven wrong: the audit asks another one"
-        )
+        return EvidenceProof(level, obstacle=f"{problem}; the audit requests them from another")
     level_by_block = uow.verified_blocks.get_level_by_number(first, last)
     for span in uow.coverage.list_spans(scope.id, first, last):
         for number in _filter_range(blocks, span.first, span.last):

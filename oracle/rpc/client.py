@@ -269,7 +269,8 @@ class JsonRpcClient:
         if refusal.has_result_or_error and index_by_request_id([refusal], request_ids) is None:
             raise self._wire.reset_after_misrouted_response(method)
         if refusal.error is None:
-            error = self._wire.count_error(method, ErrorKind.INVALID, "one answer to a batch")
+            message = f"{method}: a single response to a batch"
+            error = self._wire.count_error(method, ErrorKind.INVALID, message)
             error.is_for_whole_batch = True
             return error
         return self._refused_batch_error(method, [refusal])
@@ -360,7 +361,7 @@ class JsonRpcClient:
         if responses and error_value is None:
             self._mixed_batch_limit = 1
             return self._wire.count_error(
-                method, ErrorKind.INVALID, f"{method}: one answer to a batch"
+                method, ErrorKind.INVALID, f"{method}: a single response to a batch"
             )
         refusal = error_from_body(self.name, method, error_value)
         RPC_ERRORS.labels(method).inc()

@@ -92,7 +92,7 @@ class EndpointCaller:
             try:
                 endpoint.chain_id = int(result, 16)
             except (TypeError, ValueError):
-                raise RpcError(self.name, ErrorKind.INVALID, "eth_chainId: no number") from None
+                raise RpcError(self.name, ErrorKind.INVALID, "eth_chainId: not a number") from None
         return endpoint.chain_id == chain_id
 
     def has_reached(self, block_number: int) -> bool:
@@ -188,7 +188,7 @@ class PoolView:
             if not is_right_chain:
                 raise TransientError(
                     f"[chain] endpoints: {caller.name} does not serve chain {chain_id}; "
-                    "nothing is signed: put the address or chain.id right"
+                    "nothing is signed; correct the address or [chain] id"
                 )
 
     def request(self, method: str, *parameters: object) -> Json:
@@ -272,7 +272,7 @@ def expect_response_format(description: str) -> Iterator[None]:
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         reason = type(error).__name__
         raise TransientError(
-            f"an endpoint answered something else than {description} ({reason})"
+            f"malformed response of an endpoint; expected {description} ({reason})"
         ) from None
 
 
@@ -284,5 +284,5 @@ def parse_quantity(quantity: Json) -> int:
     """
     number = int(quantity, 16)
     if number < 0:
-        raise ValueError(f"{quantity} is no quantity")
+        raise ValueError(f"{quantity}: not a quantity; expected 0x and hex digits")
     return number

@@ -50,7 +50,8 @@ def parse_headers(
     blocks = [None if header is None else parse_block(client.name, header) for header in headers]
     for height_or_tag, block in zip(heights_or_tags, blocks, strict=True):
         if block is not None and isinstance(height_or_tag, int) and block.number != height_or_tag:
-            raise RpcError(client.name, ErrorKind.INVALID, f"another block for {height_or_tag}")
+            message = f"returned another block for {height_or_tag}: {block.number}"
+            raise RpcError(client.name, ErrorKind.INVALID, message)
     return blocks
 
 

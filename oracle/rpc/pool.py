@@ -163,7 +163,7 @@ class EndpointPool:
             failures.append(skip_error)
         self._endpoints.update_usable_metric()
         if not failures:
-            raise RpcError("every endpoint", ErrorKind.BACKOFF, "there is no other one to ask")
+            raise RpcError("every endpoint", ErrorKind.BACKOFF, "no other endpoint to use")
         if all(failure.kind is ErrorKind.BACKOFF for failure in failures):
             self._endpoints.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
         failure = combine_failures(failures)
@@ -284,7 +284,7 @@ class EndpointPool:
         endpoints = self._endpoints
         if only is not None and only not in {endpoint.name for endpoint in endpoints}:
             names = ", ".join(endpoint.name for endpoint in endpoints)
-            raise InputError(f"{only} is none of the endpoints: {names}")
+            raise InputError(f"{only}: not a configured endpoint; expected one of: {names}")
         return [
             endpoint
             for endpoint in endpoints
@@ -322,7 +322,7 @@ class EndpointPool:
 
     def _record_failure(self, endpoint: Endpoint, error: RpcError) -> None:
         if endpoint.status.record_failure(error, self.clock()):
-            self.quarantine(endpoint, f"refused us again and again: {error.detail}")
+            self.quarantine(endpoint, f"refused repeatedly: {error.detail}")
 
     def _compare_speed(self, endpoint: Endpoint) -> None:
         """Mark the endpoint as slow if another endpoint was much faster at the same method."""

@@ -90,7 +90,7 @@ def parse_quantity(endpoint: str, quantity: str | None) -> int:
         RpcError: it is not `0x` and hex digits.
     """
     if quantity is None or _QUANTITY_PATTERN.fullmatch(quantity) is None:
-        raise RpcError(endpoint, ErrorKind.INVALID, f"{quantity!r} is no number")
+        raise RpcError(endpoint, ErrorKind.INVALID, f"{quantity!r} is not a hex number")
     return int(quantity, 16)
 
 
@@ -102,7 +102,7 @@ def parse_block(endpoint: str, header: BlockResponse) -> BlockRef:
     """
     block_hash, parent_hash = header.hash.lower(), header.parent_hash.lower()
     if _HASH_PATTERN.fullmatch(block_hash) is None or _HASH_PATTERN.fullmatch(parent_hash) is None:
-        raise RpcError(endpoint, ErrorKind.INVALID, "a block hash is no hash")
+        raise RpcError(endpoint, ErrorKind.INVALID, "malformed hash or parent hash of a block")
     return BlockRef(
         parse_quantity(endpoint, header.number),
         Hash(block_hash),

@@ -101,7 +101,7 @@ class CallRefusedError(RpcError):
     def __init__(
         self, endpoint: str, kind: ErrorKind, error_body: JsonRpcErrorBody, data: str | None = None
     ) -> None:
-        detail = f"{error_body.message or 'an error without words'} ({error_body.code})"
+        detail = f"{error_body.message or 'an error without a message'} ({error_body.code})"
         super().__init__(endpoint, kind, detail)
         self.code = error_body.code
         self.message = _sanitize_message(error_body.message)
@@ -130,7 +130,7 @@ class RpcTimeoutError(RpcError):
 
     def __init__(self, endpoint: str, phase: Literal["connect", "answer"]) -> None:
         kind = ErrorKind.UNREACHABLE if phase == "connect" else ErrorKind.SLOW
-        awaited = "connection" if phase == "connect" else "answer"
+        awaited = "connection" if phase == "connect" else "response"
         super().__init__(endpoint, kind, f"no {awaited} in time")
         self.phase = phase
 
@@ -144,7 +144,7 @@ def combine_failures(failures: Sequence[RpcError]) -> RpcError:
     last_failure = failures[-1]
     earlier_messages = "; ".join(str(error) for error in failures[:-1])
     detail = (
-        f"{last_failure.detail} (before that: {earlier_messages})"
+        f"{last_failure.detail} (earlier failures: {earlier_messages})"
         if earlier_messages
         else last_failure.detail
     )
@@ -153,7 +153,7 @@ def combine_failures(failures: Sequence[RpcError]) -> RpcError:
 
 def response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
     """Return the error for a response larger than the `max_bytes` that are read."""
-    detail = f"an answer of more than [chain] max_response_mib = {max_bytes / 2**20:g}"
+    detail = f"the response exceeds [chain] max_response_mib = {max_bytes / 2**20:g}"
     error = RpcError(endpoint, ErrorKind.TOO_LARGE, detail)
     error.exceeds_own_limit = True
     return error
@@ -201,8 +201,8 @@ def _describe_status(status: int, body: bytes) -> str:
 
 def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
     content_type = headers.get("Content-Type", "no content type")
-    message = f"no JSON but {content_type}: is this a JSON-RPC address?"
-    return f"{message} It says: {excerpt}" if (excerpt := body_excerpt(body)) else message
+    message = f"returned {content_type} instead of JSON; check that this is a JSON-RPC address"
+    return f"{message}; body: {excerpt}" if (excerpt := body_excerpt(body)) else message
 
 
 # Kinds of an HTTP status without a JSON-RPC body, which apply to the whole request or batch.
@@ -279,6 +279,7 @@ def _extract_revert_data(data: object) -> str | None:
 def error_from_invalid_body(endpoint: str, method: str, body: bytes, problem: str) -> RpcError:
     """Return the error for a body with status 200 that is not a JSON-RPC response."""
     if is_throttled_page(body):
-        return RpcError(endpoint, ErrorKind.THROTTLED, f"{method}: no answer, but a wish to wait")
+        message = f"{method}: the body is not JSON-RPC and reports a rate limit"
+        return RpcError(endpoint, ErrorKind.THROTTLED, message)
     kind = ErrorKind.CUT if is_truncated_json(body) else ErrorKind.INVALID
     return RpcError(endpoint, kind, f"{method}: {problem}")

@@ -174,7 +174,7 @@ def _connection_failure_reason(error: BaseException) -> str | None:
             return cause.reason.replace("_", " ").lower()
         if isinstance(cause, gaierror):
             is_unknown = cause.errno in _UNKNOWN_HOST_ERRNOS
-            return "DNS does not know the host name" if is_unknown else "DNS does not answer"
+            return "unknown host name" if is_unknown else "DNS does not respond"
         if isinstance(cause, OSError) and cause.errno and cause.strerror:
             return cause.strerror.lower()
     return None
@@ -206,9 +206,9 @@ _FAILURE_KINDS: tuple[
     (
         (requests.exceptions.ChunkedEncodingError, urllib3.exceptions.ProtocolError),
         ErrorKind.CUT,
-        "the answer was cut off",
+        "the response was cut off",
     ),
-    (urllib3.exceptions.DecodeError, ErrorKind.CUT, "the answer could not be unpacked"),
+    (urllib3.exceptions.DecodeError, ErrorKind.CUT, "the response could not be decompressed"),
     (requests.ConnectionError, ErrorKind.UNREACHABLE, "no connection"),
 )
 
@@ -391,11 +391,11 @@ def redact_url(url: str, schemes: tuple[str, ...], setting: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in schemes or not parts.hostname:
         allowed_forms = " or ".join(f"{scheme}://" for scheme in schemes)
-        raise InputError(f"{setting}: an endpoint is an {allowed_forms} address")
+        raise InputError(f"{setting}: not a valid address; expected {allowed_forms} and a host")
     try:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        raise InputError(f"{setting}: an address has a port that is no number") from None
+        raise InputError(f"{setting}: invalid port; expected a number up to 65535") from None
     url_parts = [value for _, value in parse_qsl(parts.query)] + parts.path.split("/")
     secrets = [url_part for url_part in url_parts if len(url_part) >= _MIN_KEY_LENGTH]
     credentials = [parts.username or "", parts.password or ""]

@@ -69,7 +69,7 @@ class PoolProvider(JSONBaseProvider):
     def _send(self, requests: Sequence[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
         for method, _ in requests:
             if method.startswith(_FORBIDDEN_METHODS):
-                raise FatalError(f"{method} is never asked by web3: bytes leave by the outbox")
+                raise FatalError(f"web3: {method} is forbidden; only the outbox sends")
         try:
             rpc_requests = [(str(method), list(params)) for method, params in requests]
             results = self._get_view().request_all(rpc_requests)
@@ -94,6 +94,6 @@ def build_offline_web3() -> Web3:
     """Return a web3 object without endpoints, used only to encode and decode."""
 
     def refuse_requests() -> RequestSender:
-        raise FatalError("what is written and read asks no endpoint")
+        raise FatalError("the offline web3 object only encodes and decodes; it sends no request")
 
     return build_web3(refuse_requests)

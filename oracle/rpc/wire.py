@@ -114,7 +114,7 @@ class JsonRpcWire:
         """
         self.http.reset_connections()
         return self.count_error(
-            method, ErrorKind.UNREACHABLE, f"{method}: an answer to another question"
+            method, ErrorKind.UNREACHABLE, f"{method}: received the response to another request"
         )
 
     def extract_result(self, method: str, body: bytes, response: JsonRpcResponse[T]) -> T | None:
@@ -129,7 +129,7 @@ class JsonRpcWire:
         RPC_ERRORS.labels(method).inc()
         if response.error is not None:
             raise error_from_body(self.name, method, response.error)
-        message = f"neither result nor error: {body_excerpt(body)}"
+        message = f"the response has neither a result nor an error: {body_excerpt(body)}"
         raise error_from_invalid_body(self.name, method, body, message)
 
     def count_error(self, method: str, kind: ErrorKind, detail: str) -> RpcError:

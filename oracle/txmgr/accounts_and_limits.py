@@ -58,14 +58,15 @@ class ReporterKeys:
         }
         if other_key.address in reporter_addresses:
             raise InputError(
-                f"dispatcher and signer or transmitter are the same key ({other_key.address})"
+                f"the dispatcher has the same key as the signer or the transmitter "
+                f"({other_key.address}); each needs its own"
             )
 
 
 def _check_keys_differ(signer: Signer, transmitter: Signer) -> None:
     if signer.address == transmitter.address:
         raise InputError(
-            f"signer and transmitter are the same key ({signer.address}): "
+            f"signer and transmitter are the same key ({signer.address}); use two keys, because "
             "the signer's must not hold ether"
         )
 
@@ -133,7 +134,7 @@ class SenderAccount:
         """
         signer = self.keys.signer
         if signer is None:
-            raise InputError("no signer is configured: [keys] names a transmitter only")
+            raise InputError("no signer is configured; [keys] only names a transmitter")
         return signer
 
     @property
@@ -145,7 +146,7 @@ class SenderAccount:
         """
         payer = self.keys.transmitter if self._payer is None else self._payer
         if payer is None:
-            raise InputError("no transmitter is configured: [keys] names a signer only")
+            raise InputError("no transmitter is configured; [keys] only names a signer")
         return payer
 
     @property

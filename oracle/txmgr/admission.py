@@ -38,7 +38,7 @@ from oracle.txmgr.deferral import (
 from oracle.txmgr.inclusion_time import compute_margin_seconds, deadline_obstacle
 from oracle.txmgr.unconfirmed import find_takeover_target
 
-_DUPLICATE_PENDING_TEXT = "another transmitter's call for the same waits for a block"
+_DUPLICATE_PENDING_TEXT = "another transmitter's call for the same purpose is pending"
 
 
 def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
@@ -60,7 +60,7 @@ def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str,
     )
     if heads.latest.number >= until_block:
         return None
-    return "not_our_turn", f"until block {until_block} it is left to transmitters of a lower rank"
+    return "not_our_turn", f"left to transmitters of a lower rank until block {until_block}"
 
 
 def find_pending_duplicate_wait(
@@ -281,7 +281,7 @@ def _price_calls(
             context,
             check.intent,
             heads,
-            ("over_block_gas", f"takes {check.gas} gas, and a block has {block_gas_limit}"),
+            ("over_block_gas", f"needs {check.gas} gas, but a block has {block_gas_limit}"),
         )
         for check in over_block_gas
     ]
@@ -292,7 +292,7 @@ def _price_calls(
     ]
     fees = context.quote_fees() if intents_with_gas else None
     if fees is None:
-        reason = ("fee_cap", "gas costs more than max_fee_per_gas_wei")
+        reason = ("fee_cap", "the base fee exceeds limits.max_fee_per_gas_wei")
         return steps + [
             defer_call(context, intent, heads, reason) for intent, _ in intents_with_gas
         ]
@@ -349,7 +349,7 @@ def _payment_obstacle(uow: UnitOfWork, budget: Budget, call: _PricedCall) -> Rea
             budget.reserve_cost(call.cost)
         return reason
     if call.cost > nonce_budget(uow, context, stuck.slot):
-        return "cost_cap", f"up to {call.cost} wei, more than [limits] leave for this nonce"
+        return "cost_cap", f"up to {call.cost} wei, more than [limits] allows for this nonce"
     return balance_obstacle(uow, context, budget.balance, call.cost, stuck.slot)
 
 

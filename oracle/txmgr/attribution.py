@@ -42,7 +42,7 @@ def attribute_used_nonce(
         logged_block = _find_logged_block(uow, slot, attempts, own_hashes)
     if logged_block is not None:
         return _record_wait_reason(
-            context, slot, f"by ours: our log of block {logged_block} is of it"
+            context, slot, f"by our transaction with a log in block {logged_block}"
         )
     if not context.search_backoff.is_due(slot.nonce, heads.final.number):
         return None
@@ -63,7 +63,7 @@ def attribute_used_nonce(
 def record_missing_receipt(context: TxContext, slot: NonceSlot) -> StepResult | None:
     """Store that the receipt of a mined nonce is gone; return None if that is stored already."""
     return _record_wait_reason(
-        context, slot, f"by ours: it was mined in block {slot.block_number}"
+        context, slot, f"by our transaction, mined in block {slot.block_number}"
     )
 
 
@@ -106,10 +106,10 @@ def _find_logged_block(
 
 def _describe_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
     if use is None:
-        return "and no endpoint shows by which transaction"
+        return "by a transaction that no endpoint shows"
     if use.hash in own_hashes:
-        return f"by ours: block {use.block_number} has {use.hash}"
-    return f"by {use.hash} of block {use.block_number}, as too few witnesses show"
+        return f"by our transaction {use.hash} of block {use.block_number}"
+    return f"by {use.hash} of block {use.block_number}, but too few witnesses confirm it"
 
 
 def _record_wait_reason(context: TxContext, slot: NonceSlot, use_text: str) -> StepResult | None:

@@ -118,7 +118,7 @@ def _describe_results(
         attempt, result = attempts[0][1], results[0]
         return f"{attempt.signed.tx_hash} {result.outcome} {result.text}".rstrip()
     refusal_texts = [result.text for result in results if not result.is_accepted]
-    refusal_note = f", {len(refusal_texts)} not taken: {refusal_texts[0]}" if refusal_texts else ""
+    refusal_note = f", {len(refusal_texts)} refused: {refusal_texts[0]}" if refusal_texts else ""
     return f"{len(attempts)} calls{refusal_note}"
 
 
@@ -141,6 +141,6 @@ def _record_result(
 def _raise_on_wrong_chain(result: SendResult) -> None:
     if result.outcome is SendOutcome.CHAIN:
         raise FatalError(
-            f"an endpoint says that a transaction of ours is not of its chain: {result.text}; "
-            "check chain.endpoints, then `qos-oracle outbox release` the account"
+            f"an endpoint rejects a transaction of ours as one of another chain: {result.text}; "
+            "check [chain] endpoints, then run `qos-oracle outbox release` for the account"
         )

@@ -66,7 +66,7 @@ class Budget:
         for name, limit, spent in self.windows:
             if spent + cost + reserved_for_others > limit:
                 reserve_note = (
-                    f", and {reserved_for_others} are kept for others"
+                    f", and {reserved_for_others} are reserved for other kinds"
                     if reserved_for_others
                     else ""
                 )

@@ -215,7 +215,7 @@ class CallRegistry:
             FatalError: a kind of this name is registered already.
         """
         if kind.name in self._kinds:
-            raise FatalError(f"two kinds of calls are named {kind.name}")
+            raise FatalError(f"call kind {kind.name}: registered twice")
         self._kinds[kind.name] = kind
 
     def get_kind(self, call: Intent) -> CallKind:
@@ -227,7 +227,7 @@ class CallRegistry:
         kind = self._kinds.get(call.request.kind)
         if kind is None:
             raise FatalError(
-                f"outbox intent {call.id} is a {call.request.kind}, which is not ours to send"
+                f"outbox intent {call.id}: call kind {call.request.kind} is not registered"
             )
         return kind
 

@@ -97,7 +97,7 @@ def prepare_noop(context: TxContext, intent_id: int) -> Replacement:
     if slot is None or slot.state is not NonceState.LIVE or intent.id != slot.intent_id:
         raise InputError(f"intent {intent_id} is {intent.state}: there is nothing to cancel")
     if not attempts or not attempts[-1].sends:
-        raise InputError(f"intent {intent_id} is about to be sent: try again once it was")
+        raise InputError(f"intent {intent_id} is not sent yet; try again once it has been sent")
     unconfirmed = UnconfirmedNonce(slot, intent, attempts)
     check_not_mined(context, unconfirmed)
     self_call = SimulatedCall(account.address, account.address, "0x")
@@ -110,14 +110,14 @@ def prepare_noop(context: TxContext, intent_id: int) -> Replacement:
     )
     replacement_fees = price_replacement(context, unconfirmed, limit, "0x")
     if replacement_fees.fees is None:
-        raise InputError(f"no no-op at nonce {slot.nonce}: {replacement_fees.cap_reason}")
+        raise InputError(f"nonce {slot.nonce}: no no-op possible: {replacement_fees.cap_reason}")
     return Replacement(unconfirmed, limit, replacement_fees.fees, replacement_fees.l1_cost_wei)
 
 
 def _get_intent(uow: UnitOfWork, intent_id: int) -> Intent:
     intent = uow.outbox.intents.get(intent_id)
     if intent is None:
-        raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
+        raise InputError(f"intent {intent_id} not found; `qos-oracle outbox list` shows them all")
     return intent
 
 
@@ -188,10 +188,10 @@ def replace_with_noop(
     with context.writing() as uow:
         intents = uow.outbox.intents
         if noop_replacement.max_cost > nonce_budget(uow, context, slot):
-            raise InputError(f"the budgets of [limits] do not allow a no-op at nonce {slot.nonce}")
+            raise InputError(f"nonce {slot.nonce}: the budgets of [limits] do not allow a no-op")
         noop = intents.get(intents.add(request, context.stamp) or 0)
         if noop is None:
-            raise FatalError(f"a no-op at nonce {slot.nonce} is there already")
+            raise FatalError(f"nonce {slot.nonce}: the outbox already has this no-op")
         intents.mark_ready(noop, gas_limit, noop_replacement.max_cost, context.stamp)
         ready_noop = replace(noop, state=IntentState.READY)
         _reassign_nonce(uow, context, unconfirmed, (ready_noop, signed, AttemptReason.NOOP), heads)

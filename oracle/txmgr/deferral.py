@@ -65,7 +65,7 @@ def handle_refused_call(
     """
     if result.outcome is PreflightOutcome.UNKNOWN and _OVER_BLOCK_GAS.search(result.reason):
         TOO_BIG.labels(context.role).set(1)
-        text = f"a block has {fetch_block_gas_limit(context)} gas: {result.reason}"
+        text = f"a block has only {fetch_block_gas_limit(context)} gas: {result.reason}"
         return defer_call(context, intent, heads, ("over_block_gas", text))
     kind = context.registry.get_kind(intent)
     return apply_decision(context, intent, kind.on_refused(intent, result, heads))

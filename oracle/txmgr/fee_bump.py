@@ -107,9 +107,9 @@ def prepare_bump(context: TxContext, heads: Heads, intent_id: int) -> Replacemen
         unconfirmed = find_lowest_unconfirmed(uow, context)
         intent = uow.outbox.intents.get(intent_id)
     if intent is None:
-        raise InputError(f"there is no intent {intent_id}; `qos-oracle outbox list` shows them")
+        raise InputError(f"intent {intent_id} not found; `qos-oracle outbox list` shows them all")
     if unconfirmed is None or intent.nonce is None or intent.nonce < unconfirmed.slot.nonce:
-        raise InputError(f"intent {intent_id} is {intent.state}: nothing of it waits for a block")
+        raise InputError(f"intent {intent_id} is {intent.state}: it has no pending transaction")
     if unconfirmed.intent.id != intent_id:
         raise InputError(
             f"intent {intent_id} waits for nonce {unconfirmed.slot.nonce}: bump intent "
@@ -204,13 +204,12 @@ def _compute_bump_gas(context: TxContext, unconfirmed: UnconfirmedNonce, heads: 
     ):
         # The call fails in the present state, and a higher fee makes it fail sooner. Another call
         # or `outbox cancel` takes its nonce; a reorg may make the call valid again.
-        return _BumpGas(
-            None, f"it would fail ({preflight_result.reason}); `outbox cancel` frees its nonce"
-        )
+        fail_reason = f"the call would fail ({preflight_result.reason})"
+        return _BumpGas(None, f"{fail_reason}; `outbox cancel` frees its nonce")
     if not is_refused and heads.latest.number - first_sent_block < _REESTIMATE_BLOCKS:
         return _BumpGas(current_limit)
     if preflight_result.outcome is not PreflightOutcome.OK:
-        unknown_reason = "it was refused for its gas, and nobody can tell how much it takes"
+        unknown_reason = "a pool refused its gas limit, and no endpoint can estimate its gas"
         return _BumpGas(None, unknown_reason) if is_refused else _BumpGas(current_limit)
     block_gas_limit = fetch_block_gas_limit(context)
     new_limit = compute_gas_limit(preflight_result.gas, request.calldata, block_gas_limit)

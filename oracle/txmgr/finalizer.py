@@ -22,8 +22,8 @@ from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 
 # The options of an operator when the key signed a transaction that the database lacks.
 RECOVERY_OPTIONS = (
-    "where it is yours (an old copy of the database, another program), stop the daemon and "
-    "`qos-oracle outbox rebuild --from-chain --yes`; where it is not, rotate the key"
+    "if it is yours (an old copy of the database, another program), stop the daemon and run "
+    "`qos-oracle outbox rebuild --from-chain --yes`; if it is not, rotate the key"
 )
 
 
@@ -115,7 +115,7 @@ def record_foreign_use(context: TxContext, slot: NonceSlot, use: NonceUse) -> St
 def _foreign_use_reason(context: TxContext, slot: NonceSlot, use: NonceUse) -> str:
     return (
         f"nonce {slot.nonce} was used by {describe_transaction(use)}, which "
-        f"{context.account.address} signed and this database did not: {RECOVERY_OPTIONS}"
+        f"{context.account.address} signed, but this database did not: {RECOVERY_OPTIONS}"
     )
 
 

@@ -65,8 +65,8 @@ def sync_while_running(context: TxContext) -> StepResult | None:
         if use is None:
             raise TransientError(
                 f"{_format_conflict(context, error)}, and the endpoints do not agree on the "
-                f"transaction that used nonce {error.next_nonce}; the sender rests once they show "
-                "it"
+                f"transaction that used nonce {error.next_nonce}; the sender is paused once they "
+                "do"
             ) from error
         return _pause_sender(context, error, use)
 

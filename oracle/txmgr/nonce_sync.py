@@ -28,8 +28,8 @@ class NonceAheadError(InputError):
     def __init__(self, address: Address, highest: int, next_nonce: int) -> None:
         super().__init__(
             f"{address} has used nonces up to {highest - 1}, this database gave out only those "
-            f"below {next_nonce}: it is an old copy, or the key is used elsewhere; put the newest "
-            f"copy back, or {_REBUILD_ADVICE}"
+            f"below {next_nonce}: it is an old copy, or the key is used elsewhere; restore the "
+            f"newest copy, or {_REBUILD_ADVICE}"
         )
         self.highest, self.next_nonce = highest, next_nonce
 
@@ -64,7 +64,7 @@ def reconcile(context: TxContext) -> StepResult | None:
         return _enroll_account(context, counts)
     _check_gaps(context, counts)
     if unfinished_count:
-        return StepResult("reconciled", None, f"{unfinished_count} under way")
+        return StepResult("reconciled", None, f"{unfinished_count} unfinished")
     return None
 
 
@@ -109,15 +109,15 @@ def _check_chain_not_ahead(
     quorum = context.publisher.pool_view.quorum
     if not quorum.is_reached_by(ahead_by_endpoint):
         raise TransientError(
-            f"only {_format_names(ahead_by_endpoint)} counted {highest} transactions of "
-            f"{address}, this database gave out {next_nonce or 0}; no sender starts until another "
-            f"{quorum.witness_kind} reports the same, or this count is gone; what sends already "
-            "goes on"
+            f"only {_format_names(ahead_by_endpoint)} reports {highest} transactions of "
+            f"{address}, but this database gave out {next_nonce or 0} nonces; no sender starts "
+            f"until another {quorum.witness_kind} reports the same, or the count is corrected; "
+            "running senders continue"
         )
     if next_nonce is None:
         raise InputError(
-            f"{address} has sent {highest} transactions, and this database knows of none: it is "
-            f"new or was lost; {_REBUILD_ADVICE}, or use a new key"
+            f"{address} has sent {highest} transactions, but this database has none of them: it "
+            f"is new or was lost; {_REBUILD_ADVICE}, or use a new key"
         )
     raise NonceAheadError(address, highest, next_nonce)
 
@@ -131,9 +131,8 @@ def _check_gaps(context: TxContext, counts: Sequence[NonceCounts]) -> None:
         gaps = uow.outbox.gaps.list_gaps(context.account, max(count.pending for count in counts))
     if gaps:
         raise TransientError(
-            f"nonces of {context.account.address} that were rebuilt while they waited are in no "
-            f"pool any more: {_format_names(gaps)}; nothing behind them can land: "
-            f"{_REBUILD_ADVICE} once more"
+            f"nonces of {context.account.address} that were rebuilt while pending are no longer "
+            f"in any pool: {_format_names(gaps)}; no later nonce can land; {_REBUILD_ADVICE} again"
         )
 
 
@@ -153,7 +152,7 @@ def _enroll_account(context: TxContext, counts: Sequence[NonceCounts]) -> StepRe
 def _missing_nonces_reason(address: Address, missing: Sequence[int]) -> str:
     return (
         f"the outbox has lost nonces of {address} that it gave out: {_format_names(missing)}; the "
-        "database was damaged or edited: put the newest copy back"
+        "database was damaged or edited; restore the newest copy"
     )
 
 

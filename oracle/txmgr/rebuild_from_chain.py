@@ -113,7 +113,7 @@ def rebuild_outbox(
     with context.writing() as uow:
         outbox = uow.outbox
         if outbox.accounts.get_next_nonce(account) != findings.next_nonce:
-            raise TransientError("the outbox changed meanwhile; run the command again")
+            raise TransientError("the outbox has changed in the meantime; run the command again")
         if findings.next_nonce is None:
             outbox.accounts.enroll(account, findings.nonces.start, stamp)
         for nonce in sorted({*findings.nonces, *findings.nonces_ahead}):

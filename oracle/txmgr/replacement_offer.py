@@ -42,8 +42,8 @@ class ReplacementFees(NamedTuple):
     def cap_reason(self) -> str:
         """The reason why no fees are possible, as text for operators."""
         return (
-            f"the market asks for {self.market_fee} wei for each gas, a replacement takes "
-            f"{self.min_replacement_fee}, and {self.setting} allows {max(self.cap, 0)}"
+            f"the market fee is {self.market_fee} wei per gas, a replacement needs "
+            f"{self.min_replacement_fee}, but {self.setting} allows {max(self.cap, 0)}"
         )
 
 
@@ -64,7 +64,7 @@ class Replacement(NamedTuple):
     @property
     def fee_text(self) -> str:
         """The fee as text for operators."""
-        return f"up to {self.fees.max_fee} wei for each gas"
+        return f"up to {self.fees.max_fee} wei per gas"
 
 
 def price_replacement(
@@ -125,7 +125,7 @@ def _find_fee_cap(
         ((nonce_budget - l1_cost_wei) // gas_limit, setting),
         (
             (balance - reserved_elsewhere - l1_cost_wei) // gas_limit,
-            f"the ether of {context.account.address}",
+            f"the balance of {context.account.address}",
         ),
     ]
     return min(caps)

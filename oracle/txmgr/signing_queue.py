@@ -55,7 +55,7 @@ def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> Signed
             # The first reason is kept, because an operator has to review it.
             if uow.outbox.accounts.get_pause(context.account) is None:
                 uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
-        raise TransientError(f"{context.account.address} rests: {reason}") from error
+        raise TransientError(f"{context.account.address} is paused: {reason}") from error
     backoff.reset()
     return signed
 
@@ -91,7 +91,7 @@ def resume_after_refusal(context: TxContext) -> StepResult | None:
         return None
     with context.writing() as uow:
         uow.outbox.accounts.resume(context.account, context.stamp)
-    return StepResult("resumed", None, f"the signer of {context.account.address} is asked again")
+    return StepResult("resumed", None, f"the key of {context.account.address} is used again")
 
 
 def sign_assigned_calls(context: TxContext, heads: Heads) -> StepResult | None:

@@ -114,6 +114,5 @@ def check_not_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> None:
     """
     if is_nonce_mined(context, unconfirmed):
         raise InputError(
-            f"intent {unconfirmed.intent.id} is in a block already: `qos-oracle run` takes note "
-            "of it"
+            f"intent {unconfirmed.intent.id} is already in a block; `qos-oracle run` records it"
         )

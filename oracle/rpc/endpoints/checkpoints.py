@@ -39,7 +39,7 @@ def find_chain_mismatch(
     chain_id_hex = client.call("eth_chainId", [], Quantity, timeout_seconds=timeout_seconds)
     actual_chain_id = parse_quantity(client.name, chain_id_hex)
     if actual_chain_id != chain_id:
-        return f"is on chain {actual_chain_id}, [chain] id says {chain_id}"
+        return f"is on chain {actual_chain_id}, but [chain] id is {chain_id}"
     if not checkpoints:
         return None
     blocks = get_headers(client, [checkpoint.number for checkpoint in checkpoints])
@@ -55,6 +55,6 @@ def checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> str |
     if block is None or block.hash == checkpoint.hash:
         return None
     return (
-        f"shows block {checkpoint.number} as {block.hash}; {checkpoint.source} says "
+        f"shows block {checkpoint.number} as {block.hash}, but {checkpoint.source} has "
         f"{checkpoint.hash}"
     )

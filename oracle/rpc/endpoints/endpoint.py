@@ -90,7 +90,7 @@ class EndpointStatus:
             # A rate-limited endpoint keeps its place but counts as failing.
             failing_seconds, idle_seconds = now - self.failing_since, now - self.failed_at
             return (
-                f"failing for {failing_seconds:.0f} s: {self.last_failure}; asked last "
+                f"failing for {failing_seconds:.0f} s: {self.last_failure}; last request "
                 f"{idle_seconds:.0f} s ago"
             )
         return "ok" if self.is_healthy(now) else "deprioritised"
@@ -310,7 +310,7 @@ class Endpoint:
             return RpcError(self.name, ErrorKind.QUARANTINED, self.status.quarantine_reason)
         wait_seconds = self.health.rate_limiter.wait_seconds()
         if wait_seconds > 0:
-            message = f"asked us to wait, {wait_seconds:.1f} s more"
+            message = f"rate-limited for another {wait_seconds:.1f} s"
             return RpcError(self.name, ErrorKind.THROTTLED, message, retry_after=wait_seconds)
         return None
 

@@ -21,7 +21,7 @@ class EndpointList:
 
     def __init__(self, endpoints: Sequence[Endpoint], clock: Clock) -> None:
         if not endpoints:
-            raise NoEndpointError("[chain] endpoints: name at least one")
+            raise NoEndpointError("[chain] endpoints: none is configured; name at least one")
         self._clock = clock
         self._endpoints = tuple(endpoints)
         # Reasons of the endpoints that were proven wrong, by name.
@@ -96,7 +96,7 @@ class EndpointList:
         ):
             return False
         self._proven_wrong[name] = reason
-        prefix = "proven wrong, `qos-oracle endpoint readmit` lets it in again"
+        prefix = "proven wrong; `qos-oracle endpoint readmit` allows it again"
         self.get(name).status.mark_proven_wrong(f"{prefix}: {reason}")
         self._update_metrics(name, is_excluded=True)
         return True

@@ -232,7 +232,7 @@ class EndpointHealth:
         backoff_seconds = self.backoff_seconds_left()
         if backoff_seconds > 0 and not ignore_backoff:
             raise RpcError(
-                self.name, ErrorKind.BACKOFF, f"left alone for {backoff_seconds:.1f} s more"
+                self.name, ErrorKind.BACKOFF, f"no requests for another {backoff_seconds:.1f} s"
             )
         self.rate_limiter.spend(call_count)
         try:
@@ -359,11 +359,12 @@ class EndpointHealth:
 
     def _check_admission(self, method: str) -> None:
         if not self.supports_method(method):
-            raise RpcError(self.name, ErrorKind.UNSUPPORTED, f"{method}: it said so before")
+            message = f"{method}: reported as unsupported within the last hour"
+            raise RpcError(self.name, ErrorKind.UNSUPPORTED, message)
         breaker = self.breaker_by_method.get(method)
         if breaker is not None and not breaker.try_acquire(self.clock()):
             last_error = self.last_error_by_method.get(method, "")
-            message = f"{method} failed too often, the last time: {last_error}"
+            message = f"{method} failed too often; last error: {last_error}"
             raise RpcError(self.name, ErrorKind.BACKOFF, message)
 
     def _record_success(self, method: str, duration_seconds: float) -> None:

@@ -54,7 +54,7 @@ def probe(
     """
     chain_id = parse_quantity(client.name, client.call("eth_chainId", [], Quantity))
     if chain_id != requirements.chain_id:
-        fault_text = f"is on chain {chain_id}, [chain] id says {requirements.chain_id}"
+        fault_text = f"is on chain {chain_id}, but [chain] id is {requirements.chain_id}"
         return Capabilities(chain_id=chain_id, fault=fault_text)
     checkpoint, fault = _check_checkpoints(client, requirements.checkpoints)
     head = get_header(client, "latest")

@@ -92,9 +92,9 @@ def find_spent_nonces(
     if not pool_view.quorum.is_reached_by(spent_by_endpoint):
         answered = ", ".join(spent_by_endpoint)
         raise TransientError(
-            f"two {pool_view.quorum.witness_kind}s have to show which transactions used the "
-            f"nonces of {account}; only {answered} answered; run the command again when the "
-            "others do"
+            f"two {pool_view.quorum.witness_kind}s must show which transactions used the nonces "
+            f"of {account}, but only {answered} responded; run the command again when the others "
+            "respond"
         )
     agreed_by_nonce = {
         nonce: _find_agreed_spent(spent_by_endpoint, account, nonce, pool_view.quorum)
@@ -136,9 +136,9 @@ def _find_agreed_spent(
         for endpoint, spent_by_nonce in spent_by_endpoint.items()
     )
     raise TransientError(
-        f"two {quorum.witness_kind}s have to show the same transaction for nonce {nonce} of "
-        f"{account}; they report: {reported}; wait until they are in step, or take the one that "
-        "is wrong out of [chain] endpoints"
+        f"two {quorum.witness_kind}s must show the same transaction for nonce {nonce} of "
+        f"{account}; they report: {reported}; wait until they agree, or remove the wrong one from "
+        "[chain] endpoints"
     )
 
 

@@ -48,9 +48,9 @@ def _request_fees(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
         fees = [int(fee, 16) for fee in _get_field(history, "baseFeePerGas") or []]
         rewards = [int(tips[0], 16) for tips in _get_field(history, "reward") or [] if tips]
     except (TypeError, ValueError, IndexError, KeyError):
-        raise TransientError(f"{endpoint.name} tells nothing readable of fees") from None
+        raise TransientError(f"{endpoint.name}: malformed eth_feeHistory response") from None
     if not fees or not all(0 <= fee_wei < _MAX_PLAUSIBLE_FEE for fee_wei in [fees[-1], *rewards]):
-        raise TransientError(f"{endpoint.name} tells no base fee that can be")
+        raise TransientError(f"{endpoint.name}: missing or implausible base fee or tip")
     return build_fee_market(fees[-1], rewards, min_tip)
 
 

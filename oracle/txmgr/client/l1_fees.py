@@ -109,7 +109,7 @@ def decode_l1_fee(receipt: Mapping[str, Any]) -> int:
         return 0
     fee = int(str(raw_fee), 16)
     if not 0 <= fee <= _MAX_WEI:
-        raise ValueError(f"l1Fee is {raw_fee}")
+        raise ValueError(f"l1Fee: implausible amount {raw_fee}")
     return fee
 
 
@@ -142,9 +142,9 @@ def _decode_amount(answer: Json, to: str, name: str, word_index: int = 0) -> int
     try:
         wei = read_uint(bytes.fromhex(str(answer)[2:]), WORD * word_index)
     except ValueError:
-        raise TransientError(f"{to} does not tell {name}: check limits.l1_fee") from None
+        raise TransientError(f"{to}: malformed result of {name}; check limits.l1_fee") from None
     if wei > _MAX_WEI:
-        raise TransientError(f"{to} tells a {name} that cannot be: {wei}")
+        raise TransientError(f"{to}: implausible result of {name}: {wei} wei")
     return wei
 
 

@@ -210,5 +210,5 @@ def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
     """
     number = parse_quantity(answer[name])
     if number > max_number:
-        raise ValueError(f"{name} is {number}")
+        raise ValueError(f"{name}: {number} is too large; expected at most {max_number}")
     return number

@@ -168,7 +168,9 @@ def find_revert_reason(
         # The conflicting transaction may have come earlier in the same block.
         refusal = fetch_refusal(pool_view, call, own_block - 1, decode_refusal)
         refusal = refusal or fetch_refusal(pool_view, call, own_block, decode_refusal)
-        reason = str(refusal or "reverted, though it works on the block before and on its own")
+        reason = str(
+            refusal or "reverted, but its simulation on this block and the one before works"
+        )
     except TransientError as error:
         reason = f"reverted; {error}"
     is_named = refusal is not None and bool(refusal.name)
@@ -201,7 +203,7 @@ def fetch_newest_block(pool_view: PoolView) -> BlockRef:
     """
     block = pool_view.request("eth_getBlockByNumber", "latest", False)
     if not isinstance(block, dict):
-        raise TransientError("the endpoint knows no newest block")
+        raise TransientError("the endpoint returned no newest block")
     with expect_response_format("a block"):
         return BlockRef(
             parse_quantity(block["number"]),

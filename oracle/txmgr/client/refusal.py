@@ -43,7 +43,7 @@ class Refusal:
     @override
     def __str__(self) -> str:
         if not self.name:
-            return "reverted without a reason that we know"
+            return "reverted without a known reason"
         return f"{self.name}({', '.join(_format_value(argument) for argument in self.arguments)})"
 
 

@@ -258,7 +258,7 @@ def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
     )
     best, worst = ranked[0], ranked[-1]
     if best.outcome in _OPEN and worst.outcome in _STOPPING:
-        return SendResult(best.outcome, f"{best.text}; another endpoint says {worst.text}")
+        return SendResult(best.outcome, f"{best.text}; another endpoint reports: {worst.text}")
     return best
 
 

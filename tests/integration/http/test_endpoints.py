@@ -124,7 +124,7 @@ def test_throttling_endpoint_is_not_requested_before_retry_after(clock: Clock, s
 def test_wrong_chain_is_reported_before_any_block_request(clock: Clock, serve: Serve):
     served = serve(MemoryChain(chain_id=5))
 
-    with pytest.raises(InputError, match=r"is on chain 5, .* says 31337"):
+    with pytest.raises(InputError, match=r"is on chain 5, .* is 31337"):
         on(clock, served).run_with_endpoint(name_of)
     assert served.count("eth_blockNumber") == 0
 

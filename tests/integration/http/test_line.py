@@ -193,7 +193,7 @@ def test_timeouts_increase_backoff_of_endpoint(one: Endpoint):
     rests = []
     with one.busy:
         for _ in range(3):
-            with pytest.raises(RpcError, match="no answer in time"):
+            with pytest.raises(RpcError, match="no response in time"):
                 line.request("eth_blockNumber")
             rests.append(line.endpoint.health.backoff.seconds_left())
             with pytest.raises(RpcError, match="backoff"):

@@ -69,7 +69,7 @@ def test_broadcast_goes_to_all_endpoints_except_foreign_chain(
 ):
     first, second = pool
     pool.quarantine(first, "is on chain 5", is_foreign=True)
-    pool.quarantine(second, "refused us again and again")
+    pool.quarantine(second, "refused repeatedly")
 
     ((foreign, sent),) = pool.broadcast([RAW])
 
@@ -105,7 +105,7 @@ def test_endpoint_throttling_indexer_is_not_used_by_sender(pool: EndpointPool):
     first.health.backoff = second.health.backoff = Backoff(lambda: 0.0)
     for endpoint in pool:
         endpoint.health.rate_limiter.record_refusal(40.0)
-    with pytest.raises(TransientError, match="left alone for"):
+    with pytest.raises(TransientError, match="no requests for another"):
         pool.view().request("eth_blockNumber")
 
 

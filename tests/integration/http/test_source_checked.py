@@ -55,7 +55,7 @@ def test_wrong_chain_is_input_error(settled: Served, open_source: OpenSource):
     ("http", "reason"),
     [
         (Http(status=401), "HTTP 401"),
-        (Http(body=b"<html>", headers={"Content-Type": "text/html"}), "no JSON but text/html"),
+        (Http(body=b"<html>", headers={"Content-Type": "text/html"}), "text/html instead of JSON"),
         (Http(status=404), "HTTP 404"),
     ],
 )
@@ -106,7 +106,7 @@ def test_endpoint_of_another_chain_is_quarantined_and_others_continue(
     source.check_endpoints()
 
     assert source.endpoints.quarantine_reasons() == {
-        wrong.url: "is on chain 5, [chain] id says 31337"
+        wrong.url: "is on chain 5, but [chain] id is 31337"
     }
 
 

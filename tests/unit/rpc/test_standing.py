@@ -23,7 +23,7 @@ def test_failing_endpoint_shows_reason_and_duration(kind: ErrorKind, words: str)
     standing = EndpointStatus()
     failed(standing, kind, words, 100.0, 1_600.0, 3_690.0)
 
-    told = f"failing for 3600 s: {kind}: {words}; asked last 10 s ago"
+    told = f"failing for 3600 s: {kind}: {words}; last request 10 s ago"
     assert standing.describe(3_700.0) == told
 
 

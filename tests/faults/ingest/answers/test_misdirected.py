@@ -37,9 +37,9 @@ def test_misdirected_response_is_always_rejected(a_chain: AChain):
     a_chain.provider.faults.append(faults.misdirect_responses(max_connections=100))
     endpoint = JsonRpcClient(a_chain.urls[0])
 
-    with pytest.raises(RpcError, match="an answer to another question") as caught:
+    with pytest.raises(RpcError, match="received the response to another request") as caught:
         endpoint.call("eth_chainId", [], Quantity)
-    with pytest.raises(RpcError, match="an answer to another question"):
+    with pytest.raises(RpcError, match="received the response to another request"):
         endpoint.batch("eth_chainId", [[], []], Quantity)
 
     assert caught.value.kind is ErrorKind.UNREACHABLE
@@ -51,7 +51,7 @@ def test_sender_rejects_misdirected_response_and_reconnects(
     a_chain.provider.faults.append(faults.misdirect_responses(max_connections=1))
     line = caller_of(a_chain.urls[0])
 
-    with pytest.raises(RpcError, match="an answer to another question"):
+    with pytest.raises(RpcError, match="received the response to another request"):
         line.request("eth_chainId")
 
     assert line.serves_chain(CHAIN_ID)

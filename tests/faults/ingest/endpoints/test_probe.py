@@ -93,7 +93,7 @@ def test_probe_quarantines_endpoint_of_another_chain(a_chain: AChain, indexer: I
     indexer.source.endpoints.run_with_endpoint(lambda one: one)
     a_chain.provider.faults.append(block_faults.return_wrong_chain_id(5))
 
-    assert probed(indexer).fault == "is on chain 5, [chain] id says 31337"
+    assert probed(indexer).fault == "is on chain 5, but [chain] id is 31337"
     assert list(indexer.source.endpoints.quarantine_reasons()) == [endpoints_of(indexer)[0].name]
 
 

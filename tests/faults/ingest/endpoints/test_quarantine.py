@@ -86,7 +86,7 @@ def test_case_52_endpoint_showing_another_genesis_is_quarantined_before_any_writ
 
     a_chain.provider.faults.append(forward_to(of_another_genesis()))
     clock.advance(5)
-    with pytest.raises(TransientError, match=r"shows block 0 as .*the database says"):
+    with pytest.raises(TransientError, match=r"shows block 0 as .*the database has"):
         indexer.step()
 
     assert dump(indexer.url) == before
@@ -130,5 +130,5 @@ def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
 def test_case_52_wrong_chain_at_start_is_input_error(a_chain: AChain, open_indexer: OpenIndexer):
     a_chain.provider.faults.append(return_wrong_chain_id(5))
 
-    with pytest.raises(InputError, match=r"is on chain 5, \[chain\] id says 31337"):
+    with pytest.raises(InputError, match=r"is on chain 5, but \[chain\] id is 31337"):
         open_indexer(a_chain.urls[0])

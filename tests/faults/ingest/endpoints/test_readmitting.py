@@ -106,7 +106,7 @@ def test_daemon_with_only_endpoint_proven_wrong_waits_until_it_is_readmitted(
     with starting(caught) as running:
         running.url = running.wait_for("waiting_for_endpoint")["web"]
         running.wait_for_text(
-            "/readyz", f"{busy.urls[0]}: quarantined: proven wrong, `qos-oracle endpoint readmit`"
+            "/readyz", f"{busy.urls[0]}: quarantined: proven wrong; `qos-oracle endpoint readmit`"
         )
         assert told(capsys, "endpoint", "readmit", busy.urls[0], "--config", str(caught))[0] == 0
         running.url = running.wait_for("daemon_started")["web"]

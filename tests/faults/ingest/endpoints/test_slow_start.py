@@ -91,7 +91,7 @@ def test_start_with_only_dripping_endpoints_fails_with_timeout(dripping: Drippin
     pool = EndpointPool.from_urls([dripping.url], CHAIN_ID, timeout_seconds=0.3)
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
 
-    with pytest.raises(TransientError, match=r"no endpoint answers.*no answer in time"):
+    with pytest.raises(TransientError, match=r"no endpoint answers.*no response in time"):
         check_endpoints(pool, reader)
     pool.close()
 

@@ -106,7 +106,7 @@ def test_status_reports_no_endpoint_when_all_were_proven_wrong(
     said = " ".join(capsys.readouterr().out.split())
     assert "NO-ENDPOINT" in said
     assert "how far behind is unknown:" in said
-    assert "proven wrong, `qos-oracle endpoint readmit` lets it in again" in said
+    assert "proven wrong; `qos-oracle endpoint readmit` allows it again" in said
 
 
 def proven_wrong(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:

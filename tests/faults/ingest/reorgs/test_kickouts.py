@@ -106,7 +106,7 @@ def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_planned(sqlite_
     with office.store.transaction() as uow:
         (interval,) = uow.kickouts.list_open()
         reason = load_evidence_proof(uow, RULES, interval, VerificationLevel.PROVEN).reason
-        assert "came from an endpoint alone that was proven wrong" in str(reason)
+        assert "came only from an endpoint that was proven wrong" in str(reason)
         # Another one said the same of all of them.
         uow.coverage.record_audit(scope.id, BlockRange(0, 2**40), "another", 1)
 

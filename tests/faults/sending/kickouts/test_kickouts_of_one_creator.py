@@ -46,4 +46,4 @@ def test_kickout_based_on_single_creator_waits_for_operator(held_office: Office)
     # What a person has proposed is not held a second time.
     with office.store.read_transaction() as uow:
         (look,) = load_kickout_cases(uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING)
-    assert (look.hold_reason, look.obstacle) == (None, "its kickout is proposed already")
+    assert (look.hold_reason, look.obstacle) == (None, "its kickout is already proposed")

@@ -152,7 +152,7 @@ def test_case_f70_unrequested_transaction_is_neither_stored_nor_sent(guarded: Gu
     office, nonce = guarded.office, guarded.office.premises.nonce
     guarded.transmitter.wrong = WRONG_TRANSACTIONS[what]
 
-    with pytest.raises(TransientError, match="rests: wrong answer of the signer"):
+    with pytest.raises(TransientError, match="is paused: wrong answer of the signer"):
         office.tick()
 
     assert (guarded.attempts(), guarded.sent) == (0, 0)

@@ -184,4 +184,4 @@ def test_bump_of_mined_call_reports_that_it_is_in_block(operator: Operator, prox
     operator.go_home()
     said = operator.does("outbox", "bump", operator.office.intents()[0].id)
     assert said.code == 2
-    assert "is in a block already" in said.complaint
+    assert "is already in a block" in said.complaint

@@ -236,7 +236,7 @@ def test_operator_bump_sends_higher_fee_attempt_immediately(
     office.mine()
     assert office.premises.round == 1
     office.tick()
-    with pytest.raises(InputError, match="is mined: nothing of it waits for a block"):
+    with pytest.raises(InputError, match="is mined: it has no pending transaction"):
         bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 
@@ -252,7 +252,7 @@ def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
 
     assert bump_lowest_nonce(office.context, office.source.fetch_heads()) is None
     for act in (bump_now, cancel_intent):
-        with pytest.raises(InputError, match="is in a block already"):
+        with pytest.raises(InputError, match="is already in a block"):
             act(office.context, office.source.fetch_heads(), only(office).id)
     assert len(attempts(office)) == 1
 

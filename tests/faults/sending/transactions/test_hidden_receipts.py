@@ -74,7 +74,7 @@ def test_receipts_hidden_by_only_endpoint_do_not_make_nonce_foreign(
         office.tick()
     intent = only(office)
     assert (intent.state.value, intent.error_class, pause_of(office)) == ("live", NO_RECEIPT, None)
-    assert "nonce 1 is used by ours: our log of block" in (intent.error_text or "")
+    assert "nonce 1 is used by our transaction with a log in block" in (intent.error_text or "")
     assert (
         missing_receipt_reason(office.context)
         == f"{office.context.account.address}: {intent.error_text}"
@@ -217,7 +217,7 @@ def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
         office.tick()
     assert (office.states(), pause_of(office)) == (["live"], None)
     assert theirs in (only(office).error_text or "")
-    assert "as too few witnesses show" in (only(office).error_text or "")
+    assert "but too few witnesses confirm it" in (only(office).error_text or "")
 
     proxies[1].heal()
     office.mine(8)

@@ -34,7 +34,7 @@ def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
     dear_blocks(office, 9 * GWEI)
     market = office.context.publisher.fetch_fee_market()
     said = (
-        rf"asks for {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
+        rf"fee is {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
     )
     with pytest.raises(InputError, match=said):
         bump_now(office.context, office.source.fetch_heads(), only(office).id)
@@ -84,7 +84,7 @@ def test_rejected_bump_reports_insufficient_balance(sqlite_office: Office):
     in_flight(office)
     sender = office.context.account.address
     office.premises.chain.rpc("anvil_setBalance", sender, "0x1")
-    with pytest.raises(InputError, match=f"the ether of {sender} allows"):
+    with pytest.raises(InputError, match=f"the balance of {sender} allows"):
         bump_now(office.context, office.source.fetch_heads(), only(office).id)
 
 

@@ -63,7 +63,7 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
         office.mine(3)
         assert (office.premises.nonce, next_nonce(office.context)) == (1, 3)
         with pytest.raises(
-            TransientError, match=r"in no pool any more: 1; .* rebuild --from-chain"
+            TransientError, match=r"no longer in any pool: 1; .* rebuild --from-chain"
         ):
             reconcile(office.context)
 

@@ -83,7 +83,7 @@ def test_check_rejects_contract_that_is_no_oracle(settings, network, tmp_path, c
 @pytest.mark.parametrize(
     "fault",
     [
-        ({"chain": {"id": 5}}, "is on chain 31337, [chain] id says 5", 2),
+        ({"chain": {"id": 5}}, "is on chain 31337, but [chain] id is 5", 2),
         # It may answer in a while.
         ({"chain": {"endpoints": ["http://127.0.0.1:9"]}}, "no endpoint answers", 1),
         ({"network": {"contracts": {"TaskNetwork": NOBODY}}}, "there is no contract at", 2),

@@ -147,7 +147,7 @@ def test_manual_proposal_is_sent_and_waits_for_veto(office, config, capsys):
     assert "the kickout cannot be executed yet: the vetoer has until 2" in told.err
     assert f"round {office.premises.round + 2} must be accepted first" in told.err
     assert run(["kickout", "propose", node_of(office), "--config", config]) == 2
-    assert "its kickout is proposed already" in capsys.readouterr().err
+    assert "its kickout is already proposed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("manner", ["--yes", "--dry-run"])

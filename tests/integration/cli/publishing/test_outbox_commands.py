@@ -167,7 +167,7 @@ def test_lost_database_is_rebuilt_from_chain_before_sending(
     send = ["run", "--once", "--publish", "--config", str(config)]
     rebuild = ["outbox", "rebuild", "--from-chain", "--config", str(config)]
     assert run(send) == 2
-    assert "this database knows of none" in capsys.readouterr().err
+    assert "this database has none of them" in capsys.readouterr().err
 
     assert run([*rebuild, "--dry-run", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)

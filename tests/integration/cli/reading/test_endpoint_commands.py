@@ -74,7 +74,7 @@ def test_endpoint_of_another_chain_is_unfit(
     endpoints[0].chain_id = 5
 
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "1"]) == 1
-    assert "is on chain 5, [chain] id says 31337" in capsys.readouterr().out
+    assert "is on chain 5, but [chain] id is 31337" in capsys.readouterr().out
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "2"]) == 0
 
 
