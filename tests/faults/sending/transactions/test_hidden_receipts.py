@@ -239,7 +239,7 @@ def test_transaction_fabricated_by_only_endpoint_does_not_pause_sender(
     office.mine(FINALITY + 1)
     assert confirmed(office) == ["push without a receipt"]
     assert (office.states(), pause_of(office)) == (["live"], None)
-    assert "no endpoint shows by which transaction" in (only(office).error_text or "")
+    assert "by a transaction that no endpoint shows" in (only(office).error_text or "")
 
 
 def _by_luck(seed: int) -> Callable[[Question], bool]:

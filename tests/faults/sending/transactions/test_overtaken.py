@@ -119,7 +119,7 @@ def test_nonce_count_of_single_endpoint_does_not_pause_running_sender(
     office = proxied_office
     jobs = daemon(office)
     proxies[0].rule("eth_getTransactionCount", moved_by(5))
-    with pytest.raises(TransientError, match="what sends already goes on"):
+    with pytest.raises(TransientError, match="running senders continue"):
         jobs.reconcile_nonces()
     assert pause_of(office) is None
     proxies[0].heal()
