@@ -27,7 +27,7 @@ def export_evidence(folder: Path, evidence: KickoutEvidence) -> Path:
         draft.replace(path)
         _fsync_folder(folder)
     except OSError as error:
-        raise InputError(f"{folder}: the evidence cannot be written: {error.strerror}") from error
+        raise InputError(f"{folder}: cannot write the evidence file: {error.strerror}") from error
     return path
 
 

@@ -54,7 +54,7 @@ def report_for_review(subject: str, reason: str) -> None:
 _NO_LIMIT = 1 << 31
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
 _NOT_DUE = "the kickout is no longer due"
-_RETRY_NOT_DUE = "the node is no longer a member, or the network refused for good"
+_RETRY_NOT_DUE = "the node is no longer a member, or the network refused permanently"
 _LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 

@@ -272,7 +272,7 @@ def expect_response_format(description: str) -> Iterator[None]:
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         reason = type(error).__name__
         raise TransientError(
-            f"malformed response of an endpoint; expected {description} ({reason})"
+            f"malformed response from an endpoint; expected {description} ({reason})"
         ) from None
 
 

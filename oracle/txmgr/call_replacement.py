@@ -110,7 +110,7 @@ def prepare_noop(context: TxContext, intent_id: int) -> Replacement:
     )
     replacement_fees = price_replacement(context, unconfirmed, limit, "0x")
     if replacement_fees.fees is None:
-        raise InputError(f"nonce {slot.nonce}: no no-op possible: {replacement_fees.cap_reason}")
+        raise InputError(f"nonce {slot.nonce}: a no-op cannot land: {replacement_fees.cap_reason}")
     return Replacement(unconfirmed, limit, replacement_fees.fees, replacement_fees.l1_cost_wei)
 
 

@@ -25,7 +25,7 @@ def deadline_obstacle(
     margin_s = compute_margin_seconds(context, uow)
     if now + margin_s <= deadline:
         return None
-    return f"its deadline is in {deadline - now} s, but to land may take {margin_s} s"
+    return f"its deadline is in {deadline - now} s, but landing may take {margin_s} s"
 
 
 def compute_margin_seconds(context: TxContext, uow: UnitOfWork) -> int:

@@ -27,9 +27,9 @@ class NonceAheadError(InputError):
 
     def __init__(self, address: Address, highest: int, next_nonce: int) -> None:
         super().__init__(
-            f"{address} has used nonces up to {highest - 1}, this database gave out only those "
-            f"below {next_nonce}: it is an old copy, or the key is used elsewhere; restore the "
-            f"newest copy, or {_REBUILD_ADVICE}"
+            f"{address} has used nonces up to {highest - 1}, but this database assigned only "
+            f"those below {next_nonce}: it is an old copy, or the key is used elsewhere; restore "
+            f"the newest copy, or {_REBUILD_ADVICE}"
         )
         self.highest, self.next_nonce = highest, next_nonce
 
@@ -110,7 +110,7 @@ def _check_chain_not_ahead(
     if not quorum.is_reached_by(ahead_by_endpoint):
         raise TransientError(
             f"only {_format_names(ahead_by_endpoint)} reports {highest} transactions of "
-            f"{address}, but this database gave out {next_nonce or 0} nonces; no sender starts "
+            f"{address}, but this database assigned {next_nonce or 0} nonces; no sender starts "
             f"until another {quorum.witness_kind} reports the same, or the count is corrected; "
             "running senders continue"
         )
@@ -151,7 +151,7 @@ def _enroll_account(context: TxContext, counts: Sequence[NonceCounts]) -> StepRe
 
 def _missing_nonces_reason(address: Address, missing: Sequence[int]) -> str:
     return (
-        f"the outbox has lost nonces of {address} that it gave out: {_format_names(missing)}; the "
+        f"the outbox has lost nonces of {address} that it assigned: {_format_names(missing)}; the "
         "database was damaged or edited; restore the newest copy"
     )
 

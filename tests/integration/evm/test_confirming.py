@@ -180,7 +180,7 @@ def test_chain_ahead_of_database_is_refused(office: Office):
     chain.rpc("anvil_impersonateAccount", sender)
     chain.transact(to=premises.network.admin, data="0x", sender=sender)
 
-    with pytest.raises(InputError, match="has used nonces up to 1, this database gave out only"):
+    with pytest.raises(InputError, match="has used nonces up to 1, but this database assigned"):
         office.restart()
 
 

@@ -215,7 +215,7 @@ def test_case_f67_no_proposal_is_signed_while_evidence_cannot_be_written(sqlite_
     # A file where the folder should be: nothing can be written there.
     office.folder_for_evidence.write_text("in the way")
     for _ in range(2):
-        with pytest.raises(TransientError, match="the evidence cannot be written"):
+        with pytest.raises(TransientError, match="cannot write the evidence file"):
             office.repeat(plan_kickout_call)
     with office.store.read_transaction() as uow:
         signed = uow.statements.list_for_round(

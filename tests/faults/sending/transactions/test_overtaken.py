@@ -210,7 +210,7 @@ def test_database_missing_own_nonces_stops_daemon(sqlite_office: Office):
         uow.outbox.slots.record_rebuilt(
             office.context.account, 1, None, None, office.context.stamp
         )
-    with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2"):
+    with pytest.raises(InputError, match=r"lost nonces of .* that it assigned: 2"):
         jobs.reconcile_nonces()
     assert pause_of(office) is None
 

@@ -128,7 +128,7 @@ def test_gap_in_assigned_nonces_is_refused_and_not_repaired(sqlite_office: Offic
         for nonce in (1, 3):
             outbox.slots.record_rebuilt(account, nonce, None, None, office.context.stamp)
         outbox.accounts.raise_next_nonce(account, 4, office.context.stamp)
-    with pytest.raises(InputError, match=r"lost nonces of .* that it gave out: 2;"):
+    with pytest.raises(InputError, match=r"lost nonces of .* that it assigned: 2;"):
         reconcile(office.context)
     with office.store.read_transaction() as uow:
         assert uow.outbox.slots.list_missing_nonces(office.context.account, 4) == [2]
