@@ -26,7 +26,7 @@ class ForgeryError(ContradictionError):
         RpcError.__init__(self, endpoint, ErrorKind.INVALID, full_message)
         self.number, self.feature = call.block, HeaderFeature.SENDER
         self.block_hash = call.block_hash
-        self.said = f"{call.tx_hash} {call.sender} {message}"
+        self.computed_value = f"{call.tx_hash} {call.sender} {message}"
         VERIFY_FAILURES.labels(self.feature, endpoint).inc()
 
 
