@@ -1,8 +1,8 @@
-"""The parts that every answer has in common: its block, and how numbers are written.
+"""Base models and field types of all answers: the block, and how numbers are serialized.
 
-`/v1` and `--json` print the same pydantic models, so that the schema that is published is the one
-that is kept (docs/reference/read-api.md#conventions). Times are unix seconds, amounts and
-fractions are text.
+`/v1` and `--json` print the same pydantic models, so the published schema always matches the
+output (docs/reference/read-api.md#conventions). Times are unix seconds; amounts and fractions are
+decimal text.
 """
 
 from typing import Annotated
@@ -28,9 +28,10 @@ HashText = Annotated[str, Field(pattern=HASH_PATTERN, examples=["0x" + "5e" * 32
 FractionText = Annotated[
     str, Field(pattern=r"^[0-9]+\.[0-9]{18}$", examples=["0.581000000000000000"])
 ]
-# An integer of which JavaScript would lose digits: wei, weights, sums.
+# An integer that may be too large for a JavaScript number: wei, weights, sums.
 IntegerText = Annotated[str, Field(pattern="^[0-9]+$", examples=["1000000000000000000"])]
-# Numeric forms of the two types above: text in JSON only, so that tables and pages can calculate.
+# The two types above as integers that become text only in JSON, so that tables and pages can
+# calculate with them.
 FixedPoint = Annotated[
     int,
     PlainSerializer(format_decimal, return_type=str, when_used="json"),
@@ -65,7 +66,7 @@ class BlockView(ApiModel):
 
 
 class AsOf(ApiModel):
-    """The block that an answer describes, and how far it is behind the chain."""
+    """The block that an answer describes, and how far this block is behind the chain's head."""
 
     block: int = Field(description="The last block that was folded.", examples=[293])
     hash: HashText
@@ -96,7 +97,10 @@ class AsOf(ApiModel):
 def build_as_of(
     uow: UnitOfWork, cursor: Cursor, rules: Rules, *, head: int | None, now: int
 ) -> AsOf:
-    """Return the block of an answer that is read at the cursor; `now` in unix seconds."""
+    """Return the `as_of` part of an answer that is computed from the state at the cursor.
+
+    `head`: the newest block of the chain, or None if unknown. `now`: unix seconds.
+    """
     final_block = cursor.final_number
     return AsOf(
         block=cursor.number,
@@ -115,13 +119,13 @@ def build_as_of(
 
 
 class Answer(ApiModel):
-    """Base class of every answer: the block that the answer describes."""
+    """Base class of every answer; `as_of` is the block that the answer describes."""
 
     as_of: AsOf
 
 
 class LogPlace(ApiModel):
-    """The place of an event; `log` is -1 for an event of a call. Feed rows have no transaction."""
+    """The source of an event: a log, a call (`log` is -1), or a feed row without transaction."""
 
     block: int = Field(examples=[287])
     tx: int | None = Field(examples=[3])

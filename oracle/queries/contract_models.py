@@ -70,7 +70,7 @@ class DeploymentAnswer(ApiModel):
 
 
 class ContractCallAnswer(ApiModel):
-    """A call of the contract's admin, pauser or vetoer; the admin's goes through its timelock."""
+    """A call by the contract's admin, pauser or vetoer; an admin may call through a timelock."""
 
     act: str
     sender: str

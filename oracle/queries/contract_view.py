@@ -1,4 +1,4 @@
-"""The state of the contract, the chain and an operator's account, for another process."""
+"""The state of the contract, the chain and an operator's account, read from the endpoints."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ _ETHER_DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class ContractState:
-    """The contract at one block; times in unix seconds of the chain."""
+    """The state of the contract at one block; times are block times in unix seconds."""
 
     round: int
     pushed_at: int
@@ -34,9 +34,10 @@ class ContractState:
 
 @dataclass(frozen=True, slots=True)
 class ChainView:
-    """A reading of the chain; `unknown_reason` states why a part of it is not known.
+    """The newest block and the state of the contract, as read from the chain.
 
-    `head`: the newest block; `contract` is None if there is no contract, or if it is not known.
+    `contract` is None if there is no contract or its state is unknown. `unknown_reason` states
+    why `head` or `contract` is unknown.
     """
 
     head: BlockRef | None
@@ -45,7 +46,7 @@ class ChainView:
 
     @property
     def paused_until(self) -> int | None:
-        """Return until when the contract accepts no report, or None if no pause is known."""
+        """Return the time until which the contract accepts no reports, or None if not paused."""
         if self.contract is None or self.head is None:
             return None
         paused_until = self.contract.paused_until
@@ -93,9 +94,10 @@ def fetch_chain_view(
 ) -> ChainView:
     """Read the chain's head and the contract from the endpoints that may be used.
 
-    A silent endpoint is queried once and waited for three seconds. An endpoint that has not
-    reached block `folded_block`, the last block of the index, is ignored because its answer is out
-    of date. `contract`: the oracle's address, or None if there is no contract.
+    An endpoint that does not respond is queried once, with a timeout of three seconds. An
+    endpoint that has not reached block `folded_block`, the last block of the index, is ignored,
+    because its response is out of date. `contract`: the oracle's address, or None if there is no
+    contract.
     """
     try:
         responsive_view = endpoints.view(_TIMEOUT_SECONDS).with_known_chain(endpoints.chain_id)

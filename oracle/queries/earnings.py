@@ -1,7 +1,7 @@
-"""The money that a task brought its node, and why: the whole fee, or a share of it by points.
+"""What a node earned for a task: the whole fee, or a share of the fee by points.
 
-The amount paid is what the network reported. The share that follows from the points of the group
-is computed beside it, so that a difference shows. See docs/explanation/legacy.md#money.
+The paid amount is the one that the network reported. The share that follows from the points of the
+group is computed too, so that a difference shows. See docs/explanation/legacy.md#money.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from oracle.domain.state.task import Ending, Task
 
 @dataclass(frozen=True, slots=True)
 class Earning:
-    """The amount that a node got, in wei, of a fee that was paid to one node or to several.
+    """The amount, in wei, that a node was paid of a fee, which several nodes may have shared.
 
-    `points` of `all_points`: the node's points and those of all paid nodes; None if the fee was
-    not shared. `by_points`: the share that follows from these points.
+    `points`: the node's points; `all_points`: the points of all paid nodes. Both are None if the
+    fee was not shared. `by_points`: the share of the fee that follows from the points.
     """
 
     paid: int
@@ -41,7 +41,7 @@ class Earning:
 def earning_of(
     task_key: TaskKey, members: Sequence[GroupMember], tasks: Mapping[TaskKey, Task]
 ) -> Earning | None:
-    """Return the money that a scored task brought its node, or None if its fee was never reported.
+    """Return what a node earned for a scored task, or None if the fee was never reported.
 
     Args:
         task_key: the task.

@@ -15,7 +15,7 @@ _OK_STATE, _STALLED_STATE = "ok", "stalled:"
 
 
 class EndpointView(ApiModel):
-    """One endpoint as the daemon observed it last."""
+    """One endpoint, as the daemon last observed it."""
 
     endpoint: str
     head: int | None = Field(description="Its newest block; null: unknown.")

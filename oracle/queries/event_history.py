@@ -17,7 +17,7 @@ EVENTS_PER_CHUNK = 5_000
 
 
 class EventSource(Protocol):
-    """The source of all events, given by file names, so that it passes between processes."""
+    """A source of events that is defined by file names, so that other processes can read it."""
 
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
         """Yield every event in order of position, in chunks of a few thousand."""
@@ -26,11 +26,11 @@ class EventSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Events in order of position, in files; events from block `first_block` on are counted.
+    """The events of a backtest; all are folded, but only those from `first_block` on are counted.
 
-    `event_count` and `start_count` (of tasks) include the counted events only, `folded_count`
-    includes all. `from_time` and `to_time` are the block times of the first and the last counted
-    event.
+    `event_count` and `start_count` (of started tasks) include the counted events only,
+    `folded_count` includes all events. `from_time` and `to_time` are the block times of the first
+    and the last counted event.
     """
 
     source: EventSource
@@ -43,7 +43,7 @@ class History:
     to_time: int
 
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
-        """Yield every event from the first on, including those before `first_block`."""
+        """Yield all events in chunks, including the events before `first_block`."""
         chunks = self.source.read_chunks()
         while True:
             with _pause_gc():

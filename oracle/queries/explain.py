@@ -1,8 +1,8 @@
-"""The reasons for a node's score: every entry behind it, down to transaction and log.
+"""Explains a node's score by all entries that it results from, with their transactions and logs.
 
-The answer is for a node owner who lost income. At the cursor the stored state is read; for an
-earlier block the node, its peers and the rounds are folded again from the stored logs. Scores,
-changes and groups are the stored rows up to that block; tasks are as of the cursor.
+The answer is for a node owner who lost income. For the cursor's block the stored state is read;
+for an earlier block the node, its peers and the rounds are folded again from the stored logs.
+Scores, changes and groups are the stored rows up to that block; tasks are as of the cursor.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,7 +73,7 @@ class ReportedLane:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A node as of a block; times in seconds, H and scores in units of 10^-18.
+    """The reasons for a node's score as of a block; times in seconds, H in units of 10^-18.
 
     `scores` are the entries of the pool, `changes` all changes of H, oldest first. Under legacy
     rules the pool is the current window. `members_by_position` are the members of the group that
@@ -86,11 +86,11 @@ class Explanation:
     population: Population
     node: Node
     figures: NodeFigures
-    # By QoS, from 1; None if the node has no QoS.
+    # The place by QoS, from 1; None if the node has no QoS.
     place: int | None
     pool: bytes
     scores: list[ScoreEntry]
-    # The rule set of each score, by its `seq`, where the database has it.
+    # The rule set of each score, by the `seq` of the score, if the database has it.
     rule_set_by_score: dict[int, RuleSet]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
@@ -103,7 +103,7 @@ class Explanation:
     reported_lane: ReportedLane | None
     # The change that led to the current membership; None if the node never was a member.
     membership_change: MembershipChange | None = None
-    # Positions of groups that may have given the node a 0 without a row, since the oldest score.
+    # Positions, since the oldest score, of groups that may have given the node an unrecorded 0.
     possible_zeros: tuple[Position, ...] = ()
 
     @property
@@ -113,7 +113,7 @@ class Explanation:
 
     @property
     def lane(self) -> int:
-        """Return the lane value that a report as of the block holds."""
+        """Return the lane value that a report as of the block would hold."""
         return lane_from_figures(self.figures)
 
     @property
@@ -130,11 +130,11 @@ class Explanation:
         )
 
     def compute_earning(self, entry: ScoreEntry) -> Earning | None:
-        """Return the money that the task of a score brought the node, as of the cursor."""
+        """Return what the node earned for the task of a score, as of the cursor, if known."""
         return earning_of(entry.task, self.members_by_position.get(entry.at, ()), self.task_by_key)
 
     def find_runs(self, entry: ScoreEntry) -> Sequence[Run]:
-        """Return the runs of both rounds of a legacy task, or nothing if it has a single round."""
+        """Return the task parts of a two-round legacy task; empty if the task has one round."""
         task = self.task_by_key.get(entry.task)
         if task is not None and task.runs:
             return task.runs
@@ -153,7 +153,7 @@ class Explanation:
 
     @property
     def held_reason(self) -> str | None:
-        """Return why a person must propose a due kickout, or None if the daemon may."""
+        """Return why an operator must propose a due kickout, or None if the daemon may."""
         return self.spread.hold_reason(self.rules) or derived_zeros_reason(self.scores, self.rules)
 
     def find_creator(self, task_key: TaskKey) -> Address | None:
@@ -168,8 +168,8 @@ class Explanation:
 class EventArchive:
     """The stored history that an explanation is computed from.
 
-    `min_scores`: as configured for reports; snapshots are named by it. `max_logs`: how many logs
-    may be folded for one explanation; None for no limit.
+    `min_scores`: the setting of reports, which is part of a snapshot's name. `max_logs`: the
+    maximum number of logs to fold for one explanation; None for no limit.
     """
 
     store: Store
@@ -183,7 +183,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
     """Explain a node's score as of a block at or below the cursor.
 
     Raises:
-        InputError: the network never mentioned this node up to the block.
+        InputError: no event up to this block refers to the node.
         NoNearbySnapshotError: no snapshot is near enough for `archive.max_logs`.
     """
     rules = archive.rules
@@ -361,7 +361,7 @@ def _load_reported_lane(
 
 
 def _find_lane_index(registrations: Registrations, rounds: Rounds, node: Address) -> int | None:
-    """Return the lane of a node in a round, including a lane that the round itself registers."""
+    """Return the index of a node in a round, including an index that the round itself assigns."""
     registered_nodes = registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
     index = rounds.index_by_node.get(node)
     new_index_by_node = {address: lane_index for lane_index, address in registered_nodes.items()}
@@ -381,7 +381,7 @@ def _load_transactions(uow: UnitOfWork, all_positions: Iterable[Position]) -> di
     for block in {position.block for position in positions}:
         for log in uow.logs.iterate_between(block, block):
             hash_by_log[(block, log.index)] = log.tx_hash
-    # A feed's row has no transaction, although its number may equal that of a log.
+    # A feed row has no transaction, even if its number equals the index of a log.
     chain_positions = [position for position in positions if not is_feed_position(position)]
     return {
         position: hash_by_log[(position.block, position.log)]

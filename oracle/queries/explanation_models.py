@@ -1,4 +1,4 @@
-"""Every number behind a score, printed by `explain --json` and `/v1/nodes/{node}/explain`."""
+"""The explanation of a score, printed by `explain --json` and `/v1/nodes/{node}/explain`."""
 
 from typing import Literal
 
@@ -35,7 +35,7 @@ class LoggedOrigin(Origin):
 
 
 class EarningView(ApiModel):
-    """The money that a task brought its node, in wei, of a fee paid to one or several nodes."""
+    """What a node earned for a task, in wei, of a fee paid to one or several nodes."""
 
     paid: Integer
     fee: Integer
@@ -138,7 +138,7 @@ class SentLane(LoggedOrigin):
 
 
 class NodeExplanation(ApiModel):
-    """Every number behind the score of a node, each with its log."""
+    """Every number from which the score of a node results, each with its log."""
 
     row: NodeEntry = Field(description="The node's row in the list of nodes, as of the block.")
     as_of: BlockView

@@ -35,7 +35,7 @@ from oracle.systems.crynux.predownload import list_requests
 def build_explanation_view(
     explanation: Explanation, labels: Mapping[Address, str]
 ) -> NodeExplanation:
-    """Return the answer of an explanation: its entries, changes and computed figures."""
+    """Return an explanation as an answer; `labels`: the operator's names of addresses."""
     node, rules, figures = explanation.node, explanation.rules, explanation.figures
     population = replace(explanation.population, labels=labels)
     return NodeExplanation(
@@ -69,7 +69,7 @@ def build_explanation_view(
 
 
 def build_origin(position: Position) -> Origin:
-    """Return the source of an event; a feed's row is no log, and has no proof."""
+    """Return the source of an event; a feed row is not a log, and has no proof."""
     if not is_feed_position(position):
         return Origin(block=position.block, log=position.log, feed=None, proof="chain")
     return Origin(block=position.block, log=None, feed=get_feed_row_key(position), proof="none")

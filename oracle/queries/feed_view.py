@@ -1,4 +1,4 @@
-"""The state of a feed beside the chain, and the rows that depend on it; a feed has no proof."""
+"""The state of a feed that is read beside the chain, and its faults; a feed has no proof."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -23,7 +23,7 @@ class FeedFaultView(ApiModel):
 
 
 class FeedView(ApiModel):
-    """How far the feed was read, and its faults that nobody has accepted."""
+    """How far the feed was read, and its faults that no operator has accepted."""
 
     proof: Literal["none"] = Field(
         default="none", description="Rows of a feed, and omissions, cannot be proven."
@@ -85,7 +85,7 @@ def load_feed_view(uow: UnitOfWork) -> FeedView | None:
 
 
 def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
-    """Yield how far the feed was read, as labelled lines; faults are health findings."""
+    """Yield labelled lines on how far the feed was read; health findings show its faults."""
     if feed is None:
         return
     yield (

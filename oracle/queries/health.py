@@ -1,8 +1,9 @@
-"""The health that every reader shows: findings from the database, and those the daemon reported.
+"""The health that all interfaces show: findings from the database and from the daemon's report.
 
-Findings that are stored in rows (halts, pauses, faults) are read at once, so that an operator's
-action shows without a daemon. Findings that only a running process has (endpoints, lag, disk,
-loops) come from the daemon's last report; if that is old, the silent daemon is itself a finding.
+Findings that are stored in rows (halts, pauses, faults) are read directly, so that an operator's
+action takes effect even if no daemon runs. Findings that only a running process has (endpoints,
+lag, disk, loops) come from the daemon's last report; if the report is old, the silent daemon is
+itself a finding.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,15 +27,15 @@ from oracle.txmgr.attribution import find_intents_without_receipt
 
 # Returns the name of the process that holds the lease, or None if no process holds it.
 LeaderLookup = Callable[[LeaseState], str | None]
-# Age of the newest block by the wall clock, in seconds, above which it is a finding without a
-# daemon: longer than the block time of any public chain, shorter than a night.
+# Maximum age of the newest block, in seconds of the wall clock; while no daemon runs, an older
+# block is a finding. Longer than the block time of any public chain, shorter than a night.
 OLD_HEAD_SECONDS = 900
 # Age in tenths of a heartbeat above which a report is late, as in the alert.
 _LATE_HEARTBEAT_TENTHS = 15
 
 
 def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthReport:
-    """Return every finding; all interfaces show the same report."""
+    """Return the health report with all findings, which all interfaces show."""
     stored_findings = list(find_database_findings(uow))
     covered_conditions = {finding.condition for finding in stored_findings}
     reported_findings = [
@@ -56,7 +57,7 @@ def has_current_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
 
 
 def find_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator[HealthFinding]:
-    """Yield the findings that the daemon reported, or a finding that it does not report."""
+    """Yield the findings that the daemon reported, or a finding that no daemon reports."""
     daemon_report, leader = uow.health.get(), find_leader(uow.lease.get_state())
     if leader is None:
         yield HealthFinding(
@@ -91,7 +92,7 @@ def _find_last_exit(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
 
 
 def find_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    """Yield the findings that the database holds, whichever process works on it."""
+    """Yield the findings that follow from the database alone, whether or not a daemon runs."""
     for halt in uow.halts.list_open_halts():
         yield HealthFinding(
             Condition.HALTED, f"{halt.name} since block {halt.since_block}: {halt.reason}"
@@ -167,7 +168,7 @@ def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
 def format_dispute(holds: list[ReportHold]) -> str:
     """Return one line for the reports that another reporter disputes.
 
-    `holds`: by period, at least one.
+    `holds`: at least one, in the order of periods.
     """
     newest_hold, earlier_count = holds[-1], len(holds) - 1
     earlier_text = (
@@ -183,7 +184,7 @@ def format_dispute(holds: list[ReportHold]) -> str:
 
 
 def compute_report_age(chain: ChainView) -> int | None:
-    """Return the age of the contract's last report in block time, or None if there is none."""
+    """Return the age of the contract's last report in seconds of block time, or None."""
     contract, head = chain.contract, chain.head
     if contract is None or head is None or not contract.round:
         return None
@@ -196,7 +197,7 @@ def is_report_late(age_seconds: int, heartbeat_seconds: int) -> bool:
 
 
 def report_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
-    """Return the findings about the contract; `heartbeat_seconds` None: no report is due."""
+    """Return the findings about the contract; if `heartbeat_seconds` is None, no report is due."""
     findings = []
     age_seconds, paused_until, contract = (
         compute_report_age(chain),
@@ -234,7 +235,7 @@ def report_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[Hea
 def build_chain_findings(
     status: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
-    """Return the findings of one reading of the chain, for use while no daemon reports.
+    """Return the findings from reading the chain once, for use while no daemon reports.
 
     `heartbeat_seconds` is None without an oracle contract. `now`: unix seconds of this machine.
     """

@@ -130,7 +130,7 @@ def build_intent_detail(
 
 
 def load_sent_state(uow: UnitOfWork, intent: Intent) -> SentState:
-    """Return the nonce slot and the attempts of a call, including rivals on the same nonce."""
+    """Return a call's nonce slot, all attempts on this nonce, and the pause of its sender."""
     account = intent.request.account
     pause = uow.outbox.accounts.get_pause(account)
     slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)

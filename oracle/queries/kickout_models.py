@@ -7,7 +7,7 @@ from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace
 
 
 class ProposedKickout(ApiModel):
-    """A kickout that was proposed on chain, the newest of the node."""
+    """The newest kickout of a node that was proposed on chain."""
 
     state: str = Field(examples=["live", "vetoed", "executed"])
     round: int
@@ -18,7 +18,7 @@ class ProposedKickout(ApiModel):
 
 
 class NodeProposal(ProposedKickout):
-    """The newest kickout that was proposed on chain for a node."""
+    """The newest kickout of a node that was proposed on chain, with the node."""
 
     node: AddressText
 

@@ -37,9 +37,9 @@ def build_node_proposal(kick: Kick) -> NodeProposal:
 def build_kickout_cases(
     uow: UnitOfWork, cases: Sequence[KickoutCase], kicks_not_due: Sequence[Kick] = ()
 ) -> list[KickoutCaseEntry]:
-    """Return the answers for nodes whose kickout is due, then those for premature proposals.
+    """Return the entries of nodes whose kickout is due, then those of `kicks_not_due`.
 
-    `kicks_not_due`: live kickouts of nodes whose kickout is not due any more.
+    `kicks_not_due`: live proposals for nodes whose kickout is no longer due.
     """
     place_by_position = load_log_places(uow, (case.interval.opened_at for case in cases))
     due_entries = [

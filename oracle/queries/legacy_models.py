@@ -1,4 +1,4 @@
-"""Both rounds of a legacy task, in the terms of its source; `explain` and `replay` show the same.
+"""Both rounds of a legacy task, as `explain` and `replay` print them.
 
 See docs/explanation/legacy.md#scores.
 """
@@ -48,7 +48,7 @@ def build_legacy_rounds(task: TaskKey, runs: Sequence[Run], rules: Rules) -> Leg
 
     Args:
         task: the task, or one of the tasks of a group.
-        runs: the runs of the task, or of its group.
+        runs: the task parts of the task, or of its group.
         rules: legacy rules.
     """
     scores = compute_round_scores(runs, rules)

@@ -1,4 +1,4 @@
-"""Resolves positions of events to answers: each position with the transaction of its log."""
+"""Resolves positions of events to places in answers, with the transaction of each log."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from oracle.store.database import UnitOfWork
 
 
 def load_log_places(uow: UnitOfWork, positions: Iterable[Position]) -> dict[Position, LogPlace]:
-    """Return each position with the transaction of its log; a feed's row has none."""
+    """Return the place of each position, with the transaction of its log (feed rows have none)."""
     distinct_positions = set(positions)
     hash_by_log: dict[tuple[int, int], Hash] = {}
     for block in {position.block for position in distinct_positions}:

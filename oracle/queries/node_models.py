@@ -9,7 +9,7 @@ from oracle.domain.scoring.node_figures import NodeState
 from oracle.queries.answers import AddressText, Answer, ApiModel, FixedPoint
 from oracle.queries.text.text_tables import Column
 
-# A number in JSON, text where JavaScript would lose digits of it.
+# A number in JSON, or text if the number is too large for JavaScript.
 WireInteger = Annotated[
     int,
     PlainSerializer(encode_int, when_used="json"),
@@ -18,7 +18,7 @@ WireInteger = Annotated[
 
 
 class LegacyScore(ApiModel):
-    """The window of the legacy rules, and the node's R, P, B and Q; null for a non-member."""
+    """A node's score in the window of legacy rules; R, P, B and Q are null for a non-member."""
 
     window: WireInteger
     window_began: WireInteger = Field(description="Unix seconds.")

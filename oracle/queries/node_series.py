@@ -11,10 +11,10 @@ from oracle.store.database import Store
 def load_node_series(
     store: Store, rules: Rules, max_nodes: int
 ) -> tuple[dict[Address, NodeFigures], int]:
-    """Return the figures of `max_nodes` members at the cursor's time, and the count of the others.
+    """Return the figures of up to `max_nodes` members at the cursor, and how many are left out.
 
-    The members with the most scores are chosen, because their order changes slowly, and so do the
-    metric series.
+    The members with the most scores are chosen, because their order changes slowly, which keeps
+    the metric series stable.
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()

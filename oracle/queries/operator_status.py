@@ -1,4 +1,4 @@
-"""The status for the daemon's operator; `status --json` and `/v1/operations` print the same."""
+"""The status for the daemon's operator, printed by `status --json` and `/v1/operations`."""
 
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.domain.health import HealthReport
@@ -30,7 +30,7 @@ def build_operator_status(
     dispatcher: AccountBalance | None,
     catching_up: CatchingUp | None = None,
 ) -> OperatorStatus:
-    """Return the answer; `dispatcher` is None if this process starts no tasks."""
+    """Return the operator's status; `dispatcher` is None if this process starts no tasks."""
     network, reorg = report.network, report.network.last_reorg
     return OperatorStatus(
         **network.model_dump(exclude={"last_reorg"}),

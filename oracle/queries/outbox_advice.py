@@ -15,7 +15,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.attribution import NO_RECEIPT
 from oracle.txmgr.replacement_offer import UNDERPRICED
 
-# The action that ends a wait, by class of reason, for waits that a person can end.
+# The action that ends a wait, by class of reason, for waits that an operator can end.
 _ACTION_BY_REASON = {
     "funds": "send ether to {sender}",
     "fee_cap": "gas is dear: wait, or raise limits.max_fee_per_gas_wei",
@@ -58,7 +58,7 @@ class Advice(NamedTuple):
 
 
 def build_advice(intent: Intent, sent_state: SentState) -> Advice:
-    """Return the advice for a call, from its stored row alone."""
+    """Return the advice for a call, computed from stored rows alone."""
     ended_text = _ENDED_TEXT_BY_STATE.get(intent.state)
     if ended_text is not None:
         return Advice(None, f"{_NOTHING}: {ended_text}")

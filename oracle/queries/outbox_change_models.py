@@ -32,7 +32,7 @@ class RebuiltNonce(ApiModel):
 
 
 class RebuiltAccount(ApiModel):
-    """An account whose nonces were counted again, and the end of its signer's pause."""
+    """The result of `outbox rebuild` for an account: its nonces, or its signing embargo."""
 
     dry_run: bool
     address: AddressText | None = Field(

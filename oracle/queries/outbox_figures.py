@@ -1,8 +1,8 @@
 """Counts the outcomes of everything that was sent, for `/metrics`.
 
-Nonces below the lowest open one never change again: their outcomes are counted once and kept, the
-others are counted again each time. The cost of a count so depends on the number of open nonces,
-and a restart counts everything again. See docs/explanation/daemon.md#metrics.
+Outcomes of nonces below the lowest open nonce never change, so they are counted once and kept;
+the other nonces are counted again each time. The cost of a count therefore depends on the number
+of open nonces. A restart counts everything again. See docs/explanation/daemon.md#metrics.
 """
 
 from collections import Counter
@@ -110,7 +110,7 @@ class OutboxCounter:
 def add_account_figures(
     figures: OutboxFigures, contexts: Mapping[str, TxContext], heads: Heads
 ) -> OutboxFigures:
-    """Return the figures with those of the accounts by role, as far as endpoints answer."""
+    """Return the figures with those of each account, by role, as far as endpoints respond."""
     return replace(
         figures,
         accounts={
@@ -120,7 +120,7 @@ def add_account_figures(
 
 
 def add_contract_figures(figures: OutboxFigures, context: ReportingContext) -> OutboxFigures:
-    """Return the figures with the state of the oracle contract, if an endpoint answers."""
+    """Return the figures with the state of the oracle contract, if an endpoint responds."""
     heartbeat_seconds = context.settings.heartbeat_seconds
     try:
         contract_status, kick_tokens = (

@@ -1,4 +1,4 @@
-"""The network data that a node's figures depend on, and the rows computed from both."""
+"""Computes the rows of nodes, from the nodes and the network data that their figures need."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -23,7 +23,7 @@ from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
 from oracle.store.database import Store, UnitOfWork
 
 NO_LABELS: Mapping[Address, str] = MappingProxyType({})
-# The operator of a node chooses the name of its card.
+# Names of cards are cut, because the operator of a node can choose any name.
 _MAX_NAME_LENGTH = 64
 
 
@@ -31,9 +31,9 @@ _MAX_NAME_LENGTH = 64
 class Population:
     """The network data that a node's figures depend on, as of block time `time` in seconds.
 
-    `rounds` holds the contract's state, at least of the nodes that are shown. Only under legacy
-    rules is `peers` set and `shares`, each member's part of the window's incentive, non-empty.
-    `labels` are the operator's names of addresses.
+    `rounds` holds the contract's state, at least of the nodes that are shown. `peers` and
+    `shares` (each member's part of the window's incentive) are None and empty except under legacy
+    rules. `labels` are the operator's names of addresses.
     """
 
     time: int
@@ -45,7 +45,7 @@ class Population:
     labels: Mapping[Address, str]
 
     def compute_qos(self, node: Node) -> int | None:
-        """Return the QoS of a node, or None if the node is no member."""
+        """Return the QoS of a node, or None if the node is not a member."""
         return qos_at(node, self.time, self.rules, self.peers)
 
     def compute_figures(self, node: Node) -> NodeFigures:
@@ -69,14 +69,14 @@ def build_population(
 
 
 def has_feed_cursor(uow: UnitOfWork) -> bool:
-    """Return whether a feed, which has no proof, is a source of events too."""
+    """Return whether some events come from a feed, which has no proof."""
     return uow.feed.get_cursor() is not None
 
 
 def compute_place(
     node: Node, qos: int | None, nodes: Iterable[Node], population: Population
 ) -> int | None:
-    """Return the place by QoS, from 1, of a node among all nodes, or None if it has no QoS."""
+    """Return a node's place by QoS among all nodes, from 1, or None if it has no QoS."""
     if qos is None:
         return None
     qos_by_address = (
@@ -91,7 +91,7 @@ def compute_place(
 def build_node_entry(
     node: Node, figures: NodeFigures, population: Population, place: int | None
 ) -> NodeEntry:
-    """Return the row of a node; `place` by QoS, from 1, is None for a node without QoS."""
+    """Return the row of a node; `place`: by QoS, from 1, or None if the node has no QoS."""
     rounds, address = population.rounds, node.address
     lane_on_chain = rounds.get_node_lane(address)
     return NodeEntry(

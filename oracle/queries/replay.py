@@ -52,13 +52,13 @@ def replay_events(
 
     Raises:
         InputError: the file is invalid; the error names the line and the field.
-        ValueError: there is no such `close`.
+        ValueError: `close` is not one of these values.
     """
     rules = rules if close is None else replace(rules, close=close)
     events = parse_events(lines)
     time = events[-1].time if at_time is None else at_time
     fold = Fold(rules)
-    # Without a time all events count, as in the daemon: block times may fall towards the end.
+    # Without `at_time` all events count, as in the daemon, because block times may decrease.
     fold.fold_events(event for event in events if at_time is None or event.time <= at_time)
     changes = fold.drain_changes()
     block = None if fold.last is None else encode_int(fold.last.at.block)
@@ -114,7 +114,7 @@ def _build_legacy_rows(
 ) -> Mapping[Address, dict[str, object]]:
     """Return each node's window and factors as of a block time; empty under non-legacy rules.
 
-    R, P, B, Q and the incentive share are null for a node that is no member.
+    R, P, B, Q and the incentive share are null for a node that is not a member.
     """
     if rules.legacy is None:
         return {}
@@ -146,7 +146,7 @@ def _format_fraction(value: int | None) -> str | None:
 def _build_pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
-    """Return the task scores that count; under legacy rules those of the current window."""
+    """Return each node's scores that count: its pool, or the window under legacy rules."""
     if rules.legacy is None:
         return {node.address: list(node.pool) for node in nodes}
     scores_by_node: dict[Address, list[int]] = {node.address: [] for node in nodes}

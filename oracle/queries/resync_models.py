@@ -57,7 +57,7 @@ class RawRow(ApiModel):
 
 
 class BackfillAnswer(BlockRangeEntry):
-    """The blocks that were fetched again, and the rows that were missing of them."""
+    """The blocks that were fetched again, and their rows that were missing."""
 
     dry_run: bool
     served: int

@@ -1,4 +1,4 @@
-"""The answer for the rules that folded or scored something."""
+"""The models of a rule set and of a network system."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Counts the database for `/metrics` on a background thread, without delaying the main loop."""
+"""Computes database statistics for `/metrics` in the background, not in the main loop."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,9 +28,9 @@ _Statistics = tuple[IndexStatistics | None, IntegrityStatistics | None]
 
 @dataclass(slots=True)
 class StatisticsCollector:
-    """Counts the database on a thread of its own; the longer a count takes, the rarer they are.
+    """Counts rows on a background thread; the longer a count takes, the longer the next pause.
 
-    `clock` returns seconds from an arbitrary origin.
+    `clock` returns seconds; any monotonic clock will do.
     """
 
     store: Store

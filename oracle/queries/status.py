@@ -1,4 +1,4 @@
-"""The part of the database that `status`, `/v1/operations`, `/v1/status` and `/metrics` read."""
+"""Reads the data of `status`, `/v1/operations`, `/v1/status` and `/metrics` from the database."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ _NO_INTENTS = {(kind, state.value): 0 for kind in (*CALL_KINDS, REBUILT) for sta
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The database at its cursor.
+    """The state of the database at its cursor.
 
     `network` is the public part. `rules` are the rules that folded the database. `folded_block` is
     None if nothing is indexed yet. `oldest_draw_block` is the seed block of the oldest active
@@ -98,9 +98,9 @@ class StatusReport:
 def load_status_report(
     store: Store, find_leader: Callable[[LeaseState], str | None]
 ) -> StatusReport:
-    """Read one snapshot; no nodes are loaded except those whose kickout is due.
+    """Return the status from one snapshot; of the nodes, only those due for kickout are loaded.
 
-    `find_leader` returns the name of the process that holds the lease.
+    `find_leader` returns the name of the process that holds the lease, or None.
     """
     with store.read_transaction() as uow:
         cursor, active_draws = uow.cursor.get(), uow.draws.list_active()

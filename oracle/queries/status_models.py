@@ -82,7 +82,7 @@ class NetworkStatus(ApiModel):
 
 
 class HealthAnswer(ApiModel):
-    """Base class of the status answers: the health."""
+    """Base class of the status answers, which all include the health."""
 
     health: HealthView
 
@@ -116,7 +116,7 @@ class SenderView(ApiModel):
 
 
 class OperatorReorg(ReorgEntry):
-    """The last fork with the endpoints that showed it."""
+    """The last reorg, with the endpoints that showed it."""
 
     endpoints: list[str]
 

@@ -1,7 +1,7 @@
-"""The history of a node's figures: exact at every point, downsampled without losing extremes.
+"""Computes the history of a node's figures, and downsamples it without losing extreme values.
 
-Between two events the long-term score is constant and H only rises: every extreme is just before
-or just after an event, or at an end (docs/reference/read-api.md#history).
+Between two events the long-term score is constant and H only rises. Every extreme value is
+therefore just before or after an event, or at an end (docs/reference/read-api.md#history).
 """
 
 from bisect import bisect_left
@@ -26,7 +26,7 @@ from oracle.domain.scoring.score_window import append_score, compute_pool_mean
 # Points added to a span in which H recovers without events, so that its curve is drawn smoothly.
 _HEALING_POINTS = 24
 _MIN_RISE = UNIT // 100
-# First, last, and the minimum and maximum of QoS and of H.
+# The first and last point, and the minimum and maximum of QoS and of H.
 _POINTS_PER_BUCKET = 6
 
 
@@ -41,7 +41,7 @@ class HistoryPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """The stored past of a node, in order; `earlier_scores` are the scores before the span."""
+    """The stored history of a node, each list in order; `earlier_scores` precede the span."""
 
     earlier_scores: list[ScoreEntry]
     scores: list[ScoreEntry]
@@ -53,7 +53,7 @@ class NodeRecord:
 def compute_history(
     record: NodeRecord, span: tuple[int, int], rules: Rules
 ) -> Iterator[HistoryPoint]:
-    """Yield the points of a span in order of time, two at each event: before it and after it."""
+    """Yield the points of a span in order of time, one before and one after each event."""
     span_start, span_end = span
     resets = list(_find_resets(record)) if rules.kickout_starts_anew else []
     pool = _compute_pool_before(record, resets, span_start, rules)
@@ -84,10 +84,11 @@ def compute_history(
 
 
 def downsample_points(points: list[HistoryPoint], max_points: int) -> list[HistoryPoint]:
-    """Return the first point, the last one and the extremes of QoS and of H in equal time spans.
+    """Return at most `max_points` (12 or more) of the points, including the extreme values.
 
-    At most six points of each part are kept (M4 of Jugel et al., VLDB 2014, for two curves), in
-    their order, and no point is interpolated. `max_points`: at least 12.
+    The time is divided into equal buckets. Each bucket keeps its first and last point, and the
+    minimum and maximum of QoS and of H (M4 of Jugel et al., VLDB 2014, for two curves). No point
+    is interpolated.
     """
     buckets = max(1, max_points // _POINTS_PER_BUCKET)
     start_time, span_seconds = points[0].time, points[-1].time - points[0].time + 1
@@ -115,7 +116,7 @@ def inexactness_reason(rules: Rules) -> str | None:
 
 
 def excluded_until(base: int, since: int, rules: Rules) -> int | None:
-    """Return when an exclusion ends by recovery of H alone, or None if `base` excludes no node."""
+    """Return when recovery of H alone ends an exclusion, or None if `base` causes none."""
     return None if base >= rules.exclude_enter else exclusion_end_time(base, since, rules)
 
 
@@ -145,7 +146,7 @@ def _compute_pool_before(
 
 
 def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
-    """Return H's base and since just before a time; before its first change H is 1."""
+    """Return the base of H just before a time, and since when; without a change, 1 and `time`."""
     earlier_changes = [change for change in changes if change.time < time]
     return (
         (earlier_changes[-1].after, earlier_changes[-1].time) if earlier_changes else (UNIT, time)
@@ -155,7 +156,7 @@ def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tup
 def _find_resets(record: NodeRecord) -> Iterator[MembershipChange]:
     """Yield the joins that reset a node: the first join after each kickout that was due.
 
-    The kickout is the event that closed its interval
+    A kickout was due if it closed one of the stored intervals
     (docs/reference/scoring-rules.md#qos-and-kickout).
     """
     closing_positions = {interval.closed_at for interval in record.kickout_intervals}
@@ -171,7 +172,7 @@ def _find_resets(record: NodeRecord) -> Iterator[MembershipChange]:
 def _sample_recovery(
     point_at: Callable[[int], HistoryPoint], start_time: int, end_time: int
 ) -> Iterator[HistoryPoint]:
-    """Yield points inside a span in which H recovers, at equal steps of H."""
+    """Yield points at equal steps of H inside a span in which H recovers without events."""
     start_reliability, end_reliability = (
         point_at(start_time).reliability,
         point_at(end_time).reliability,

@@ -1,4 +1,4 @@
-"""What-if figures of a node, computed by the fold's own functions instead of a formula."""
+"""What-if figures of a node, simulated with the fold's own functions instead of a formula."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -26,7 +26,10 @@ MAX_STEPS = 200
 
 
 class NodeLift(ApiModel):
-    """Numbers of consecutive events from now on; null for a non-member or if above 200."""
+    """How many consecutive events of one kind would change a node's standing.
+
+    A number is null for a non-member, or if it is above 200.
+    """
 
     first_places: int | None = Field(
         description="First places until it passes the next better node, which stands still."
@@ -46,9 +49,10 @@ NO_LIFT = NodeLift(
 def compute_node_lift(
     node: Node, time: int, rules: Rules, ranking: NodeRanking | None
 ) -> NodeLift:
-    """Simulate future events from a block time on; under legacy rules nothing can be simulated.
+    """Return how many simulated events after a block time would change a node's standing.
 
-    `ranking`: of the same block, or None for an earlier block, whose places are not known.
+    Under legacy rules nothing can be simulated, and all numbers are null. `ranking`: the ranking
+    at the same block, or None for an earlier block, at which places are not known.
     """
     if node.membership is not Membership.MEMBER or rules.legacy is not None:
         return NO_LIFT
@@ -92,7 +96,10 @@ def compute_node_lift(
 
 
 def _count_first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, int] | None:
-    """Return how many first ranks overtake the next better node, and the place after them."""
+    """Return how many first ranks it takes to pass the next better node, and the new place.
+
+    The result is None if more than `MAX_STEPS` first ranks are needed.
+    """
     time, order = ranking.cursor.time, ranking.sorted_keys("qos")
     own_key = ranking.build_sort_key("qos", node)
     next_better = order[bisect_left(order, own_key) - 1]
@@ -113,7 +120,7 @@ def _count_first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple
 def _count_steps(
     state: T, advance: Callable[[T], T], is_reached: Callable[[T], bool]
 ) -> int | None:
-    """Return the number of steps until `is_reached`, or None if it exceeds `MAX_STEPS`."""
+    """Return the number of steps until `is_reached` is true, or None if above `MAX_STEPS`."""
     for step_count in range(MAX_STEPS + 1):
         if is_reached(state):
             return step_count

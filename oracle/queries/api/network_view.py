@@ -1,4 +1,4 @@
-"""The network overview: nodes, score distribution, recent activity, and waiting actions."""
+"""The network overview: nodes, score distribution, activity, and actions for an operator."""
 
 from pydantic import Field
 
@@ -30,7 +30,7 @@ class LastRound(ApiModel):
 
 
 class Waiting(ApiModel):
-    """A matter that waits for a person, and the command to run."""
+    """A problem that needs an operator, and the command to run."""
 
     what: str = Field(examples=["a report is held: 7 of 12 nodes would change by more than half"])
     command: str | None = Field(examples=["qos-oracle report release 30000104"])
@@ -62,7 +62,7 @@ class NetworkAnswer(Answer):
 
 
 def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
-    """Return the totals; `span`: a key of `SECONDS_BY_SPAN`."""
+    """Return the network overview; `span` is a key of `SECONDS_BY_SPAN`."""
     ranking, uow, identity = snapshot.get_ranking(), snapshot.uow, snapshot.uow.identity.get()
     scores = sorted(
         qos for node in ranking.nodes.values() if (qos := ranking.compute_qos(node)) is not None

@@ -1,7 +1,7 @@
 """The reasons for a node's score at a block, with the schema of `explain --json`.
 
-For the cursor's block the stored state is read. An earlier block is folded again from the raw
-logs, which takes seconds, so callers run one such request at a time.
+For the cursor's block the stored state is read. For an earlier block the state is folded again
+from the raw logs, which takes seconds, so callers run one such request at a time.
 """
 
 from pydantic import Field
@@ -34,10 +34,10 @@ class ExplanationAnswer(Answer):
 def node_explanation(
     source: ApiSource, address: Address, block_number: int | None
 ) -> ExplanationAnswer:
-    """Explain a node's score at a block; `block_number` None: the cursor's block.
+    """Explain a node's score at a block, or at the cursor's block if `block_number` is None.
 
     Raises:
-        QuestionError: the block is beyond the index.
+        QuestionError: the block is above the last indexed block.
         NotKnownError: the node was not seen up to the block, or the time of the block is not
             stored.
     """
@@ -60,7 +60,7 @@ def explain_known_node(source: ApiSource, address: Address, block: BlockRef) -> 
 
 
 def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
-    """Return the requested block, from its header or from a log in it."""
+    """Return the requested block, from its stored header or from a stored log of the block."""
     cursor = snapshot.cursor
     if block_number is None or block_number == cursor.number:
         return BlockRef(cursor.number, cursor.hash, ZERO_HASH, cursor.time)

@@ -83,7 +83,7 @@ class HistoryQuery(ApiModel):
 def build_node_history(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> NodeHistory:
-    """Return the history of a node that exists.
+    """Return the history of an existing node.
 
     Raises:
         QuestionError: the span is empty, or longer than 400 days.
@@ -140,7 +140,7 @@ def _build_row(point: HistoryPoint) -> tuple[int, str, str, str]:
 def _find_first_time(
     uow: UnitOfWork, address: Address, changes: list[ReliabilityChange], default_time: int
 ) -> int:
-    """Return the time of the first stored event of a node, or `default_time` if earlier."""
+    """Return the time of a node's first stored event, or `default_time` if that is earlier."""
     first_score = uow.scores.get_first_time(address)
     first_times = [change.time for change in changes[:1]]
     first_times += [] if first_score is None else [first_score]

@@ -1,4 +1,4 @@
-"""Pages of nodes: sorted, filtered and cut by key, so that no node is repeated or left out."""
+"""Sorted and filtered pages of nodes; a page continues after a key, so no node is left out."""
 
 import base64
 import binascii
@@ -72,7 +72,7 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
 
 
 def load_population(snapshot: ApiSnapshot, nodes: Collection[Node]) -> Population:
-    """Return the data that the figures of some nodes depend on, as of the cursor."""
+    """Return the network data from which the figures of `nodes` are computed, as of the cursor."""
     ranking = snapshot.get_ranking()
     return Population(
         time=snapshot.cursor.time,
@@ -86,7 +86,7 @@ def load_population(snapshot: ApiSnapshot, nodes: Collection[Node]) -> Populatio
 
 
 def _build_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
-    """Yield some nodes as rows, in the given order."""
+    """Yield the row of each node, in the given order."""
     ranking, population = snapshot.get_ranking(), load_population(snapshot, nodes)
     for node in nodes:
         figures = population.compute_figures(node)

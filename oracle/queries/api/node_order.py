@@ -90,7 +90,7 @@ class NodeRanking:
         return successor
 
     def _count_states(self, addresses: Iterable[Address]) -> None:
-        """Count the states of these nodes, and record which of them recover."""
+        """Count the states of these nodes, and record those whose reliability is recovering."""
         time, rules = self.cursor.time, self._rules
         nodes = [self.nodes[address] for address in addresses]
         node_reliability = [(node, compute_reliability(node, time, rules)) for node in nodes]
@@ -102,7 +102,7 @@ class NodeRanking:
         )
 
     def compute_qos(self, node: Node) -> int | None:
-        """Return the QoS of a node in units of 10^-18, or None if it is no member."""
+        """Return the QoS of a node in units of 10^-18, or None if it is not a member."""
         return qos_at(node, self.cursor.time, self._rules, self.peers)
 
     def compute_state(self, node: Node) -> NodeState:
@@ -119,7 +119,7 @@ class NodeRanking:
         return order
 
     def iter_after(self, sort: NodeSort, key: SortKey | None) -> Iterator[Node]:
-        """Yield the nodes behind a key; the node of the key itself may no longer exist."""
+        """Yield the nodes after a sort key (all nodes if None); the key's node need not exist."""
         order = self.sorted_keys(sort)
         start = 0 if key is None else bisect_right(order, key)
         for index in range(start, len(order)):
@@ -130,7 +130,7 @@ class NodeRanking:
         return self._make_key_function(sort)(node)
 
     def find_place(self, address: Address) -> int | None:
-        """Return the place of a member by QoS, from 1, or None if it is no member."""
+        """Return the place of a member by QoS, from 1, or None if the node is not a member."""
         node = self.nodes.get(address)
         return None if node is None else self.find_place_by_qos(address, self.compute_qos(node))
 
@@ -180,9 +180,10 @@ class NodeRanking:
 def _merge_keys(
     order: list[SortKey], removed: Sequence[SortKey], added: Sequence[SortKey]
 ) -> list[SortKey]:
-    """Return a sorted list without the `removed` keys, which are in it, and with the `added` ones.
+    """Return a copy of the sorted list `order` without the `removed` and with the `added` keys.
 
-    The key sequences are sorted. Runs of the list between two keys are copied as slices.
+    Both key sequences are sorted, and every removed key is in the list. Runs of the list between
+    two keys are copied as slices.
     """
     merged: list[SortKey] = []
     copied_until = 0
@@ -205,7 +206,7 @@ class _RankingBasis(NamedTuple):
 
 
 class NodeRankingCache:
-    """Serves the ranking of the cursor's block to any thread; one thread at a time computes it."""
+    """A thread-safe cache of the newest ranking, which one thread at a time computes."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -219,7 +220,7 @@ class NodeRankingCache:
     def load_trends(
         self, uow: UnitOfWork, nodes: Sequence[Node]
     ) -> dict[Address, tuple[int, ...]]:
-        """Return the last few QoS values of nodes of the newest ranking, oldest first."""
+        """Return the last few QoS values of nodes in the newest ranking, oldest first."""
         return self._trends.load_trends(uow, nodes, self._generation)
 
     def get_ranking(self, uow: UnitOfWork, cursor: Cursor) -> NodeRanking:
@@ -252,7 +253,7 @@ class NodeRankingCache:
     def _is_continuation(
         uow: UnitOfWork, basis: _RankingBasis, cursor: Cursor, remakes: int
     ) -> bool:
-        """Return whether the index only grew since `basis`: no rewind and no rebuild since."""
+        """Return whether the index only grew since `basis`, without a rewind or a rebuild."""
         if remakes != basis.remakes or cursor.number < basis.number:
             return False
         # Historical headers are not kept; a header that is kept must match.

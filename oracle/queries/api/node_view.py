@@ -1,4 +1,4 @@
-"""One node: its score here and on chain, its place, and distance from exclusion and kickout."""
+"""One node: its computed and on-chain score, its place, and margins to exclusion and kickout."""
 
 from pydantic import Field
 
@@ -49,7 +49,7 @@ class KickoutProgress(ApiModel):
 
 
 class Earned(ApiModel):
-    """The node's share of the fees of the tasks in its pool, by the rules; not the payments."""
+    """The node's share, by the rules, of the fees of the tasks in its pool; not what was paid."""
 
     tasks: int
     amount: Integer = Field(description="In the fee's smallest unit.")
@@ -150,7 +150,7 @@ def _compute_earned(snapshot: ApiSnapshot, node: Node) -> Earned:
 def _compute_fee_shares(
     result: GroupResult, node: Node, tasks: dict[TaskKey, Task]
 ) -> list[int | None]:
-    """Return the node's fee share of each of its tasks in a group; None if a fee is not known."""
+    """Return the node's fee share for each of its tasks in a group, None for an unknown fee."""
     scored_members = [member for member in result.members if member.score is not None]
     shares: list[int | None] = []
     for member_index, member in enumerate(scored_members):

@@ -1,6 +1,6 @@
 """The last few QoS values of many nodes at once: the sparkline beside each row of a list.
 
-One database query covers all requested nodes that have changed since; the values of the others are
+One database query covers all requested nodes that have changed; the values of the other nodes are
 cached (docs/reference/read-api.md#trends-in-lists).
 """
 
@@ -19,7 +19,7 @@ from oracle.domain.state.node import Node
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.store.database import UnitOfWork
 
-# The newest blocks that changed a node.
+# The maximum length of a trend, with one value for each block that changed the node.
 MAX_TREND_POINTS = 30
 _MAX_CACHED = 20_000
 
@@ -48,9 +48,10 @@ class TrendCache:
     ) -> dict[Address, tuple[int, ...]]:
         """Return the QoS at the end of the newest blocks that changed each node, oldest first.
 
-        Values are in units of 10^-18. A node is left out if its stored past does not end in the
-        values of its row; all nodes are left out under rules that compare nodes or restart pools.
-        `generation` identifies one fold: after a rewind, other rows may have the same key fields.
+        Values are in units of 10^-18. A node is left out if its stored history does not lead to
+        the values of its row; all nodes are left out under rules that compare nodes or restart
+        pools. `generation` identifies one fold: after a rewind, a changed row may have the same
+        key fields.
         """
         if trend_obstacle(self._rules) is not None:
             return {}
@@ -83,10 +84,10 @@ def trend_obstacle(rules: Rules) -> str | None:
 
 
 def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> tuple[int, ...]:
-    """Return the QoS at the end of the newest blocks of a node's steps, oldest first.
+    """Return the QoS at the end of the newest blocks that changed a node, oldest first.
 
-    `steps`: in the order of blocks. The result is empty if they do not end in the values of the
-    row.
+    `steps`: the node's scores and changes of H in the order of blocks. The result is empty if the
+    steps do not lead to the stored values of `node`.
     """
     pool, score_count, mean_score = b"", 0, rules.new_node_long_term
     base, since = UNIT, 0

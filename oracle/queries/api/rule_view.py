@@ -19,7 +19,7 @@ class RuleEntry(ApiModel):
 
 
 class RulesAnswer(Answer):
-    """The rule set by which everything in the index was scored."""
+    """The rule set that scored everything in the index."""
 
     name: str
     version: int
@@ -54,5 +54,5 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
 
 
 def find_changed_numbers(snapshot: ApiSnapshot) -> dict[str, str]:
-    """Return the numbers that differ from the published ones."""
+    """Return the rules whose values differ from the published rule set."""
     return find_rule_changes(snapshot.source.archive.rules)

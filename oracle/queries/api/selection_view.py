@@ -14,7 +14,7 @@ class SelectionAnswer(SelectionFigures, Answer):
 
 
 def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:
-    """Judge every member for a task that does not exist yet."""
+    """Return the verdict on every member for a hypothetical task that `event` would create."""
     rules = source.archive.rules
     with open_snapshot(source) as api_snapshot:
         as_of = api_snapshot.as_of

@@ -21,7 +21,7 @@ from oracle.store.state.cursor_repository import Cursor
 
 
 class QuestionError(InputError):
-    """A request that cannot be answered as it is; the text is for the client."""
+    """A request that is invalid or cannot be answered; the message is sent to the client."""
 
 
 class NotKnownError(QuestionError):
@@ -29,7 +29,7 @@ class NotKnownError(QuestionError):
 
 
 class AmbiguousError(QuestionError):
-    """A prefix that fits several objects; `candidates` are the first of them."""
+    """A prefix that matches several objects; `candidates` are the first of them."""
 
     def __init__(self, prefix: str, candidates: list[str]) -> None:
         self.candidates = candidates
@@ -83,11 +83,11 @@ class ApiSnapshot:
         return build_health_report(self.uow, self.source.find_leader)
 
     def get_ranking(self) -> NodeRanking:
-        """Return all nodes as of the cursor, in order."""
+        """Return the ranking of all nodes as of the cursor."""
         return self.source.rankings.get_ranking(self.uow, self.cursor)
 
     def find_time(self, position: Position) -> int | None:
-        """Return the time of a block that has an event, or None if its logs are not kept."""
+        """Return the block time of an event, or None if neither header nor logs are stored."""
         block = self.uow.blocks.get_canonical(position.block)
         if block is not None:
             return block.time
@@ -97,13 +97,13 @@ class ApiSnapshot:
         )
 
     def load_places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
-        """Return each position with the transaction of its log."""
+        """Return the place of each position, with the transaction of its log."""
         return load_log_places(self.uow, positions)
 
 
 @contextmanager
 def open_snapshot(source: ApiSource) -> Iterator[ApiSnapshot]:
-    """Open one snapshot; keep it short, because a reader delays SQLite's checkpoints.
+    """Open a snapshot; close it soon, because an open reader delays SQLite's checkpoints.
 
     Raises:
         TransientError: nothing is indexed yet, or the database does not answer.

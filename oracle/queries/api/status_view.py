@@ -1,4 +1,4 @@
-"""The public status: the health and its reasons."""
+"""The public status: the health with its reasons, and the progress of the index."""
 
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.status import load_network_status

@@ -1,7 +1,7 @@
 """Converts events to rows of the table `events` and back without loss.
 
-See docs/reference/parquet.md#events. A file may come from anybody: rows that are no event are
-refused.
+See docs/reference/parquet.md#events. A file may come from an untrusted source, so rows that are
+not a valid event are rejected.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,11 +76,11 @@ def _encode_column(values: list[Any], name: str) -> list[Any]:
 
 
 def decode_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
-    """Yield the events of rows of the table.
+    """Yield the events that the rows of a batch encode.
 
     Raises:
-        InputError: a row is no event: its type is unknown, a required field is null, or a value is
-            invalid.
+        InputError: a row is not a valid event: its type is unknown, a required field is null, or
+            a value is invalid.
     """
     for name, digits in _HEX_DIGITS_BY_COLUMN.items():
         _check_hex(batch.column(name), name, digits)
@@ -123,7 +123,7 @@ def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> N
 
 
 def _decode_column(column: pa.Array, name: str) -> list[Any]:
-    """Return a column as a list of event values; null values cost nothing."""
+    """Return a column as a list of event values; only values that are not null are converted."""
     present_values: list[Any] = column.drop_null().to_pylist()
     kind = _KIND_BY_COLUMN.get(name)
     if kind is not None and kind.from_column is not None:
@@ -139,7 +139,7 @@ def _decode_column(column: pa.Array, name: str) -> list[Any]:
 
 
 def _check_hex(column: pa.Array, name: str, digits: int) -> None:
-    """Check a whole column at once, because every event of a history is checked."""
+    """Raise InputError for an invalid value; the column is checked as a whole, for speed."""
     is_valid = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
     if pc.all(is_valid).as_py() is False:
         raise InputError(f"invalid event row: {name} must be 0x and {digits} hex digits")

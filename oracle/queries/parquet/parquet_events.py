@@ -1,4 +1,4 @@
-"""The events of an export, read back in batches, so that no history is in memory as a whole."""
+"""Reads the events of an export in batches, so that the history need not fit in memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class ParquetEvents:
         """Yield all events, a few thousand at a time.
 
         Raises:
-            InputError: a file is no table of events, or its events are out of order.
+            InputError: a file is not an event table, or its events are out of order.
         """
         last_position = BEFORE_EVERYTHING
         for path in self.paths:
@@ -124,10 +124,10 @@ class _EventTally:
 
 
 def _read_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield a file's rows as the table's columns.
+    """Yield the rows of a file in batches.
 
     Raises:
-        InputError: the file is damaged, or is no table of events of this program.
+        InputError: the file is damaged, or is not an event table of this program.
     """
     try:
         with pq.ParquetFile(path) as file:

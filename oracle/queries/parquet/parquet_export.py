@@ -1,7 +1,7 @@
 """`export --parquet`: adds to a folder the blocks that became final since the last run.
 
-Each range of blocks is read in a snapshot of its own, so that the daemon's database can clean up
-meanwhile. Final rows change only if everything is folded again, which is detected. See
+Each range of blocks is read in its own snapshot, so that the daemon's database can clean up
+between ranges. Final rows change only if everything is folded again, which is detected. See
 docs/reference/parquet.md#runs.
 """
 
@@ -31,7 +31,7 @@ ProgressCallback = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """The result of a run: `blocks` is None if nothing was new; `rows` by table.
+    """The result of a run: the new blocks, or None, and the number of rows by table.
 
     `final_block`: blocks up to this one will not be written again.
     """
@@ -74,7 +74,7 @@ def export_blocks(
     """Write the blocks that became final since the last run, saving after each range.
 
     Args:
-        folder: opened for the `load_source` of this database.
+        folder: opened with the `load_source` of this database.
         store: read in one snapshot per range.
         reader: decodes logs to events.
         on_progress: called after each range.
@@ -82,7 +82,7 @@ def export_blocks(
 
     Raises:
         InputError: the folder has another history, or the database was rebuilt meanwhile.
-        OSError: from the disk; ranges that were saved before stay valid.
+        OSError: a disk error; ranges that were saved before stay valid.
     """
     with store.read_transaction() as uow:
         _check_chain(uow, folder)
@@ -97,7 +97,7 @@ def export_blocks(
 
 
 def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ExportResult:
-    """Return the blocks that a run would write now, without rows. Raises as `export_blocks`."""
+    """Return the blocks that a run would write now. Raises InputError as `export_blocks`."""
     with store.read_transaction() as uow:
         _check_chain(uow, folder)
         newest_block, final_block = _load_heads(uow)
@@ -133,7 +133,7 @@ class _ExportRun:
     row_count_by_table: dict[ExportTable, int]
 
     def append_final_blocks(self, on_progress: ProgressCallback) -> bool:
-        """Write one range of final blocks and save it; return whether more final blocks wait."""
+        """Write one range of final blocks and save it; return whether more blocks are final."""
         manifest = self.folder.manifest
         with self.store.read_transaction() as uow:
             self._check_source(uow)

@@ -1,7 +1,7 @@
 """A folder of Parquet files that only grows, and never shows a partial file.
 
-`export.json` records how far the export is. Later files belong to an unfinished run or to blocks
-that were not final, and are replaced. See docs/reference/parquet.md#the-folder.
+`export.json` records the progress of the export. Files of later blocks belong to an unfinished run
+or to blocks that were not final, and are replaced. See docs/reference/parquet.md#the-folder.
 """
 
 import os
@@ -29,7 +29,7 @@ _PART_SUFFIX = ".part"
 
 
 class ExportSource(msgspec.Struct, frozen=True):
-    """The identity of an exported history, equal in every run that adds to a folder."""
+    """The identity of an exported history; it must be the same in all runs that use a folder."""
 
     chain_id: int
     genesis_hash: str
@@ -43,7 +43,7 @@ class ExportManifest(msgspec.Struct):
     """The progress of an export: `next` is the first block that is not permanently in it.
 
     `last_log`: the newest block below `next` that has an indexed log, and its hash, to detect
-    another chain when more is added. `nodes_next`: the first block whose nodes are not in the
+    a different chain in the next run. `nodes_next`: the first block whose nodes are not in the
     export.
     """
 
@@ -57,14 +57,14 @@ class ExportManifest(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ParquetFolder:
-    """An export on disk, opened by `open_for_append` or, to be read, by `open_existing`."""
+    """An export on disk; `open_for_append` opens it for writing, `open_existing` for reading."""
 
     path: Path
     manifest: ExportManifest
 
     @classmethod
     def open_for_append(cls, path: Path, source: ExportSource, blocks_per_folder: int) -> Self:
-        """Open a folder, or a new one if it does not exist; nothing is written yet.
+        """Open an export, or prepare one for a new or empty folder; nothing is written yet.
 
         Raises:
             InputError: the folder has other content or another history, or cannot be read.
@@ -110,7 +110,7 @@ class ParquetFolder:
         """Claim the folder, and delete files of an unfinished run or of non-final blocks.
 
         Raises:
-            OSError: from the disk.
+            OSError: a file cannot be written or deleted.
         """
         if not (self.path / MANIFEST).exists():
             self.save_manifest()
@@ -122,7 +122,7 @@ class ParquetFolder:
                 path.unlink()
 
     def split_blocks(self, blocks: BlockRange) -> Iterator[BlockRange]:
-        """Split blocks so that no range crosses the border of a partition folder."""
+        """Yield blocks as ranges, none of which crosses the border of a partition folder."""
         size, first = self.manifest.blocks_per_folder, blocks.first
         while first <= blocks.last:
             last = min(first - first % size + size - 1, blocks.last)
@@ -132,13 +132,13 @@ class ParquetFolder:
     def write_table(
         self, table: ExportTable, blocks: BlockRange, batches: Iterable[pa.RecordBatch]
     ) -> int:
-        """Write a table's rows of these blocks, which cross no border; return the number of rows.
+        """Write a table's rows of these blocks, and return the number of rows.
 
-        A table without rows gets no file, unless it has no file at all: readers need one for its
-        schema.
+        The blocks must lie within one partition folder. A table without rows gets a file only if
+        the table has none yet, because readers need a file for the schema.
 
         Raises:
-            OSError: from the disk; no partial file is left.
+            OSError: a disk error; no partial file is left.
         """
         path = self._build_path(table, blocks)
         rows = iter(batches)
@@ -172,7 +172,7 @@ class ParquetFolder:
         return self.path / table / f"from_block={partition_start:0{_BLOCK_DIGITS}}" / name
 
 
-# Hashes are all different: a dictionary of them is useless, and by default abandoned late.
+# Hashes are all different, so a dictionary of them is useless; by default the writer notices late.
 _WRITER_OPTIONS = {
     "compression": "zstd",
     "compression_level": 3,

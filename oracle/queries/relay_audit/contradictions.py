@@ -43,10 +43,11 @@ class RowContradiction:
 
 @dataclass(frozen=True, slots=True)
 class ChainStakes:
-    """The stakes on chain: by node, (time, wei from then on) in order of time.
+    """The stakes on chain; times are block times in seconds.
 
-    Times are seconds of blocks; `read_until` is the time of the last block that was read.
-    `network`: the relay's name of this chain, or None if the relay serves a single chain.
+    `changes`: for each node, pairs of a time and the stake in wei from then on, in order of time.
+    `read_until`: the time of the last block that was read. `network`: the relay's name of this
+    chain, or None if the relay serves a single chain.
     """
 
     read_until: int
@@ -56,7 +57,7 @@ class ChainStakes:
 
 @dataclass(slots=True)
 class RowContradictions:
-    """The contradictions by row; `unjudged` counts rows that the chain does not reach yet."""
+    """The contradictions in order of rows; `unjudged` counts rows that cannot be checked yet."""
 
     found: list[RowContradiction] = field(default_factory=list)
     unjudged: int = 0
@@ -65,11 +66,11 @@ class RowContradictions:
 def find_contradictions(
     rows: Sequence[FeedRow], chain: ChainStakes | None, max_lag_seconds: int
 ) -> RowContradictions:
-    """Return the contradictions of rows in the order of ids; without a chain, among rows alone.
+    """Return the contradictions among rows, and between rows and the chain if it is given.
 
-    A stake in a row must be the chain's stake at that time or up to `max_lag_seconds` before; a
+    A stake in a row must equal the chain's stake at that time or up to `max_lag_seconds` before; a
     node that is kicked out must have no stake that many seconds later. Rows whose time was not
-    observed (`seen_to` 0) are not compared with the chain.
+    observed (`seen_to` 0) are not compared with the chain. Contradictions are in order of row ids.
 
     Raises:
         InputError: the rows are of several networks, and the chain's network is not given.
@@ -85,7 +86,7 @@ def find_contradictions(
 
 
 def _find_foreign_answers(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
-    """Yield the tasks that one node started and another node answered or ended."""
+    """Yield the rows in which a node answered or ended a task that another node had started."""
     starters: dict[str, str] = {}
     for row in rows:
         task, node = row.task.lower(), row.node.lower()
@@ -143,7 +144,7 @@ def _check_against_chain(
 
 
 def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time: int) -> set[int]:
-    """Return every stake that a node had between two times, without the 0 before its first one."""
+    """Return every stake that a node had between two times, but not the 0 before its first."""
     first_index = bisect_right(changes, min_time, key=lambda change: change[0])
     end_index = bisect_right(changes, max_time, key=lambda change: change[0])
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}

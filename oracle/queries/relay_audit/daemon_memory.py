@@ -29,7 +29,7 @@ class DaemonObservations:
 def load_observations(
     uow: UnitOfWork, reader: LogReader, network: str | None
 ) -> DaemonObservations:
-    """Read a daemon's database; `network` is the relay's name of the daemon's chain.
+    """Read the observations from a daemon's database; `network`: the relay's name of its chain.
 
     Raises:
         InputError: the daemon has read no block, or no feed.

@@ -1,4 +1,4 @@
-"""Figures derived from a relay's rows by its own rules, using the product's reader and fold.
+"""Derives figures from a relay's rows by the relay's rules, with the daemon's reader and fold.
 
 See docs/reference/crynux-relay.md#expected-figures.
 """
@@ -40,12 +40,13 @@ _BLOCK = 1
 
 @dataclass(slots=True)
 class DerivedNode:
-    """The derived data of one node; all ids are of rows.
+    """The derived data of one node; every integer except `derived_count` is a row id.
 
-    `derived_count` counts zeros of silent members. `possible_zero_rows`: rows of groups that may
-    have given the node a 0. `unplaced_rows`: its own rows that fit two groups, and so may have
-    given it any score. `unknown_until`: the last of its rows without a known time; `ambiguous_at`:
-    the last row near which two groups could not be told apart; 0 if there is none.
+    `derived_count`: number of zeros derived because the node was silent. `possible_zero_rows`:
+    rows of groups that may have given the node a 0. `unplaced_rows`: rows of the node that fit two
+    groups, and so may have given it any score. `unknown_until`: the node's last row without a
+    known time. `ambiguous_at`: the last row near which two groups could not be told apart. The
+    last two are 0 if there is no such row.
     """
 
     address: Address
@@ -77,7 +78,7 @@ class DerivedNode:
         return compute_long_term(self.state, RELAY, 0) / UNIT
 
     def compute_long_term_bounds(self) -> tuple[float, float]:
-        """Return the bounds of Q_long / 10 over all scores that the rows leave open."""
+        """Return the bounds of Q_long / 10 over all scores consistent with the rows."""
         zeros = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
         min_score, max_score = min(RELAY.rank_scores), max(RELAY.rank_scores)
         variants = [
@@ -101,11 +102,11 @@ class DerivedNode:
         return compute_pool_mean(pool, self.state.prior, RELAY) / UNIT
 
     def compute_health(self, time: float) -> float:
-        """Return H at a second of the relay's clock."""
+        """Return H at a time of the relay's clock, in seconds."""
         return compute_reliability(self.state, int(time), RELAY) / UNIT
 
     def is_excluded_at(self, time: float) -> bool:
-        """Return whether the node is excluded from tasks at a second of the relay's clock."""
+        """Return whether the node is excluded at a time of the relay's clock, in seconds."""
         return is_excluded(self.state, int(time), RELAY)
 
     def has_rows_between(self, after_id: int, last_id: int) -> bool:
@@ -115,7 +116,7 @@ class DerivedNode:
 
 @dataclass(frozen=True, slots=True)
 class DerivedFigures:
-    """All nodes, and the row count and first and last row ids of their stream."""
+    """The derived nodes of a stream; `headless_count`: tasks that started before the first row."""
 
     nodes: Mapping[Address, DerivedNode]
     row_count: int
@@ -127,9 +128,9 @@ class DerivedFigures:
 def compute_figures_from_rows(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> DerivedFigures:
-    """Fold a stream's rows as the daemon does, in order of id.
+    """Derive the figures by folding a stream's rows in order of id, as the daemon does.
 
-    `time_by_row`: the relay's seconds of rows, where known.
+    `time_by_row`: the known times of rows, in seconds of the relay's clock.
     """
     timed_rows = list(_assign_times(rows, time_by_row))
     decoded = _decode_rows(timed_rows)

@@ -1,8 +1,8 @@
 """Finds the first row at which a relay's figure of a node diverges from the derived one.
 
-Two figures do not show what happened between the rows, so hypotheses are tested: a single change
-of the relay's records that yields exactly its figure. The kinds and their evidence:
-docs/reference/crynux-relay.md#kinds-of-differences.
+Two figures do not show which row caused their difference, so hypotheses are tested: a single
+change of the relay's records that yields exactly the relay's figure. The kinds and their evidence
+are in docs/reference/crynux-relay.md#kinds-of-differences.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _PENALTIES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The row at which two figures diverge, 0 if no row explains it; `why` is a sentence."""
+    """The row at which two figures diverge, or row 0 if unknown; `why` explains it in words."""
 
     kind: str
     row: int
@@ -35,7 +35,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class RelayClaim:
-    """A relay's value of a node's Q_long / 10, within `slack`, as of a row after `after_row`."""
+    """A node's Q_long / 10 as the relay has it, within `slack`, at a row after `after_row`."""
 
     long_term: float
     slack: float
@@ -48,7 +48,7 @@ class RelayClaim:
 
 
 def find_kickout_divergence(node: DerivedNode) -> Divergence | None:
-    """Return the first kickout without a cause, or task end without the kickout that was due."""
+    """Return the first kickout without a cause or due kickout that did not occur, or None."""
     divergences = [*_find_unjustified_kickouts(node), *_find_missed_kickouts(node)]
     return min(divergences, key=lambda divergence: divergence.row, default=None)
 
@@ -80,7 +80,7 @@ def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
 def find_score_divergence(
     node: DerivedNode, claim: RelayClaim, scores_by_group: Mapping[int, Sequence[ScoreEntry]]
 ) -> Divergence:
-    """Return the earliest score change that yields the relay's figure, best evidence first."""
+    """Return the earliest score change that yields the relay's figure, of the likeliest kind."""
     for find_divergences in (
         _find_missing_zeros,
         find_swapped_scores,
@@ -126,7 +126,7 @@ def find_swapped_scores(
 def _find_missing_zeros(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield the groups in which a member that timed out may have got no 0."""
+    """Yield the groups in which a member that timed out may not have got its 0."""
     del scores_by_group
     scores = [score_entry.score for score_entry in node.scores]
     for index, entry in enumerate(node.scores):
@@ -149,7 +149,7 @@ def _find_changed_scores(
 def _find_unseen_scores(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield one score more than the rows give, usually a 0 of a group that is not in the rows."""
+    """Yield a score that no row gives, usually a 0 of a group that is not in the rows."""
     del scores_by_group
     scores = [entry.score for entry in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):

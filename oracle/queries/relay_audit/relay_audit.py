@@ -39,7 +39,7 @@ _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
 
 def compute_health_slack(health: float) -> float:
-    """Return the tolerated difference of two readers' H, because rows are seen with a delay."""
+    """Return the tolerated difference between two observed H, as rows are seen with a delay."""
     return _HEALTH_SLACK + (1 - health) * _MAX_OBSERVATION_DELAY_SECONDS / RELAY.tau_seconds
 
 
@@ -63,8 +63,8 @@ def check_health(
 def _is_exclusion_uncertain(node: DerivedNode, health: float) -> bool:
     """Return whether the node is too close to an exclusion threshold for a verdict.
 
-    Between the two thresholds the state stays as it was. The last H outside of them decides, and
-    any later H close to a threshold may have crossed it at the relay.
+    Between the two thresholds the state does not change. The last H outside of the thresholds
+    decides, and any later H close to a threshold may have crossed it at the relay.
     """
     health_values = [health]
     for change in reversed(node.changes):
@@ -92,12 +92,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeAudit:
-    """The audit of one node: derived and relay's figures, Q_long / 10 and H; None if not known.
+    """The audit of one node: Q_long / 10 and H, derived and of the relay; None if unknown.
 
     `ours` and `our_health` are derived, `theirs` and `their_health` are the relay's. `groups` is
-    the number of scores that the rows give the node, `zeros` how many of them are derived for
-    silent members. `lowest` and `highest` bound `ours` over all scores that the rows leave open.
-    `why` states what is missing if nothing is proven.
+    the number of scores that the rows give the node, `zeros` how many of them are derived because
+    the node was silent. `lowest` and `highest` bound `ours` over all scores consistent with the
+    rows. `why` states what is missing if nothing is proven.
     """
 
     node: Address
@@ -148,7 +148,7 @@ class _PollComparison:
     derived: DerivedFigures
 
     def separate_by_two_polls(self, node: DerivedNode) -> QualityFactors | None:
-        """Return the factors of a figure from two polls, or None if a row came between."""
+        """Return the factors of a figure from two polls, or None if a row came between them."""
         previous_figure = (
             None if self.previous_poll is None else self.previous_poll.figures.get(node.address)
         )
@@ -310,7 +310,7 @@ def _is_pool_ambiguous(node: DerivedNode) -> bool:
 def _apply_kickout_divergence(
     audit: NodeAudit, node: DerivedNode, derived: DerivedFigures
 ) -> NodeAudit:
-    """Return the audit, with the verdict DIFFERS if a kickout had no cause."""
+    """Return the audit, with the verdict DIFFERS if a kickout had no cause or is missing."""
     if (
         not _is_pool_complete(node, derived)
         or _is_pool_ambiguous(node)
@@ -366,7 +366,7 @@ def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
 def _find_shared_swap(
     claims: Sequence[tuple[DerivedNode, RelayClaim]], derived: DerivedFigures
 ) -> dict[Address, Divergence]:
-    """Return the first group in which two of these nodes may have each other's score."""
+    """Return by node the divergences in the first group whose nodes may have swapped scores."""
     scores_by_group, divergences_by_row = (
         group_scores(derived.nodes),
         dict[int, dict[Address, Divergence]](),

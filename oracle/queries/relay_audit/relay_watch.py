@@ -1,6 +1,6 @@
 """Reads a relay's stream and polls its figures, so that both can be compared.
 
-The verdict is computed in `relay_audit`. No request writes at the relay.
+The verdict is computed in `relay_audit`. No request changes anything at the relay.
 """
 
 import time
@@ -14,7 +14,7 @@ from oracle.domain.ids import Address, Hash
 
 _URL_OPTION = "--url"
 _MAX_ANSWER_BYTES = 16 << 20
-# A relay commits transactions in another order than that of their ids, so this many rows are
+# A relay may commit rows in a different order than that of their ids, so this many rows are
 # requested again each time.
 _OVERLAP_ROWS = 500
 
@@ -29,10 +29,10 @@ class WatchClock:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """One reading of all figures: `relay_now` by the relay's clock.
+    """One reading of all figures at `relay_now`, in seconds of the relay's clock.
 
-    Rows up to id `last_id_before` were committed before it; those above `last_id_after` came
-    later.
+    Rows up to id `last_id_before` were committed before the reading, rows above `last_id_after`
+    after it.
     """
 
     figures: Mapping[Address, NodeFigure]
@@ -50,7 +50,7 @@ class RelayWatch:
     clock: WatchClock
     page_rows: int = 1000
     rows: dict[int, FeedRow] = field(default_factory=dict)
-    # The relay's second of rows that arrived during the watch, or that a witness observed.
+    # Times, by the relay's clock, of rows that arrived during the watch or were witnessed.
     time_by_row: dict[int, int] = field(default_factory=dict)
     changed_rows: list[int] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
@@ -81,8 +81,8 @@ class RelayWatch:
         """Read all rows, then poll `poll_count` times, `interval_seconds` apart.
 
         Raises:
-            RpcError: no answer, or a timeout.
-            FeedAnswerError: an answer that is not from a relay.
+            RpcError: the relay does not respond in time.
+            FeedAnswerError: the response is not that of a relay.
         """
         self._read_rows(is_first=True)
         for number in range(poll_count):

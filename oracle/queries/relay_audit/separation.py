@@ -28,10 +28,11 @@ class QualityFactors:
 
 
 def separate_factors(first_figure: NodeFigure, second_figure: NodeFigure) -> QualityFactors | None:
-    """Return the factors of two figures of a node between which nothing happened to it.
+    """Return the factors of a node's figure, from two figures without an event between them.
 
-    The gap of H to 1 shrinks by exp(-t/tau) and Q_long is constant, so the growth is all H's. The
-    result is None if the figure fell, which means that something did happen, or if no time passed.
+    The gap of H to 1 shrinks by exp(-t/tau) and Q_long is constant, so all growth comes from H.
+    The result is None if the figure fell, which means that there was an event, or if too little
+    time passed.
     """
     elapsed_seconds = second_figure.measured_at - first_figure.measured_at
     quality_gain = second_figure.quality - first_figure.quality

@@ -88,7 +88,7 @@ class PushedReport(ReportBasis):
 
 
 class HeldReport(ApiModel):
-    """A report that waits for a person."""
+    """A report that waits for an operator."""
 
     period: int
     reason: str
@@ -97,7 +97,7 @@ class HeldReport(ApiModel):
 
 
 class ReleasedReport(HeldReport):
-    """A held report that a person released, or would release in a dry run."""
+    """A held report that an operator released, or would release in a dry run."""
 
     released: bool = Field(description="False: a dry run.")
 

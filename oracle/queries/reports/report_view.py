@@ -1,4 +1,4 @@
-"""Answers about reports: as they were cut, as recomputed, and as held for a person."""
+"""Answers about reports: as they were cut, as recomputed, and as held for an operator."""
 
 from collections.abc import Iterator, Mapping
 

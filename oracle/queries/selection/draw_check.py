@@ -20,7 +20,7 @@ from oracle.systems.assignment import TaskDraw
 
 
 class DrawVerdict(StrEnum):
-    """The result of the comparison."""
+    """The result of comparing the draw of a task with its start."""
 
     # The drawn node started the task.
     AGREES = "agrees"
@@ -67,9 +67,9 @@ class DrawCheck:
 class AllDraws:
     """The recomputed draws of all tasks.
 
-    `started_count`: tasks that started after `start_block`. `differing`: those of them that
-    another node started, or that had no active draw, oldest first. `as_of`: the last block that
-    was used.
+    `started_count`: number of tasks that started after `start_block`. `differing`: the tasks
+    among them that another node than the drawn one started, oldest first. `as_of`: the last block
+    that was used.
     """
 
     started_count: int
@@ -88,9 +88,10 @@ class AllDraws:
 def verify_draw(
     chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings, task: TaskKey
 ) -> DrawCheck:
-    """Fold the stored events from the start, draw from `settings.start_block` on, and compare.
+    """Recompute the draws of a task from the stored events, and compare them with its start.
 
-    Block hashes and times are fetched from the chain in batches.
+    Events are folded from the start block of the index on, and draws are made from
+    `settings.start_block` on. Block hashes and times are fetched from the chain in batches.
 
     Raises:
         InputError: nothing is indexed, the settings differ from the daemon's, or there is no such

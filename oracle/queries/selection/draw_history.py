@@ -1,4 +1,4 @@
-"""The record of draws: which draws are active, and how the last of the others ended."""
+"""The recorded draws: the active draws, and how the last voided draws ended."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -36,7 +36,7 @@ class DrawEntry(ApiModel):
 
 
 class DrawHistory(ApiModel):
-    """Draws that are active, the oldest first, and the last of the others, the newest first."""
+    """The active draws, oldest first, and the last voided draws, newest first."""
 
     active: list[DrawEntry]
     over: list[DrawEntry]
@@ -47,7 +47,7 @@ class RecentDraws(DrawHistory, SnapshotAnswer):
 
 
 def load_recent_draws(store: Store, limit: int) -> RecentDraws:
-    """Return all active draws, and up to `limit` of the others, with the block of the answer."""
+    """Return all active draws and up to `limit` voided draws, with the block of the answer."""
     with store.read_transaction() as uow:
         cursor, history = uow.cursor.get(), load_draw_history(uow, limit)
     as_of = None if cursor is None else SnapshotTime(block=cursor.number, time=cursor.time)
@@ -55,7 +55,7 @@ def load_recent_draws(store: Store, limit: int) -> RecentDraws:
 
 
 def load_draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
-    """Return all active draws, and up to `limit` of the others."""
+    """Return all active draws and up to `limit` voided draws."""
     return DrawHistory(
         active=build_draw_entries(uow, uow.draws.list_active()),
         over=build_draw_entries(uow, uow.draws.list_voided(limit)),

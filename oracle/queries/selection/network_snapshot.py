@@ -49,7 +49,7 @@ class NetworkSnapshot:
     group_tasks: Sequence[Task] = ()
 
     def get_group_nodes(self, group: GroupKey | None) -> frozenset[Address]:
-        """Return the nodes that had a task of the group, and so get no other task of it."""
+        """Return the nodes that had a task of the group, and so get no other task of the group."""
         return frozenset() if group is None else self.nodes_by_group.get(group, frozenset())
 
     def find_unavailable_nodes(self, task: Task) -> frozenset[Address]:

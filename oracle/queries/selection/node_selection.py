@@ -25,8 +25,8 @@ from oracle.systems.weighted_draw import NodeDraw, draw_nodes
 class DrawTickets:
     """The parameters of a draw: the seed of 32 bytes, and the number of nodes.
 
-    `draw_count` None: as many nodes as the system gives a task to, three in the legacy one, else
-    one.
+    If `draw_count` is None, as many nodes are drawn as run a task in the system: three in
+    `legacy`, else one.
     """
 
     seed: bytes

@@ -47,7 +47,7 @@ class QueueDownload(ApiModel):
 
 
 class QueueCapacity(ApiModel):
-    """The maximum number of waiting entries, and those that a better new entry would drop."""
+    """The maximum number of waiting entries, and the entries that a better one would displace."""
 
     members: int
     max_tasks: int = Field(description="floor(alpha * members), at least 1.")
@@ -55,7 +55,7 @@ class QueueCapacity(ApiModel):
 
 
 class QueueHead(ApiModel):
-    """The best entry of a queue group that a node can run, else the group's first."""
+    """The best entry of a queue group that a node can run, or else the group's first entry."""
 
     queue_group: QueueGroupName
     task: HashText
@@ -68,7 +68,7 @@ class QueueHead(ApiModel):
 
 
 class QueueOffer(ApiModel):
-    """The entry that a node would take if its task, if it has one, ended now."""
+    """The entry that a node would take if it were free now."""
 
     node: AddressText
     why_not: str | None = Field(description="Why it gets nothing at all.", examples=["paused"])

@@ -61,7 +61,7 @@ class PendingDownload:
 
 
 def list_pending_downloads(snapshot: NetworkSnapshot) -> list[PendingDownload]:
-    """Return planned and then open requests to download a model, each by node and model.
+    """Return the planned, then the open download requests, each sorted by node and model.
 
     See docs/explanation/dispatch.md#pre-download.
     """
@@ -102,7 +102,7 @@ def build_queue_answer(snapshot: NetworkSnapshot, query: QueueQuery) -> QueueAns
     """Return the answer from the same queue that the daemon draws from.
 
     Raises:
-        InputError: the network never mentioned the node.
+        InputError: no event refers to the node.
         ValueError: alpha is not above 0.
     """
     is_legacy = isinstance(query.policy, LegacyPolicy)
@@ -164,7 +164,7 @@ def _build_group_name(entry: QueueItem, policy: SelectionPolicy) -> QueueGroupNa
 def _compute_capacity(
     queue_entries: Sequence[QueueItem], snapshot: NetworkSnapshot, alpha: Fraction
 ) -> QueueCapacity:
-    """Return the entries that the dispatcher would drop in the next block for one more entry.
+    """Return the capacity, and the entries that one more entry would drop in the next block.
 
     See docs/reference/scoring-rules.md#queue. An entry with an active draw does not count.
     """
@@ -188,14 +188,17 @@ def _compute_capacity(
 
 
 class _Fit(NamedTuple):
-    """Whether a freed node fits an entry; if `reason` is None it does, with two of `partners`."""
+    """Whether a freed node fits a queue entry; `reason` is None if it does.
+
+    In a group of three, two of `partners` would run the tasks with the node.
+    """
 
     reason: str | None
     partners: Sequence[Address] | None = None
     gpu: str | None = None
 
 
-# Returns whether the freed node is a candidate in the daemon's pool, without the taken nodes.
+# Returns whether the freed node is a candidate for an entry, given the nodes that are taken.
 _FitCheck = Callable[[QueueItem, frozenset[Address]], _Fit]
 
 
@@ -290,7 +293,7 @@ def _check_entry(
 
 @dataclass(frozen=True, slots=True)
 class _CrynuxFit:
-    """The daemon's index of free nodes, with the freed node as the only one."""
+    """Checks entries against the daemon's index of free nodes, which holds only the freed node."""
 
     node: Node
     network: PolicyInput
@@ -317,7 +320,7 @@ class _CrynuxFit:
 
 @dataclass(frozen=True, slots=True)
 class _PocketFit:
-    """Pocket's candidate pool, with the freed node as the only one."""
+    """Checks entries against Pocket's candidate pool, which holds only the freed node."""
 
     follower: PocketFollower
     node: Node
@@ -333,11 +336,11 @@ class _PocketFit:
 
 @dataclass(frozen=True, slots=True)
 class _TrioFit:
-    """The candidates of a group of three among all free nodes, including the freed one."""
+    """Checks entries against all free nodes, of which three have to run a group together."""
 
     node: Node
     network: PolicyInput
-    # Cached by its inputs, because many waiting groups have the same requirements.
+    # The candidates by their inputs, because many waiting groups have the same requirements.
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups]
 
     def __call__(self, entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:

@@ -16,7 +16,7 @@ class SnapshotTime(ApiModel):
 
 
 class SnapshotAnswer(ApiModel):
-    """Base class of a command's answer: the block of the snapshot."""
+    """Base class of a command's answer; `as_of` is the block of the snapshot."""
 
     as_of: SnapshotTime | None = Field(description="null: nothing is indexed yet.")
 

@@ -42,8 +42,8 @@ _SENTENCE_BY_STATE = {
 class NodeCauses:
     """The causes of a node's score, as of block time `time` in seconds.
 
-    `ranks`: of the scores that count, oldest first; None for no right answer. Under legacy rules
-    ranks belong to rounds and are no cause. `timeouts` are block times, oldest first.
+    `ranks`: the ranks of the scores that count, oldest first; None for no right answer. Under
+    legacy rules ranks belong to rounds and are no cause. `timeouts` are block times, oldest first.
     """
 
     time: int
@@ -57,10 +57,10 @@ class NodeCauses:
 class NodeSummary(NodeCauses):
     """The data from which the sentences about a node are made.
 
-    `points` is the mean of the scores that count, in units of 10^-18. `group_size`: of all their
-    groups, None if the sizes differ. `kick_at`: unix seconds from which a proposed kickout may be
-    executed, or None. `changed_at`: unix seconds of the change to the current membership, or None
-    if the node never was a member.
+    `points` is the mean of the scores that count, in units of 10^-18. `group_size`: the size of
+    the groups of these scores, None if the sizes differ. `kick_at`: unix seconds from which a
+    proposed kickout may be executed, or None. `changed_at`: unix seconds of the change to the
+    current membership, or None if the node never was a member.
     """
 
     points: int
@@ -73,7 +73,7 @@ class NodeSummary(NodeCauses):
 
 
 def format_headline(summary: NodeSummary) -> str:
-    """Return the answer in one sentence."""
+    """Return the node's state and its main cause in one sentence."""
     if summary.figures.state in _SENTENCE_BY_STATE:
         template, time_template = _SENTENCE_BY_STATE[summary.figures.state]
         changed_at = summary.changed_at

@@ -56,7 +56,7 @@ def build_summary_from_explanation(
 ) -> NodeSummary:
     """Return the data for sentences about an explained node, as of the explained block.
 
-    `ranking`: of the same block, or None if the place among the nodes is not known.
+    `ranking`: the ranking at the same block, or None if the place of the node is not known.
     """
     node, rules, time = explanation.node, explanation.rules, explanation.as_of.time
     scores, membership_change = explanation.scores, explanation.membership_change

@@ -76,7 +76,7 @@ def _format_rank_of_group(explanation: Explanation, rank: int | None) -> str:
 
 
 def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return the parts that R, P and B lack, by their weights."""
+    """Return how much QoS R, P and B each cost: the gap to 1, multiplied by the weight."""
     legacy, factors = explanation.rules.legacy, explanation.figures.factors
     if legacy is None or factors is None:
         return []

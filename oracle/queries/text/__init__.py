@@ -1,1 +1,1 @@
-"""Answers as words and tables for people."""
+"""Formats answers as text and tables for people."""

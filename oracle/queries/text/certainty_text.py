@@ -1,4 +1,4 @@
-"""The part of `status` on how far the history is proven, and what limits the proof."""
+"""The lines of `status` about how well the history is proven, and what limits the proof."""
 
 from oracle.chain.source import ChainSource
 from oracle.domain.coverage import IngestScope, VerificationLevel
@@ -13,13 +13,13 @@ Line = tuple[str, str]
 def load_certainty(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
-    """Return findings on unproven history, and lines on the proof that is possible now."""
+    """Return findings about unproven history, and lines about what could be proven now."""
     findings, lines = _check_proof(store, source, scope)
     return findings, [*_format_witnesses(source), *lines]
 
 
 def _format_witnesses(source: ChainSource) -> list[Line]:
-    """Return a warning if no second provider exists, because one could forge the chain."""
+    """Return a warning if there is only one provider, because it could forge the chain."""
     if len(set(source.providers().values())) > 1:
         return []
     count = len(source.providers())

@@ -1,4 +1,4 @@
-"""Formats durations, ages and small numbers for people; programs get raw numbers by --json."""
+"""Formats durations, ages and small numbers for people; `--json` prints raw numbers instead."""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import format_utc

@@ -1,6 +1,6 @@
-"""Resolves names from output back to objects: complete addresses and hashes, or their beginnings.
+"""Resolves addresses and hashes, complete or cut, to nodes, tasks and calls.
 
-An address or hash may be cut after any digit. An ambiguous prefix is refused, never guessed
+An address or hash may be cut after any digit. An ambiguous prefix is rejected, never guessed
 (docs/archive/decisions/0207-one-face-of-the-command-line.md).
 """
 
@@ -31,8 +31,8 @@ def find_node(uow: UnitOfWork, text: str) -> Address:
     A complete address is returned as it is; the caller checks whether the node exists.
 
     Raises:
-        InputError: `text` is no part of an address, no node's address begins with it, or several
-            do.
+        InputError: `text` is not the beginning of an address, no node has such an address, or
+            several nodes have one.
     """
     digits = _parse_address_digits(text, "node")
     if len(digits) == ADDRESS_DIGITS:

@@ -95,7 +95,7 @@ def format_table(
     left_columns: Collection[str] = (),
     width: int = TABLE_WIDTH,
 ) -> list[str]:
-    """Return a table as lines; numbers align right, the text columns `left_columns` left.
+    """Return a table as lines; cells align right, except in `left_columns` and name columns.
 
     No cell is cut: addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
@@ -130,7 +130,7 @@ def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
 
 
 def format_fact(name: str, value: str, name_width: int, width: int | None) -> list[str]:
-    """Return one fact in lines of at most `width`, None: in one line; addresses stay whole."""
+    """Return one fact as lines of at most `width`, or as one line if None; no word is broken."""
     line = f"{name:<{name_width}}{value}"
     if width is None or len(line) <= width:
         return [line]

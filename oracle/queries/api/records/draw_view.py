@@ -12,7 +12,7 @@ from oracle.queries.selection.draw_history import (
 
 
 class DrawPage(DrawHistory, Answer):
-    """Draws that are active, the oldest first, and the last of the others, the newest first."""
+    """The active draws, oldest first, and the last voided draws, newest first."""
 
 
 class TaskDraws(Answer):
@@ -22,7 +22,7 @@ class TaskDraws(Answer):
 
 
 def list_draws(snapshot: ApiSnapshot, limit: int) -> DrawPage:
-    """Return all active draws, and up to `limit` of the others."""
+    """Return all active draws, and up to `limit` voided draws."""
     history = load_draw_history(snapshot.uow, limit)
     return DrawPage(as_of=snapshot.as_of, active=history.active, over=history.over)
 

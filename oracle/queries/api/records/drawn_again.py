@@ -38,8 +38,8 @@ class DrawnAgain(Answer):
     """The inputs of the draw of a task, and its result.
 
     seed = sha256(seed_hash || seed_name), digest = sha256(seed || counter as 32 bytes), x = digest
-    modulo the sum of the weights. Drawn is the first candidate, in ascending order of addresses,
-    at which the running sum of the weights exceeds x.
+    modulo the sum of the weights. The drawn node is the first candidate, in ascending order of
+    addresses, at which the running sum of the weights exceeds x.
     """
 
     task: HashText
@@ -59,7 +59,7 @@ class DrawnAgain(Answer):
 
 @dataclass(frozen=True, slots=True)
 class _RedrawInputs:
-    """A recorded draw and the inputs to recompute it, with the plan before its block."""
+    """A recorded draw and the inputs to recompute it; `plan_before` precedes the seed block."""
 
     recorded: StoredDraw
     block: BlockRef
@@ -69,7 +69,7 @@ class _RedrawInputs:
 
 
 def redraw_task(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
-    """Recompute a task's draw; `seed_block` None: its newest draw.
+    """Recompute a task's draw with this seed block, or its newest draw if `seed_block` is None.
 
     Raises:
         NotKnownError: there is no such draw, or it cannot be recomputed here.
@@ -146,7 +146,7 @@ def _load_redraw_inputs(
 
 
 def _redraw_block(settings: DispatchSettings, inputs: _RedrawInputs) -> Sequence[TaskDraw]:
-    """Return the drawings of the seed block, computed from the state after the earlier events."""
+    """Return all draws with this seed block, computed from the state after the stored events."""
     view, drawer = WorkingSetView(settings), BlockDrawer(settings, explains=True)
     for block_number, block_events in groupby(inputs.events, key=lambda event: event.at.block):
         view.fold_block(block_number, list(block_events))

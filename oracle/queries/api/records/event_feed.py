@@ -1,8 +1,8 @@
-"""The event feed of subscribers, in a resumable order: derived from records, never stored.
+"""The event stream for subscribers, in a resumable order; derived from records, never stored.
 
-An event's id has the number of reorgs, the number of beginnings and ends of halts, the block time,
-and the number of delivered events of that time. A reorg is an event; the events of the replacing
-blocks follow it (docs/reference/read-api.md#event-stream).
+An event's id consists of the number of reorgs, the number of starts and ends of halts, the block
+time, and the number of events delivered with that time. A reorg is an event itself; the events of
+the new blocks follow it (docs/reference/read-api.md#event-stream).
 """
 
 import re
@@ -35,7 +35,7 @@ EVENT_KINDS = (
     "kickout_due", "kickout_proposed", "kickout_executed",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
-# Event name and text of each membership transition; a mere request is no event.
+# Event name and text of each membership transition; requests to pause or quit are not events.
 _EVENT_BY_TRANSITION = {
     MembershipTransition.JOINED: ("joined", "joined"),
     MembershipTransition.PAUSED: ("paused", "paused"),
@@ -45,7 +45,7 @@ _EVENT_BY_TRANSITION = {
     MembershipTransition.KICKED_OUT: ("left", "was kicked out"),
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
-# Changes per read; a second with more changes than this could never be passed.
+# Changes per read; the stream could never get past a second with more changes than this.
 _MAX_CHANGES = 5_000
 _MAX_ROUNDS = 500
 _MAX_HALTS = 1_000
@@ -70,7 +70,7 @@ class FeedEvent(ApiModel):
 
 
 class EventCursor(NamedTuple):
-    """The position of a subscriber; `halts` counts beginnings and ends of halts."""
+    """The position of a subscriber; `halts` counts the starts and ends of halts."""
 
     reorgs: int
     halts: int
@@ -154,10 +154,10 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
 
 
 def _list_halt_events(snapshot: ApiSnapshot) -> list[FeedEvent]:
-    """Return the beginning and the end of every halt, the oldest first.
+    """Return the start and the end of every halt as events, oldest first.
 
-    Only one halt is open at a time, because all have one name. The operator who cleared it, and
-    the reason, are not public.
+    Only one halt is open at a time, because all halts have the same name. The operator who
+    cleared a halt, and the reason, are not public.
     """
     halt_events = []
     for halt in reversed(snapshot.uow.halts.list_history(_MAX_HALTS)):
@@ -175,7 +175,7 @@ def _list_halt_events(snapshot: ApiSnapshot) -> list[FeedEvent]:
 def _list_events_from(snapshot: ApiSnapshot, time: int) -> list[tuple[Position, FeedEvent]]:
     """Return the events at this time or later, in order."""
     rules = snapshot.source.archive.rules
-    # The longest possible exclusion: H that recovers now may have been lowered that long ago.
+    # The longest possible exclusion: an H that recovers now may have been lowered that long ago.
     max_exclusion_seconds = excluded_until(0, 0, rules) or 0
     activity = snapshot.uow.activity
     first_block = activity.find_first_block_at(
@@ -269,7 +269,7 @@ def _build_recovery_events(
             continue
         text = "recovered: it can be given tasks again"
         yield (
-            # An event without a log comes first in its second.
+            # An event without a log is sorted before the other events of its second.
             BEFORE_EVERYTHING,
             FeedEvent(
                 kind="recovered", time=exclusion_end, block=None, node=change.node, text=text

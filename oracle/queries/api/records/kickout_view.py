@@ -10,14 +10,14 @@ from oracle.queries.kickout_view import build_node_proposal, build_proposed_kick
 
 
 class KickoutPage(Answer):
-    """Kickouts that are due now, and the last fifty that were proposed, the newest first."""
+    """Kickouts that are due now, and the last fifty proposed kickouts, newest first."""
 
     due: list[KickoutEntry]
     proposed: list[ProposalEntry]
 
 
 def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
-    """Return the kickouts that are due, and those that were proposed."""
+    """Return the kickouts that are due, and the last proposed kickouts."""
     due_intervals = snapshot.uow.kickouts.list_open()
     kicks = snapshot.uow.rounds.list_newest_kicks()
     expulsion_positions = [kick.expulsion.at for kick in kicks if kick.expulsion is not None]
@@ -60,9 +60,10 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
 def find_evidence(
     snapshot: ApiSnapshot, node_or_hash: str, read_file: Callable[[Hash], str | None]
 ) -> tuple[Hash, str]:
-    """Return the hash and content of a kickout's evidence, by its node or by the hash.
+    """Return the hash and content of a kickout's evidence.
 
-    Only published files are returned; `read_file` reads them.
+    `node_or_hash`: the node of the kickout, or the hash. `read_file` returns the content of a
+    published file, or None.
 
     Raises:
         NotKnownError: no kickout was proposed, or the file is not on this host.

@@ -63,7 +63,7 @@ class _MembershipEvent(NamedTuple):
 
 
 def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
-    """Return the stored past of a node that exists."""
+    """Return the stored membership, rounds and draws of an existing node."""
     events = sorted(_list_membership_events(snapshot, address), reverse=True)[:_MAX_EVENTS]
     place_by_position = snapshot.load_places(event.position for event in events)
     return NodePast(
@@ -128,7 +128,7 @@ def _find_reported_changes(snapshot: ApiSnapshot, address: Address) -> Iterator[
     ]
     lane_history = [lane for _, lane in lane_by_round]
     if newest_rounds and newest_rounds[-1].round == 1:
-        # These are all rounds: before the first one nothing was written.
+        # The list includes the first round, before which the lane was not written.
         lane_history.append(NEVER_REPORTED)
     for (accepted, _), (new_lane, old_lane) in zip(
         lane_by_round, pairwise(lane_history), strict=False
@@ -143,7 +143,7 @@ def _find_reported_changes(snapshot: ApiSnapshot, address: Address) -> Iterator[
 
 
 def format_lane(lane: int) -> str:
-    """Return the score of a lane as text."""
+    """Return the score that a lane encodes, as text."""
     if lane == NEVER_REPORTED:
         return "never reported"
     qos = decode_qos(lane)

@@ -39,7 +39,7 @@ class RoundAnswer(Answer):
 
 
 def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> RoundPage:
-    """Return up to `limit` rounds below the number `before_round`; None: the newest ones."""
+    """Return up to `limit` rounds before round `before_round`, or the newest rounds if None."""
     accepted_rounds = snapshot.uow.rounds.list_accepted_below(before_round, limit + 1)
     page_rounds = accepted_rounds[:limit]
     place_by_position = snapshot.load_places(accepted.at for accepted in page_rounds)

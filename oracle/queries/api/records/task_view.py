@@ -36,7 +36,7 @@ class GroupEntry(ApiModel):
 
 
 class GroupAnswer(Answer):
-    """A group as it closed; the newest one if the chain used the key twice."""
+    """A group, open or closed; the newest group if the chain used its key twice."""
 
     group: HashText
     closed: bool
@@ -81,7 +81,7 @@ def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
 
 
 def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
-    """Return a group, closed or open; raise NotKnownError if no task names it."""
+    """Return a group, closed or open; raise NotKnownError if no task belongs to it."""
     results = snapshot.uow.results.list_for_group(group)
     if results:
         newest_result = results[-1]
