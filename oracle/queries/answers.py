@@ -70,27 +70,27 @@ class AsOf(ApiModel):
 
     block: int = Field(description="The last block that was folded.", examples=[293])
     hash: HashText
-    time: int = Field(description="Its time, in unix seconds.", examples=[1_800_003_580])
+    time: int = Field(description="Time of the block, unix seconds.", examples=[1_800_003_580])
     final: int | None = Field(description="The newest final block.", examples=[281])
-    is_final: bool = Field(description="Whether `block` cannot be taken back any more.")
+    is_final: bool = Field(description="Whether `block` is final, so that no reorg removes it.")
     head: int | None = Field(
-        description="The newest block of the chain; null where only the daemon knows it.",
+        description="The newest block of the chain; null if only the daemon knows it.",
         examples=[294],
     )
-    lag_blocks: int | None = Field(description="From `block` to `head`.", examples=[1])
+    lag_blocks: int | None = Field(description="Blocks from `block` to `head`.", examples=[1])
     lag_seconds: int = Field(
         ge=0, description="Age of `block` when the answer was made.", examples=[4]
     )
     replica_lag_seconds: float | None = Field(
-        description="How far the database itself is behind the one that it copies; null: it is "
-        "no copy.",
+        description="Seconds by which a replica database is behind its primary; null: the "
+        "database is not a replica.",
         examples=[None],
     )
     rules: str = Field(
         description="Rule set and version that folded the block.", examples=["crynux 2"]
     )
     epoch: int = Field(
-        description="Counts the moves of the index, back and forth, and halts, begun and over."
+        description="Increases with every change of the index and every start or end of a halt."
     )
 
 
@@ -130,5 +130,7 @@ class LogPlace(ApiModel):
     block: int = Field(examples=[287])
     tx: int | None = Field(examples=[3])
     log: int | None = Field(examples=[5])
-    feed_row: int | None = Field(description="Its id, where a feed said it: nobody proves it.")
-    transaction: HashText | None = Field(description="null: the raw log is not kept.")
+    feed_row: int | None = Field(
+        description="Row id if the event comes from a feed, which has no proof."
+    )
+    transaction: HashText | None = Field(description="null: the raw log is not stored.")

@@ -24,7 +24,9 @@ class ContractAnswer(ApiModel):
     vetoer: AddressText
     signers: list[AddressText]
     quorum: int
-    config: HashText = Field(description="Signers, quorum and rules that rounds are signed under.")
+    config: HashText = Field(
+        description="Digest of the signers, quorum and rules that rounds are signed under."
+    )
     rules_hash: HashText
     last_report: HashText
     head: ContractHead
@@ -48,7 +50,9 @@ class AdapterPlan(ApiModel):
     name: str
     address: AddressText
     owner: AddressText
-    told: dict[str, str] = Field(description="Addresses of contracts that it is given, by name.")
+    told: dict[str, str] = Field(
+        description="Addresses of contracts that it is deployed with, by name."
+    )
     gas_limit: int
 
 
@@ -76,8 +80,12 @@ class ContractCallAnswer(ApiModel):
     sender: str
     to: AddressText
     calldata: str
-    schedule: str | None = Field(default=None, description="Calldata; null: no timelock.")
-    execute: str | None = Field(default=None, description="Calldata, after the delay.")
+    schedule: str | None = Field(
+        default=None, description="Calldata to schedule the call; null: no timelock."
+    )
+    execute: str | None = Field(
+        default=None, description="Calldata to execute the call after the delay."
+    )
     delay_seconds: int | None = None
 
 

@@ -69,9 +69,11 @@ class ContractView(ApiModel):
 
     round: int | None
     pushed_at: int | None = Field(description="null: no round was accepted, or it is unknown.")
-    paused_until: int | None = Field(description="null: it takes reports, as far as known.")
+    paused_until: int | None = Field(
+        description="End of the pause; null: not paused, as far as known."
+    )
     kicks_paused: bool | None
-    unknown: str | None = Field(description="Why something of it is not known.")
+    unknown: str | None = Field(description="Why a value is not known.")
 
 
 class AccountBalance(ApiModel):
@@ -79,7 +81,9 @@ class AccountBalance(ApiModel):
 
     address: AddressText | None
     balance_wei: Integer | None
-    unknown: str | None = Field(default=None, description="Why one of them is not known.")
+    unknown: str | None = Field(
+        default=None, description="Why the address or the balance is not known."
+    )
 
     def to_text(self) -> str:
         """Return the address and its balance in ether, rounded down, as text."""
@@ -109,9 +113,7 @@ def fetch_chain_view(
     except TransientError as error:
         return ChainView(None, unknown_reason=str(error))
     if view.head is not None and view.head.number < (folded_block or 0) - READY_WITHIN_BLOCKS:
-        return ChainView(
-            None, unknown_reason=f"who answers is itself at block {view.head.number} only"
-        )
+        return ChainView(None, unknown_reason=f"the endpoint is only at block {view.head.number}")
     return view
 
 

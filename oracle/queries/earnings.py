@@ -35,7 +35,7 @@ class Earning:
         share = f"{earned_text}: {self.points} of {self.all_points} points"
         if self.paid == self.by_points:
             return share
-        return f"{share}, WHICH WOULD BE {self.by_points}"
+        return f"{share}, BUT THE POINTS GIVE {self.by_points}"
 
 
 def earning_of(

@@ -19,14 +19,14 @@ class EndpointView(ApiModel):
 
     endpoint: str
     head: int | None = Field(description="Its newest block; null: unknown.")
-    lag_blocks: int | None = Field(description="Below the newest block that any of them showed.")
+    lag_blocks: int | None = Field(description="Blocks below the newest block of all endpoints.")
     state: str
 
 
 class ProbedEndpointEntry(ApiModel):
     """The properties and capabilities of an endpoint, as `endpoint probe` found them."""
 
-    position: int = Field(description="In [chain] endpoints, from 1.")
+    position: int = Field(description="Position in [chain] endpoints, from 1.")
     endpoint: str
     chain_id: int | None
     client: str | None
@@ -37,10 +37,12 @@ class ProbedEndpointEntry(ApiModel):
     block_receipts: bool | None
     batch: int | None
     oldest_logs: int | None
-    anchor: bool | None = Field(description="Whether it shows the configured checkpoint.")
-    most_logs: int | None = Field(description="It stops at so many logs without an error.")
+    anchor: bool | None = Field(description="Whether it has the configured checkpoint.")
+    most_logs: int | None = Field(
+        description="Number of logs at which it cuts a response without an error."
+    )
     omits_logs: bool
-    fault: str | None = Field(description="Why it is unfit.")
+    fault: str | None = Field(description="Why it cannot be used.")
 
 
 class EndpointReadmission(ApiModel):

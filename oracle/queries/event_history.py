@@ -140,8 +140,8 @@ def _format_empty_history(min_block: int, max_block: int | None, folded_count: i
     if not folded_count and max_block is None:
         return "no events: the history is empty"
     if not folded_count:
-        return f"--to {max_block} lies before the first event of the history"
-    return f"--from {min_block}: there is no event at or after it"
+        return f"--to {max_block}: the history has no event up to this block"
+    return f"--from {min_block}: the history has no event from this block on"
 
 
 @contextmanager

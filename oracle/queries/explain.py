@@ -192,8 +192,8 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
         node = nodes.get(address)
         if node is None:
             raise InputError(
-                f"{address} was never seen up to block {as_of.number}; "
-                "`qos-oracle nodes` names all there are"
+                f"{address}: no event up to block {as_of.number} refers to this node; "
+                "`qos-oracle nodes` lists all nodes"
             )
         population = build_population(
             nodes.values(), as_of.time, rules, rounds, uses_feed=has_feed_cursor(uow)
@@ -246,11 +246,11 @@ def resolve_block(
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
-            raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
+            raise InputError("nothing is indexed yet; run `qos-oracle run --once` first")
         block_number = cursor.number if requested_number is None else requested_number
         if not 0 <= block_number <= cursor.number:
             raise InputError(
-                f"block {block_number} is not indexed; the last one is {cursor.number}"
+                f"block {block_number} is not indexed; the last indexed block is {cursor.number}"
             )
         block = uow.blocks.get_canonical(block_number)
     return block or open_chain().fetch_header_at_or_below(block_number)
@@ -265,7 +265,7 @@ def find_as_of_block(store: Store, round_number: int) -> int:
     with store.read_transaction() as uow:
         accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is None:
-        raise InputError(f"round {round_number} has not been accepted in what is indexed")
+        raise InputError(f"round {round_number} was not accepted in the indexed blocks")
     return accepted.as_of
 
 

@@ -31,7 +31,7 @@ class Origin(ApiModel):
 class LoggedOrigin(Origin):
     """The source of an event with its transaction."""
 
-    transaction: HashText | None = Field(description="null: the raw log is not kept.")
+    transaction: HashText | None = Field(description="null: the raw log is not stored.")
 
 
 class EarningView(ApiModel):
@@ -41,7 +41,7 @@ class EarningView(ApiModel):
     fee: Integer
     points: WireInteger | None = Field(description="null: the fee was not shared.")
     of_points: WireInteger | None
-    by_points: Integer | None = Field(description="What the points make of the fee.")
+    by_points: Integer | None = Field(description="Share of the fee that follows from the points.")
 
 
 class GroupFellow(ApiModel):
@@ -52,7 +52,9 @@ class GroupFellow(ApiModel):
     rank: int | None
     elapsed: int | None = Field(description="In seconds.")
     error_reported: bool
-    possible: bool = Field(description="Whether membership is uncertain.")
+    possible: bool = Field(
+        description="Whether it is uncertain that the task belongs to the group."
+    )
 
 
 class ScoreView(LoggedOrigin):
@@ -66,7 +68,9 @@ class ScoreView(LoggedOrigin):
     elapsed: int | None = Field(description="In seconds.")
     error_reported: bool
     score: int
-    derived: bool = Field(description="Whether it is concluded, and said by nobody.")
+    derived: bool = Field(
+        description="Whether the score was derived, because no event reports it."
+    )
     rules: RuleSetView | None
     time: int = Field(description="Unix seconds.")
     earned: EarningView | None
@@ -127,7 +131,7 @@ class LaneOnChain(ApiModel):
     qos: int
     round: int | None
     time: int | None = Field(description="Unix seconds.")
-    as_of: int | None = Field(description="The block that the round speaks of.")
+    as_of: int | None = Field(description="As-of block of the round.")
 
 
 class SentLane(LoggedOrigin):
@@ -152,10 +156,12 @@ class NodeExplanation(ApiModel):
     possible_zeros: list[Origin]
     reliability: ReliabilityView
     kickouts: list[KickoutInterval]
-    held: str | None = Field(description="Why a person would have to propose its kickout.")
+    held: str | None = Field(description="Why an operator has to propose its kickout.")
     downloads: list[DownloadView]
-    on_chain: LaneOnChain | None = Field(description="null: the contract does not know it.")
+    on_chain: LaneOnChain | None = Field(
+        description="null: the node has no index in the contract."
+    )
     sent: SentLane | None
     legacy_rounds: list[LegacyRounds] | None = Field(
-        description="Of the tasks in the window; under legacy rules alone."
+        description="Rounds of the tasks in the window; only under legacy rules."
     )

@@ -14,12 +14,12 @@ from oracle.store.database import UnitOfWork
 class FeedFaultView(ApiModel):
     """A fault of a row of the feed; times by the feed's clock, in seconds."""
 
-    kind: str = Field(description="As docs/explanation/feed.md#faults spells it.")
+    kind: str = Field(description="Kind of fault (docs/explanation/feed.md#faults).")
     stream: int
     row: int
     found_at: int
     detail: str
-    accepted_at: int | None = Field(description="null: nobody has accepted it.")
+    accepted_at: int | None = Field(description="null: no operator has accepted it.")
 
 
 class FeedView(ApiModel):
@@ -33,10 +33,12 @@ class FeedView(ApiModel):
     settled_id: int
     highest_id: int
     settled_to: int = Field(description="All rows before this time are settled.")
-    asked_at: int = Field(description="By the feed's clock, in seconds.")
+    asked_at: int = Field(description="Time of the last request by the feed's clock, in seconds.")
     folded_rows: int
     waiting_rows: int
-    held: bool = Field(description="Whether nothing is published for a fault of it.")
+    held: bool = Field(
+        description="Whether a fault of the feed keeps everything from being published."
+    )
     faults: list[FeedFaultView]
 
 

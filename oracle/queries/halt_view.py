@@ -14,7 +14,7 @@ class HaltView(ApiModel):
     since_block: int
     since_time: int
     reason: str
-    block: int | None = Field(description="The block that is told in two ways.")
+    block: int | None = Field(description="The block on which two sources disagree.")
     our_hash: HashText | None
     their_hash: HashText | None
     cleared_time: int | None = Field(description="null: the halt is active.")

@@ -60,9 +60,7 @@ def find_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator
     """Yield the findings that the daemon reported, or a finding that no daemon reports."""
     daemon_report, leader = uow.health.get(), find_leader(uow.lease.get_state())
     if leader is None:
-        yield HealthFinding(
-            Condition.NO_LEADER, "nobody works on this database: no daemon holds its lease"
-        )
+        yield HealthFinding(Condition.NO_LEADER, "no daemon holds the lease of this database")
         if daemon_report is not None:
             yield from _find_last_exit(daemon_report)
     elif daemon_report is not None and daemon_report.process == leader:
@@ -72,7 +70,7 @@ def find_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator
             age_text = format_duration(int(daemon_report.age_seconds))
             yield HealthFinding(
                 Condition.DAEMON_SILENT,
-                f"{leader} holds the lease and reported {age_text} ago last",
+                f"{leader} holds the lease, but reported last {age_text} ago",
             )
 
 
@@ -82,11 +80,11 @@ def _find_last_exit(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
         yield HealthFinding(Condition.LAST_EXIT, daemon_report.failure)
     elif daemon_report.ended_at is None:
         last_findings = (
-            "; ".join(finding.format_line() for finding in daemon_report.findings) or "well"
+            "; ".join(finding.format_line() for finding in daemon_report.findings) or "no findings"
         )
         yield HealthFinding(
             Condition.LAST_EXIT,
-            f"{daemon_report.process} ended without a word (killed, or its machine stopped); "
+            f"{daemon_report.process} ended without a reason (killed, or its machine stopped); "
             f"its last report: {last_findings}",
         )
 
@@ -112,10 +110,8 @@ def find_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 def _find_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the reasons not to trust stored blocks, or the state folded from them."""
     for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
-        hint = f"`qos-oracle endpoint readmit {endpoint}` lets it in again"
-        yield HealthFinding(
-            Condition.PROVEN_WRONG, f"{endpoint}: {reason}; it is asked nothing; {hint}"
-        )
+        hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
+        yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint}: {reason}; not used; {hint}")
     for dispute in get_disputes(uow):
         yield HealthFinding(Condition.UNPROVEN, dispute.message)
     mismatch = state_mismatch(uow)
@@ -123,10 +119,12 @@ def _find_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         yield HealthFinding(Condition.STATE_DIFFERS, mismatch)
     suspect_count = count_suspect_blocks(uow)
     if suspect_count:
-        consequence = "came from it alone, and another endpoint is still to be asked about them"
+        audit_text = (
+            "only came from endpoints proven wrong, and no other one has confirmed them yet"
+        )
         yield HealthFinding(
             Condition.UNAUDITED,
-            f"{suspect_count} blocks {consequence}; no kickout rests on them meanwhile",
+            f"{suspect_count} blocks {audit_text}; until then no kickout is based on them",
         )
 
 
@@ -142,7 +140,7 @@ def _find_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         if pause is not None:
             yield build_pause_finding(account, pause)
         for call in find_intents_without_receipt(uow, account):
-            hint = "`qos-oracle endpoint probe`, or name one that serves eth_getTransactionReceipt"
+            hint = "`qos-oracle endpoint probe`, or add one that serves eth_getTransactionReceipt"
             yield HealthFinding(Condition.UNPROVEN, f"{call.error_text}; {hint}")
     waiting = list(uow.holds.list_waiting())
     for hold in waiting:
@@ -177,9 +175,9 @@ def format_dispute(holds: list[ReportHold]) -> str:
         else ""
     )
     return (
-        f"period {newest_hold.period}{earlier_text}: {newest_hold.reason}; "
-        f"`qos-oracle report show --period {newest_hold.period}`, compare it with theirs; it ends "
-        "when a later report lands that says what ours does"
+        f"period {newest_hold.period}{earlier_text}: {newest_hold.reason}; compare "
+        f"`qos-oracle report show --period {newest_hold.period}` with the other reporter's; the "
+        "hold ends when a later report lands that equals ours"
     )
 
 
@@ -222,7 +220,8 @@ def report_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[Hea
     if paused_until is not None:
         findings.append(
             HealthFinding(
-                Condition.PAUSED, f"the contract takes no report until {paused_until} (chain time)"
+                Condition.PAUSED,
+                f"the contract accepts no report until {paused_until} (chain time)",
             )
         )
     elif contract is not None and contract.kicks_paused:
@@ -244,7 +243,8 @@ def build_chain_findings(
     if head is None and status.folded_block is not None:
         findings.append(
             HealthFinding(
-                Condition.NO_ENDPOINT, f"how far behind is unknown: {chain.unknown_reason}"
+                Condition.NO_ENDPOINT,
+                f"the lag is unknown: {chain.unknown_reason}",
             )
         )
     if head is not None and lag_blocks is not None and lag_blocks > READY_WITHIN_BLOCKS:
@@ -256,7 +256,7 @@ def build_chain_findings(
         findings.append(
             HealthFinding(
                 Condition.OLD_HEAD,
-                f"{age_text}: the chain stands, who answers does, or our clock is wrong",
+                f"{age_text}: the chain or the endpoint is stalled, or this clock is wrong",
             )
         )
     return [*findings, *report_findings(chain, heartbeat_seconds)]

@@ -12,9 +12,11 @@ class ProposedKickout(ApiModel):
     state: str = Field(examples=["live", "vetoed", "executed"])
     round: int
     evidence: HashText
-    ready_at: int = Field(description="May be executed from then on; unix seconds.")
+    ready_at: int = Field(description="Time from which it may be executed, unix seconds.")
     dies_at: int
-    reason: str | None = Field(description="Why the network refused, as hex bytes.")
+    reason: str | None = Field(
+        description="Revert data of the network, which refused the kickout, as hex."
+    )
 
 
 class NodeProposal(ProposedKickout):
@@ -42,29 +44,29 @@ class KickoutEntry(ApiModel):
 class KickoutCaseEntry(KickoutEntry):
     """A node of `kickout list`, with the obstacle to proposing its kickout, if any."""
 
-    index: int | None = Field(description="Of the node in the contract; null: it has none.")
-    lane: int | None = Field(description="What the contract holds of the node.")
+    index: int | None = Field(description="Index of the node in the contract; null: it has none.")
+    lane: int | None = Field(description="Lane of the node in the contract.")
     evidence: HashText | None = Field(description="SHA-256 of the evidence that makes it due.")
-    creators: int | None = Field(description="Of the tasks in the evidence.")
+    creators: int | None = Field(description="Number of creators of the tasks in the evidence.")
     rounds_low: int | None = Field(
-        description="Newest rounds in a row that showed the node under the line."
+        description="Number of consecutive newest rounds that showed the node below the threshold."
     )
     obstacle: str | None = Field(description="Why it cannot be proposed now; null: it can.")
-    held: str | None = Field(description="Why a person would have to propose it.")
+    held: str | None = Field(description="Why an operator has to propose it.")
 
 
 class KickoutList(ApiModel):
     """The answer of `kickout list`."""
 
     kickouts: list[KickoutCaseEntry]
-    bucket: KickBucket | None = Field(description="null: the chain was not asked.")
+    bucket: KickBucket | None = Field(description="null: the chain was not queried.")
 
 
 class KickoutResult(KickoutCaseEntry):
     """The result of `kickout propose` and `kickout execute`, or of a dry run of them."""
 
     dry_run: bool
-    contract_says: str | None = Field(description="Of a dry run.")
+    contract_says: str | None = Field(description="Result of the simulated call in a dry run.")
     steps: list[str]
 
 
@@ -72,7 +74,7 @@ class KickoutCancellation(ApiModel):
     """The result of `kickout cancel`, or of a dry run of it."""
 
     node: AddressText
-    not_sent: list[int] = Field(description="Calls of the outbox that are given up.")
+    not_sent: list[int] = Field(description="Calls of the outbox that will not be sent.")
     contract_says: str
     steps: list[str]
     dry_run: bool
@@ -85,7 +87,8 @@ class ExpulsionEntry(ApiModel):
     evidence: HashText
     round: int
     block: int
-    until: int = Field(description="Unix seconds; 1099511627775: for ever.")
+    until: int = Field(description="Unix seconds; 1099511627775: forever.")
     network: str = Field(
-        description="What came of asking the network.", examples=["nobody", "done", "refused"]
+        description="Whether the network ended the membership; nobody: not requested.",
+        examples=["nobody", "done", "refused"],
     )

@@ -22,17 +22,17 @@ class LegacyScore(ApiModel):
 
     window: WireInteger
     window_began: WireInteger = Field(description="Unix seconds.")
-    tasks: int = Field(description="Scored in the window.")
+    tasks: int = Field(description="Tasks scored in the window.")
     node_score: FixedPoint | None = Field(description="Mean of the window, 0 to 20.")
-    online_seconds: WireInteger = Field(description="As a member, in the window.")
+    online_seconds: WireInteger = Field(description="Seconds as a member in the window.")
     R: FixedPoint | None = Field(description="VRAM relative to the maximum.")
     P: FixedPoint | None = Field(description="Timeout setting relative to the maximum.")
     B: FixedPoint | None = Field(
-        description="Its node score beside the best; null: no task in the window, counts as 0."
+        description="Its node score relative to the best; null (counts as 0): no task in window."
     )
     Q: FixedPoint | None = Field(description="The weighted sum of R, P and B.")
     incentive_share: FixedPoint | None = Field(
-        description="The part of the window's incentive that it would get."
+        description="Its share of the window's incentive, as of the block."
     )
 
 
@@ -40,13 +40,13 @@ class NodeEntry(ApiModel):
     """A node as of a block: one row of the list of nodes."""
 
     place: Annotated[int | None, Column("#")] = Field(
-        description="By QoS, from 1; null: it has none.", examples=[12]
+        description="Place by QoS, from 1; null: the node has no QoS.", examples=[12]
     )
     node: Annotated[AddressText, Column("node")]
     label: str | None = Field(description="The operator's label; null if none.")
     state: NodeState
     status: Annotated[str, Column("status")] = Field(
-        description="As the contract has it: available, busy, paused …"
+        description="Status in the network: available, busy, paused …"
     )
     excluded: bool = Field(description="Whether a member gets no tasks for the time being.")
     back_at: int | None = Field(
@@ -56,7 +56,7 @@ class NodeEntry(ApiModel):
     )
     kickout_due: bool
     proof: Literal["chain", "none"] = Field(description="none: based on a feed.")
-    card: str | None = Field(description="What the node says of its GPU.", examples=["RTX 4090"])
+    card: str | None = Field(description="GPU as the node reports it.", examples=["RTX 4090"])
     vram: int | None = Field(description="In GB.", examples=[24])
     scores_in_pool: int = Field(examples=[33])
     scored_in_all: Annotated[int, Column("scores")] = Field(examples=[412])
@@ -64,11 +64,9 @@ class NodeEntry(ApiModel):
     reliability: Annotated[FixedPoint, Column("reliability")] = Field(
         description="H at the block's time."
     )
-    qos: Annotated[FixedPoint | None, Column("QoS")] = Field(description="null: it is no member.")
-    lane: int = Field(description="What a report as of the block says: 1 to 10002.")
-    index: int | None = Field(
-        description="Its lane in the contract; null: the contract does not know it."
-    )
+    qos: Annotated[FixedPoint | None, Column("QoS")] = Field(description="null: not a member.")
+    lane: int = Field(description="Lane of a report as of the block, 1 to 10002.")
+    index: int | None = Field(description="Index of its lane in the contract; null: it has none.")
     lane_on_chain: Annotated[int, Column("on chain")] = Field(
         description="As the contract stores it; 0: never reported, 1: not selectable."
     )
@@ -76,14 +74,14 @@ class NodeEntry(ApiModel):
         description="QoS in the oracle contract; null: never reported, or not selectable."
     )
     changed_at: int = Field(description="The block of the last change.")
-    legacy: LegacyScore | None = Field(description="Under legacy rules alone.")
+    legacy: LegacyScore | None = Field(description="Only under legacy rules.")
 
 
 class NodePage(Answer):
     """A page of nodes."""
 
-    total: int = Field(description="Nodes of the network, filtered or not.")
-    counts: dict[NodeState, int] = Field(description="Of them in each state.")
+    total: int = Field(description="Nodes of the network, before filters.")
+    counts: dict[NodeState, int] = Field(description="Number of nodes in each state.")
     nodes: list[NodeEntry]
     next: str | None = Field(description="`cursor` of the next page; null: this is the last one.")
     moved: bool = Field(

@@ -18,24 +18,24 @@ from oracle.txmgr.replacement_offer import UNDERPRICED
 # The action that ends a wait, by class of reason, for waits that an operator can end.
 _ACTION_BY_REASON = {
     "funds": "send ether to {sender}",
-    "fee_cap": "gas is dear: wait, or raise limits.max_fee_per_gas_wei",
+    "fee_cap": "gas is expensive: wait, or raise limits.max_fee_per_gas_wei",
     "cost_cap": "raise limits.max_cost_per_transaction_wei",
     "hour_cap": "wait, or raise limits.max_cost_per_hour_wei",
     "day_cap": "wait, or raise limits.max_cost_per_day_wei",
     "behind": "wait until the index has caught up: `qos-oracle status`",
-    "stalled": "look at the chain and its endpoints: `qos-oracle endpoint probe`",
-    "report held": "`qos-oracle report show` what would change, then `report release PERIOD`",
+    "stalled": "check the chain and its endpoints: `qos-oracle endpoint probe`",
+    "report held": "check it with `qos-oracle report show`, then `report release PERIOD`",
     "Paused": "the contract is paused: `qos-oracle contract show`",
 }
 _NOTHING = "nothing"
 _GWEI = 10**9
 _ENDED_TEXT_BY_STATE = {
-    IntentState.FINAL: "it is done",
-    IntentState.REVERTED: "it is over; the next one carries what is still wanted",
-    IntentState.SUPERSEDED: "it is over: another one took its place",
-    IntentState.CANCELLED: "it is over: it was cancelled",
-    IntentState.EXPIRED: "it is over; the next one carries what is still wanted",
-    IntentState.REJECTED: "it is over: the contract would never take it",
+    IntentState.FINAL: "it is final",
+    IntentState.REVERTED: "it reverted; the next call includes what is still needed",
+    IntentState.SUPERSEDED: "another call replaced it",
+    IntentState.CANCELLED: "it was cancelled",
+    IntentState.EXPIRED: "it expired; the next call includes what is still needed",
+    IntentState.REJECTED: "the contract would never accept it",
 }
 
 
@@ -72,7 +72,7 @@ def build_advice(intent: Intent, sent_state: SentState) -> Advice:
 
 def _advise_missing_receipt(intent: Intent) -> Advice:
     action = (
-        "`qos-oracle endpoint probe`, or name an endpoint that serves eth_getTransactionReceipt"
+        "`qos-oracle endpoint probe`, or add an endpoint that serves eth_getTransactionReceipt"
     )
     return Advice(f"a receipt: {intent.error_text}", action)
 
@@ -82,7 +82,8 @@ def _advise_mined(intent: Intent, sent_state: SentState) -> Advice:
         return _advise_missing_receipt(intent)
     block_number = None if sent_state.slot is None else sent_state.slot.block_number
     return Advice(
-        f"block {block_number} to be final", f"{_NOTHING}: a reorg puts it back by itself"
+        f"block {block_number} to be final",
+        f"{_NOTHING}: after a reorg it is sent again automatically",
     )
 
 
@@ -92,8 +93,8 @@ def _advise_live(intent: Intent, sent_state: SentState) -> Advice:
     slot = sent_state.slot
     if slot is not None and slot.intent_id != intent.id:
         return Advice(
-            f"a block that takes it, or intent {slot.intent_id}, which was put on its nonce",
-            f"{_NOTHING}: one of the two lands, and the other is over",
+            f"a block that includes it, or intent {slot.intent_id}, which uses its nonce",
+            f"{_NOTHING}: one of the two lands, and the other one ends",
         )
     newest_attempt = sent_state.attempts[-1] if sent_state.attempts else None
     endpoint_error = (
@@ -104,29 +105,29 @@ def _advise_live(intent: Intent, sent_state: SentState) -> Advice:
     waiting_text = (
         "a block"
         if endpoint_error is None
-        else f"a block; the endpoints said last: {endpoint_error}"
+        else f"a block; last error of the endpoints: {endpoint_error}"
     )
-    action = f"{_NOTHING}: it is bumped by itself; `outbox bump {intent.id}` pays more at once"
+    action = f"{_NOTHING}: its fee is bumped automatically; `outbox bump {intent.id}` bumps it now"
     if newest_attempt is not None and newest_attempt.last_error_class in UNDERPRICED:
-        fee_text = f"{newest_attempt.signed.max_fee_wei / _GWEI:g} gwei for each gas"
+        fee_text = f"{newest_attempt.signed.max_fee_wei / _GWEI:g} gwei per gas"
         waiting_text = f"{waiting_text} (it pays {fee_text})"
         action = (
-            "gas is dear: wait, it is bumped by itself as far as [limits] allow, or raise "
-            f"limits.max_fee_per_gas_wei; `outbox bump {intent.id}` says which limit is in the way"
+            "gas is expensive: wait, it is bumped automatically as far as [limits] allow, or "
+            f"raise limits.max_fee_per_gas_wei; `outbox bump {intent.id}` names the limit"
         )
     if sent_state.pause is not None:
         return Advice(
             f"{waiting_text}; and for {_format_pause(sent_state.pause)}",
-            "it is offered as it is, and not bumped: "
+            "it is sent again unchanged, and not bumped: "
             f"{resume_action(intent.request.account, sent_state.pause)}",
         )
     return Advice(
-        waiting_text, f"{action}, `outbox cancel {intent.id} --yes` puts a no-op on its nonce"
+        waiting_text, f"{action}, `outbox cancel {intent.id} --yes` replaces it by a no-op"
     )
 
 
 def _advise_held(intent: Intent, _sent_state: SentState) -> Advice:
-    return Advice("a human", _release_action(intent))
+    return Advice("an operator", _release_action(intent))
 
 
 def _release_action(intent: Intent) -> str:
@@ -136,15 +137,15 @@ def _release_action(intent: Intent) -> str:
     cancel_text = f"`outbox cancel {intent.id} --yes` closes it"
     if intent.error_class == PauseKind.FOREIGN:
         return (
-            "another program signed with the key: where it is yours, `outbox rebuild "
-            "--from-chain --yes`; where it is not, a new transmitter key; "
+            "another program signed with the key: if it is yours, `outbox rebuild "
+            "--from-chain --yes`; if not, use a new transmitter key; "
             f"then `outbox release {intent.request.account.address}`; {cancel_text}"
         )
     if intent.nonce is not None:
-        return f"it is mined and did not do what it was sent for: find out why, then {cancel_text}"
+        return f"it was mined without the intended effect: find out why, then {cancel_text}"
     if intent.error_class == PauseKind.OPERATOR:
         return release_text
-    return f"put right what the reason names, then {release_text}"
+    return f"fix what the reason names, then {release_text}"
 
 
 def _format_pause(pause: Pause) -> str:
@@ -155,15 +156,15 @@ def resume_action(account: Account, pause: Pause) -> str:
     """Return the action that lets a paused sender continue."""
     sender = account.address
     if pause.kind is PauseKind.FUNDS:
-        return f"send ether to {sender}; it goes on by itself"
+        return f"send ether to {sender}; it resumes automatically"
     if pause.is_temporary:
-        return f"let the signer sign for {sender}; it is asked again by itself"
+        return f"let the signer sign for {sender}; signing is retried automatically"
     if pause.kind is PauseKind.FOREIGN:
         return (
             f"find out who used the key of {sender}; then stop the daemon, `outbox rebuild "
             f"--from-chain --yes`, `outbox release {sender}`; or rotate the key"
         )
-    return f"put right what the reason names, then `outbox release {sender}`"
+    return f"fix what the reason names, then `outbox release {sender}`"
 
 
 def _advise_waiting(intent: Intent, sent_state: SentState) -> Advice:
@@ -177,16 +178,16 @@ def _advise_waiting(intent: Intent, sent_state: SentState) -> Advice:
         next_step = {
             IntentState.PLANNED: "simulation on the newest block",
             IntentState.READY: "a nonce: a push waits for the push before it, and all wait while "
-            "limits.max_in_flight are not final (no end without two endpoints that agree: "
+            "limits.max_in_flight calls are not final (which takes two endpoints that agree: "
             "`qos-oracle endpoint probe`)",
-            IntentState.ASSIGNED: "its signature, and the first sending",
+            IntentState.ASSIGNED: "its signature and first broadcast",
         }[intent.state]
         return Advice(next_step, f"{_NOTHING}, as long as the daemon runs with --publish")
     not_before = intent.request.not_before
     waiting_text = (
-        reason if not_before is None else f"{reason}; tried again from chain time {not_before}"
+        reason if not_before is None else f"{reason}; retried from chain time {not_before}"
     )
     action = _ACTION_BY_REASON.get(intent.error_class or "")
     if action is None:
-        return Advice(waiting_text, f"{_NOTHING}: it is tried again by itself")
+        return Advice(waiting_text, f"{_NOTHING}: it is retried automatically")
     return Advice(waiting_text, action.format(sender=intent.request.account.address))

@@ -14,7 +14,7 @@ class OutboxChange(ApiModel):
     address: AddressText | None = Field(default=None, description="null: a call.")
     nonce: int | None = None
     reason: str | None = None
-    gas_limit: int | None = Field(default=None, description="Of the new transaction.")
+    gas_limit: int | None = Field(default=None, description="Gas limit of the new transaction.")
     max_fee_wei: Integer | None = None
     tip_wei: Integer | None = None
     detail: str | None = None
@@ -45,9 +45,11 @@ class RebuiltAccount(ApiModel):
     rebuilt: tuple[RebuiltNonce, ...] = ()
     dropped: tuple[int, ...] = ()
     nonces_ahead: tuple[RebuiltNonce, ...] = ()
-    paused: str | None = Field(default=None, description="Why it sends nothing.")
-    round: int | None = Field(default=None, description="Of the contract; null: nothing signs.")
+    paused: str | None = Field(default=None, description="Why the account is paused.")
+    round: int | None = Field(
+        default=None, description="Round of the contract; null: the account signs no reports."
+    )
     last_report: HashText | None = None
     quiet_until: int | None = Field(
-        default=None, description="The signer signs nothing until then, in the chain's time."
+        default=None, description="End of the signing embargo, in unix seconds of chain time."
     )

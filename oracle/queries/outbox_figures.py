@@ -101,8 +101,8 @@ class OutboxCounter:
                     tries=MAX_TRIES,
                     last=statement.reason,
                     until=statement.deadline,
-                    act="its round was given and taken back by forks: `endpoint probe` shows which"
-                    " endpoint is on another one; the next statement goes after `until`",
+                    act="its round was accepted and then removed by reorgs: `endpoint probe` shows"
+                    " which endpoint is on another fork; the next statement follows after `until`",
                 )
         self._logged_digests = frozenset(statement.digest for statement in abandoned)
 

@@ -26,10 +26,10 @@ class RebuildAnswer(ApiModel):
     """The result of folding the stored logs again."""
 
     dry_run: bool
-    block: int = Field(description="The last one that was folded.")
+    block: int = Field(description="Last folded block.")
     logs: int
     same_state: bool
-    reports: int = Field(description="Kept reports that were compared.")
+    reports: int = Field(description="Number of stored reports that were compared.")
     differing_periods: list[int]
 
 
@@ -40,11 +40,11 @@ class RewindAnswer(ApiModel):
     block: int
     hash: HashText
     from_block: int
-    logs: int = Field(description="Orphaned logs.")
+    logs: int = Field(description="Number of orphaned logs.")
     reports_missed: int
     by: str = Field(examples=["journal", "rebuild"])
     snapshot_block: int | None = Field(
-        description="The snapshot that the fold went on from; null: it began at the start."
+        description="Snapshot from which events were folded; null: from the start block."
     )
 
 
@@ -63,8 +63,12 @@ class BackfillAnswer(BlockRangeEntry):
     served: int
     missing_logs: list[RawRow]
     missing_calls: list[RawRow]
-    unserved: int = Field(description="Stored rows that were not served now; they stay.")
-    differing: int = Field(description="Rows that were served otherwise than they are stored.")
+    unserved: int = Field(
+        description="Stored rows that the endpoint did not serve now; they are kept."
+    )
+    differing: int = Field(
+        description="Rows whose served content differs from the stored content."
+    )
     rebuilt: RebuildAnswer | None
 
 
@@ -97,19 +101,19 @@ class VerifyAnswer(ApiModel):
 
     dry_run: bool
     first: int | None = Field(
-        serialization_alias="from", description="null: the chain was not asked."
+        serialization_alias="from", description="null: the chain was not queried."
     )
     last: int | None = Field(serialization_alias="to")
     level: str | None
     endpoints: list[str]
     resumed_at: int | None
-    missing: list[RawRow] = Field(description="On the chain alone.")
+    missing: list[RawRow] = Field(description="Rows only on the chain.")
     extra: list[RawRow] = Field(description="Rows only in the database.")
-    other: list[RawRow] = Field(description="Stored otherwise than the chain has them.")
+    other: list[RawRow] = Field(description="Rows whose stored content differs from the chain.")
     repaired: RebuildAnswer | None
-    left: int = Field(description="Rows that differ and were not repaired.")
+    left: int = Field(description="Number of rows that differ and were not repaired.")
     damaged: list[DamagedBlocks]
-    state: StateCheckAnswer | None = Field(description="null: it was not compared.")
+    state: StateCheckAnswer | None = Field(description="null: not compared.")
 
 
 class CoverageSpan(BlockRangeEntry):
@@ -123,7 +127,7 @@ class CoverageSpan(BlockRangeEntry):
 class GapsAnswer(BlockRangeEntry):
     """Unread blocks, broken headers, and lost or changed logs of the index."""
 
-    levels: dict[str, int] = Field(description="Blocks by how well they were proven.")
+    levels: dict[str, int] = Field(description="Number of blocks by verification level.")
     coverage: list[CoverageSpan]
     unread: list[BlockRangeEntry]
     headers: list[int] = Field(description="Blocks whose header is missing or not linked.")
@@ -157,7 +161,7 @@ class RefusedBlock(ApiModel):
     """A block that the indexer refused."""
 
     block: int
-    check: str = Field(description="Which check it failed.")
+    check: str = Field(description="The check that it failed.")
 
 
 class RefusalAnswer(ApiModel):

@@ -22,10 +22,10 @@ class HealthView(ApiModel):
     """The health as one status, and the conditions that are active."""
 
     status: Literal["well", "attention", "down"] = Field(
-        description="`down`: nothing goes on; `attention`: something is wrong beside that."
+        description="`down`: all work has stopped; `attention`: something else is wrong."
     )
     conditions: list[str] = Field(
-        description="What is wrong, by name (docs/explanation/health.md); empty: nothing is."
+        description="Names of the active conditions (docs/explanation/health.md); empty: none."
     )
     reasons: list[str] = Field(description="Reasons as text.")
 
@@ -52,13 +52,13 @@ class OutboxCount(ApiModel):
 class ReorgEntry(ApiModel):
     """The last reorg: the blocks that were replaced, and those that replaced them."""
 
-    ancestor: int = Field(description="The last block that both sides have.")
+    ancestor: int = Field(description="The last block that both forks have.")
     old_tip: int
     old_hash: HashText
     new_tip: int | None = Field(description="null: no endpoint showed it.")
     new_hash: HashText | None
     depth: int
-    time: int = Field(description="Of the old tip, in unix seconds.")
+    time: int = Field(description="Time of the old tip, unix seconds.")
     logs_orphaned: int
 
 
@@ -68,16 +68,16 @@ class NetworkStatus(ApiModel):
     version: str
     chain_id: int | None
     start_block: int | None
-    round: int | None = Field(description="The last that was accepted; null: none was.")
-    round_age_seconds: int | None = Field(description="By the time of the last folded block.")
+    round: int | None = Field(description="The last accepted round; null: none.")
+    round_age_seconds: int | None = Field(description="Age at the time of the last folded block.")
     outbox: list[OutboxCount] = Field(description="Calls by kind and state.")
     reports_held: int
     kickouts_due: int
     tasks_waiting: int
     draws_standing: int
-    levels: dict[str, int] = Field(description="Blocks by how well they were proven.")
-    dead_letters: int = Field(description="Logs of known kinds that could not be read.")
-    anomalies: int = Field(description="Events that broke a rule and were passed over.")
+    levels: dict[str, int] = Field(description="Number of blocks by verification level.")
+    dead_letters: int = Field(description="Logs of known kinds that could not be decoded.")
+    anomalies: int = Field(description="Events that broke a rule and were ignored.")
     last_reorg: ReorgEntry | None
 
 
@@ -96,14 +96,14 @@ class CatchingUp(ApiModel):
 
     blocks_left: int
     blocks_per_second: float
-    watched_seconds: float = Field(description="How long the daemon was watched.")
-    until: int | None = Field(description="Unix seconds; null: it did not move.")
+    watched_seconds: float = Field(description="How long its progress was measured.")
+    until: int | None = Field(description="Estimated end, unix seconds; null: no progress.")
 
 
 class WaitingPush(ApiModel):
     """The newest planned push, with the reason why it waits."""
 
-    intent: int = Field(description="Its number in the outbox.")
+    intent: int = Field(description="Number of the call in the outbox.")
     reason: str
 
 
@@ -125,7 +125,7 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     """The status of the oracle for its operator: `status --json` and `/v1/operations`."""
 
     catching_up: CatchingUp | None = Field(
-        description="null: it has caught up, or was not watched."
+        description="null: it has caught up, or its progress was not measured."
     )
     halts: list[HaltView]
     rules: RuleSetView | None
@@ -140,10 +140,10 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     senders: list[SenderView]
     held: list[HeldReport]
     unproven: list[str] = Field(
-        description="Why calls wait whose nonce is used, while no endpoint shows a receipt."
+        description="Reasons of calls whose nonce is used while no endpoint shows a receipt."
     )
     state_mismatch: str | None = Field(
-        description="Where the state is not what the stored logs fold to."
+        description="Where the state differs from a fold of the stored logs."
     )
     push_waits: WaitingPush | None = Field(description="null: no planned push waits.")
     kickouts_proposed: list[NodeProposal]
@@ -153,13 +153,13 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     endpoints: list[EndpointView]
     endpoints_proven_wrong: dict[str, str] = Field(description="Reason by endpoint name.")
     suspect_blocks: int = Field(
-        description="Blocks of an endpoint that was proven wrong, not read from another yet."
+        description="Blocks of endpoints proven wrong, not yet confirmed by another endpoint."
     )
-    refused: str | None = Field(description="The block that was refused, and why.")
+    refused: str | None = Field(description="The refused block, and why it was refused.")
     last_reorg: OperatorReorg | None
-    feed: FeedView | None = Field(description="null: there is none beside the chain.")
+    feed: FeedView | None = Field(description="null: no feed is read beside the chain.")
     nodes: dict[str, int] = Field(description="By status.")
-    reports: list[ReportEntry] = Field(description="The last that were cut.")
+    reports: list[ReportEntry] = Field(description="The last reports that were cut.")
     oldest_draw_block: int | None
     dispatcher: AccountBalance | None = Field(description="null: this process starts no tasks.")
-    lease: str | None = Field(description="Who works on the database.")
+    lease: str | None = Field(description="Process that holds the lease of the database.")

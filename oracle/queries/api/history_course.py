@@ -109,7 +109,7 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
 def inexactness_reason(rules: Rules) -> str | None:
     """Return why the history may differ from what the fold computed, or None if it is exact."""
     if rules.legacy is not None:
-        return "under legacy rules a score depends on all other nodes; `explain` tells it"
+        return "under legacy rules a score depends on all other nodes; use `explain`"
     if rules.restarts or rules.rejoin_floor is not None:
         return "these rules restart pools, which the stored history does not record"
     return None

@@ -16,7 +16,7 @@ _BUCKET_COUNT_BY_SPAN = {"1h": 12, "24h": 24, "7d": 28}
 class ActivityBucket(ApiModel):
     """The number of scores and of timeouts in one part of the span."""
 
-    since: int = Field(description="Its beginning, unix seconds.")
+    since: int = Field(description="Start of the part, unix seconds.")
     scores: int
     timeouts: int
 
@@ -26,7 +26,7 @@ class LastRound(ApiModel):
 
     round: int
     age_seconds: int
-    as_of: int = Field(description="The block that it speaks of.")
+    as_of: int = Field(description="As-of block of the report.")
 
 
 class Waiting(ApiModel):
@@ -50,15 +50,15 @@ class NetworkAnswer(Answer):
         max_length=_HISTOGRAM_BINS,
     )
     quartiles: list[FractionText] = Field(
-        description="Least, first quarter, half, third quarter and greatest; empty: no member."
+        description="Minimum, first quartile, median, third quartile, maximum; empty: no member."
     )
     kickouts_due: int
     activity: list[ActivityBucket] = Field(description="Equal parts of the span, oldest first.")
     last_round: LastRound | None
     tasks_waiting: int
     draws_standing: int
-    halted: bool = Field(description="Nothing is sent, and a person has to look.")
-    waiting: list[Waiting] = Field(description="What waits for a person; empty: nothing.")
+    halted: bool = Field(description="Whether a halt is open: nothing is folded, signed or sent.")
+    waiting: list[Waiting] = Field(description="Problems that need an operator; empty: none.")
 
 
 def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkAnswer:

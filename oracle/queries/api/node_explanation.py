@@ -66,7 +66,7 @@ def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
         return BlockRef(cursor.number, cursor.hash, ZERO_HASH, cursor.time)
     if block_number > cursor.number:
         raise QuestionError(
-            f"block {block_number} is not indexed; the last one is {cursor.number}"
+            f"block {block_number} is not indexed; the last indexed block is {cursor.number}"
         )
     stored_block = snapshot.uow.blocks.get_canonical(block_number)
     if stored_block is not None:
@@ -74,7 +74,7 @@ def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
     log = next(iter(snapshot.uow.logs.iterate_between(block_number, block_number)), None)
     if log is None:
         raise NotKnownError(
-            f"nothing was said in block {block_number}, and its time is not kept: name one in "
-            "which something happened"
+            f"block {block_number}: its time is unknown, because it has no event and its header "
+            "is not stored; choose a block with an event"
         )
     return BlockRef(block_number, log.block_hash, ZERO_HASH, log.time)

@@ -41,7 +41,7 @@ class HistoryMark(ApiModel):
     before: FractionText
     after: FractionText
     back_at: int | None = Field(
-        description="It excluded the node until then, if nothing else comes between; unix seconds."
+        description="End of the exclusion if no other event occurs, unix seconds; null: none."
     )
     place: LogPlace
 
@@ -51,19 +51,20 @@ class NodeHistory(Answer):
 
     node: AddressText
     first: int = Field(
-        description="Beginning of the span, unix seconds; not before the node was first heard of."
+        description="Start of the span, unix seconds; never before the node's first event."
     )
     last: int
     columns: tuple[str, ...] = Field(
-        default=("time", "qos", "long_term", "reliability"), description="Of each row."
+        default=("time", "qos", "long_term", "reliability"),
+        description="Names of the columns of `rows`.",
     )
     rows: list[tuple[int, FractionText, FractionText, FractionText]] = Field(max_length=MAX_POINTS)
     thinned: bool = Field(
-        description="Points were left out; each extreme of each part of the span is kept."
+        description="Whether points were left out; extreme values are always kept."
     )
     exact: bool = Field(
-        description="Each point is what the fold said at that time; false where the stored "
-        "history cannot tell (`note`)."
+        description="Whether each point equals what the fold computed at that time; `note` has "
+        "the reason if not."
     )
     note: str | None
     marks: list[HistoryMark] = Field(description="The newest 500, oldest first.")
@@ -74,9 +75,14 @@ class HistoryQuery(ApiModel):
     """The span of a history, both ends included, and the maximum number of rows."""
 
     first: int | None = Field(
-        None, ge=0, le=LARGEST_INTEGER, description="Unix seconds; the beginning."
+        None,
+        ge=0,
+        le=LARGEST_INTEGER,
+        description="Start of the span, unix seconds; default: the first event.",
     )
-    last: int | None = Field(None, ge=0, le=LARGEST_INTEGER, description="Unix seconds; now.")
+    last: int | None = Field(
+        None, ge=0, le=LARGEST_INTEGER, description="End of the span, unix seconds; default: now."
+    )
     points: int = Field(MAX_POINTS, ge=_MIN_POINTS, le=MAX_POINTS)
 
 
@@ -98,7 +104,7 @@ def build_node_history(
         max(known_since, end_time - MAX_SPAN_SECONDS) if query.first is None else query.first
     )
     if not 0 <= end_time - start_time <= MAX_SPAN_SECONDS:
-        raise QuestionError("from and to: must be in order, and 400 days apart at most")
+        raise QuestionError("from, to: expected `from` before `to`, at most 400 days apart")
     # Nothing is stored of the time before the node was first seen.
     start_time = max(start_time, known_since)
     record = _load_record(snapshot.uow, address, changes, (start_time, end_time, rules.pool_size))

@@ -103,7 +103,7 @@ def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:
     """
     addresses = snapshot.uow.nodes.list_by_prefix(prefix[2:], _MAX_CANDIDATES)
     if not addresses:
-        raise NotKnownError(f"no node of this network begins with {prefix}")
+        raise NotKnownError(f"no address of a node starts with {prefix}")
     if len(addresses) > 1:
         raise AmbiguousError(prefix, list(addresses))
     return snapshot.uow.nodes.get_many(addresses)[Address(addresses[0])]
@@ -121,10 +121,12 @@ def _decode_cursor(query: NodeListQuery) -> tuple[int, SortKey]:
         fields = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         epoch, sort, group, value, address = fields
     except (binascii.Error, ValueError, TypeError, RecursionError):
-        raise QuestionError("cursor: is none that this API gave out") from None
+        raise QuestionError(
+            "cursor: not issued by this API; start again without a cursor"
+        ) from None
     has_valid_numbers = all(type(number) is int for number in (epoch, group, value))
     if not has_valid_numbers or sort not in get_args(NodeSort) or not isinstance(address, str):
-        raise QuestionError("cursor: is none that this API gave out")
+        raise QuestionError("cursor: not issued by this API; start again without a cursor")
     if sort != query.sort:
-        raise QuestionError("cursor: belongs to another sort order")
+        raise QuestionError("cursor: belongs to another sort order; start again without a cursor")
     return epoch, SortKey(group, value, address)

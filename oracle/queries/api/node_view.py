@@ -23,11 +23,11 @@ from oracle.queries.population import Population, build_node_entry
 class OnChainScore(ApiModel):
     """The score of a node as the oracle contract stores it."""
 
-    index: int = Field(description="Its lane in the contract.")
-    lane: int = Field(ge=0, le=65_535, description="As stored; 0: never reported.")
+    index: int = Field(description="Index of its lane in the contract.")
+    lane: int = Field(ge=0, le=65_535, description="Value as stored; 0: never reported.")
     is_selectable: bool
     qos: FixedPoint | None = Field(description="null: never reported, or not selectable.")
-    round: int | None = Field(description="That wrote the word of the lane.")
+    round: int | None = Field(description="Round that wrote the word of the lane.")
     time: int | None
     is_current: bool = Field(
         description="Whether the lane equals the value that would be reported now."
@@ -40,10 +40,12 @@ class KickoutProgress(ApiModel):
     is_due: bool
     due_since_block: int | None
     scores: int = Field(
-        description="In the pool, or legacy's window; a kickout needs `pool_size` of them."
+        description="Scores in the pool or legacy window; a kickout needs `pool_size` scores."
     )
     pool_size: int
-    mean: FixedPoint | None = Field(description="Of these, in points; null: there are none.")
+    mean: FixedPoint | None = Field(
+        description="Mean of these scores, in points; null: no scores."
+    )
     below: FixedPoint = Field(description="Kickout is due below this mean, in points.")
     proposed: ProposedKickout | None
 
@@ -60,7 +62,7 @@ class NodeView(Answer):
     """One node; `row` is its row in the list of nodes."""
 
     row: NodeEntry
-    members: int = Field(description="`row.place` is one of so many.")
+    members: int = Field(description="Number of members, which `row.place` counts among.")
     models: list[str]
     version: str | None
     stake: Integer | None
@@ -68,9 +70,13 @@ class NodeView(Answer):
     pool_size: int
     excluded_below: FixedPoint
     kickout: KickoutProgress
-    on_chain: OnChainScore | None = Field(description="null: the contract does not know it.")
+    on_chain: OnChainScore | None = Field(
+        description="null: the node has no index in the contract."
+    )
     earned: Earned
-    lift: NodeLift = Field(description="What would change its standing, played by the fold.")
+    lift: NodeLift = Field(
+        description="Events that would change its standing, simulated by the fold."
+    )
 
 
 def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:

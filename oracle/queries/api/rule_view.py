@@ -13,8 +13,8 @@ class RuleEntry(ApiModel):
     """One number of the rules."""
 
     name: str = Field(examples=["tau_seconds"])
-    value: str | None = Field(examples=["1800"], description="null: none is set.")
-    published: str | None = Field(description="What the rule set says where nobody changed it.")
+    value: str | None = Field(examples=["1800"], description="null: not set.")
+    published: str | None = Field(description="Value in the published rule set.")
     meaning: str
 
 
@@ -23,8 +23,8 @@ class RulesAnswer(Answer):
 
     name: str
     version: int
-    sha256: str = Field(description="Of its canonical JSON.")
-    source: str | None = Field(description="The document that it follows.")
+    sha256: str = Field(description="SHA-256 of its canonical JSON.")
+    source: str | None = Field(description="The document that defines it.")
     rules: list[RuleEntry]
 
 

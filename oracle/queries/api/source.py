@@ -33,7 +33,7 @@ class AmbiguousError(QuestionError):
 
     def __init__(self, prefix: str, candidates: list[str]) -> None:
         self.candidates = candidates
-        super().__init__(f"{prefix} is the beginning of {len(candidates)} or more")
+        super().__init__(f"{prefix}: ambiguous; {len(candidates)} or more match")
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,9 @@ def _decode_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[Doma
 def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> None:
     for time, time_ms in zip(seconds, milliseconds, strict=True):
         if time_ms is not None and time_ms // 1000 != time:
-            raise ValueError(f"time_ms {time_ms} does not lie in the second of time, {time}")
+            raise ValueError(
+                f"time_ms: {time_ms} is not within the second given by `time` ({time})"
+            )
 
 
 def _decode_column(column: pa.Array, name: str) -> list[Any]:

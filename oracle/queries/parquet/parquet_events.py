@@ -38,7 +38,7 @@ class ParquetEvents:
         """
         event_files = ParquetFolder.open_existing(path).list_files(ExportTable.EVENTS)
         if not event_files:
-            raise InputError(f"{path}: no final block is exported")
+            raise InputError(f"{path}: the export has no final block yet")
         return cls(tuple(event_files), max_block)
 
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
@@ -84,7 +84,7 @@ class ParquetEvents:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self.paths[0].parent}: cannot be read: {error}") from None
         if tally.first_row is None:
-            raise InputError(f"--from {min_block}: there is no event at or after it")
+            raise InputError(f"--from {min_block}: the export has no event from this block on")
         (first_block, from_time), (last_block, to_time) = tally.first_row, tally.last_row
         return History(
             self,
@@ -132,7 +132,7 @@ def _read_batches(path: Path) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(_SCHEMA):
-                raise InputError(f"{path}: has other columns than the table of events")
+                raise InputError(f"{path}: columns differ from those of the events table")
             yield from file.iter_batches(_EVENTS_PER_BATCH)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None

@@ -52,7 +52,7 @@ def load_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
         raise InputError("nothing is indexed yet: there is nothing to export")
     why = why_rebuild(uow, reader)
     if why is not None:
-        raise InputError(f"{why}: run `qos-oracle resync rebuild` first")
+        raise InputError(f"{why}; run `qos-oracle resync rebuild` first")
     return ExportSource(
         chain_id=identity.chain_id,
         genesis_hash=identity.genesis_hash,
@@ -120,8 +120,8 @@ def _check_chain(uow: UnitOfWork, folder: ParquetFolder) -> None:
     manifest = folder.manifest
     if manifest.last_log != uow.logs.get_highest_block_hash(manifest.next - 1):
         raise InputError(
-            f"{folder.path}: its last block with a log is not the database's: the chain, or what "
-            "was read of it, is another; export into another folder, or remove this one"
+            f"{folder.path}: its last block with a log differs from the database's, so the chain "
+            "or the indexed contracts changed; export into another folder, or remove this one"
         )
 
 
@@ -167,7 +167,9 @@ class _ExportRun:
 
     def _check_source(self, uow: UnitOfWork) -> None:
         if load_source(uow, self.reader) != self.folder.manifest.source:
-            raise InputError("the database was rebuilt meanwhile; export into another folder")
+            raise InputError(
+                "the database was rebuilt during the export; export into another folder"
+            )
 
     def _write_tables(self, uow: UnitOfWork, blocks: BlockRange) -> None:
         for table, batches in _open_tables(uow, self.reader, blocks).items():

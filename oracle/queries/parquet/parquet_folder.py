@@ -74,7 +74,7 @@ class ParquetFolder:
             _check_source(path, folder.manifest.source, source)
             return folder
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise InputError(f"{path}: is no export, and not empty; name another folder")
+            raise InputError(f"{path}: not an export, and not empty; choose another folder")
         start_block = source.start_block
         return cls(
             path, ExportManifest(FORMAT, source, blocks_per_folder, start_block, start_block)
@@ -90,11 +90,13 @@ class ParquetFolder:
         try:
             manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=ExportManifest)
         except OSError as error:
-            raise InputError(f"{path / MANIFEST}: {error.strerror}: no export") from None
+            raise InputError(f"{path}: not an export; {MANIFEST}: {error.strerror}") from None
         except msgspec.DecodeError as error:
             raise InputError(f"{path / MANIFEST}: {error}") from None
         if manifest.format != FORMAT:
-            raise InputError(f"{path}: an export of format {manifest.format}, not {FORMAT}")
+            raise InputError(
+                f"{path}: the export has format {manifest.format}; expected format {FORMAT}"
+            )
         return cls(path, manifest)
 
     def list_files(self, table: ExportTable, *, only_final: bool = True) -> list[Path]:
@@ -184,7 +186,7 @@ def _parse_first_block(path: Path) -> int:
     """Return the first block of a file, from its name."""
     digits = path.name.partition("-")[0]
     if not digits.isdecimal():
-        raise InputError(f"{path}: is no file of an export; put it elsewhere")
+        raise InputError(f"{path}: not a file of an export; move it elsewhere")
     return int(digits)
 
 
@@ -193,7 +195,7 @@ def _check_source(path: Path, exported: ExportSource, current: ExportSource) -> 
         old_value, new_value = getattr(exported, name), getattr(current, name)
         if old_value != new_value:
             raise InputError(
-                f"{path}: was exported with {name} {old_value}, and it is {new_value} now: "
+                f"{path}: exported with {name} {old_value}, which is {new_value} now; "
                 "export into another folder, or remove this one"
             )
 

@@ -102,9 +102,7 @@ def _find_foreign_answers(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]
 def _check_single_network(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
     networks = sorted({network for row in rows if (network := _parse_network(row)) is not None})
     if chain.network is None and len(networks) > 1:
-        raise InputError(
-            f"rows are of the networks {', '.join(networks)}: name the chain's, --network"
-        )
+        raise InputError(f"--network: missing; choose the one of the chain: {', '.join(networks)}")
 
 
 def _is_of_network(row: FeedRow, chain: ChainStakes) -> bool:

@@ -38,7 +38,7 @@ def load_observations(
     cursor, feed = uow.cursor.get(), uow.feed.get_cursor()
     if cursor is None or feed is None:
         missing_kind = "block" if cursor is None else "feed"
-        raise InputError(f"--config: its daemon has read no {missing_kind} yet")
+        raise InputError(f"--config: the daemon has not read any {missing_kind} yet")
     changes: dict[Address, list[tuple[int, int]]] = defaultdict(list)
     for event in iterate_stored_events(uow, reader, BlockRange(0, cursor.number)):
         if (

@@ -70,9 +70,7 @@ def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
         closed = None if interval.closed_at is None else interval.closed_at.log
         for end_row in node.ended_at:
             if end_row > opened + MAX_ID_GAP and (closed is None or end_row < closed - MAX_ID_GAP):
-                reason = (
-                    f"was due to be kicked out from row {opened} on, ended a task, and was not"
-                )
+                reason = f"due to be kicked out from row {opened} on, but ended a task as a member"
                 yield Divergence("no_kick_with_cause", end_row, reason)
                 break
 
@@ -97,7 +95,7 @@ def find_score_divergence(
             row_count = len({divergence.row for divergence in divergences})
             return replace(
                 first_divergence,
-                why=f"{first_divergence.why}; the first of {row_count} rows that would do",
+                why=f"{first_divergence.why}; the first of {row_count} rows that would explain it",
             )
     reason = f"no single score explains {claim.long_term:.4f}"
     return Divergence("unexplained_jump", 0, reason)
@@ -154,7 +152,7 @@ def _find_unseen_scores(
     scores = [entry.score for entry in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
         if claim.matches_scores([*scores, score]):
-            reason = f"a score of {score} more than the rows give"
+            reason = f"one more score of {score}, which no row gives"
             yield Divergence("unexplained_jump", node.rows[-1], reason)
 
 
@@ -196,7 +194,7 @@ def find_health_divergence(
             and abs(_replay_health(remaining, time) / UNIT - health) <= slack
         ):
             kind = "penalty" if change.cause in _PENALTIES else "boost"
-            reason = f"H is as without this {kind}, task {change.task[:10]}"
+            reason = f"H equals the relay's without this {kind}, task {change.task[:10]}"
             return Divergence(kind, change.at.log, reason)
     return Divergence("penalty", 0, f"no single penalty or boost explains H {health:.4f}")
 

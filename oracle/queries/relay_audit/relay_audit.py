@@ -56,7 +56,9 @@ def check_health(
         return None
     if node.is_member and figure.is_excluded != node.is_excluded_at(relay_now):
         state_text = "excluded" if figure.is_excluded else "not excluded"
-        return Divergence("exclusion", node.changes[-1].at.log, f"the relay has it {state_text}")
+        return Divergence(
+            "exclusion", node.changes[-1].at.log, f"the relay reports it as {state_text}"
+        )
     return None
 
 
@@ -255,7 +257,7 @@ def _build_unproven_audit(node: DerivedNode) -> NodeAudit:
         zeros=node.derived_count,
         lowest=lowest,
         highest=highest,
-        why="rows between all polls, or not listed",
+        why="it has rows between all polls, or the relay does not list it",
     )
 
 
@@ -282,9 +284,11 @@ def _compare_node(
     if abs(audit.ours - factors.long_term) > factors.slack:
         if audit.lowest - factors.slack <= factors.long_term <= audit.highest + factors.slack:
             bounds_text = f"{audit.lowest:.4f} and {audit.highest:.4f}"
-            return replace(audit, why=f"rows cannot tell some scores: between {bounds_text}")
+            return replace(
+                audit, why=f"some scores do not follow from the rows: between {bounds_text}"
+            )
         if _is_pool_ambiguous(node):
-            return replace(audit, why=f"groups beside row {node.ambiguous_at} are ambiguous")
+            return replace(audit, why=f"groups near row {node.ambiguous_at} are ambiguous")
         claim = RelayClaim(factors.long_term, factors.slack, agreed_row)
         parting = find_score_divergence(node, claim, group_scores(comparison.derived.nodes))
         return replace(audit, verdict=Verdict.DIFFERS, parting=parting)

@@ -14,7 +14,7 @@ class LaneEntry(ApiModel):
     """One lane of a report or a round."""
 
     index: int
-    node: AddressText | None = Field(description="Whose it is now; null: nobody's yet.")
+    node: AddressText | None = Field(description="Node that has the lane now; null: none yet.")
     lane: int = Field(ge=0, le=65_535)
     qos: FixedPoint | None = Field(description="null: not selectable, or never reported.")
     is_selectable: bool
@@ -36,7 +36,7 @@ class ReportRegistrations(ApiModel):
         description="A new node, and the node that left whose index it takes."
     )
     appended: list[AddressText] = Field(description="Nodes that get a new index.")
-    gas: int = Field(description="What registering them costs.")
+    gas: int = Field(description="Gas for registering them.")
 
 
 class ReportBasis(ApiModel):
@@ -47,21 +47,21 @@ class ReportBasis(ApiModel):
     as_of_hash: HashText
     as_of_time: int = Field(description="Unix seconds.")
     head_round: int = Field(description="The last accepted round at that block.")
-    prev: HashText = Field(description="Digest of that round.")
-    deadline: int = Field(description="The contract takes it until then; unix seconds.")
-    words: int = Field(description="How many words of sixteen lanes it writes.")
+    prev: HashText = Field(description="Digest of `head_round`.")
+    deadline: int = Field(description="Time until which the contract accepts it, unix seconds.")
+    words: int = Field(description="Number of words of sixteen lanes that it writes.")
     registers: ReportRegistrations
-    fingerprint: HashText = Field(description="SHA-256 of everything in it.")
+    fingerprint: HashText = Field(description="SHA-256 of the whole report.")
 
 
 class ReportEntry(ReportBasis):
     """A report and its outcome."""
 
     state: str | None = Field(
-        description="null: none was cut for the period.", examples=["landed", "superseded"]
+        description="null: no report was cut for the period.", examples=["landed", "superseded"]
     )
-    reason: str | None = Field(description="Why it was skipped, or came too late.")
-    round: int | None = Field(description="null: it was not signed.")
+    reason: str | None = Field(description="Why it was skipped or came too late.")
+    round: int | None = Field(description="null: not signed.")
     digest: HashText | None = Field(description="What was signed.")
 
 
@@ -93,7 +93,7 @@ class HeldReport(ApiModel):
     period: int
     reason: str
     held_at: int = Field(description="Unix seconds.")
-    facts: dict[str, JsonValue] = Field(description="The numbers that the sanity gate saw.")
+    facts: dict[str, JsonValue] = Field(description="Numbers that the sanity gate checked.")
 
 
 class ReleasedReport(HeldReport):
@@ -106,11 +106,11 @@ class RoundEntry(ApiModel):
     """One round that the contract accepted, without its words."""
 
     round: int
-    time: int = Field(description="Of the block that accepted it, unix seconds.")
+    time: int = Field(description="Time of the block that accepted it, unix seconds.")
     as_of: int = Field(description="The block that it speaks of.")
     as_of_hash: HashText
-    words: int = Field(description="How many words of sixteen lanes it wrote.")
-    registered: int = Field(description="How many nodes it gave an index.")
+    words: int = Field(description="Number of words of sixteen lanes that it wrote.")
+    registered: int = Field(description="Number of nodes that it registered.")
     transmitter: AddressText
     digest: HashText = Field(description="What was signed.")
     place: LogPlace
@@ -127,16 +127,18 @@ class LaneDifference(ApiModel):
 class RoundVerification(RoundEntry):
     """An accepted round beside the report recomputed for its as-of block."""
 
-    same: bool = Field(description="Nothing differs, and the contract does not hold other words.")
-    same_block: bool = Field(description="The chain still has the as-of block that was named.")
+    same: bool = Field(
+        description="Whether nothing differs, and the contract does not hold other words."
+    )
+    same_block: bool = Field(description="Whether the chain still has its as-of block.")
     same_digest: bool = Field(
-        description="The whole statement is what would be signed here, registrations included."
+        description="Whether the same statement, registrations included, would be signed here."
     )
     same_registrations: bool
     expected_registrations: list[AddressText] | None = Field(
-        description="Whom it should have registered; null: just those whom it did."
+        description="Nodes that it should have registered; null: as it did."
     )
-    contract_holds_it: bool | None = Field(description="null: a newer round was accepted since.")
+    contract_holds_it: bool | None = Field(description="null: a newer round was accepted.")
     differences: list[LaneDifference]
 
 

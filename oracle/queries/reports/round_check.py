@@ -92,10 +92,10 @@ def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted
         previous = uow.rounds.get_accepted_round(round_number - 1)
         place_by_position = load_log_places(uow, [] if accepted is None else [accepted.at])
     if accepted is None:
-        raise InputError(f"round {round_number} was not accepted in what is indexed")
+        raise InputError(f"round {round_number} was not accepted in the indexed blocks")
     if previous is None and round_number > 1:
         raise InputError(
-            f"round {round_number - 1}, which it builds on, is not in what is indexed"
+            f"round {round_number - 1}, which it follows, is not in the indexed blocks"
         )
     return (
         accepted,
@@ -107,7 +107,7 @@ def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted
 def _fetch_block(chain: ChainReader, block_number: int) -> BlockRef:
     block = chain.fetch_header(block_number)
     if block is None:
-        raise TransientError(f"the chain does not give block {block_number} now")
+        raise TransientError(f"the chain does not serve block {block_number} now")
     return block
 
 

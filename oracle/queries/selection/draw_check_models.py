@@ -33,7 +33,7 @@ class RecordedDrawEntry(ApiModel):
     seed_block: int
     seed_hash: HashText
     node: AddressText
-    voided_block: int | None = Field(description="null: it is active.")
+    voided_block: int | None = Field(description="null: active.")
 
 
 class DrawCheckAnswer(ApiModel):

@@ -28,11 +28,13 @@ class DrawEntry(ApiModel):
     task: HashText
     node: AddressText
     seed_block: int
-    seed_hash: HashText = Field(description="sha256 of it and the task is the seed of the draw.")
-    seed_time: int = Field(description="Of the seed block, unix seconds.")
-    active: bool = Field(description="Whether its node has yet to start the task.")
-    voided_block: int | None = Field(description="Block at whose end the draw ended.")
-    outcome: DrawOutcome | None = Field(description="How it ended; null: it is active.")
+    seed_hash: HashText = Field(
+        description="Block hash; the seed of the draw is the SHA-256 of it and the task."
+    )
+    seed_time: int = Field(description="Time of the seed block, unix seconds.")
+    active: bool = Field(description="Whether its node can still start the task.")
+    voided_block: int | None = Field(description="Block at the end of which the draw was voided.")
+    outcome: DrawOutcome | None = Field(description="How the draw ended; null: active.")
 
 
 class DrawHistory(ApiModel):

@@ -104,7 +104,7 @@ def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapsho
     with archive.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
-            raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
+            raise InputError("nothing is indexed yet; run `qos-oracle run --once` first")
         time = cursor.time if query.max_time is None else query.max_time
         drawn_node_by_task = {draw.task: draw.node for draw in uow.draws.list_active()}
         if time < cursor.time or query.rules != archive.rules or query.follower is not None:

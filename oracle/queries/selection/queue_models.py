@@ -12,8 +12,10 @@ class QueueGroupName(ApiModel):
     """A group of the queue, by the requirements of its tasks."""
 
     vram: int = Field(description="In GB.")
-    gpu: str | None = Field(description="The required card; null: any.")
-    kind: Literal["gpt", "sd"] | None = Field(description="Of the legacy system alone.")
+    gpu: str | None = Field(description="Required card; null: any.")
+    kind: Literal["gpt", "sd"] | None = Field(
+        description="Kind of task, only in the legacy system."
+    )
 
 
 class QueuePosition(ApiModel):
@@ -27,11 +29,11 @@ class QueueEntry(TaskRequirements):
     """A waiting task, or a legacy group of three, listed under its first task."""
 
     queue_group: QueueGroupName
-    tasks: list[HashText] = Field(description="All that start together, the oldest first.")
-    created: QueuePosition = Field(description="Of the last of `tasks`.")
-    queued: bool = Field(description="Whether the chain was told that no node was found.")
+    tasks: list[HashText] = Field(description="Tasks that start together, oldest first.")
+    created: QueuePosition = Field(description="Position of the last of `tasks`.")
+    queued: bool = Field(description="Whether the chain records that no node was found.")
     estimated_seconds: FixedPoint
-    value: FixedPoint = Field(description="In wei a second, of all `tasks`.")
+    value: FixedPoint = Field(description="Value of all `tasks`, in wei per second.")
     drawn: list[AddressText] = Field(
         description="Drawn nodes that are to start it; empty if none."
     )
@@ -51,7 +53,9 @@ class QueueCapacity(ApiModel):
 
     members: int
     max_tasks: int = Field(description="floor(alpha * members), at least 1.")
-    dropped_next: list[HashText] = Field(description="The least valuable first; groups whole.")
+    dropped_next: list[HashText] = Field(
+        description="Least valuable first; groups are dropped as a whole."
+    )
 
 
 class QueueHead(ApiModel):
@@ -59,11 +63,13 @@ class QueueHead(ApiModel):
 
     queue_group: QueueGroupName
     task: HashText
-    value: FixedPoint = Field(description="In wei a second.")
-    why_not: str | None = Field(description="null: the node takes it.", examples=["less_valuable"])
+    value: FixedPoint = Field(description="In wei per second.")
+    why_not: str | None = Field(
+        description="null: the node would take it.", examples=["less_valuable"]
+    )
     gpu: str | None = Field(description="The card that all nodes of a group of three must have.")
     partners: list[AddressText] | None = Field(
-        description="Of whom two run a group of three with the node; null: it runs the task alone."
+        description="Nodes, of which two would run the group of three with it; null: no group."
     )
 
 
@@ -71,20 +77,20 @@ class QueueOffer(ApiModel):
     """The entry that a node would take if it were free now."""
 
     node: AddressText
-    why_not: str | None = Field(description="Why it gets nothing at all.", examples=["paused"])
+    why_not: str | None = Field(description="Why it gets no task at all.", examples=["paused"])
     takes: HashText | None
-    heads: list[QueueHead] = Field(description="One for each queue group, by value.")
+    heads: list[QueueHead] = Field(description="Best entry of each queue group, by value.")
 
 
 class QueueAnswer(ApiModel):
     """The answer of `queue`; `entries` are in the order in which the daemon serves them."""
 
     as_of: SnapshotTime
-    waiting: int = Field(description="How many entries there are.")
+    waiting: int = Field(description="Number of entries.")
     entries: list[QueueEntry]
     left_out: list[HashText] = Field(
         description="Tasks whose group is incomplete or can no longer start."
     )
     downloads: list[QueueDownload]
-    capacity: QueueCapacity | None = Field(description="null: no alpha is set.")
-    offer: QueueOffer | None = Field(description="null: no node was asked about.")
+    capacity: QueueCapacity | None = Field(description="null: alpha is not set.")
+    offer: QueueOffer | None = Field(description="null: no node was requested.")

@@ -211,7 +211,9 @@ def _build_offer(
     """Return the first entry that a node would take if it were free, and each group's head."""
     stored_node = snapshot.nodes.get(address)
     if stored_node is None:
-        raise InputError(f"{address} was never seen; `qos-oracle nodes` names all there are")
+        raise InputError(
+            f"{address}: no event refers to this node; `qos-oracle nodes` lists all nodes"
+        )
     node = replace(stored_node, running=0)
     nodes = {**snapshot.nodes, address: node}
     network = PolicyInput(nodes, snapshot.rules, snapshot.time)

@@ -19,11 +19,11 @@ class CandidateEntry(ApiModel):
 
     node: AddressText
     candidate: bool
-    why_not: str | None = Field(description="null: it is a candidate.", examples=["busy"])
+    why_not: str | None = Field(description="null: a candidate.", examples=["busy"])
     weight: Integer | None
-    parts: dict[str, str] = Field(description="What the weight is made of.")
-    chance: FixedPoint | None = Field(description="Of being drawn first.")
-    drawn: int | None = Field(description="Its place among those drawn, from 1; null: it is not.")
+    parts: dict[str, str] = Field(description="Components of the weight.")
+    chance: FixedPoint | None = Field(description="Probability of being drawn first.")
+    drawn: int | None = Field(description="Order in which it was drawn, from 1; null: not drawn.")
 
 
 class DrawnNode(ApiModel):
@@ -50,7 +50,9 @@ class ScarceModel(ApiModel):
 
     model: str
     holders: int
-    pending: int = Field(description="Nodes that were asked for it and may still answer.")
+    pending: int = Field(
+        description="Nodes that were requested to download it and may still answer."
+    )
     ask: list[AddressText]
 
 
@@ -61,19 +63,21 @@ class SelectionFigures(ApiModel):
     version: int
     rules: str
     changed: dict[str, str] = Field(
-        description="Numbers of rules and policy that are not as published."
+        description="Values of rules and policy that differ from the published ones."
     )
     task: TaskRequirements
-    sum: Integer = Field(description="Of all weights.")
+    sum: Integer = Field(description="Sum of all weights.")
     candidates: int
     equal_weights: bool = Field(
         description="Whether no candidate has any weight, so that each counts 1."
     )
     nodes: list[CandidateEntry] = Field(description="By address.")
-    seed: HashText | None = Field(description="null: nobody is drawn.")
+    seed: HashText | None = Field(description="null: no node is drawn.")
     card: DrawnCard | None
     draws: list[DrawnNode]
-    predownload: list[ScarceModel] | None = Field(description="null: the policy asks nobody.")
+    predownload: list[ScarceModel] | None = Field(
+        description="null: the policy requests no downloads."
+    )
 
 
 class SelectionResult(SelectionFigures, SnapshotAnswer):

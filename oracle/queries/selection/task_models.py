@@ -34,8 +34,8 @@ class TaskRequirements(ApiModel):
     version: tuple[int, int, int] | None
     size: int | None
     kind: TaskKind | None
-    timeout: int | None = Field(description="Its limit, in seconds.")
-    group: HashText | None = Field(description="The tasks of one validation.")
+    timeout: int | None = Field(description="Time limit, in seconds.")
+    group: HashText | None = Field(description="Key of its group: the tasks of one validation.")
 
 
 def build_snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:

@@ -132,7 +132,7 @@ def format_details(summary: NodeSummary) -> str:
         parts.append(f"Of {_format_last_tasks(summary)} it {_format_ranks(summary)}.")
     cost = UNIT - summary.figures.reliability
     if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
-        parts.append(f"Reliability is {_format_reliability(summary)}, and heals by itself.")
+        parts.append(f"Reliability is {_format_reliability(summary)}, and recovers by itself.")
     if summary.place is not None:
         parts.append(_format_place(summary.place, summary.members))
     return " ".join(parts)
@@ -150,7 +150,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
         steps_text = format_count(lift.over_line, "first place") + _format_repetition(
             lift.over_line
         )
-        parts.append(f"{steps_text} would lift it over the line")
+        parts.append(f"{steps_text} would lift it above the threshold")
     if lift.first_places and lift.place_then is not None:
         steps_text = format_count(lift.first_places, "first place") + _format_repetition(
             lift.first_places
@@ -161,7 +161,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
         steps_text = format_count(lift.successes, "success", "successes") + _format_repetition(
             lift.successes
         )
-        parts.append(f"{steps_text} would make its reliability whole")
+        parts.append(f"{steps_text} would fully restore its reliability")
     return capitalize_first("; ".join(parts[:2])) + "." if parts else None
 
 

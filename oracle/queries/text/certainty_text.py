@@ -24,8 +24,8 @@ def _format_witnesses(source: ChainSource) -> list[Line]:
         return []
     count = len(source.providers())
     provider_text = "one endpoint" if count == 1 else f"one provider ({count} endpoints)"
-    risk_text = f"there is {provider_text}, and a chain of its own making would fit itself"
-    return [("witness", f"unwitnessed: {risk_text}; name a second in [chain] endpoints")]
+    risk_text = f"there is only {provider_text}, so a forged chain would go unnoticed"
+    return [("witness", f"unwitnessed: {risk_text}; add another provider to [chain] endpoints")]
 
 
 def _check_proof(
@@ -37,17 +37,17 @@ def _check_proof(
         return [HealthFinding(Condition.UNPROVEN, unproven)], []
     level = source.get_history_level()
     if level < VerificationLevel.BLOOMED:
-        proof_text = "the headers prove nothing of it yet, or [verify] does not ask for it"
-        return [], [("proof", f"history rests on endpoints' words: {proof_text}")]
+        proof_text = "the headers cannot prove it yet, or [verify] does not require a proof"
+        return [], [("proof", f"history is unproven: {proof_text}")]
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         final_block = -1 if cursor is None or cursor.final_number is None else cursor.final_number
         unreached_blocks = uow.coverage.count_blocks_below(scope.id, level, 0, final_block)
-    proof_text = f"every block of history can be read as {level.name.lower()}"
+    proof_text = f"every block of history can be verified as {level.name.lower()}"
     if not unreached_blocks:
         return [], [("proof", proof_text)]
     unreached_text = (
-        f"{format_blocks(unreached_blocks)} below what can be reached: {proof_text}; "
-        "`run` reads them again"
+        f"{format_blocks(unreached_blocks)} below the level that can be reached: {proof_text}; "
+        "`run` rereads them"
     )
     return [HealthFinding(Condition.UNPROVEN, unreached_text)], []

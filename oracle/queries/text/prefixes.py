@@ -59,7 +59,7 @@ def find_call(uow: UnitOfWork, text: str) -> Intent:
     if not text.lower().startswith("0x"):
         intent = uow.outbox.intents.get(int(text)) if _NUMBER.fullmatch(text) else None
         if intent is None:
-            raise InputError(f"the outbox has no {sanitize_text(text)}; {OUTBOX_HINT}")
+            raise InputError(f"the outbox has no call {sanitize_text(text)}; {OUTBOX_HINT}")
         return intent
     digits = _parse_digits(text, "transaction", HASH_DIGITS)
     intent_by_transaction = uow.outbox.slots.find_transactions_by_prefix(digits, _MAX_LISTED + 1)
@@ -102,8 +102,8 @@ def _parse_digits(text: str, kind: str, max_digits: int) -> str:
     match = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if match is None or len(match[1]) > max_digits:
         raise InputError(
-            f"{sanitize_text(text)}: a {kind} is named by 0x and {max_digits} hex digits, or the "
-            "first of them"
+            f"{sanitize_text(text)}: not a {kind}; expected 0x and {max_digits} hex digits, or "
+            "the first of them"
         )
     return match[1].lower()
 
@@ -112,7 +112,7 @@ def _pick_single_match(kind: str, text: str, matches: Sequence[T]) -> T:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise InputError(f"{text}: no {kind} that begins so is known")
+        raise InputError(f"{text}: no known {kind} starts with it")
     listed_matches = ", ".join(matches[:_MAX_LISTED])
     ellipsis = ", …" if len(matches) > _MAX_LISTED else ""
-    raise InputError(f"{text}: is ambiguous; {kind}s that begin so: {listed_matches}{ellipsis}")
+    raise InputError(f"{text}: ambiguous; {kind}s that start with it: {listed_matches}{ellipsis}")

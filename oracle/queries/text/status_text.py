@@ -37,7 +37,7 @@ def format_situation(status: OperatorStatus, heartbeat_seconds: int | None, now:
         if status.nodes_without_index:
             node_text = f"{status.nodes_without_index} nodes have no index in the contract yet"
             yield "registration", f"{node_text}, {status.registration_gas} gas in all"
-    yield "worked on by", status.lease or "nobody"
+    yield "leader", status.lease or "none"
 
 
 def format_reading_lines(status: OperatorStatus) -> Lines:
@@ -56,7 +56,7 @@ def format_reading_lines(status: OperatorStatus) -> Lines:
 def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
     """Yield the content of the index; `has_dispatch`: whether tasks are dispatched."""
     if status.chain_id is None:
-        yield "chain", "not known yet; `qos-oracle run --once` indexes it"
+        yield "chain", "not known yet; run `qos-oracle run --once` first"
         return
     yield "chain", f"{status.chain_id}, from block {status.start_block}"
     if status.rules is not None:
@@ -80,7 +80,7 @@ def format_catching_up(progress: CatchingUp, now: int) -> str:
     if progress.until is None:
         return f"{left_text}, none folded within {progress.watched_seconds:.0f} s"
     end_time = format_utc(progress.until, "%Y-%m-%d %H:%M UTC")
-    rate_text = f"{progress.blocks_per_second:,.0f} a second"
+    rate_text = f"{progress.blocks_per_second:,.0f} per second"
     return (
         f"{left_text} at {rate_text}: {format_duration(progress.until - now)}, until about "
         f"{end_time}"
@@ -95,13 +95,13 @@ def format_block_time(unix_time: int) -> str:
 def _format_index(status: OperatorStatus, now: int) -> str:
     folded = status.folded
     if folded is None:
-        return "no block is folded yet; `qos-oracle run --once` indexes them"
+        return "no block is folded yet; run `qos-oracle run --once` first"
     progress_text = (
         f"folded to block {folded.number}, {format_block_time(folded.time)}, "
         f"{format_age(folded.time, now)}"
     )
     if status.head is None or status.lag_blocks is None:
-        return f"{progress_text}; how far behind is unknown: {status.contract.unknown}"
+        return f"{progress_text}; the lag is unknown: {status.contract.unknown}"
     return f"{progress_text}; {format_lag(status.lag_blocks, status.head)}"
 
 
@@ -139,11 +139,11 @@ def _format_contract(status: OperatorStatus) -> str:
             f"until {format_block_time(contract.paused_until)}, for "
             f"{format_duration(seconds_left)} of chain time"
         )
-        return f"the contract takes no report {pause_text}; its admin may resume it"
+        return f"the contract accepts no report {pause_text}; its admin may resume it"
     kickout_text = (
         ", but no kickouts: its pauser has stopped them" if contract.kicks_paused else ""
     )
-    return f"takes reports{kickout_text}"
+    return f"accepts reports{kickout_text}"
 
 
 def _format_senders(status: OperatorStatus) -> Lines:
@@ -151,7 +151,7 @@ def _format_senders(status: OperatorStatus) -> Lines:
         if sender.paused is None:
             yield "sender", f"{sender.address} may send"
     if not status.senders:
-        yield "sender", "nothing was ever sent from this database"
+        yield "sender", "none has sent anything from this database yet"
 
 
 def _format_kickouts(status: OperatorStatus) -> str:
@@ -174,7 +174,7 @@ def _format_endpoint(endpoint: EndpointView) -> str:
     head_text = "" if endpoint.head is None else f", at block {endpoint.head}"
     # An idle endpoint is rarely queried, so whether it lags now is not known.
     lag_text = (
-        f" when it was asked last, {endpoint.lag_blocks} below the newest"
+        f" at the last request, {endpoint.lag_blocks} behind the newest"
         if endpoint.lag_blocks
         else ""
     )
@@ -187,10 +187,10 @@ def _format_task_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
     if has_dispatch or status.draws_standing:
         oldest_block = status.oldest_draw_block
         oldest_text = "" if oldest_block is None else f", the oldest of block {oldest_block}"
-        yield "draws", f"{status.draws_standing} standing{oldest_text}"
+        yield "draws", f"{status.draws_standing} active{oldest_text}"
     if has_dispatch:
         account = status.dispatcher
         yield (
             "dispatcher",
-            "no key: nothing is started" if account is None else account.to_text(),
+            "no key: no task is started" if account is None else account.to_text(),
         )

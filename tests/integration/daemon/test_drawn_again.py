@@ -82,4 +82,4 @@ def test_draw_of_unknown_task_returns_404(config):
         client = TestClient(open_read_api(records, open_reader(records.config), lambda: None))
         answer = client.get(f"/v1/draws/0x{64 * 'f'}/again")
     assert answer.status_code == 404
-    assert "nobody was drawn" in answer.json()["detail"]
+    assert "has no draw" in answer.json()["detail"]

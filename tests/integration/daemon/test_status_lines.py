@@ -78,14 +78,12 @@ def lines(seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060) 
 
 def test_healthy_status_shows_no_capitalised_condition():
     said = lines()
-    assert list(said) == [
-        *("index", "last report", "contract", "sender", "kickouts", "worked on by")
-    ]
+    assert list(said) == [*("index", "last report", "contract", "sender", "kickouts", "leader")]
     assert said["index"].endswith("; 1 block behind the newest, 91")
     assert said["last report"].startswith("round 7, 1 min old (on chain; by the clock 2 min ago)")
-    assert said["contract"] == "takes reports"
+    assert said["contract"] == "accepts reports"
     assert said["sender"] == f"{ME.address} may send"
-    assert said["worked on by"] == "run on host, process 7"
+    assert said["leader"] == "run on host, process 7"
 
 
 PAUSED = replace(OPEN, paused_until=5_060)
@@ -102,7 +100,7 @@ def found(
     [
         (ChainView(block(101), OPEN), Condition.BEHIND, "11 blocks behind the newest, 101"),
         (ChainView(block(91, 5_051), OPEN), Condition.REPORT_LATE, "is 2 min old; one is due"),
-        (ChainView(block(91), PAUSED), Condition.PAUSED, "takes no report until 5060"),
+        (ChainView(block(91), PAUSED), Condition.PAUSED, "accepts no report until 5060"),
         (ChainView(block(91), replace(OPEN, kicks_paused=True)), Condition.PAUSED, "no kickouts"),
         (
             ChainView(None, unknown_reason="a.example: did not answer"),
@@ -127,7 +125,7 @@ def test_values_within_bounds_report_no_condition(chain: ChainView):
 def test_status_without_endpoint_shows_folded_state_and_unknown_head():
     said = lines(chain=ChainView(None, unknown_reason="a.example: did not answer"))
     assert said["index"].startswith("folded to block 90, ")
-    assert said["index"].endswith("how far behind is unknown: a.example: did not answer")
+    assert said["index"].endswith("the lag is unknown: a.example: did not answer")
     assert said["last report"].startswith("round 6, 7 s old (as folded; by the clock 67 s ago)")
     assert said["contract"] == "unknown: a.example: did not answer"
 
@@ -137,15 +135,15 @@ def test_status_of_empty_database_shows_no_block_and_no_round():
     new = replace(WELL, network=network, folded_block=None, pause_by_account={})
     fresh = ChainView(block(91), replace(OPEN, round=0, pushed_at=0))
     said = lines(new, fresh)
-    assert said["index"].startswith("no block is folded yet; `qos-oracle run")
+    assert said["index"].startswith("no block is folded yet; run `qos-oracle run")
     assert said["last report"] == "no round was accepted yet (on chain)"
-    assert said["sender"] == "nothing was ever sent from this database"
+    assert said["sender"] == "none has sent anything from this database yet"
 
 
 def test_status_shows_why_next_push_waits():
-    push = replace(LIVE_PUSH, error_text="gas is dear")
+    push = replace(LIVE_PUSH, error_text="gas is expensive")
     assert lines(replace(WELL, planned_push=push))["push waits"].startswith(
-        "gas is dear; `qos-oracle"
+        "gas is expensive; `qos-oracle"
     )
 
 
@@ -174,13 +172,13 @@ def test_paused_contract_and_unreachable_endpoints_are_reported(
         told, said = _asked(path, capsys)
         until = told["contract"]["paused_until"]
         assert until == network.clock.now + 600
-        assert "the contract takes no report until 2027-" in said
+        assert "the contract accepts no report until 2027-" in said
         assert "for 10 min of chain time" in said
         assert (told["head"], told["lag_blocks"]) == (network.head(), 2)
     told, said = _asked(path, capsys)
     assert (told["head"], told["lag_blocks"], told["contract"]["round"]) == (None, None, None)
     assert told["contract"]["unknown"] is not None
-    assert "how far behind is unknown: " in said
+    assert "the lag is unknown: " in said
     assert told["health"]["status"] == "down"
     assert told["health"]["conditions"] == ["no_leader", "no_endpoint"]
 

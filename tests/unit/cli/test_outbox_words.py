@@ -53,7 +53,7 @@ def test_underpriced_call_advice_names_limiting_setting():
     told = build_advice(LIVE_PUSH, SentState(None, [DEAR], None))
 
     assert told.waits_for is not None
-    assert "max fee less than base fee (it pays 200 gwei for each gas)" in told.waits_for
+    assert "max fee less than base fee (it pays 200 gwei per gas)" in told.waits_for
     assert "raise limits.max_fee_per_gas_wei" in told.what_to_do
     assert "nothing" not in told.what_to_do
 
@@ -71,7 +71,7 @@ def test_intent_list_shows_why_live_call_waits(capsys):
 
 
 def test_sender_paused_for_funds_resumes_by_itself():
-    assert "goes on by itself" in resume_action(SENDER, Pause(PauseKind.FUNDS, "no ether"))
+    assert "resumes automatically" in resume_action(SENDER, Pause(PauseKind.FUNDS, "no ether"))
 
 
 def test_sender_paused_for_foreign_nonce_shows_both_remedies():

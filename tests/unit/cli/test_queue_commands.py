@@ -269,8 +269,8 @@ def test_missing_price_seconds_error_names_settings(capsys, events):
         (["--unit", "sd=nan"], "must be a decimal"),
         (["--alpha", "0"], "--alpha 0: must be above 0"),
         (["--alpha", "many"], "must be a decimal"),
-        (["--node", "0x12"], "no node that begins so is known"),
-        (["--node", node("nobody")], "was never seen"),
+        (["--node", "0x12"], "no known node starts with it"),
+        (["--node", node("nobody")], "no event refers to this node"),
     ],
 )
 def test_invalid_options_are_rejected(capsys, events, options, why):

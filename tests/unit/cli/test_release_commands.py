@@ -41,7 +41,7 @@ def test_disputed_reports_are_merged_into_single_line(held: str, capsys, sqlite_
     looks_wrong, disputed = capsys.readouterr().out.splitlines()
     assert looks_wrong == f"period {PERIOD}: {WHY}"
     assert disputed.startswith(f"period {PERIOD + 39} (and 38 before it, since period ")
-    assert "compare it with theirs" in disputed
+    assert "with the other reporter's" in disputed
 
 
 def test_released_report_is_no_longer_held_and_keeps_releaser(held: str, capsys, sqlite_url: str):

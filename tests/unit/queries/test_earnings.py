@@ -50,7 +50,7 @@ def test_fee_shared_by_points_matches_points(fee: int):
 def test_sharing_that_differs_from_points_is_reported():
     earned, _ = compared({"1": 10, "2": 10, "3": 10})
     text = [one.to_text() for one in earned if one is not None]
-    assert text[0] == "earned 10 wei of 30: 10 of 17 points, WHICH WOULD BE 17"
+    assert text[0] == "earned 10 wei of 30: 10 of 17 points, BUT THE POINTS GIVE 17"
 
 
 def test_earning_without_fee_or_ending_is_none():

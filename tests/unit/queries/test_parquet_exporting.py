@@ -163,7 +163,7 @@ def test_interrupted_export_is_repaired_by_next_run(
 
 def test_foreign_folder_is_rejected(follower, store, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="is no export"):
+    with pytest.raises(InputError, match="not an export"):
         export(store, tmp_path)
 
 
@@ -172,7 +172,7 @@ def test_export_after_rebuild_into_same_folder_is_rejected(follower, store, tmp_
 
     export(store, tmp_path / "out")
     rebuild_state(store, follower.folder, RebuildOptions())
-    with pytest.raises(InputError, match="rebuilds 0, and it is 1 now"):
+    with pytest.raises(InputError, match="rebuilds 0, which is 1 now"):
         export(store, tmp_path / "out")
 
 
@@ -184,6 +184,6 @@ def test_export_of_diverging_chain_is_rejected(new_store, tmp_path):
         other = mined(TRAFFIC[:60])
         other.fork(1)
         Follower(mined(TRAFFIC[60:], other), store).catch_up()
-        with pytest.raises(InputError, match="last block with a log is not the database's"):
+        with pytest.raises(InputError, match="last block with a log differs from the database's"):
             export(store, tmp_path / "out")
     assert (tmp_path / "out" / MANIFEST).exists()

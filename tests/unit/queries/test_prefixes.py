@@ -51,7 +51,7 @@ def test_malformed_address_prefix_is_rejected(known, wrong):
 
 
 def test_unmatched_prefix_is_rejected(known):
-    with known.read_transaction() as uow, pytest.raises(InputError, match="begins so is known"):
+    with known.read_transaction() as uow, pytest.raises(InputError, match="no known task starts"):
         find_task(uow, "0x" + "e" * 20)
 
 

@@ -25,7 +25,7 @@ class Problem(BaseModel):
     type: str = Field(examples=["about:blank"])
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
-    detail: str = Field(examples=["no node of this network begins with 0xabc"])
+    detail: str = Field(examples=["no address of a node starts with 0xabc"])
     at: int = Field(description="Unix seconds, by the server's clock.")
     found: list[str] | None = Field(None, description="What an ambiguous prefix stands for.")
 

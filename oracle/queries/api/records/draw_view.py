@@ -31,5 +31,5 @@ def list_task_draws(snapshot: ApiSnapshot, task: TaskKey) -> TaskDraws:
     """Return the draws of a task; raise NotKnownError if no node was drawn for it."""
     stored_draws = snapshot.uow.draws.list_for_task(task)
     if not stored_draws:
-        raise NotKnownError(f"nobody was drawn for task {task}")
+        raise NotKnownError(f"no node was drawn for task {task}")
     return TaskDraws(as_of=snapshot.as_of, draws=build_draw_entries(snapshot.uow, stored_draws))

@@ -45,15 +45,19 @@ class DrawnAgain(Answer):
     task: HashText
     seed_block: int
     seed_hash: HashText
-    seed_name: HashText = Field(description="The task; or its group, where one draw is for all.")
-    counter: int = Field(description="0; of a group the place of the task in it.")
-    card: str | None = Field(description="The card that was drawn first, under a legacy policy.")
+    seed_name: HashText = Field(
+        description="Key of the task, or of its group if the tasks of the group share a seed."
+    )
+    counter: int = Field(description="Number of nodes drawn before it with the same seed.")
+    card: str | None = Field(
+        description="Card that was drawn before the node, under a legacy policy."
+    )
     candidates: list[WeightedCandidate] = Field(description="Ascending by address.")
     digest: HashText
     total: IntegerText = Field(description="Sum of the weights.")
     x: IntegerText
     node: AddressText = Field(description="Node drawn by the recomputation.")
-    recorded: AddressText = Field(description="Whom the daemon wrote down.")
+    recorded: AddressText = Field(description="Node that the daemon recorded.")
     agrees: bool
 
 
@@ -76,7 +80,7 @@ def redraw_task(source: ApiSource, task: TaskKey, seed_block: int | None) -> Dra
     """
     settings = source.dispatch
     if settings is None:
-        raise NotKnownError("nobody is drawn by the settings of this server")
+        raise NotKnownError("this server draws no nodes, so it cannot recompute draws")
     with open_snapshot(source) as snapshot:
         as_of, inputs = snapshot.as_of, _load_redraw_inputs(snapshot, settings, (task, seed_block))
     drawings = _redraw_block(settings, inputs)
@@ -115,14 +119,16 @@ def _load_redraw_inputs(
     try:
         require_same_settings(snapshot.uow, settings)
     except InputError as error:
-        raise NotKnownError("it was drawn by other settings than this server has") from error
+        raise NotKnownError(
+            "the draw was made with other settings than this server has"
+        ) from error
     matching_draws = [
         stored_draw
         for stored_draw in snapshot.uow.draws.list_for_task(task)
         if seed_block in (None, stored_draw.seed_block)
     ]
     if not matching_draws:
-        raise NotKnownError(f"nobody was drawn for task {task}, or not by that block")
+        raise NotKnownError(f"task {task} has no draw, or none with this seed block")
     recorded = matching_draws[-1]
     block_number, identity = recorded.seed_block, snapshot.uow.identity.get()
     first = 0 if identity is None else identity.start_block

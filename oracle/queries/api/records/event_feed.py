@@ -59,13 +59,13 @@ class FeedEvent(ApiModel):
         description=f"{', '.join(EVENT_KINDS)}.",
     )
     time: int = Field(
-        description="Of the block, unix seconds; where a person cleared a halt, of their clock."
+        description="Block time, unix seconds; for `halt_cleared`, by the clock of the operator."
     )
     block: int | None
     node: AddressText | None
     text: str = Field(examples=["timed out: reliability 0.150000000000000000 to 0.045…"])
     excluded_until: int | None = Field(
-        default=None, description="Unix seconds, if nothing comes between."
+        default=None, description="End of the exclusion if no event occurs before, unix seconds."
     )
 
 
@@ -148,7 +148,7 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
         for _, event in _list_events_from(snapshot, time)
     )
     depth = max(reorg.depth for reorg in reorgs)
-    text = f"{depth} blocks were given up: forget what was told of blocks above {ancestor}"
+    text = f"a reorg removed {depth} blocks: discard all events of blocks above {ancestor}"
     event = FeedEvent(kind="reorg", time=time, block=ancestor, node=None, text=text)
     return NumberedEvent(EventCursor(count, cursor.halts, time, delivered), event)
 
@@ -162,10 +162,10 @@ def _list_halt_events(snapshot: ApiSnapshot) -> list[FeedEvent]:
     halt_events = []
     for halt in reversed(snapshot.uow.halts.list_history(_MAX_HALTS)):
         time, block = halt.since_time, halt.since_block
-        text = f"nothing is sent any more: {halt.name}"
+        text = f"halted ({halt.name}): nothing is signed or sent"
         halt_events.append(FeedEvent(kind="halted", time=time, block=block, node=None, text=text))
         if halt.cleared is not None:
-            time, text = halt.cleared.time, f"it goes on: {halt.name} is over"
+            time, text = halt.cleared.time, f"the halt ({halt.name}) was cleared"
             halt_events.append(
                 FeedEvent(kind="halt_cleared", time=time, block=None, node=None, text=text)
             )
@@ -267,7 +267,7 @@ def _build_recovery_events(
         exclusion_end = excluded_until(change.after, change.time, rules)
         if exclusion_end is None or (next_change is not None and next_change.time < exclusion_end):
             continue
-        text = "recovered: it can be given tasks again"
+        text = "recovered: the node can be given tasks again"
         yield (
             # An event without a log is sorted before the other events of its second.
             BEFORE_EVERYTHING,
@@ -299,13 +299,15 @@ def _build_kickout_events(
     snapshot: ApiSnapshot, first_block: int
 ) -> Iterator[tuple[Position, FeedEvent]]:
     events = [
-        (due_interval.opened_at, due_interval.node, "kickout_due", "its kickout is due")
+        (due_interval.opened_at, due_interval.node, "kickout_due", "the kickout is due")
         for due_interval in snapshot.uow.activity.list_kickouts(first_block)
     ]
     for kick in snapshot.uow.rounds.list_kicks():
         events.append((kick.proposed_at, kick.node, "kickout_proposed", "a kickout was proposed"))
         if kick.expulsion is not None:
-            events.append((kick.expulsion.at, kick.node, "kickout_executed", "it was kicked out"))
+            events.append(
+                (kick.expulsion.at, kick.node, "kickout_executed", "the node was kicked out")
+            )
     for position, node, kind, text in events:
         time = snapshot.find_time(position) if position.block >= first_block else None
         if time is not None:

@@ -77,5 +77,5 @@ def find_evidence(
     evidence_hash = Hash(node_or_hash) if kick is None else kick.evidence
     text = read_file(evidence_hash)
     if text is None:
-        raise NotKnownError(f"the evidence {evidence_hash} is not kept here")
+        raise NotKnownError(f"evidence {evidence_hash} is not stored on this host")
     return evidence_hash, text

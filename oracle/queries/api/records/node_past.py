@@ -28,10 +28,12 @@ class PastEvent(ApiModel):
     """One event of a node's membership."""
 
     what: PastKind
-    time: int | None = Field(description="Unix seconds; null: no log of its block is kept.")
+    time: int | None = Field(
+        description="Unix seconds; null: neither header nor logs of its block are stored."
+    )
     place: LogPlace
-    evidence: HashText | None = Field(description="Of a kickout: the hash of its evidence.")
-    round: int | None = Field(description="Of a kickout: the round that it was proposed in.")
+    evidence: HashText | None = Field(description="Hash of the evidence of a kickout.")
+    round: int | None = Field(description="Round in which a kickout was proposed.")
 
 
 class ReportedChange(ApiModel):
@@ -51,7 +53,7 @@ class NodePast(Answer):
     reported: list[ReportedChange] = Field(
         description="Among the newest 100 rounds that wrote its word."
     )
-    drawn: list[DrawEntry] = Field(description="The newest 20 draws that drew it.")
+    drawn: list[DrawEntry] = Field(description="The newest 20 draws of the node.")
 
 
 class _MembershipEvent(NamedTuple):

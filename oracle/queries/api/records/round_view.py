@@ -33,7 +33,9 @@ class RoundAnswer(Answer):
 
     entry: RoundEntry
     data_hash: HashText
-    config: HashText = Field(description="Signers, quorum and rules that it was signed under.")
+    config: HashText = Field(
+        description="Digest of the signers, quorum and rules that it was signed under."
+    )
     registered: list[AddressText]
     words: list[RoundWord]
 
@@ -56,7 +58,7 @@ def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
     """Return one round with its words; raise NotKnownError if it was not accepted."""
     accepted = snapshot.uow.rounds.get_accepted_round(round_number)
     if accepted is None:
-        raise NotKnownError(f"round {round_number} has not been accepted in what is indexed")
+        raise NotKnownError(f"round {round_number} was not accepted in the indexed blocks")
     lane_indexes = [
         word * LANES_PER_WORD + lane
         for word, _ in accepted.words

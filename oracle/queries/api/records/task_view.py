@@ -21,7 +21,9 @@ class TaskMoment(ApiModel):
     """A step in the life of a task."""
 
     what: str = Field(examples=["created", "started", "stopped", "ended"])
-    time: int | None = Field(description="Unix seconds; null: nothing of its block is kept.")
+    time: int | None = Field(
+        description="Unix seconds; null: neither header nor logs of its block are stored."
+    )
     place: LogPlace
 
 
@@ -32,7 +34,7 @@ class GroupEntry(ApiModel):
     node: AddressText | None
     rank: int | None = Field(description="From 1; null: it was not ranked.")
     elapsed: int | None = Field(description="Seconds from start to submission or error report.")
-    score: int | None = Field(description="null: it scores nobody.")
+    score: int | None = Field(description="null: the task gives no score.")
 
 
 class GroupAnswer(Answer):
@@ -40,11 +42,11 @@ class GroupAnswer(Answer):
 
     group: HashText
     closed: bool
-    scored: bool = Field(description="False: no task of it was ranked.")
+    scored: bool = Field(description="Whether a task of the group was ranked.")
     closed_at: LogPlace | None
     time: int | None
     members: list[GroupEntry]
-    tasks_seen: list[HashText] = Field(description="Of a group that is open: its tasks so far.")
+    tasks_seen: list[HashText] = Field(description="The tasks so far of an open group.")
 
 
 class TaskAnswer(TaskRequirements, Answer):
@@ -64,7 +66,7 @@ def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
     """Return a task; raise NotKnownError if it was never seen."""
     task = snapshot.uow.tasks.get_many([task_key]).get(task_key)
     if task is None:
-        raise NotKnownError(f"no task {task_key} was seen in what is indexed")
+        raise NotKnownError(f"task {task_key} was not found in the indexed blocks")
     members = [] if task.scored_in is None else _list_members(snapshot, task.scored_in)
     return TaskAnswer(
         **dict(build_requirements(task)),
@@ -98,7 +100,7 @@ def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
         )
     tasks = snapshot.uow.tasks.list_unscored_in_groups([group])
     if not tasks:
-        raise NotKnownError(f"no group {group} was seen in what is indexed")
+        raise NotKnownError(f"group {group} was not found in the indexed blocks")
     return GroupAnswer(
         as_of=snapshot.as_of,
         group=group,

@@ -106,7 +106,7 @@ def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config:
 
     code, told = status(config)
     assert (code, told["conditions"][:2]) == (1, ["no_leader", "last_exit"])
-    assert any("ended without a word" in one for one in told["reasons"])
+    assert any("ended without a reason" in one for one in told["reasons"])
 
 
 def test_orderly_stop_leaves_no_last_exit_condition(a_chain: AChain, config: Path):

@@ -64,7 +64,7 @@ def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(a_chain: AChain
     assert near.head is not None
     assert (far.head, far.unknown_reason) == (
         None,
-        f"who answers is itself at block {number} only",
+        f"the endpoint is only at block {number}",
     )
 
 
@@ -105,7 +105,7 @@ def test_status_reports_no_endpoint_when_all_were_proven_wrong(
     assert [asked_for(one, look) for one in a_chain.providers] == [0, 0]
     said = " ".join(capsys.readouterr().out.split())
     assert "NO-ENDPOINT" in said
-    assert "how far behind is unknown:" in said
+    assert "the lag is unknown:" in said
     assert "proven wrong; `qos-oracle endpoint readmit` allows it again" in said
 
 

@@ -118,7 +118,7 @@ def test_blocks_below_required_level_are_reported_by_status_until_reread(
 
     assert "UNPROVEN" in before
     assert "UNPROVEN" not in after
-    assert "every block of history can be read as bloomed" in after
+    assert "every block of history can be verified as bloomed" in after
 
 
 def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: AChain, site: Site):
@@ -147,4 +147,4 @@ def test_chain_without_valid_roots_is_indexed_as_unproven(a_chain: AChain, site:
 
     assert told == [(0, ""), (0, "")]
     assert site.rows() == site.truth()
-    assert "history rests on endpoints' words" in said
+    assert "history is unproven" in said

@@ -102,7 +102,7 @@ def test_chain_too_short_to_calibrate_passes_with_status_note(a_chain: AChain, s
 
     assert site.once(0) == (0, "")
 
-    assert "history rests on endpoints' words" in site.tell("status")[1]
+    assert "history is unproven" in site.tell("status")[1]
 
 
 @pytest.mark.parametrize(("history", "is_ready"), [("proven", False), ("seamed", True)])

@@ -25,7 +25,7 @@ def test_node_that_is_not_due_cannot_be_proposed(indexed, network, capsys):
 def test_unknown_node_is_distinguished_from_node_not_due(indexed, capsys):
     for command in ("propose", "execute", "evidence", "cancel"):
         assert run(["kickout", command, "0x1234", "--config", str(indexed)]) == 2
-        assert "no node that begins so is known" in capsys.readouterr().err
+        assert "no known node starts with it" in capsys.readouterr().err
     stranger = "0x" + "ab" * 20
     for command in ("propose", "execute", "evidence"):
         assert run(["kickout", command, stranger, "--config", str(indexed)]) == 2
@@ -79,4 +79,4 @@ def test_empty_outbox_is_listed(indexed, capsys):
 
 def test_unknown_intent_is_rejected_in_one_line(indexed, capsys):
     assert run(["outbox", "show", "7", "--config", str(indexed)]) == 2
-    assert "the outbox has no 7" in capsys.readouterr().err
+    assert "the outbox has no call 7" in capsys.readouterr().err

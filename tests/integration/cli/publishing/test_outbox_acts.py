@@ -84,7 +84,7 @@ def test_call_is_held_and_released_with_actor_in_journal(act: Act, url: str, cap
     capsys.readouterr()
     assert act("show", 1, "--json") == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["reason"], shown["waits_for"]) == ("not tonight", "a human")
+    assert (shown["reason"], shown["waits_for"]) == ("not tonight", "an operator")
     assert "`outbox release 1`" in shown["what_to_do"]
     assert shown["journal"][-1]["actor"] == getpass.getuser()
 
@@ -130,12 +130,12 @@ def test_call_held_for_its_nonce_can_be_cancelled(act: Act, url: str, capsys):
         (("release", 2), "intent 2 cannot be released: it is live"),
         (("release", 3), "intent 3 cannot be released: it is held and has nonce 6"),
         (("bump", 1), "intent 1 cannot be bumped: it is planned"),
-        (("hold", 9), "the outbox has no 9"),
-        (("show", "9" * 30), "the outbox has no 9999"),
-        (("show", "seven"), "the outbox has no seven"),
-        (("show", "0xff"), "0xff: no transaction that begins so is known"),
-        (("bump", "0x" + 65 * "1"), "named by 0x and 64 hex digits, or the first of them"),
-        (("hold", "0x12"), "0x12: no sender that begins so is known"),
+        (("hold", 9), "the outbox has no call 9"),
+        (("show", "9" * 30), "the outbox has no call 9999"),
+        (("show", "seven"), "the outbox has no call seven"),
+        (("show", "0xff"), "0xff: no known transaction starts with it"),
+        (("bump", "0x" + 65 * "1"), "expected 0x and 64 hex digits, or the first of them"),
+        (("hold", "0x12"), "0x12: no known sender starts with it"),
         (("release", "0x" + 40 * "b"), "not paused"),
         (("hold", "0x" + 40 * "b"), "not a sender of this database"),
         (("rebuild",), "--from-chain: required"),
@@ -171,7 +171,7 @@ def test_list_and_show_report_sent_call_completely(act: Act, capsys):
     text = capsys.readouterr().out
     for told in ("sent once since block 51", "up to 3 gwei, tip 1", "last error: fee too low"):
         assert told in text
-    assert "`outbox bump 2` says which limit is in the way" in text
+    assert "`outbox bump 2` names the limit" in text
     assert act("show", 3, "--json") == 0
     held = json.loads(capsys.readouterr().out)
     assert "another program signed with the key" in held["what_to_do"]
@@ -200,7 +200,7 @@ def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsy
     assert json.loads(capsys.readouterr().out)["nonce"] == 7
     assert act("show", "0x1") == 2
     said = capsys.readouterr().err
-    assert f"0x1: is ambiguous; transactions that begin so: {twin}, 0x1111" in said
+    assert f"0x1: ambiguous; transactions that start with it: {twin}, 0x1111" in said
     assert act("show", "0x11", "--json") == 0
     assert shown(capsys)["id"] == 2
 
@@ -213,7 +213,7 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
         outbox.slots.replace_call(slot, named(uow, 1), 60, NOW)
         outbox.accounts.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
     assert act("show", 2, "--json") == 0
-    assert "or intent 1, which was put on its nonce" in shown(capsys)["waits_for"]
+    assert "or intent 1, which uses its nonce" in shown(capsys)["waits_for"]
     for words in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
         assert act(*words) == 2
         said = capsys.readouterr().err

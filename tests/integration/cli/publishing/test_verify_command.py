@@ -217,7 +217,7 @@ def test_unknown_task_is_input_error(played, capsys):
     line = refused(capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config)
     assert "no task 0xabab" in line
     unnamed = refused(capsys, "select", "--verify", "1", "--config", played.config)
-    assert "task is named by" in unnamed
+    assert "1: not a task; expected 0x" in unnamed
 
 
 @pytest.mark.parametrize(

@@ -83,4 +83,4 @@ def test_different_report_settings_are_reported_as_different_digest(settings, tm
 def test_round_never_accepted_is_rejected_in_one_line(settings, tmp_path, capsys):
     path = write(settings, tmp_path / "config.toml")
     assert run(["report", "verify", "99", "--config", str(path)]) == 2
-    assert "round 99 was not accepted in what is indexed" in capsys.readouterr().err
+    assert "round 99 was not accepted in the indexed blocks" in capsys.readouterr().err

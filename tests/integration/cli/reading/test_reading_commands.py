@@ -134,7 +134,7 @@ def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
     )
     assert run(["explain", shared, "--config", str(indexed)]) == 2
     said = capsys.readouterr().err
-    assert "is ambiguous" in said
+    assert "ambiguous; " in said
     assert all(node in said for node in nodes if node.startswith(shared))
 
 

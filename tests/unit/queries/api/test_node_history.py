@@ -167,5 +167,5 @@ def test_history_starts_when_node_first_appears(indexed):
 
 
 def test_reversed_time_span_is_rejected(indexed):
-    with pytest.raises(QuestionError, match="in order"):
+    with pytest.raises(QuestionError, match="expected `from` before `to`"):
         asked(indexed, first=1_050, last=1_010)

@@ -149,7 +149,7 @@ def test_low_full_pool_shows_first_places_needed():
     assert format_headline(seen) == "To be kicked out: its last 50 tasks brought 1.00 on average."
     assert format_details(seen).startswith("At least 2.00 are needed.")
     # Each of the oldest zeros gives way to ten points; 50 are lacking.
-    assert "five first places in a row would lift it over the line" in (
+    assert "five first places in a row would lift it above the threshold" in (
         format_improvement(seen) or ""
     )
 

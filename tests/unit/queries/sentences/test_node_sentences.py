@@ -85,7 +85,7 @@ def test_lift_of_excluded_node_begins_with_waiting_time():
 def test_details_mention_reliability_as_costly_as_ranks():
     told = calm_but(reliability=UNIT // 2)
     assert format_details(told) == (
-        "Reliability is down to 0.50, and heals by itself. Best of 12 nodes."
+        "Reliability is down to 0.50, and recovers by itself. Best of 12 nodes."
     )
 
 
