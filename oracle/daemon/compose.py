@@ -1,6 +1,7 @@
-"""Builds the parts that read the chain and fold it from the settings; needs no key.
+"""Builds, from the settings, the components that read and fold the chain; needs no key.
 
-Opening contacts no endpoint. `check_chain` does, and must be called before the chain is read.
+Opening a component contacts no endpoint. `check_chain` contacts them, and must be called before
+the chain is read.
 """
 
 from collections.abc import Iterator
@@ -43,9 +44,9 @@ from oracle.store.ops.identity import Identity
 
 @dataclass(frozen=True, slots=True)
 class Index(Records):
-    """The records with the chain that they come from, and the folder between both.
+    """The settings and database of `Records`, with the source of chain data and the event folder.
 
-    `endpoint_facts` caches what was learned about the endpoints of `chain`.
+    `endpoint_facts` caches what probes and responses revealed about the endpoints of `chain`.
     """
 
     reader: EventReader
@@ -77,10 +78,10 @@ def open_reader(config: Config) -> EventReader:
 
 @contextmanager
 def open_index(records: Records) -> Iterator[Index]:
-    """Open the endpoints and the folder over these records; contacts no endpoint.
+    """Build the chain source and the folder for an open database; no endpoint is contacted.
 
     Raises:
-        InputError: as `open_reader`, or the address of an endpoint is invalid.
+        InputError: see `open_reader`; or the address of an endpoint is invalid.
     """
     config, rules, store = records.config, records.rules, records.store
     reader, endpoint_facts = open_reader(config), CapabilityCache(store, unix_seconds)
@@ -93,10 +94,10 @@ def open_index(records: Records) -> Iterator[Index]:
 def open_chain(
     config: Config, reader: EventReader, endpoint_facts: CapabilityCache | None = None
 ) -> Iterator[ChainSource]:
-    """Open the endpoints; contacts none of them.
+    """Build the chain source for the configured endpoints, contacting none; close it on exit.
 
-    `endpoint_facts` is the database's cache, with the endpoints that were proven wrong; None:
-    there is no database, or the caller needs none.
+    `endpoint_facts` is the database's cache, which includes the endpoints proven wrong. It is None
+    if there is no database, or if the caller does not need the cache.
     """
     endpoint_facts, settings = endpoint_facts or CapabilityCache(None, unix_seconds), config.chain
     max_bytes = settings.max_response_mib * 2**20
@@ -141,7 +142,7 @@ def open_checked_chain(config: Config) -> Iterator[ChainSource]:
     """Open the endpoints without a database, and check that they serve the configured chain.
 
     Raises:
-        InputError: as `open_reader` and `check_chain`.
+        InputError: see `open_reader` and `check_chain`.
         TransientError: no endpoint answers.
     """
     with open_chain(config, open_reader(config)) as chain:
@@ -169,7 +170,7 @@ def _get_configured_contracts(config: Config) -> tuple[dict[str, Address], Addre
 
 
 def reload_quarantine(chain: ChainSource, store: Store | None) -> None:
-    """Exclude the endpoints that the database lists as proven wrong, by any process."""
+    """Exclude the endpoints that any process has recorded as proven wrong in the database."""
     if store is not None:
         with store.read_transaction() as uow:
             reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
@@ -178,9 +179,10 @@ def reload_quarantine(chain: ChainSource, store: Store | None) -> None:
 
 @contextmanager
 def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
-    """Open new endpoints for a single check, without their history but their quarantine.
+    """Open the endpoints anew for a single check, without their past failures; close them on exit.
 
-    Each endpoint is contacted and reports its own errors; endpoints proven wrong are excluded.
+    Endpoints proven wrong stay excluded. Each of the others is contacted and reports its own
+    errors.
     """
     settings = config.chain
     opened_pool = EndpointPool.from_urls(
@@ -194,7 +196,8 @@ def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[Endpoin
 def open_prober(index: Index, max_wait_seconds: float | None) -> EndpointProber:
     """Return the prober that probes every endpoint once an hour.
 
-    `max_wait_seconds` limits how long a tick waits for an answer; None: until the answer arrives.
+    `max_wait_seconds` limits how long a tick waits for an answer; with None it waits until the
+    answer arrives.
     """
     start_block = index.config.chain.start_block
     prober = EndpointProber(
@@ -210,12 +213,12 @@ def build_log_filter(reader: EventReader) -> LogFilter:
 
 
 def use_segment_workers(index: Index, worker_count: int) -> None:
-    """Let this number of workers read blocks, whatever `[history]` configures."""
+    """Prepare segments with `worker_count` workers, whatever number `[history]` configures."""
     index.chain.use_workers(_build_segment_executor(index.config, index.reader, worker_count))
 
 
 def _use_history_workers(config: Config, reader: EventReader, chain: ChainSource) -> None:
-    """Let workers read history if the settings configure workers."""
+    """Let workers prepare history if the settings configure any workers."""
     workers = resolve_worker_count(config.history)
     if not workers:
         return
@@ -235,7 +238,7 @@ def _build_segment_executor(
 
 
 def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
-    """Return the plan by which workers read history."""
+    """Return the plan that workers need to prepare segments: chain, contracts and verification."""
     network, policy = config.network, build_verification_policy(config.verify)
     return SegmentPlan(
         chain_id=config.chain.id,
@@ -287,7 +290,7 @@ def check_identity(index: Index) -> None:
     """Check the database's identity; writes nothing.
 
     Raises:
-        InputError: as `store_or_check_identity`, except for the period length.
+        InputError: see `store_or_check_identity`; the period length is not checked.
     """
     identity = _build_identity(index)
     with index.store.read_transaction() as uow:

@@ -44,7 +44,7 @@ class ReporterContexts:
 
     @property
     def tx(self) -> TxContext:
-        """The account that sends."""
+        """The context of the account that sends reports and kickout calls."""
         return self.reporting.tx
 
     @property
@@ -53,7 +53,7 @@ class ReporterContexts:
         return self.reporting.quorum
 
     def with_account(self, tx: TxContext) -> "ReporterContexts":
-        """Return the same contexts with another account, which sends the calls of both."""
+        """Return the same contexts with another account, which sends reports and kickout calls."""
         account = replace(tx, registry=CallRegistry(decode_refusal))
         quorum = replace(self.quorum, tx=account)
         contexts = ReporterContexts(
@@ -63,14 +63,14 @@ class ReporterContexts:
         return contexts
 
     def register_calls(self) -> None:
-        """Register pushes and kickout calls with the account."""
+        """Add pushes and kickout calls to the account's registry of call kinds."""
         registry = self.tx.registry
         registry.register(PushCall(self.reporting))
         for call_type in (ProposeKickCall, ExecuteKickCall, CancelKickCall, RetryKickCall):
             registry.register(call_type(self.kickouts))
 
     def back_off_signer(self) -> None:
-        """Pause signing for a while, because the account's nonces were used elsewhere."""
+        """Start a signing embargo, because the account's nonces were used by another process."""
         embargo_signer(self.quorum, build_signer_embargo(self.quorum), self.tx.actor)
 
     def for_dry_run(self, folder: Path) -> "ReporterContexts":
@@ -81,7 +81,7 @@ class ReporterContexts:
 
 
 def register_dispatch_calls(context: DispatchContext) -> None:
-    """Register the dispatcher's calls (starts, queue, downloads, probes, contests)."""
+    """Add the dispatcher's calls (starts, queue, downloads, probes, contests) to its registry."""
     task_calls = (StartCall, StartGroupCall, QueueCall, DropCall, DownloadCall)
     call_types = (*task_calls, ProbeCall, EndProbeCall, SecondGroupCall, EndSecondGroupCall)
     for call_type in call_types:

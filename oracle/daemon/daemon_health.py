@@ -32,7 +32,7 @@ READY_WITHIN_SECONDS = 60.0
 
 @dataclass(slots=True)
 class DaemonHealth:
-    """The progress of chain and fold, and everything that is wrong; None: not known yet."""
+    """The daemon's progress and everything that is wrong with it; None means not known yet."""
 
     liveness: JobLiveness
     newest_block: int | None = None
@@ -46,7 +46,7 @@ class DaemonHealth:
     # confirm.
     is_stalled: bool = False
     is_fork_in_doubt: bool = False
-    # What endpoints disagree about; blocks of neither are applied meanwhile.
+    # What the endpoints disagree about; meanwhile no blocks are applied from either side.
     dispute: str | None = None
     # The lowest block that was never read; None: there is no gap.
     first_gap: int | None = None
@@ -76,7 +76,7 @@ class DaemonHealth:
     _detail_by_condition: dict[Condition, str] = field(default_factory=dict)
 
     def note_heads(self, heads: Heads) -> None:
-        """Note the chain's heads; an unchanged object means that no endpoint answered since."""
+        """Record the chain's heads; an unchanged object means that no endpoint answered since."""
         if heads is not self._heads:
             self._heads, self._answered_at = heads, self.liveness.clock()
         self.is_stalled = heads.stalled
@@ -90,12 +90,12 @@ class DaemonHealth:
             metrics.LAG_SECONDS.set(max(0, heads.latest.time - self.folded_block.time))
 
     def note_folded_block(self, block: BlockRef | Cursor) -> None:
-        """Note the last folded block."""
+        """Record the last folded block."""
         self.folded_block = block
         metrics.BLOCK.labels("folded").set(block.number)
 
     def note_contract_state(self, figures: OutboxFigures | None) -> None:
-        """Note the contract's state, or that it is unknown if no endpoint answered."""
+        """Record the contract's state, or that it is unknown because no endpoint answered."""
         contract = None if figures is None else figures.contract
         self.contract = None
         if contract is not None:
@@ -112,13 +112,13 @@ class DaemonHealth:
 
     @property
     def lag_blocks(self) -> int | None:
-        """The number of blocks between the folded block and the head; or None if unknown."""
+        """The number of blocks between the folded block and the head, or None if unknown."""
         if self.newest_block is None or self.folded_block is None:
             return None
         return max(0, self.newest_block - self.folded_block.number)
 
     def raise_condition(self, condition: Condition, detail: str) -> None:
-        """Report a condition until `clear_condition`; a condition has one detail at a time."""
+        """Report a condition until `clear_condition` is called; it replaces an earlier detail."""
         self._detail_by_condition[condition] = detail
 
     def clear_condition(self, condition: Condition) -> None:
@@ -126,7 +126,7 @@ class DaemonHealth:
         self._detail_by_condition.pop(condition, None)
 
     def build_report(self) -> HealthReport:
-        """Return everything that is wrong, from memory only; callable from any thread."""
+        """Return everything that is wrong, from memory only; may be called from any thread."""
         job_findings = [*self._find_failing_jobs(), *self._find_silent_jobs()]
         if self.leader is not None:
             # The leader indexes into the same database.
@@ -168,7 +168,7 @@ class DaemonHealth:
         ]
 
     def _find_stops(self) -> list[HealthFinding]:
-        """Return what stops index and senders while every job still ticks."""
+        """Return why indexing or sending has stopped although every job still ticks."""
         findings = (
             [] if self.halt_reason is None else [HealthFinding(Condition.HALTED, self.halt_reason)]
         )
@@ -211,7 +211,7 @@ class DaemonHealth:
         return findings
 
     def _find_doubts(self) -> list[HealthFinding]:
-        """Return which data is not trusted, or not trusted yet."""
+        """Return findings about data that is not trusted, or not trusted yet."""
         findings = []
         if self.refusal_reason is not None:
             findings.append(

@@ -1,7 +1,7 @@
-"""The daemon's jobs for a feed: poll, reread old rows, compare with a second feed.
+"""The daemon's jobs for a feed: poll new rows, reread old rows, compare with a second feed.
 
-Each answer is awaited on a separate thread: the head does not wait longer for a slow feed than for
-other requests (docs/explanation/feed.md#polling).
+Each response is awaited on a separate thread, so that the head waits no longer for a slow feed
+than for other requests (docs/explanation/feed.md#polling).
 """
 
 import time
@@ -40,10 +40,10 @@ _REREAD_PAGES = REREAD_ROWS + 1
 
 @dataclass(slots=True)
 class FeedJobs:
-    """The state that the feed jobs share; `health.feed` holds why the feed makes it unready.
+    """The state that the feed jobs share; `health.feed_fault` is why the feed is unreliable.
 
-    `max_wait_seconds` is how many seconds a tick waits for an answer; None: until the answer
-    arrives. `clock` returns monotonic seconds, `wall_clock` unix seconds.
+    `max_wait_seconds` is how many seconds a tick waits for a response; with None it waits until
+    the response arrives. `clock` returns monotonic seconds, `wall_clock` unix seconds.
     """
 
     records: Records
@@ -187,7 +187,7 @@ class FeedJobs:
 def _take_result(
     call: BackgroundCall[FeedAnswer], max_wait_seconds: float | None
 ) -> FeedAnswer | None:
-    """Return the answer of a background call, or None while the call is running."""
+    """Return the response of a background call, or None while the call is running."""
     call.wait_seconds = max_wait_seconds
     finished_call = call.take_finished()
     return None if finished_call is None else finished_call.result()
@@ -196,7 +196,7 @@ def _take_result(
 def open_feed_jobs(
     records: Records, health: DaemonHealth, max_wait_seconds: float | None, exit_stack: ExitStack
 ) -> FeedJobs | None:
-    """Open the feed of `[feed]` until `exit_stack` closes it; return None if there is none."""
+    """Open the feeds of `[feed]`, which `exit_stack` closes; return None if none is configured."""
     section = records.config.feed
     first_client, second_client = (
         build_feed_client(section, "url"),

@@ -1,8 +1,8 @@
 """Stores the daemon's health with its reasons every few seconds, on a separate thread.
 
-The worker may hang in a tick for a minute, and the stored health has to show the cause by then.
-The reason for the daemon's end is stored as well, for readers of the database while no daemon
-runs.
+The worker may hang in a tick for a minute, and the stored health must show the cause before the
+tick ends. The reason why the daemon ended is stored as well, for readers of the database while no
+daemon runs.
 """
 
 import shutil
@@ -78,7 +78,7 @@ class HealthReporter:
         self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS
 
     def _note_downtime(self) -> None:
-        """Note the downtime before this process, for a notice."""
+        """Record how long no daemon ran before this process, so that a notice can report it."""
         with self.store.read_transaction() as uow:
             last_report = uow.health.get()
         if last_report is not None:
@@ -87,7 +87,8 @@ class HealthReporter:
     def record_end(self, failure: str | None) -> None:
         """Stop reporting; store the failure that ended the daemon, or None for an orderly end.
 
-        A full disk may have space again after the write-ahead log was checkpointed.
+        A failed write is tried once more, because checkpointing the write-ahead log may free space
+        on a full disk.
         """
         self._stop.set()
         text = None if failure is None else failure[:_MAX_FAILURE_TEXT]
@@ -125,7 +126,7 @@ def report_daemon_health(
     command: str,
     lease_failure: Callable[[], OracleError | None],
 ) -> Iterator[None]:
-    """Report health during the daemon's work under the name of `command`; store why it ended.
+    """Report health under the name of `command` while the daemon works, and store why it ended.
 
     `lease_failure` returns why the lease was lost, or None if it is held.
     """

@@ -26,7 +26,11 @@ UNCONFIRMED_SECONDS = 300.0
 
 @dataclass(slots=True)
 class IndexJob:
-    """Indexes one window per tick; `wait` blocks inside a tick, None: another tick follows."""
+    """Indexes one window per tick.
+
+    `wait` blocks inside a tick of a process that exits when all is done; it is None in a daemon,
+    where another tick follows.
+    """
 
     index: Index
     ingest: IngestState
@@ -35,7 +39,7 @@ class IndexJob:
     wait: Callable[[float], object] | None = None
 
     def run_tick(self) -> TickFacts:
-        """Repair older blocks, else index one window, or rewind a fork."""
+        """Repair or reread older blocks, or else index one window or rewind after a fork."""
         index = self.index
         with index.store.read_transaction() as uow:
             is_halted = uow.halts.get_halt_reason() is not None
@@ -63,10 +67,10 @@ class IndexJob:
         return self._wait_for_fork()
 
     def _reread_blocks(self) -> tuple[TickFacts, TransientError | None]:
-        """Reread blocks that can be verified better; return the error of a silent endpoint.
+        """Reread blocks that can be verified better; if no endpoint responds, return the error.
 
-        Possibly no endpoint has those blocks any more. The head goes on all the same, and nothing
-        is reported meanwhile; if a block is refused, the head stops.
+        Possibly no endpoint has those blocks any more, so the head is indexed all the same, but
+        nothing is reported meanwhile. If a block is refused, indexing stops.
 
         Raises:
             TransientError: an endpoint's data about a block is inconsistent, and no endpoint
@@ -109,7 +113,7 @@ class IndexJob:
         health.dispute = fork_watch.long_dispute(self.ingest.clock())
 
     def _wait_for_fork(self) -> TickFacts:
-        """Wait, if no tick follows, until the only endpoint may confirm a fork."""
+        """Wait until a fork that one endpoint reports may be confirmed (with `wait` only)."""
         if self.wait is None or not self.ingest.fork_watch.is_pending():
             return None
         seconds = self.ingest.fork_watch.seconds_left(self.ingest.clock())

@@ -83,7 +83,7 @@ def run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) 
     A signal ends the run between ticks.
 
     Raises:
-        FatalError: the index is halted, or holds blocks that nothing should be derived from.
+        FatalError: the index is halted, or contains blocks that are not verified.
         TransientError: no endpoint answers, or the outcome of a sent call is unknown.
     """
     patience = EndpointPatience(stop)

@@ -57,10 +57,10 @@ _BACKOFF_SECONDS = 60.0
 def find_unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return why some blocks must not be used yet, or None if all blocks are sound.
 
-    The blocks came only from endpoints that were proven wrong, or two endpoints disagree about
-    them, or no second provider confirms them, or nothing proves them, or the state is not what
-    they fold to. With `is_running`, the newest blocks may still wait for their audit and their
-    second provider.
+    The reason is that the blocks came only from endpoints that were proven wrong, that two
+    endpoints disagree about them, that no second provider confirms them, that nothing proves them,
+    or that the stored state differs from a refold of them. With `is_running`, the newest blocks
+    may still wait for their audit and their second provider.
     """
     allowed_blocks = _MAX_WAITING_BLOCKS if is_running else 0
     with index.store.read_transaction() as uow:
@@ -92,8 +92,8 @@ class MaintenanceJobs:
     """The state that these jobs share with each other and with the index job; needs the lease.
 
     `max_wait_seconds` is how many seconds a tick waits for an endpoint's answer in the background;
-    None: until the answer arrives. A tick that takes long marks its progress in `health`, so that
-    it does not count as stuck.
+    with None it waits until the answer arrives. A tick that takes long marks its progress in
+    `health`, so that it does not count as stuck.
     """
 
     index: Index
@@ -117,7 +117,7 @@ class MaintenanceJobs:
         )
 
     def backfill_scope(self) -> TickFacts:
-        """Upgrade the blocks of an older configuration or version, one step at a time."""
+        """Update the blocks that an older configuration or version indexed, one step at a time."""
         index = self.index
         result = backfill_next_gap(
             index.chain, index.store, index.folder, self.scope_backfill, self._build_options()
@@ -125,7 +125,7 @@ class MaintenanceJobs:
         return None if result is None else _describe_backfill(result)
 
     def reread_blocks(self) -> TickFacts:
-        """Read the next blocks again that can be verified at a higher level than before."""
+        """Read the next blocks again that can now be verified at a higher level."""
         index = self.index
         result = reread_next_window(
             index.chain, index.store, index.folder, self.rereader, self._build_options()
@@ -154,7 +154,7 @@ class MaintenanceJobs:
         )
 
     def store_trust(self) -> None:
-        """Store which endpoints were proven wrong and what was learned about the chain.
+        """Store which endpoints were proven wrong, and the facts learned about the chain.
 
         The next process needs both, so they are stored while blocks are read.
         """
@@ -197,8 +197,8 @@ class MaintenanceJobs:
     def _get_min_audit_blocks(self) -> int:
         """Return the minimum number of new blocks for an audit by a second endpoint.
 
-        Where headers prove the logs, whole windows are audited. Elsewhere the second endpoint is
-        the only other evidence: blocks are audited soon, and at once in a process that runs once.
+        If headers prove the logs, whole windows are audited. Otherwise the second endpoint is the
+        only other evidence, so blocks are audited soon, and at once in a process that runs once.
         """
         if self.index.chain.are_receipts_provable():
             return self.auditor.window_blocks

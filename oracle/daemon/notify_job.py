@@ -19,10 +19,10 @@ _TICK_SECONDS = 2.0
 def open_notify_job(
     records: Records, ingest: IngestState, health: DaemonHealth, *, is_daemon: bool
 ) -> Job:
-    """Return the job that delivers notices; raises as `open_targets`.
+    """Return the job that delivers notices; raises the errors of `open_targets`.
 
-    A daemon waits a moment for a target's answer and reads a late answer in the next tick; `run
-    --once` waits until the answer arrives.
+    A daemon waits a moment for a target's response and reads a late response in the next tick.
+    `run --once` waits until the response arrives.
     """
     targets = open_targets(records.config.notify, unix_seconds)
     notifier = Notifier(targets, records.store, records.rules, unix_seconds)

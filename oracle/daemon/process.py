@@ -23,8 +23,8 @@ class SendPermissions(NamedTuple):
 class DaemonProcess:
     """The settings, the state and the stop signal of one daemon process.
 
-    `exit_stack` closes what the phases opened. `board` publishes what is signed here to the other
-    reporters.
+    `exit_stack` closes what the phases opened. `board` publishes the statements that this process
+    signed to the other reporters.
     """
 
     config: Config

@@ -1,4 +1,4 @@
-"""The rules and the database: what a command without endpoint, contract and key needs."""
+"""Opens the rules and the database, for commands that need no endpoint, contract or key."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ class Records:
 
     @property
     def dispatch_settings(self) -> DispatchSettings | None:
-        """Return the settings of `[dispatch]`, or None if no node is drawn."""
+        """Return the dispatcher's settings of `[dispatch]`, or None if no node is drawn."""
         return build_dispatch_settings(self.config.dispatch, self.rules)
 
 
@@ -55,10 +55,10 @@ def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
 
 @contextmanager
 def open_folded_records(config: Config) -> Iterator[Records]:
-    """Open the database for a command that reads folded state under the rules that folded it.
+    """Open the database for a command that reads folded state, and check that the rules match it.
 
     Raises:
-        InputError: as `open_records`, or the database was folded by other rules.
+        InputError: see `open_records`; or the state was folded with other rules.
     """
     with open_records(config) as records:
         with records.store.read_transaction() as uow:

@@ -1,4 +1,4 @@
-"""The phases around the jobs of `run`: wait for an endpoint, acquire the lease, run the checks."""
+"""The phases of `run` around its jobs: wait for an endpoint, acquire the lease, run the checks."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -57,7 +57,7 @@ def open_existing_records(process: DaemonProcess) -> Records | None:
     """Open the database, or return None if the database is empty.
 
     Raises:
-        InputError: the database does not fit the code.
+        InputError: the database's schema does not match the code.
     """
     if get_schema_state(process.config.database.url).age is SchemaAge.EMPTY:
         return None
@@ -72,8 +72,8 @@ def wait_for_index(
     """Open the index and wait until an endpoint answers; return None if `stop` was set first.
 
     `records` is None if the database is empty; its tables are created once the endpoint's chain is
-    known to be the configured one. `retry` repeats a request until an endpoint answers; None:
-    retry as a daemon that serves its listeners meanwhile.
+    known to be the configured one. `retry` repeats a request until an endpoint answers; with None,
+    the process retries as a daemon, which serves its listeners meanwhile.
 
     Raises:
         InputError: the endpoint serves another chain, or its contracts are not the configured
@@ -107,8 +107,8 @@ def acquire_lease_or_wait(
 ) -> int | None:
     """Acquire the lease and return its epoch, or None if `stop` was set first.
 
-    A standby checks the contract and then waits for the leader to end. Another process waits only
-    if the holder may be dead, until the lease expires.
+    A standby checks the contract and then waits for the leader to end. A process that is no
+    standby waits only if the holder may be dead, until the lease expires.
 
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
@@ -139,11 +139,11 @@ def acquire_lease_or_wait(
 def _await_lease(
     process: DaemonProcess, index: Index, previous_state: LeaseState | None
 ) -> int | None:
-    """Wait until the lease is free, has expired or lost its holder; return the acquired epoch.
+    """Wait until the lease is free or expired or its holder is gone; return the acquired epoch.
 
-    The wait is a job of the daemon: its failures are in the log, in the metrics and at `/readyz`.
-    The result is None if `stop` was set first. A process that is no standby passes the
-    `previous_state` of the lease: it waits for that holder only, which may be dead.
+    The wait is a job of the daemon, so its failures are in the log, in the metrics and at
+    `/readyz`. The result is None if `stop` was set first. A process that is no standby passes the
+    `previous_state` of the lease, and waits only for that holder, which may be dead.
 
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
@@ -177,7 +177,7 @@ def _await_lease(
 
 
 def refuse_live_holder(lease_state: LeaseState, previous_state: LeaseState | None = None) -> None:
-    """Raise if the lease holder is alive: its process runs here, or it has just renewed the lease.
+    """Raise if the holder is alive: its process runs on this host, or it just renewed the lease.
 
     Raises:
         LeaseHeldError: the holder is alive.
@@ -201,7 +201,7 @@ def _note_standby(health: DaemonHealth, lease_state: LeaseState) -> None:
 def retry_until_answered(
     process: DaemonProcess, request: Callable[[], T], index: Index | None
 ) -> T | None:
-    """Return the result of `request`, repeated until an endpoint answers.
+    """Repeat `request` until an endpoint answers, and return its result.
 
     Health, metrics and API are served meanwhile, and the log reports the reason. The result is
     None if `stop` was set first.
@@ -223,7 +223,8 @@ def retry_request(
 ) -> T | None:
     """Repeat `request` until an endpoint answers; return its result, or None if `stop` is set.
 
-    The wait is a job of the daemon: its failures are in the log, in the metrics and at `/readyz`.
+    The wait is a job of the daemon, so its failures are in the log, in the metrics and at
+    `/readyz`.
     """
     stop, results = process.stop, list[T]()
 
@@ -247,8 +248,8 @@ def prepare_senders(
     """Run every check that is possible before the first tick, and open the senders.
 
     Raises:
-        InputError: the database is of another chain or of other rules, or a key or the contract
-            is not as configured.
+        InputError: the database belongs to another chain or to other rules, or a key or the
+            contract is not as configured.
         TransientError: no endpoint answers now.
     """
     permissions, health = process.permissions, process.health
@@ -280,7 +281,7 @@ def _check_and_log_reporter(reporter: Reporter) -> None:
 
     Raises:
         InputError: the contract is not as configured.
-        TransientError: not enough endpoints answer to know.
+        TransientError: too few endpoints answer to check the contract.
     """
     contract_configuration, keys, peers = check_contract(reporter), reporter.keys, reporter.peers
     signer = keys.signer.address if keys and keys.signer else None
@@ -336,10 +337,10 @@ def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
 
 
 def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
-    """Return the last block folded by `run --once`, unless something is in doubt at its end.
+    """Return the last block folded by `run --once`, after checking that nothing is in doubt.
 
     Raises:
-        FatalError: the index is halted, or holds blocks that nothing should be derived from.
+        FatalError: the index is halted, or contains blocks that are not verified.
         TransientError: the outcome of a sent call is unknown.
     """
     with index.store.read_transaction() as uow:

@@ -1,8 +1,8 @@
 """Runs the daemon's jobs: one worker, one tick at a time, until `stop` is set.
 
-Failures end here and nowhere else: a TransientError is logged and retried at the next tick, any
+Every failure is handled here: a TransientError is logged and retried at the next tick, and any
 other error ends the daemon. Ticks are short (docs/explanation/daemon.md#short-jobs), so a stop
-waits for the current tick only. All times are of the monotonic clock, so a step of the wall clock
+waits only for the current tick. All times are of the monotonic clock, so a step of the wall clock
 delays no tick.
 """
 
@@ -38,8 +38,8 @@ TickFacts = Mapping[str, object] | None
 class Job:
     """One of the daemon's jobs.
 
-    `tick` does one piece of work and returns what to log; None: there was nothing to do, and the
-    next tick follows in `every_seconds`.
+    `tick` does one piece of work and returns what to log. It returns None if there was nothing to
+    do; the next tick then follows after `every_seconds`.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Job:
 
 @dataclass(slots=True)
 class JobLiveness:
-    """When each job last ticked, in seconds of `clock`; read by other threads."""
+    """Records when each job last ticked, in seconds of `clock`, for other threads."""
 
     clock: Clock
     _last_tick_at: dict[str, float] = field(default_factory=dict)
@@ -67,16 +67,16 @@ class JobLiveness:
         }
 
     def mark_tick(self, name: str) -> None:
-        """Note that the job has ticked."""
+        """Record that the job has ticked."""
         self._last_tick_at[name] = self._progressed_at = self.clock()
 
     def mark_progress(self) -> None:
-        """Note progress of a long tick, during which the waiting jobs do not count as silent."""
+        """Record progress of a long tick, during which the waiting jobs do not count as silent."""
         self._progressed_at = self.clock()
         self._last_tick_at = dict.fromkeys(self._last_tick_at, self._progressed_at)
 
     def stuck_reason(self) -> str | None:
-        """Return why the worker counts as stuck, or None while its ticks end."""
+        """Return why the worker counts as stuck, or None while it makes progress."""
         if not self._max_silence_by_job or self._progressed_at is None:
             return None
         seconds = self.clock() - self._progressed_at
@@ -85,13 +85,13 @@ class JobLiveness:
         return f"the daemon's loop has not turned for {seconds:.0f} s"
 
     def record_failure(self, name: str, reason: str) -> int:
-        """Note a failed tick that will be retried; return the number of consecutive failures."""
+        """Record a failed tick that will be retried; return the number of consecutive failures."""
         previous_failures, _ = self._failing.get(name, (0, ""))
         self._failing[name] = (previous_failures + 1, reason)
         return previous_failures + 1
 
     def record_success(self, name: str) -> int:
-        """Note a successful tick; return the number of consecutive failures before it."""
+        """Record a successful tick; return the number of consecutive failures before it."""
         previous_failures, _ = self._failing.pop(name, (0, ""))
         return previous_failures
 
@@ -109,15 +109,15 @@ class JobLiveness:
         ]
 
     def expect_no_jobs(self) -> None:
-        """Expect no job any more, because the worker has ended."""
+        """Expect no more ticks, because the worker has ended."""
         self._max_silence_by_job = {}
 
 
 class Timetable:
-    """When each job is due next, by the monotonic clock; the longest due job runs first.
+    """Schedules when each job runs next; the job that has been due for longest runs first.
 
-    A job is due one period after its last tick began. However often a job is brought forward
-    during its tick, it runs one more tick.
+    A job is due one period after the start of its last tick. A job that is brought forward during
+    its own tick, even several times, runs one more tick.
     """
 
     def __init__(self, jobs: Sequence[Job], clock: Clock = time.monotonic) -> None:
@@ -128,20 +128,20 @@ class Timetable:
         self._is_closed = False
 
     def bring_forward(self, name: str) -> None:
-        """Make the job due now, behind the jobs that are already due; callable from any thread."""
+        """Make the job due now, after the jobs that are already due; callable from any thread."""
         with self._changed:
             if name in self._due_at:
                 self._due_at[name] = min(self._due_at[name], self._clock())
                 self._changed.notify()
 
     def close_timetable(self) -> None:
-        """Start no tick any more."""
+        """Let no further tick start."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
 
     def wait_for_job(self) -> Job | None:
-        """Return the next job when it is due, or None once closed."""
+        """Wait until a job is due and return it, or return None once the timetable is closed."""
         with self._changed:
             while not self._is_closed:
                 now = self._clock()
@@ -174,7 +174,7 @@ class Waker:
 def run_jobs(
     jobs: Sequence[Job], stop: threading.Event, liveness: JobLiveness, waker: Waker | None = None
 ) -> None:
-    """Run every job until `stop` is set; `waker` brings single ticks forward.
+    """Run every job until `stop` is set; `waker` lets other threads run a job early.
 
     Raises:
         Exception: any error of a job other than TransientError.
@@ -214,7 +214,7 @@ def run_jobs(
 def run_until_idle(
     jobs: Sequence[Job], stop: threading.Event, clock: Clock = time.monotonic
 ) -> None:
-    """Run every job until none has anything to do, or `stop` is set, which ends it after a tick.
+    """Run every job until none has anything to do; `stop` ends the run after the current tick.
 
     While one job has work, the others keep their periods, so that the lease is renewed during a
     long backfill.

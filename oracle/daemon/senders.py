@@ -1,7 +1,7 @@
 """Builds keys, accounts and sender contexts from the settings.
 
-A key is opened once, when it is first needed: decrypting a keystore takes a second, and a KMS
-takes a request.
+A key is opened once, when it is first needed, because decrypting a keystore takes a second and a
+key in a KMS takes a request.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ _RULES_HASH_HINT = (
     "was changed, or let the contract's admin setRules"
 )
 
-# A function that opens the key of a role, or returns the opened one; None: no such key is
+# A function that opens the key of a role, or returns the opened one, or None if no such key is
 # configured.
 OpenKey = Callable[[Role], Signer | None]
 
@@ -63,8 +63,8 @@ OpenKey = Callable[[Role], Signer | None]
 class Reporter:
     """The account of reports and kickouts with its peers, before any lease is held.
 
-    `board` publishes what is signed here to the other reporters; `peers` is None if there are
-    none.
+    `board` publishes the statements that this reporter signed to the others; `peers` is None if no
+    peers are configured.
     """
 
     index: Index
@@ -94,7 +94,7 @@ class SenderOpeners:
 
 @dataclass(frozen=True, slots=True)
 class Senders:
-    """The senders of this process under its lease; None: not configured, or not to be sent."""
+    """The senders of this process under its lease; None if not configured or not permitted."""
 
     reporter: ReporterContexts | None = None
     dispatcher: DispatchContext | None = None
@@ -114,7 +114,10 @@ class Senders:
 
     @property
     def unproven_calls(self) -> list[str]:
-        """Return the used nonces without a receipt of this account, whose outcome is unknown."""
+        """Return a message for each account with a used nonce for which no receipt was found.
+
+        The outcome of such a call is unknown.
+        """
         return [
             reason
             for account in self.accounts
@@ -146,7 +149,7 @@ def open_reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
     """Open the keys of reports, one or both; return None if none is configured.
 
     Raises:
-        InputError: as `make_key_opener`, or both are the same key.
+        InputError: see `make_key_opener`; or both are the same key.
     """
     signer, transmitter = open_key("signer"), open_key("transmitter")
     return None if signer is None and transmitter is None else ReporterKeys(signer, transmitter)
@@ -192,7 +195,7 @@ def open_report_account(
     """Return the account of reports at the oracle contract; without keys it is read-only.
 
     Raises:
-        InputError: as `get_oracle_address`.
+        InputError: see `get_oracle_address`.
     """
     return _build_account(config, chain, get_oracle_address(config), keys)
 
@@ -219,12 +222,12 @@ def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey)
 
 
 def find_dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
-    """Return the dispatcher's address; opens the key only if no address is configured.
+    """Return the dispatcher's address; the key is opened only if no address is configured.
 
-    The result is None if no node is drawn, or there is no key.
+    The result is None if no node is drawn, or if there is no key.
 
     Raises:
-        InputError: as `make_key_opener`.
+        InputError: see `make_key_opener`.
     """
     keys = config.keys
     is_drawing = (
@@ -258,7 +261,7 @@ def open_reporter(
     """Open the keys of reports and the clients of the peers; the chain must have been checked.
 
     Raises:
-        InputError: as `get_oracle_address` and `open_reporter_keys`.
+        InputError: see `get_oracle_address` and `open_reporter_keys`.
     """
     config = index.config
     get_oracle_address(config)
@@ -314,7 +317,7 @@ def open_reporter_contexts(
     """Return the contexts of reports and kickouts under a lease; `clock` returns unix seconds.
 
     Raises:
-        InputError: as `refuse_unproven_feed`.
+        InputError: see `refuse_unproven_feed`.
     """
     index, peers = reporter.index, reporter.peers
     oracle, reporters_section = index.config.oracle, index.config.reporters
@@ -347,8 +350,8 @@ def open_dispatcher(
     """Return the context that starts tasks under a lease; `clock` returns unix seconds.
 
     Raises:
-        InputError: as `open_dispatch_account`, `refuse_unproven_feed` and `open_results_folder`.
-        TransientError: as `open_dispatch_account`.
+        InputError: see `open_dispatch_account`, `refuse_unproven_feed` and `open_results_folder`.
+        TransientError: see `open_dispatch_account`.
     """
     config = index.config
     account = open_dispatch_account(config, index.chain, open_key)

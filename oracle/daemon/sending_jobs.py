@@ -28,8 +28,8 @@ RECONCILE_SECONDS = 300.0
 class SendingJobs:
     """The state that the sending jobs share.
 
-    `unsure_reason` returns why the folded state must not be sent yet, None: it may be sent.
-    `is_one_shot`: the process exits when all is done, so that a nonce difference ends it.
+    `unsure_reason` returns why the folded state must not be sent yet, or None if it may be sent.
+    With `is_one_shot`, the process exits when all is done, so a nonce difference ends it.
     """
 
     senders: Senders
@@ -90,8 +90,8 @@ class SendingJobs:
     def reconcile_nonces(self) -> TickFacts:
         """Compare the nonces of the accounts with the chain's.
 
-        A difference that only the operator can solve ends the start-up and a process that runs
-        once; in a running daemon, the sender is paused.
+        A difference that only the operator can resolve ends a process that is starting or that
+        runs once; in a running daemon, it pauses the sender.
         """
         reporter, accounts = self.senders.reporter, self.senders.accounts
         for tx in accounts:
@@ -109,7 +109,7 @@ class SendingJobs:
 
 
 def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
-    """Update the reasons of pauses that the operator did not request."""
+    """Update the reasons why senders are paused without a request of the operator."""
     reasons = [
         find_reason(tx)
         for tx in senders.accounts

@@ -1,4 +1,7 @@
-"""Notifies systemd: ready, alive, stopping (sd_notify(3)). Without systemd nothing is sent."""
+"""Notifies systemd that the daemon is ready, alive or stopping (sd_notify(3)).
+
+Without systemd, nothing is sent.
+"""
 
 import os
 import socket
@@ -46,7 +49,7 @@ def report_to_systemd(
 
 
 def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
-    """Return the watchdog period, or None if there is none or it is of another process."""
+    """Return the watchdog period, or None if there is none or it is meant for another process."""
     period_text, watchdog_pid = (
         environment.get("WATCHDOG_USEC", ""),
         environment.get("WATCHDOG_PID", ""),
@@ -57,7 +60,7 @@ def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
 
 
 def _send_state(state: str, environment: Mapping[str, str]) -> None:
-    """Send a state to the service manager; an unreachable manager is no failure of the daemon."""
+    """Send a state to the service manager; the daemon continues if the manager is unreachable."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return

@@ -1,4 +1,4 @@
-"""The daemon's listeners and traces, and the interpreter settings at its start."""
+"""Starts the daemon's listeners and the export of traces, and tunes garbage collection."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -31,8 +31,8 @@ _GC_THRESHOLD = 50_000
 def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dict[str, str]]:
     """Serve the operators' listener and, if configured, the statements listener and the read API.
 
-    Yields the addresses by settings section. With `index` None the database has no tables yet, and
-    the read API has no data.
+    Yields the addresses by settings section. If `index` is None, the database has no tables yet,
+    and the read API is not served.
 
     Raises:
         InputError: a port is in use, or a certificate cannot be used.
@@ -65,7 +65,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
 
 @contextmanager
 def export_traces(endpoint: str | None) -> Iterator[None]:
-    """Export traces of the steps to a collector; None: no traces.
+    """Export traces of the daemon's jobs to the collector at `endpoint`, or nothing if it is None.
 
     Raises:
         InputError: the extra `otel` is not installed.
@@ -133,8 +133,8 @@ def freeze_gc() -> None:
     """Exclude long-lived objects from garbage collection, and collect less often.
 
     A window creates and drops some ten thousand events and rows, none of them in a reference
-    cycle. Searching for cycles every 700 allocations, through everything that was imported, cost a
-    third of a backfill (benchmarks/backfill.py).
+    cycle. Searching all imported objects for cycles after every 700 allocations took a third of a
+    backfill's time (benchmarks/backfill.py).
     """
     gc.collect()
     gc.freeze()

@@ -27,7 +27,7 @@ _NODE_METRICS_SECONDS = 30.0
 
 @dataclass(slots=True)
 class OutboxStatistics:
-    """The outbox figures for `/metrics`; finished entries are counted only once."""
+    """Computes the outbox figures for `/metrics`; finished entries are counted only once."""
 
     _recount: OutboxCounter = field(default_factory=OutboxCounter)
 

@@ -50,7 +50,7 @@ class StopSignal:
         return self._is_final and self.signal_number is None
 
     def note_signal(self, signal_number: int) -> None:
-        """Note the signal, and set the event."""
+        """Record the signal, and set the event."""
         self.signal_number = signal_number
         self.request_stop()
 
@@ -141,7 +141,7 @@ def _handle_signals(
     stop: StopSignal,
     force_exit: Callable[[int], object] | None,
 ) -> None:
-    """Note the first signal; cut off after a second signal or the timeout."""
+    """Record the first signal; force the exit after a second signal or the timeout."""
     first_signal = _receive_signal(receiver, signal_numbers)
     if first_signal == _STOP_LISTENING:
         return

@@ -1,4 +1,4 @@
-"""Records the outcome of reports that any transmitter brought to the contract."""
+"""Records which reports landed on the contract, whoever sent them, and which were missed."""
 
 from oracle.chain.heads import Heads
 from oracle.domain.reports.round_data import encode_records, encode_round
@@ -14,7 +14,7 @@ def mark_landed_reports(
     """Mark reports as landed once their round is final; return None if there are none.
 
     Any accepted round counts, whoever sent it, even if the report is stored as `missed` because
-    our own push was too late.
+    the push of this reporter was too late.
     """
     open_cuts = [
         stored_cut
@@ -38,9 +38,9 @@ def mark_landed_reports(
 
 
 def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | None:
-    """Mark signed reports as missed that can no longer land; return None if there are none.
+    """Mark signed reports that can no longer land as missed; return None if there are none.
 
-    Reports whose push is still unfinished are left to that push.
+    A report whose push is still unfinished is left to that push.
     """
     signed_cuts = [
         stored_cut
@@ -69,7 +69,7 @@ def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> Ste
 
 
 def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredCut) -> bool:
-    """Return whether the contract accepted the signed report, which only waits for finality."""
+    """Return whether the contract accepted the signed report in a round that is not final yet."""
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
     return accepted is not None and accepted.digest == stored_cut.digest
 

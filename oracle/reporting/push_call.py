@@ -18,7 +18,7 @@ from oracle.txmgr.client.receipt_quorum import Receipt
 
 
 class PushCall(CallKind):
-    """A report push; one is in flight at a time.
+    """The call that pushes a report to the contract; one is in flight at a time.
 
     The next push may take the nonce of a push that cannot land.
     """
@@ -36,9 +36,9 @@ class PushCall(CallKind):
     def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        """End a push whose round was accepted with any report, by the indexed state.
+        """End a push if the indexed state shows that its round was accepted, with any report.
 
-        Held reports are not sent, and a push whose change became too small waits.
+        A held report is not sent, and a push whose change became too small waits.
         """
         request = call.request
         is_taken = (
@@ -72,7 +72,7 @@ class PushCall(CallKind):
 
     @override
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Return whether a later report with a band crossing waits behind this push.
+        """Return whether a later report that moves a node to another band waits behind this push.
 
         The newest due report is compared with the words that the push will have written. See
         docs/explanation/reports.md#when-to-publish.
@@ -120,10 +120,11 @@ class PushCall(CallKind):
         *,
         replaced_by: Intent | None = None,
     ) -> None:
-        """Mark the report of a push that has ended.
+        """Mark the report of a push that has ended as landed or missed.
 
-        Another transmitter may have pushed the same report: the accepted round counts once it is
-        final (`reporting.landing`). Until then a reorg may remove it, and the report is due again.
+        Another transmitter may have pushed the same report; the accepted round counts once it is
+        final (`reporting.landing`). Until then a reorg may remove the round, and the report is due
+        again.
         """
         period, round_number = call.request.period, call.request.round
         is_renewed = replaced_by is not None and has_same_statement(call, replaced_by)

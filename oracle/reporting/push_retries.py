@@ -1,7 +1,7 @@
 """Decides when a sent push can no longer land, and when the same push is sent again.
 
-A push can no longer land after a signer was removed or the quorum changed before its inclusion.
-A push is sent again if the contract was paused in its block and is open now.
+A push can no longer land after a signer was removed or the quorum changed before its inclusion. A
+push is sent again if the contract was paused in the block that included it and is open now.
 """
 
 from typing import NamedTuple
@@ -32,15 +32,16 @@ def hopeless_push_reason(
 
 
 def has_same_statement(push: Intent, other_push: Intent) -> bool:
-    """Return whether two pushes bring the same statement."""
+    """Return whether two pushes carry the same statement."""
     return push.request.digest is not None and push.request.digest == other_push.request.digest
 
 
 def should_retry_push(context: ReportingContext, push: Intent) -> bool:
-    """Return whether a push failed because the contract was paused, so it may be resent.
+    """Return whether a push failed because the contract was paused, so that it may be sent again.
 
-    Call it only while the contract is open. Other reverts are not paid for twice. If a reorg
-    revives the push, both may land, and the later one is refused.
+    Call this only while the contract is open. A push that reverted for another reason is not sent,
+    and paid for, again. If a reorg revives the failed push, both may land, and the contract
+    refuses the later one.
     """
     if push.state not in _MINED_STATES or push.nonce is None:
         return False
@@ -58,8 +59,8 @@ def should_retry_push(context: ReportingContext, push: Intent) -> bool:
     return refusal is not None and refusal.is_pause
 
 
-# How many of the newest pushes are searched for those of one statement, and the maximum number of
-# pushes of one statement.
+# How many of the newest pushes are searched for the pushes of one statement, and the maximum
+# number of pushes of one statement.
 MAX_SCANNED_PUSHES, MAX_TRIES = 50, 5
 # A push that was not sent, because its round was taken or its block reorged, may be retried.
 RETRYABLE_STATES = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
@@ -68,10 +69,10 @@ _OPEN_STATES = frozenset({ReportState.DUE, ReportState.MISSED})
 
 
 class AbandonedStatement(NamedTuple):
-    """A statement that could still land, and is no longer tried.
+    """A statement that could still land, but is not pushed any more.
 
     `deadline` is the chain time from which the next statement may replace it, and `reason` is how
-    the last try ended.
+    the last push ended.
     """
 
     round: int
@@ -82,7 +83,7 @@ class AbandonedStatement(NamedTuple):
 
 
 def find_abandoned_statements(uow: UnitOfWork) -> list[AbandonedStatement]:
-    """Return the statements whose round is free and whose tries are used up, newest first."""
+    """Return the statements whose round is free and whose pushes are used up, newest first."""
     pushes_by_digest: dict[Hash, list[Intent]] = {}
     for push in uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH):
         if push.request.digest is not None:

@@ -20,7 +20,7 @@ def reporting_obstacle(
 ) -> str | None:
     """Return why nothing may be reported from the indexed state, or None.
 
-    The contract's head is read from the logs and by a call: both must return the same round.
+    The contract's last round is read from the logs and by a call; both must return the same round.
     """
     if not context.tx.is_at_head(uow, heads):
         return "the database is behind the head"
@@ -38,7 +38,7 @@ def reporting_obstacle(
 
 
 def find_first_gap(uow: UnitOfWork) -> int | None:
-    """Return the lowest block up to the indexed one that was never read, or None."""
+    """Return the lowest block, up to the last folded one, that was never read, or None."""
     identity, cursor, scope = (
         uow.identity.get(),
         uow.cursor.get(),
@@ -51,7 +51,7 @@ def find_first_gap(uow: UnitOfWork) -> int | None:
 
 
 def waiting_reason(context: ReportingContext) -> str | None:
-    """Return why the newest report is held, unsigned, or lacks signatures for long, or None."""
+    """Return why the newest report is held, unsigned, or short of signatures for long, or None."""
     with context.tx.store.read_transaction() as uow:
         waiting_holds = uow.holds.list_waiting()
         if waiting_holds:
@@ -77,7 +77,7 @@ REPORT_MISSED = "report missed"
 
 
 def format_missed_periods(missed: Sequence[tuple[int, str]]) -> str:
-    """Format missed periods, ascending, with their reasons; equal neighbours are merged."""
+    """Format missed periods, in ascending order; neighbours with the same reason are merged."""
     return "; ".join(_iter_missed_spans(missed))
 
 

@@ -23,9 +23,9 @@ from oracle.store.reports.report_repository import ReportState
 def recompute_report(
     store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> Report:
-    """Return the report as of a block, as any reporter with the same rules id would.
+    """Return the report as of a block, as any reporter with the same rules hash would compute it.
 
-    No indexed state is used, and nothing is written.
+    The computation reads no indexed state and writes nothing.
     """
     with store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
@@ -35,7 +35,7 @@ def recompute_report(
 def build_report(
     folded: FoldedState, as_of: BlockRef, rules: Rules, settings: ReportSettings
 ) -> Report:
-    """Return the report as of the block at which the state in `folded` ends."""
+    """Return the report as of `as_of`, which is the last block of the state in `folded`."""
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
     scored_at = build_scoring_context(nodes, as_of.time, rules)
     registration_rules = RegistrationRules(rules, settings.min_scores, settings.max_words)
@@ -51,10 +51,10 @@ def build_report(
 def find_last_block(
     chain: ChainReader, store: Store, period: int, period_seconds: int
 ) -> BlockRef:
-    """Return the last block of a period, which its report refers to.
+    """Return the last block of a period, which is the as-of block of its report.
 
-    This is the block of the stored report unless that was missed: its block may have left the
-    chain. Otherwise the block is found by bisection on the chain.
+    The block is taken from the stored report, unless that report was missed, because its block may
+    have left the chain. Otherwise the block is found by bisection on the chain.
 
     Raises:
         InputError: the period has not ended in the indexed blocks, or lies before the start block.

@@ -22,7 +22,7 @@ from oracle.store.database import UnitOfWork
 def find_registrations(
     uow: UnitOfWork, rounds: Rounds, time: int, registration_rules: RegistrationRules
 ) -> Registrations:
-    """Return the nodes that a report registers as of the cursor, whose block has this `time`."""
+    """Return the nodes that a report as of the cursor registers; `time` is its block time."""
     repository = uow.registrations
     candidates = repository.list_scored_newcomers(registration_rules.min_scores)
     unscored_nodes = uow.nodes.get_many(
@@ -45,7 +45,7 @@ def find_registrations_among(
     time: int,
     registration_rules: RegistrationRules,
 ) -> Registrations:
-    """Return the same registrations from nodes in memory and the events that introduced them."""
+    """Return what `find_registrations` would, from nodes in memory and their first events."""
     waiting_nodes = [
         node
         for node, each in nodes.items()

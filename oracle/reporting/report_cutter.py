@@ -2,7 +2,8 @@
 
 Only nodes that changed since the last cut, or whose reliability is still recovering, are evaluated
 again, because the scores of the others cannot have changed. All nodes are evaluated after a start
-or a rewind, and under legacy rules, which compare nodes with each other, after any change.
+or a rewind. Under legacy rules, which compare nodes with each other, all nodes are evaluated after
+any change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -65,7 +66,7 @@ class ReportCutter(BlockHook):
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        """Record the first period after which none is missing, because backfill cuts no reports.
+        """Record the first period from which on no report is missing; backfill cuts no reports.
 
         The submission schedule needs it (`domain.reports.round_schedule`).
         """
@@ -81,8 +82,8 @@ class ReportCutter(BlockHook):
     def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
         """Store the report as of `block`.
 
-        Returns None and writes nothing if this period or a later one is cut already (chain time
-        went back).
+        The result is None, and nothing is written, if the report of this period or of a later one
+        exists already, which means that the chain's time went back.
         """
         period = compute_period(block.time, self.settings.period_seconds)
         newest_period = uow.reports.get_newest_period()
@@ -102,7 +103,7 @@ class ReportCutter(BlockHook):
 
     @override
     def find_difference(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
-        """Recompute the report as of `block`, and compare it with the stored one."""
+        """Recompute the report as of `block`, and compare it with the stored report."""
         (kept,) = _load_kept_reports(uow, BlockRange(block.number, block.number))
         is_same = self.build_report(uow, rounds, block) == kept
         return None if is_same else HookNote("reports", kept.period)
@@ -114,7 +115,7 @@ class ReportCutter(BlockHook):
     def _build_report_with_falls(
         self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef
     ) -> tuple[Report, int]:
-        """Return the report, and how many score falls it leaves for later ones."""
+        """Return the report, and the number of falls that are deferred to later reports."""
         self._refresh_words(uow, rounds, as_of)
         words = self._compute_wanted_words(uow, rounds, as_of.time)
         return cut_report(as_of, rounds, words, self.settings), words.deferred_falls
@@ -133,7 +134,7 @@ class ReportCutter(BlockHook):
 
     @override
     def reset(self) -> None:
-        """Clear the cache: the state was rewound or a transaction was lost."""
+        """Clear the cache, because the state was rewound or a transaction was lost."""
         self._lane_words = {}
         self._seen_indexes = {}
         self._waiting_nodes = set()
@@ -158,7 +159,7 @@ class ReportCutter(BlockHook):
         self._last_cut = as_of
 
     def _is_outdated(self, uow: UnitOfWork, last_cut: BlockRef, as_of: BlockRef) -> bool:
-        """Return whether all nodes must be evaluated again since the cut at `last_cut`."""
+        """Return whether all nodes must be evaluated again because of changes since `last_cut`."""
         legacy = self._rules.legacy
         if legacy is None or last_cut.number > as_of.number:
             return last_cut.number > as_of.number
@@ -179,7 +180,7 @@ class ReportCutter(BlockHook):
                 self._waiting_nodes.discard(node.address)
 
     def _update_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
-        """Update lanes that changed hands, even if neither node changed itself."""
+        """Update the lanes that were assigned to another node, even if neither node changed."""
         seen_indexes = self._seen_indexes
         # Usually it is the same object; comparing a million entries takes half a second.
         new_entries = [
@@ -206,7 +207,10 @@ class ReportCutter(BlockHook):
 
 
 def _load_kept_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
-    """Return the reports as of these blocks; missed ones may be of a block that left the chain."""
+    """Return the stored reports as of these blocks, except missed ones.
+
+    The block of a missed report may have left the chain.
+    """
     stored_reports = uow.reports.list_between(blocks.first, blocks.last)
     return [
         stored_report.report

@@ -1,7 +1,7 @@
 """Signs the scheduled report and plans a push once a quorum has signed it.
 
-The signed content follows from the chain alone (decision 0088). When the report is sent, and
-whether it is worth its gas, is decided by the transmitter and changes no byte of it.
+The signed content follows from the chain alone (decision 0088). The transmitter decides when the
+report is sent, and whether it is worth its gas; that changes no byte of the content.
 """
 
 from dataclasses import dataclass
@@ -72,11 +72,12 @@ def plan_push(
 ) -> StepResult | None:
     """Sign the scheduled report, collect a quorum and plan its push; return None if idle.
 
-    Outcomes of other reports are stored first if `marks_outcomes`; a read-only caller leaves it
-    unset.
+    With `marks_outcomes`, outcomes of other reports are stored first; a read-only caller passes
+    False.
 
     Raises:
-        TransientError: no endpoint answers; or the contract's rules differ from ours.
+        TransientError: no endpoint answers; or the contract's rules differ from the configured
+            ones.
     """
     if context.tx.is_halted():
         return None
@@ -128,7 +129,7 @@ def _sign_and_plan_push(
 
 
 def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
-    """Return the cuts of the shifts that may still be scheduled, or that are due from before."""
+    """Return the cuts of the last submission windows, and all since the first due report."""
     newest_period, first_due_period = (
         uow.reports.get_newest_period(),
         uow.reports.get_first_due_period(),
@@ -145,7 +146,7 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredC
 def _needs_work(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredCut, heads: Heads
 ) -> bool:
-    """Return whether a report still needs work; only then is the contract queried."""
+    """Return whether a report still needs work; the contract is queried only in this case."""
     if stored_cut.state is not ReportState.DUE or stored_cut.cut.as_of > context.max_as_of_block(
         heads
     ):
@@ -166,7 +167,7 @@ def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent |
 
 
 def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -> bool:
-    """Return whether a sent push can no longer land, so that the next one takes its nonce."""
+    """Return whether a sent push can no longer land, so that the next push may take its nonce."""
     if push.state is not IntentState.LIVE:
         return False
     with context.tx.store.read_transaction() as uow:
@@ -176,7 +177,7 @@ def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -
 def _mark_unsigned_missed(
     context: ReportingContext, cuts: list[StoredCut], status: ContractStatus
 ) -> StepResult | None:
-    """Mark unsigned reports that can never be accepted any more."""
+    """Mark unsigned reports that can never be accepted any more as missed."""
     unsigned_cuts = [
         stored_cut.cut
         for stored_cut in cuts
@@ -198,7 +199,7 @@ def _check_scheduled_report(
     """Return the scheduled report, or None if there is none or the state is incomplete.
 
     Raises:
-        TransientError: the contract's rules differ from ours.
+        TransientError: the contract's rules differ from the configured ones.
     """
     with context.tx.store.read_transaction() as uow:
         if reporting_obstacle(context, uow, heads, status) is not None:
@@ -233,9 +234,9 @@ def find_scheduled_cut(
     cuts: list[StoredCut],
     status: ContractStatus,
 ) -> StoredReport | None:
-    """Return the scheduled report, or None. `cuts` come from `load_current_cuts`.
+    """Return the report that is scheduled for the next round, or None.
 
-    A report that is held for an operator does not keep its slot.
+    `cuts` come from `load_current_cuts`. A report that is held for an operator is skipped.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -331,11 +332,11 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
 
 
 def _count_tries(context: ReportingContext, record: SignedStatement) -> int | None:
-    """Count the pushes of this statement so far; return None if no other may be tried.
+    """Count the pushes of this statement so far; return None if it may not be pushed again.
 
-    An unsent push whose round was taken is tried again, because a reorg may have freed the round;
-    so is one that was mined while the contract was paused. After any other end the next statement
-    or an operator decides.
+    An unsent push whose round was taken is tried again, because a reorg may have freed the round.
+    A push that was mined while the contract was paused is tried again, too. After any other
+    outcome, the next statement or an operator decides.
     """
     with context.tx.store.read_transaction() as uow:
         pushes = uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH)
@@ -351,7 +352,7 @@ def _count_tries(context: ReportingContext, record: SignedStatement) -> int | No
 def _hold_disputed_report(
     context: ReportingContext, scheduled: _ScheduledReport
 ) -> StepResult | None:
-    """Hold a report that can get no quorum any more; return None if it may or is held already."""
+    """Hold a report that can no longer get a quorum; return None if it can, or is held already."""
     if scheduled.contract_status.head.quorum == 1:
         return None
     signer_tally = tally_signatures(context.quorum, scheduled.record, scheduled.contract_status)

@@ -1,4 +1,4 @@
-"""The context of reporting: the quorum, the rules in force, and when a report is sent or held."""
+"""The context of reporting: the quorum, the rules hash, and when a report is sent or held."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,8 +19,9 @@ PUSH = "push"
 class ReportingContext:
     """The settings and limits of reporting.
 
-    `level` is the head that a report's as-of block must not exceed. `submission_policy` decides
-    when a report is worth its gas, and `sanity` when it is held for an operator.
+    `level` limits a report's as-of block: 2 blocks below the head, or the chain's safe block.
+    `submission_policy` decides when a report is worth its gas, and `sanity` when it is held for an
+    operator.
     """
 
     quorum: QuorumContext
@@ -31,16 +32,16 @@ class ReportingContext:
 
     @property
     def tx(self) -> TxContext:
-        """The account that sends."""
+        """The context of the account that sends the pushes."""
         return self.quorum.tx
 
     @property
     def settings(self) -> ReportSettings:
-        """Periods, bands and times of reports."""
+        """The settings of reports: periods, bands and times."""
         return self.quorum.settings
 
     def max_as_of_block(self, heads: Heads) -> int:
-        """Return the highest as-of block of a report that is sent now."""
+        """Return the highest as-of block that a report may have now."""
         max_block = heads.latest.number - BLOCKS_UNDER_HEAD
         if self.level == "safe":
             return min((heads.safe or heads.final).number, max_block)

@@ -31,11 +31,11 @@ from oracle.txmgr.context import StepResult
 
 
 def load_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
-    """Return the activity of up to `periods` periods before a report's, oldest first, and its own.
+    """Return the activity of a report's period and of up to `periods` earlier ones, oldest first.
 
-    A period ends where its report was cut. If periods between two reports were never cut
-    (no block, or the daemon was not at the head), the tasks that ended in them are distributed
-    evenly. The list is empty if there is no report before this one.
+    A period ends where its report was cut. If periods between two reports were never cut (no
+    block, or the daemon was not at the head), the tasks that ended in them are distributed evenly.
+    The list is empty if there is no report before this one.
     """
     activity = []
     for (earlier, first_end), (later, last_end) in pairwise(
@@ -48,10 +48,7 @@ def load_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activit
 
 
 def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
-    """Return the periods of up to `limit` reports before this one, and its own, with their blocks.
-
-    The oldest is first.
-    """
+    """Return (period, as-of block) of a report and of up to `limit` earlier ones, oldest first."""
     earlier_ends = [
         (stored.report.period, stored.report.as_of.number)
         for stored in uow.reports.list_latest(limit)
@@ -79,9 +76,10 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
 
 
 def silence_held_cuts(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[ReportHeader]:
-    """Return the cuts with held reports silenced, so that the next report is scheduled.
+    """Return the cuts, without records where a report is held, so that the next one is scheduled.
 
-    A disputed report was signed already: its round is taken until the report can no longer land.
+    A disputed report keeps its records: it was signed already, and its round is taken until the
+    report can no longer land.
     """
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
     return [
@@ -91,7 +89,7 @@ def silence_held_cuts(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[Report
 
 
 def hold_report(context: ReportingContext, report: Report, reason: str) -> StepResult | None:
-    """Store and log that a report is held; return None if that is stored already."""
+    """Store and log that a report is held; return None if the hold is stored already."""
     with context.tx.writing() as uow:
         activity = load_activity(uow, report, context.sanity.periods)
         facts = {
@@ -118,7 +116,7 @@ def update_hold_metrics(holds: list[ReportHold]) -> None:
 
 
 def _strict_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
-    """Check again without nodes that are no members, and relative to the last released report."""
+    """Return why the report is held, comparing members only, and with the last released report."""
     released_report = _find_released_report(context, uow, report)
     moves = _find_moves(uow, report, None if released_report is None else released_report.report)
     indexes = uow.rounds.load().indexes
@@ -151,7 +149,8 @@ def _quiet_reason(context: ReportingContext, uow: UnitOfWork, report: Report) ->
 def _are_logs_complete(uow: UnitOfWork, first: int, last: int) -> bool:
     """Return whether no log of these blocks can be missing.
 
-    Their headers prove it, or a second endpoint was queried later and returned the same logs.
+    Either the headers of the blocks prove it, or a second endpoint was queried later and returned
+    the same logs.
     """
     scope = uow.coverage.get_current_scope()
     if scope is None:
@@ -171,7 +170,7 @@ def _count_members(uow: UnitOfWork) -> int:
 def _find_moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int, LaneChange]:
     """Return the lanes that the report would change, by index.
 
-    The baseline is the on-chain state, or a released report where that is newer.
+    The report is compared with the on-chain state, or with a released report that is newer.
     """
     records = decode_records(report.records)
     words = uow.rounds.get_words(word_index for word_index, _ in records)
@@ -195,7 +194,7 @@ def _find_moves(uow: UnitOfWork, report: Report, released: Report | None) -> dic
 def _find_released_report(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> StoredReport | None:
-    """Return the newest released report before this one, of the last periods."""
+    """Return the newest released report before this one, within the last periods, or None."""
     for stored in reversed(uow.reports.list_latest(context.sanity.periods)):
         hold = uow.holds.get(stored.report.period)
         is_released = hold is not None and hold.released_at is not None
@@ -207,7 +206,7 @@ def _find_released_report(
 def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     """Release the report of a period for signing, as far as the contract still accepts it.
 
-    Later reports are held only for changes on top of its words, whatever its outcome.
+    Later reports are held only for changes relative to the released report, whatever its outcome.
 
     Raises:
         InputError: no report of this period is held.

@@ -1,6 +1,7 @@
 """Computes what a report would change, and whether the change is worth its gas.
 
-Evaluated when a report is planned, after its simulation, and in the commit that assigns a nonce.
+This is evaluated when a report is planned, after its simulation, and in the commit that assigns a
+nonce.
 """
 
 from dataclasses import replace
@@ -25,9 +26,9 @@ def compute_submission_value(
 ) -> SubmissionDecision:
     """Return whether to send a report now, and the maximum wei per gas to pay.
 
-    If the report is not sent now, evaluate it again at the next block. The maximum never exceeds
-    the cap. A report that the sanity gate holds is not sent, whoever signed it; the hold is stored
-    here. See docs/explanation/reports.md#when-to-publish.
+    If the report is not sent now, it is evaluated again at the next block. The maximum never
+    exceeds the cap. A report that the sanity gate holds is not sent, whoever signed it, and this
+    function stores the hold. See docs/explanation/reports.md#when-to-publish.
     """
     with context.tx.store.read_transaction() as uow:
         reason = hold_reason(context, uow, report)
@@ -42,7 +43,7 @@ def compute_submission_value(
 
 
 def _is_too_expensive(context: ReportingContext, value: SubmissionDecision) -> bool:
-    """Return whether the market exceeds the fee that the report is worth so far."""
+    """Return whether the current fee exceeds what the report is worth so far."""
     if value.max_fee_per_gas >= context.tx.publisher.caps.fee_per_gas:
         # No endpoint is queried if only the cap counts, because pricing the call checks the cap.
         return False
@@ -55,9 +56,9 @@ def submission_obstacle(
 ) -> tuple[str, str] | None:
     """Return why a planned push may not be sent now, as (class, text), or None.
 
-    A held report is not sent, and a report whose change became too small waits. Later steps call
-    the function, including the commit that assigns the nonce, so it queries no endpoint. `now` is
-    the newest block's time.
+    A held report is not sent, and a report whose change became too small waits. No endpoint is
+    queried, because the commit that assigns the nonce calls this function, too. `now` is the
+    newest block's time.
     """
     value = compute_push_value(context, uow, intent, now)
     if value is None or value.should_send:
@@ -68,7 +69,10 @@ def submission_obstacle(
 def compute_push_value(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionDecision | None:
-    """Compute the value of a planned push from the indexed state; None if its report is gone."""
+    """Return whether a planned push is worth sending, from the indexed state alone.
+
+    The result is None if the push's report is not stored any more.
+    """
     period = intent.request.period
     stored = None if period is None else uow.reports.get(period)
     if stored is None:
@@ -85,7 +89,7 @@ def compute_push_value(
 def _compute_value(
     context: ReportingContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
-    """Return a report's value; `times` are the last accepted round's time and now (chain time)."""
+    """Return whether a report is worth sending; `times` are the last round's time and now."""
     pushed_at, now = times
     records = decode_records(report.records)
     words = uow.rounds.get_words(word_index for word_index, _ in records)

@@ -99,14 +99,14 @@ _VOID_FEES = Fees(1, 0)
 
 
 def sign_void_statement(signer: Signer, domain: Domain) -> bytes:
-    """Request a signature of the void statement and verify it. Raises as the signer does."""
+    """Request a signature of the void statement, and verify it; raises the signer's errors."""
     return signer.sign_statement(VOID_STATEMENT, domain)
 
 
 def sign_void_transaction(
     signer: Signer, chain_id: int, to: Address, calldata: str
 ) -> SignedBytes:
-    """Request a signature of a void call and compare every field. Raises as the signer does."""
+    """Request a signature of a void call, and compare every field; raises the signer's errors."""
     return signer.sign_transaction(
         TransactionRequest(chain_id, _VOID_NONCE, to, calldata, _VOID_GAS_LIMIT, _VOID_FEES)
     )

@@ -1,4 +1,4 @@
-"""Where a signing key may be stored. No class here holds a key or shows a secret in `repr`."""
+"""Where a signing key may be stored; no class here holds a key or shows a secret in `repr`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +63,7 @@ class RemoteKey:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentKey:
-    """A key in an environment variable, as 64 hex digits. Development chains only."""
+    """A key in an environment variable, as 64 hex digits; only for development chains."""
 
     variable: str
 

@@ -136,7 +136,7 @@ class KmsSigner:
 
 
 def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
-    """Return r and s of an ECDSA signature in the DER encoding of KMS (RFC 3279: one sequence).
+    """Return r and s of an ECDSA signature in the DER encoding of KMS (one sequence, RFC 3279).
 
     Raises:
         WrongSignatureError: the bytes are not exactly one such sequence.
@@ -150,7 +150,7 @@ def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
 
 
 def _split_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return the contents of the first element (under 128 bytes) and the bytes after it."""
+    """Return the content of the first element (under 128 bytes), and the bytes after it."""
     if len(der) < 2 or der[0] != tag or der[1] >= 128:  # noqa: PLR2004  DER's heads
         raise WrongSignatureError("the KMS answered with no signature")
     end = 2 + der[1]

@@ -35,7 +35,7 @@ _FIELD_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class EcdsaSignature:
-    """A signature on secp256k1; `parity` (0 or 1) is that of the point's y coordinate."""
+    """A signature on secp256k1; `parity` (0 or 1) is the parity of the point's y coordinate."""
 
     r: int
     s: int
@@ -85,7 +85,7 @@ class EcdsaSignature:
 
 
 def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
-    """Return whether one of the concatenated 65-byte signatures is by `address`, over `digest`."""
+    """Return whether `address` made one of the concatenated 65-byte signatures of `digest`."""
     for offset in range(0, len(signatures), _SIGNATURE_BYTES):
         try:
             signature = EcdsaSignature.from_bytes(signatures[offset : offset + _SIGNATURE_BYTES])
@@ -97,7 +97,7 @@ def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
 
 
 def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address) -> EcdsaSignature:
-    """Return the signature if it is by this account, over this digest, with low s.
+    """Return the signature if this account made it over this digest, and its s is low.
 
     Raises:
         WrongSignatureError: one of these conditions does not hold.
@@ -121,7 +121,7 @@ def verify_statement_signature(raw: bytes, digest: Hash, address: Address) -> by
     """Return the 65 bytes if they are this account's signature of this digest.
 
     Raises:
-        WrongSignatureError: the signature is malformed, not low-s or by another account.
+        WrongSignatureError: the signature is malformed, has a high s, or is by another account.
     """
     return verify_signature(EcdsaSignature.from_bytes(raw), bytes.fromhex(digest[2:]), address).raw
 
@@ -182,7 +182,7 @@ def verify_signed_transaction(
 
 
 def _decode_transaction_fields(raw: bytes) -> list[bytes] | None:
-    """Decode the fields of a type 2 transaction, or return None; an empty list becomes b""."""
+    """Return the fields of a type 2 transaction (an empty list as b""), or None if malformed."""
     if raw[:1] != _TRANSACTION_TYPE:
         return None
     try:
@@ -207,7 +207,7 @@ def _encode_transaction_fields(transaction: TransactionRequest) -> list[bytes]:
 
 
 def _get_field_contents(transaction: TransactionRequest) -> list[bytes]:
-    """Return the field contents in the order of EIP-1559; value 0 and no access list."""
+    """Return the field contents in the order of EIP-1559, with value 0 and no access list."""
     numbers = (
         *(transaction.chain_id, transaction.nonce),
         *(transaction.fees.tip, transaction.fees.max_fee, transaction.gas_limit),

@@ -11,7 +11,7 @@ Statement: TypeAlias = ReportStatement | KickStatement
 
 
 class SignerRefusedError(TransientError):
-    """The signer refused the request by policy, or because key or caller is unknown to it.
+    """The signer refused the request by policy, or does not know the key or the caller.
 
     A retry helps only after an operator has changed the signer's configuration.
     """
@@ -30,7 +30,7 @@ class Fees(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRequest:
-    """A transaction to be signed; `to` is None for a deployment. Value is always 0."""
+    """A transaction to be signed, with value 0; `to` is None for a deployment."""
 
     chain_id: int
     nonce: int
@@ -42,14 +42,14 @@ class TransactionRequest:
 
 @dataclass(frozen=True, slots=True)
 class SignedBytes:
-    """Signed transaction for `eth_sendRawTransaction`, and its hash."""
+    """A signed transaction for `eth_sendRawTransaction`, and its hash."""
 
     raw: bytes
     hash: Hash
 
 
 class Signer(Protocol):
-    """Signer of one account. The key may be stored in a file, a KMS or on another host.
+    """Signer of one account; the key may be stored in a file, in a KMS or on another host.
 
     An implementation verifies each result before returning it: the address recovered from the
     locally computed digest, low s, and every field of a decoded transaction
@@ -63,7 +63,7 @@ class Signer(Protocol):
         """Return the address of the key, in lower case."""
 
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
-        """Sign a report or a kickout (EIP-712): r, s, v (27 or 28), 65 bytes.
+        """Sign a report or a kickout (EIP-712); return 65 bytes: r, s and v (27 or 28).
 
         Raises:
             TransientError: the key is unreachable now; the statement may have been signed.

@@ -29,9 +29,10 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class ReportStatement:
-    """One round, on top of `prev`, under the configuration `config`; `deadline` in unix seconds.
+    """A report of one round that follows `prev`, under the configuration `config`.
 
-    `blob` holds the registrations and the words (docs/reference/report-format.md#data).
+    `deadline` is in unix seconds. `blob` holds the registrations and the words
+    (docs/reference/report-format.md#data).
     """
 
     config: Hash
@@ -57,7 +58,7 @@ class ReportStatement:
 
 @dataclass(frozen=True, slots=True)
 class KickStatement:
-    """A kickout of a node under the configuration `config`; `deadline` in unix seconds.
+    """A kickout of a node under the configuration `config`; `deadline` is in unix seconds.
 
     `report` is the digest of one of the last accepted rounds; on a chain without that round the
     statement is invalid. `round` is the number of that round; it follows from `report` and is not
@@ -81,7 +82,7 @@ def compute_config_digest(
 ) -> Hash:
     """Return the digest of a configuration, as the contract computes it.
 
-    Every rotation, change of rules, chain or contract invalidates existing signatures. See
+    Every change of signers, rules, chain or contract invalidates existing signatures. See
     docs/reference/report-format.md#what-is-signed.
     """
     domain_fields = (domain.chain_id, domain.contract, config_count)

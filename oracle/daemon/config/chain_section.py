@@ -32,15 +32,15 @@ ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 
 
 class ChainSection(Section):
-    # The chain id; checked at every start, at every endpoint.
+    # The chain id; every endpoint is checked for it at every start.
     id: int = Field(gt=0)
     # JSON-RPC URLs, the preferred one first; keys in the URLs are never shown.
     endpoints: SecretUrls = Field(min_length=1)
-    # The provider of an endpoint, by the host of its URL, where the host does not identify it:
+    # The provider of an endpoint, by the host of its URL, if the host does not identify it:
     # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints
     # of one provider count as one witness: a final block is confirmed by another provider.
     providers: dict[SecretText, ProviderName] = Field(default_factory=dict)
-    # `ws://` or `wss://` URL that signals new heads, nothing else; polling continues without it.
+    # `ws://` or `wss://` URL, used only to signal new heads; polling continues without it.
     websocket: WebsocketUrl | None = None
     # A block that every endpoint must return with `chain.checkpoint_hash`; the genesis block is
     # always compared.
@@ -51,14 +51,14 @@ class ChainSection(Section):
     start_block: int = Field(default=0, ge=0)
     # Blocks below the head that are final, unless the chain reports finality earlier.
     finality_depth: int = Field(default=64, ge=1)
-    # A final block must also be older than the head by so many seconds of block time; for chains
+    # A final block must also be older than the head by this many seconds of block time; for chains
     # with fast blocks.
     finality_seconds: int = Field(default=0, ge=0)
     # Seconds between two polls for a new block.
     poll_seconds: float = Field(default=1.0, gt=0, le=600)
     # The largest accepted response, in MiB (1 to 1,024). Larger data is requested in parts: fewer
     # blocks, then one block by its transactions (`block_fetched_per_transaction` in the log),
-    # which takes a request for every hundred of them. Memory use is some ten times as much.
+    # which takes a request for every hundred of them. Memory use is about ten times this size.
     max_response_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")
@@ -81,9 +81,9 @@ class ChainSection(Section):
 class HistorySection(Section):
     # `processes`: workers beside the daemon prepare history, and the daemon applies it in order;
     # workers start if 2,000 blocks or more are to be read, and end when they are idle. `inline`:
-    # the daemon itself. `auto`: `processes`, but `inline` on a single core. `dask`: the workers of
-    # a Dask cluster, possibly on other machines (needs the extra `dask`). The stored data is the
-    # same.
+    # the daemon prepares history itself. `auto`: `processes`, but `inline` on a single core.
+    # `dask`: the workers of a Dask cluster, possibly on other machines (needs the extra `dask`).
+    # The stored data is the same.
     executor: Literal["auto", "processes", "inline", "dask"] = "auto"
     # Address of the Dask scheduler: "tcp://10.0.0.7:8786", or "tls://" as configured for Dask.
     # Anyone who reaches it can run code on the workers: use a private network.
@@ -105,7 +105,7 @@ class HistorySection(Section):
 
 
 def resolve_stage_folder(history: HistorySection, database_url: str) -> Path | None:
-    """Return the folder of staged segments, or None if there is none."""
+    """Return the folder of staged segments, or None if segments are not staged."""
     if history.stage is not None:
         return history.stage
     scheme, _, database_path = database_url.partition(":///")
@@ -113,7 +113,7 @@ def resolve_stage_folder(history: HistorySection, database_url: str) -> Path | N
 
 
 def resolve_worker_count(history: HistorySection) -> int:
-    """Return how many workers prepare history; 0: the daemon prepares it."""
+    """Return the number of workers that prepare history, or 0 if the daemon prepares it itself."""
     if history.executor == "inline":
         return 0
     processor_count = usable_processors()

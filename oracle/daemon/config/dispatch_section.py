@@ -1,4 +1,4 @@
-"""The section `[dispatch]`, its faults, and the settings built from it."""
+"""The section `[dispatch]`, the checks of its settings, and the values built from it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -62,9 +62,10 @@ class DispatchSection(Section):
 def find_dispatch_faults(
     dispatch: DispatchSection, chain_start_block: int, *, has_key: bool
 ) -> list[str]:
-    """Return the missing and the invalid settings of `[dispatch]`, which have no defaults.
+    """Return a fault for each missing or invalid setting of `[dispatch]`.
 
-    See docs/explanation/dispatch.md#settings-without-a-default.
+    Some settings are required because they have no default. See
+    docs/explanation/dispatch.md#settings-without-a-default.
     """
     faults = _find_policy_faults(dispatch)
     if dispatch.enabled and not has_key:
@@ -105,7 +106,7 @@ def _find_policy_faults(dispatch: DispatchSection) -> list[str]:
 
 
 def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> DispatchSettings | None:
-    """Return the settings of a section without faults, or None if no node is drawn."""
+    """Return the dispatcher's settings from a faultless section, or None if no node is drawn."""
     if dispatch.start_block is None or dispatch.queue_alpha is None:
         return None
     policy = get_policy(dispatch.policy, dispatch.change)
@@ -136,7 +137,7 @@ def build_model_spread(dispatch: DispatchSection) -> ModelSpread:
 
 
 def apply_weight_floor(weighting: Weighting, dispatch: DispatchSection) -> Weighting:
-    """Return the weighting with the section's minimum weight, if there is one."""
+    """Return the weighting with the section's minimum weight, or unchanged if none is set."""
     if dispatch.weight_floor is None:
         return weighting
     return replace(weighting, weight_floor=int(dispatch.weight_floor * UNIT))

@@ -1,4 +1,4 @@
-"""The section `[feed]`, a second source of events beside the chain, and its faults."""
+"""The section `[feed]`, a second source of events beside the chain, and checks of its settings."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -63,7 +63,10 @@ def find_feed_section_faults(
     rule_changes: Mapping[str, str],
     publishing_settings: list[str],
 ) -> list[str]:
-    """Return the faults of `[feed]`, with rules built by name; faults of rules are left out."""
+    """Build the named rules, and return the faults of `[feed]` under these rules.
+
+    Faults of the rules themselves are left out.
+    """
     try:
         rules = build_rules(rule_set_name, rule_changes)
     except ValueError:
@@ -76,8 +79,8 @@ def find_feed_faults(
 ) -> list[str]:
     """Return the conflicts between settings of `[feed]`, one line each.
 
-    `publishing_settings` are the settings that send data to a contract; `rules` is None if the
-    rules themselves have faults.
+    `publishing_settings` are the names of the active settings that send data to a contract.
+    `rules` is None if the rules themselves have faults.
     """
     if feed.url is None:
         return ["feed.compare_url: needs feed.url"] if feed.compare_url is not None else []

@@ -1,4 +1,4 @@
-"""The section `[keys]`: the locations of the keys of three roles; never a key itself.
+"""The section `[keys]`: where the keys of the three roles are stored, but never a key itself.
 
 Each role's key has at most one location: a keystore, AWS KMS, a remote signer, or (on development
 chains) an environment variable.
@@ -62,7 +62,10 @@ _Url = Annotated[str, AfterValidator(_check_http_url), SECRET]
 
 
 class KeysSection(Section):
-    """`*_url` and `kms_endpoint` may contain tokens: only their hosts are ever shown."""
+    """The locations of the keys.
+
+    `*_url` and `kms_endpoint` may contain tokens, so only their hosts are ever shown.
+    """
 
     # Keystore of the signer's key: Web3 version 3, or EIP-2335.
     signer_keystore: Path | None = None
@@ -106,11 +109,11 @@ class KeysSection(Section):
     kms_endpoint: _Url | None = None
     # Client certificate (PEM) for remote signers: mTLS.
     remote_certificate: Path | None = None
-    # Its key (PEM, mode 600).
+    # The key of `keys.remote_certificate` (PEM, mode 600).
     remote_certificate_key: Path | None = None
     # Trusted certificate authorities of remote signers (PEM); left out: the system's.
     remote_ca_file: Path | None = None
-    # A file with a bearer token (mode 600).
+    # File with the bearer token for remote signers (mode 600).
     remote_token_file: Path | None = None
     # The JSON-RPC method that signs typed data; Web3Signer has `eth_signTypedData`.
     remote_typed_data_method: Literal["eth_signTypedData_v4", "eth_signTypedData"] = (

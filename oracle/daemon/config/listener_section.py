@@ -23,7 +23,7 @@ class ListenerSection(Section):
     host: str = "127.0.0.1"
     # Certificate chain (PEM): https instead of http.
     certificate: Path | None = None
-    # Its key (PEM, mode 600).
+    # The key of `certificate` (PEM, mode 600).
     certificate_key: Path | None = None
     # Certificate authorities of clients (PEM): only clients with a certificate get a response
     # (mTLS).
@@ -38,7 +38,7 @@ class ListenerSection(Section):
     header_timeout_seconds: float = Field(default=10.0, gt=0, le=600)
     # Seconds from the end of the headers until the response is received.
     response_timeout_seconds: float = Field(default=30.0, gt=0, le=600)
-    # Average requests per second of one address; bursts have five seconds' worth.
+    # Average requests per second of one address; a burst may have those of five seconds.
     requests_per_second: float = Field(default=20.0, gt=0, le=100_000)
 
     def _build_listener(self, section: str, port: int) -> Listener:
@@ -56,8 +56,8 @@ class ListenerSection(Section):
 
 
 class WebSection(ListenerSection):
-    # Average requests per second of one address; bursts have five seconds' worth. `/livez` is not
-    # limited.
+    # Average requests per second of one address; a burst may have those of five seconds. `/livez`
+    # is not limited.
     requests_per_second: float = Field(default=100.0, gt=0, le=100_000)
     # Port of `/livez`, `/readyz`, `/metrics`, `/v1/operations` and `/v1/outbox`. Keep it private,
     # because it has no password. 0 uses any free port.
@@ -85,7 +85,7 @@ class ApiSection(ListenerSection):
     enabled: bool = False
     # Port of the public read API; 0 uses any free port.
     port: int = Field(default=8090, ge=0, le=65_535)
-    # The maximum number of open streams of `/v1/events`, beside other connections.
+    # The maximum number of open streams of `/v1/events`, in addition to other connections.
     max_streams: int = Field(default=1200, ge=0, le=65_536)
     # The maximum number of open streams of one client address (IPv6: of one /64 network).
     max_streams_per_address: int = Field(default=64, ge=1, le=65_536)

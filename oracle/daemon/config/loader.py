@@ -105,7 +105,7 @@ class LogSection(Section):
 
 
 class Config(BaseSettings):
-    """All settings, checked; the attributes are the sections of the file."""
+    """All settings after validation; each attribute is a section of the configuration file."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -225,7 +225,7 @@ def resolve_relative_to_config(
 def _find_unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a fault for each environment variable whose section does not exist.
 
-    A misspelled section would be ignored silently otherwise.
+    Otherwise a misspelled section would be ignored silently.
     """
     sections = set(Config.model_fields)
     variable_names = (
@@ -306,7 +306,10 @@ def _find_network_faults(config: Config) -> list[str]:
 
 
 def _find_duplicate_contracts(config: Config, profile: Profile) -> list[str]:
-    """Return the contracts that share an address, because their events could not be told apart."""
+    """Return a fault for each address that several contracts share.
+
+    Their events could not be told apart.
+    """
     address_by_name = {name: contract.address for name, contract in profile.contracts.items()}
     address_by_name |= {**config.network.contracts, "oracle.address": config.oracle.address}
     names_by_address: dict[str, list[str]] = {}
@@ -336,7 +339,7 @@ def _find_timing_faults(config: Config) -> list[str]:
 
 
 def format_faults(path: Path, faults: list[str]) -> str:
-    """Return all faults of a file in one text."""
+    """Return a message with all faults of a configuration file."""
     if len(faults) == 1:
         return f"{path}: {faults[0]}"
     return "\n".join([f"{path}: {len(faults)} faults", *(f"  {fault}" for fault in faults)])

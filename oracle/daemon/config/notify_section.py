@@ -1,4 +1,4 @@
-"""Sections `[[notify]]`, `[metrics]`, `[tracing]` and `[log]`.
+"""The sections `[[notify]]` and `[metrics]`.
 
 See docs/how-to/notifications.md and docs/how-to/monitor.md.
 """
@@ -51,7 +51,7 @@ class NotifySection(Section):
 class MetricsSection(Section):
     # Whether to export QoS, reliability and exclusion of each member.
     nodes: bool = False
-    # The maximum number of members, most scored first; each has three series.
+    # The maximum number of members, those with the most scores first; each has three series.
     max_nodes: int = Field(default=1000, ge=1, le=20_000)
 
 

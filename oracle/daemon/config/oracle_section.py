@@ -88,7 +88,7 @@ class OracleSection(Section):
 
 
 def build_report_settings(oracle_section: OracleSection, rules: Rules) -> ReportSettings:
-    """Return the settings of reports; the kickout threshold is that of the rules, as a QoS."""
+    """Return the settings of reports; the kickout threshold is the rules' threshold as a QoS."""
     return ReportSettings(
         period_seconds=oracle_section.period_seconds,
         heartbeat_seconds=oracle_section.heartbeat_seconds,

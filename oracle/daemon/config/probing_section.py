@@ -1,4 +1,4 @@
-"""The section `[probing]` and its faults."""
+"""The section `[probing]`, and the checks of its settings."""
 
 from typing import Literal
 
@@ -35,7 +35,10 @@ class ProbingSection(Section):
 
 
 def find_probing_faults(probing: ProbingSection, *, is_dispatching: bool) -> list[str]:
-    """Return the missing and invalid settings; `is_dispatching`: drawn tasks are started here."""
+    """Return a fault for each missing or invalid setting of `[probing]`.
+
+    `is_dispatching` is whether the settings let this daemon start drawn tasks.
+    """
     if not probing.enabled:
         return []
     faults = [

@@ -1,7 +1,7 @@
-"""The number of processors that this process may use, by its container quota and affinity.
+"""Finds how many processors this process may use, from its CPU affinity and container quotas.
 
-`os.cpu_count` returns the machine's number: in a container with half a processor, three workers
-would start for nothing. See docs/explanation/segments.md#how-many-workers.
+`os.cpu_count` returns the number of the machine, so three workers would start in a container that
+is limited to half a processor. See docs/explanation/segments.md#how-many-workers.
 """
 
 import os
@@ -19,8 +19,8 @@ def usable_processors(
     """Return how many processors this process may use, at least one; a fraction counts as one.
 
     The result is the minimum of the affinity (or `PYTHON_CPU_COUNT`, from Python 3.13 on) and of
-    the quotas of its control group and every group above. `cgroup_root` is the mount point of
-    control groups, `own_cgroup_file` names those of this process.
+    the quotas of the process's control group and every group above it. `cgroup_root` is the mount
+    point of control groups, and `own_cgroup_file` lists the groups of this process.
     """
     quotas = [ceil(quota) for quota in _read_quotas(cgroup_root, own_cgroup_file)]
     return max(1, min([_count_scheduled_processors(), *quotas]))
@@ -37,7 +37,7 @@ def _count_scheduled_processors() -> int:
 
 
 def _read_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
-    """Return the quotas of this process's groups, in processors; empty if there are none."""
+    """Return the quotas of this process's control groups, in processors; an empty list if none."""
     quotas = []
     for line in _read_text(own_cgroup_file).splitlines():
         _, _, controllers_and_name = line.partition(":")
@@ -57,15 +57,15 @@ def _read_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
 
 
 def _find_v1_root(cgroup_root: Path, controllers: str) -> Path:
-    """Return the mount point of the processor controller, which has one of two names."""
+    """Return the mount point of the cgroup v1 cpu controller (`cpu` or `cpu,cpuacct`)."""
     controllers_root = cgroup_root / controllers
     return controllers_root if controllers_root.is_dir() else cgroup_root / "cpu"
 
 
 def _list_group_folders(root: Path, name: str) -> list[Path]:
-    """Return the group's folder and those above it.
+    """Return the folder of a control group and the folders of all groups above it.
 
-    Inside a container the group is often mounted as the root, whatever its name outside.
+    Inside a container the group is often mounted as the root, whatever its name is outside.
     """
     parts = [part for part in name.split("/") if part not in ("", "..")]
     return [root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
@@ -88,7 +88,7 @@ def _parse_quota(quota: str, period: str) -> float | None:
 
 
 def _read_text(path: Path) -> str:
-    """Return the content of a kernel file, or an empty text if it cannot be read."""
+    """Return the content of a kernel file, or an empty string if the file cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

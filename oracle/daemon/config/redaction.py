@@ -1,7 +1,8 @@
-"""Marks settings that hold secrets by the type mark `SECRET`; all other settings are public.
+"""Finds the secrets in the settings: only settings whose type is marked `SECRET` hold any.
 
-Secret settings are URLs: scheme, host and port are shown, and the other parts are redacted in
-every log and error. No setting contains a key or a keystore password: those are in files.
+Secret settings are URLs. Their scheme, host and port are shown, and the other parts are redacted
+in every log and error. No setting contains a key or a keystore password, because those are stored
+in files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +16,7 @@ from oracle.telemetry.safe_text import find_host_tokens
 
 
 class SecretMark:
-    """Marks a type in an annotation: its values are redacted and left out of every `repr`."""
+    """Marks a type in an annotation: its values are redacted, and left out of every `repr`."""
 
 
 SECRET: Final = SecretMark()
@@ -29,7 +30,7 @@ _PASSWORD_PARAMETERS = frozenset({"password", "sslpassword"})
 
 
 def is_secret_setting(setting: FieldInfo) -> bool:
-    """Return whether a setting, or a part of its value, is of a secret type."""
+    """Return whether the type of a setting, or a part of that type, is marked as secret."""
     return SECRET in setting.metadata or _is_secret_type(setting.annotation)
 
 
@@ -52,7 +53,7 @@ def iter_secret_settings(config: type[BaseModel]) -> Iterator[tuple[str, str]]:
 
 
 def iter_secret_values(model: BaseModel) -> Iterator[str]:
-    """Yield the secret texts of all sections of a configuration."""
+    """Yield the secret strings of all sections of a configuration."""
     for name, setting in type(model).model_fields.items():
         value = getattr(model, name)
         if is_secret_setting(setting):
@@ -70,7 +71,7 @@ def _iter_nested_values(value: object) -> Iterable[object]:
 
 
 def _iter_secret_texts(value: object, annotation: object) -> Iterator[str]:
-    """Yield the texts of a secret setting; of a table, the keys or values marked secret."""
+    """Yield the strings of a secret setting; in a table, the keys or values marked as secret."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, tuple):
@@ -118,10 +119,10 @@ def iter_secret_parts(urls: Iterable[str]) -> Iterator[str]:
 
 
 def _iter_credentials(parts: SplitResult) -> Iterator[str]:
-    """Yield the secret user name and password, as written and as sent.
+    """Yield the user name and password of a URL if they are secret, as written and as sent.
 
-    A user name is secret if it has no password beside it, as tokens have, or is as long as a
-    token; a database's user name is not secret.
+    A user name is secret if it stands without a password, as tokens do, or is as long as a token.
+    The user name of a database is not secret.
     """
     user, password = parts.username or "", parts.password or ""
     is_database = parts.scheme.startswith("postgres")

@@ -18,7 +18,7 @@ from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKin
 def build_feed_client(
     feed: FeedSection, setting: Literal["url", "compare_url"]
 ) -> FeedClient | None:
-    """Return a client of one of the two feeds, or None if it is not configured."""
+    """Return a client for one of the two feeds, or None if that feed is not configured."""
     url = feed.url if setting == "url" else feed.compare_url
     if url is None:
         return None
@@ -27,7 +27,10 @@ def build_feed_client(
 
 
 def build_feed_reader(profile: Profile) -> RelayReader:
-    """Return the reader of the rows beside this profile; stakes of the chain take precedence."""
+    """Return the reader of the feed's rows.
+
+    Stakes are taken from the feed only if no event of the chain's profile contains them.
+    """
     fields_by_event = profile.fields_by_event_type
     has_chain_stakes = any(
         "stake" in fields_by_event.get(kind, ()) for kind in (NodeJoined, NodeUpdated)
@@ -36,7 +39,7 @@ def build_feed_reader(profile: Profile) -> RelayReader:
 
 
 def build_probe_settings(probing: ProbingSection) -> ProbeSettings | None:
-    """Return the settings of a section without faults, or None if there are no system tasks."""
+    """Return the settings of system tasks from a faultless section, or None if they are off."""
     if not probing.enabled or probing.fee_wei is None or probing.max_fee_per_window_wei is None:
         return None
     order = ProbeOrder(

@@ -32,7 +32,7 @@ class Section(BaseModel):
 
     @override
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Leave out secret settings."""
+        """Return the fields for `repr`, without the secret settings."""
         fields = type(self).model_fields
         public_names = {name for name, setting in fields.items() if not is_secret_setting(setting)}
         return ((name, value) for name, value in super().__repr_args__() if name in public_names)
@@ -45,7 +45,7 @@ def _check_http_url(value: str) -> str:
 
 
 def split_list(value: object) -> object:
-    """Split a list written as `a,b` in the environment."""
+    """Split a list that is written as `a,b` in the environment; return other values unchanged."""
     return value.split(",") if isinstance(value, str) else value
 
 
@@ -120,7 +120,7 @@ class ReportersSection(Section):
     peers: SecretUrls = Field(default=(), max_length=64)
     # Client certificate (PEM) for peers that require mTLS.
     certificate: Path | None = None
-    # Its key (PEM, mode 600).
+    # The key of `reporters.certificate` (PEM, mode 600).
     certificate_key: Path | None = None
     # Trusted certificate authorities of the peers (PEM); left out: the system's.
     ca_file: Path | None = None
@@ -137,7 +137,7 @@ class ReportersSection(Section):
 
     @property
     def http_access(self) -> "HttpAccess | None":
-        """Client certificate and trusted authorities for the peers; None: system defaults."""
+        """Client certificate and trusted authorities for the peers; None for system defaults."""
         if self.certificate is None and self.ca_file is None:
             return None
         from oracle.rpc.transport import HttpAccess  # noqa: PLC0415  no setting opens connections
@@ -150,12 +150,12 @@ class ReportersSection(Section):
 
     @property
     def head_start(self) -> int:
-        """Head start of lower ranks, in seconds of the chain's time."""
+        """The head start given to transmitters of a lower rank, in seconds of the chain's time."""
         return self.transmit_rank * self.transmit_delay_seconds
 
     @property
     def blocks_ahead(self) -> int:
-        """Head start of lower ranks, in blocks."""
+        """The head start given to transmitters of a lower rank, in blocks."""
         return self.transmit_rank * self.transmit_delay_blocks
 
 

@@ -37,7 +37,7 @@ def build_verification_policy(verify: VerifySection) -> VerificationPolicy:
 
 
 def compute_audit_interval(verify: VerifySection) -> int:
-    """Return the number of new final blocks for each new audit of an old window."""
+    """Return the number of new final blocks after which another old window is audited again."""
     return round(1 / verify.audit_share) if verify.audit_share else _NEVER_BLOCKS
 
 

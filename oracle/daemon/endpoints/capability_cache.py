@@ -1,4 +1,4 @@
-"""Caches what was learned about endpoints in the database; only the worker writes it."""
+"""Caches facts learned about endpoints; only the worker writes them to the database."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from oracle.store.database import Store
 
 @dataclass(slots=True)
 class CapabilityCache:
-    """A `CapabilityStore` over the database; any thread may add values.
+    """A `CapabilityStore` backed by the database; any thread may add values.
 
-    `store` None: there is no database, and nothing is kept. `clock` returns unix seconds.
+    `store` is None if there is no database; then no value is stored. `clock` returns unix seconds.
     """
 
     store: Store | None
@@ -35,13 +35,13 @@ class CapabilityCache:
             }
 
     def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Keep a value for so long, None: forever; `store_facts` writes it to the database."""
+        """Keep a value for `store_facts`; the value expires after `seconds`, or never if None."""
         expires = None if seconds is None else int(self.clock() + seconds)
         with self._lock:
             self._unstored[endpoint, key] = value, expires
 
     def store_facts(self, epoch: int) -> int:
-        """Write the new values under a lease's epoch; return their number.
+        """Write the new values to the database, guarded by the lease's epoch; return their number.
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -64,10 +64,10 @@ class CapabilityCache:
         return len(unstored)
 
     def store_chain_facts(self, epoch: int) -> int:
-        """Write the new values if some are about the chain itself; these are rare and important.
+        """Write the new values now if one of them is about the chain itself; return their number.
 
-        Blocks may have been read at a lower level than is trusted now, and the next process must
-        know the new level.
+        Such values are rare and important: blocks may have been read at a lower level than is
+        trusted now, and the next process must know the new level.
         """
         with self._lock:
             has_chain_facts = any(endpoint == CHAIN_FACTS_KEY for endpoint, _ in self._unstored)

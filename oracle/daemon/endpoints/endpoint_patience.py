@@ -1,8 +1,8 @@
-"""How `run --once` waits for rate-limited endpoints instead of failing.
+"""Lets `run --once` wait for rate-limited endpoints instead of failing.
 
 A daemon simply retries at the next tick. A run that exits when all is done waits as long as the
-endpoint requests, in short waits, so that the lease is renewed and signals are handled (decision
-0129).
+endpoint requests, split into short waits, so that the lease is renewed and signals are handled
+(decision 0129).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _MAX_WAIT_SECONDS = 5.0
 
 @dataclass(slots=True)
 class EndpointPatience:
-    """Waits for one repeated request; `stop` ends any wait."""
+    """Waits before a request is repeated; `stop` ends any wait."""
 
     stop: StopSignal
     max_seconds: float = MAX_PATIENCE_SECONDS
@@ -49,11 +49,11 @@ class EndpointPatience:
                 return result
 
     def wait_for_endpoint(self, error: TransientError) -> float:
-        """Wait a part of the requested time and log it; return the seconds waited.
+        """Wait for a part of the requested time, log the wait, and return the seconds waited.
 
         Raises:
-            TransientError: `error`: it has no retry time, or the maximum wait is exceeded, or
-                would be.
+            TransientError: `error` itself, if it has no retry time, or if the total wait would
+                exceed the maximum.
         """
         if (
             error.retry_after is None

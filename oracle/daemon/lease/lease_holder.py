@@ -1,9 +1,9 @@
 """Names the process that holds the lease, so that others can check whether that process is gone.
 
-A process is gone if this kernel has no process of that number, or one that started at another
-clock tick. The comparison is valid only where both processes see the same process numbers (same
-host, boot, process namespace and time namespace), and on Linux only. For another machine,
-container or system the state is unknown (decision 0132).
+A process is gone if this kernel has no process with its number, or if the process with that number
+started at another clock tick. The comparison is valid only where both processes see the same
+process numbers (same host, boot, process namespace and time namespace), and on Linux only. For
+another machine, container or system the state is unknown (decision 0132).
 """
 
 import os
@@ -35,7 +35,7 @@ class HolderState(Enum):
 
 
 def build_holder_name(command: str) -> str:
-    """Return this process's name for the lease: `run on host, process 123 (…)`."""
+    """Return the name of this process for the lease: `run on host, process 123 (…)`."""
     name = f"{command} on {socket.gethostname()}, process {os.getpid()}"
     namespace, process_stat = _read_namespace_digest(), _read_process_stat(os.getpid())
     return (
@@ -74,7 +74,10 @@ def get_holder_state(holder: str | None) -> HolderState:
 
 
 def _read_namespace_digest() -> str | None:
-    """Return a digest of the namespaces that make process numbers comparable, or None."""
+    """Return a digest of host, boot and namespaces, or None if they cannot be read.
+
+    Process numbers can be compared only between processes with the same digest.
+    """
     try:
         if str((_PROC / "self").readlink()) != str(os.getpid()):
             # The mounted /proc belongs to another process namespace.
@@ -104,7 +107,7 @@ def _read_process_stat(pid: int) -> tuple[str, int] | None:
 
 
 def _has_single_thread(pid: int) -> bool:
-    """Return whether only one thread is left; the main thread may die before the others."""
+    """Return whether the process has one thread left; the main thread may end before others."""
     try:
         return [thread.name for thread in (_PROC / str(pid) / "task").iterdir()] == [str(pid)]
     except OSError:

@@ -1,4 +1,4 @@
-"""One writer for each database: acquires the lease, renews it, and releases it.
+"""Acquires, renews and releases the lease, so that each database has one writer.
 
 Every command that writes runs inside `hold_lease`, the daemon inside `keep_lease`; a process that
 only reads needs no lease. The daemon's worker may wait long for an endpoint, so the lease is
@@ -33,7 +33,7 @@ _LOOK_SECONDS = 0.5
 
 
 class LeaseHeldError(FatalError):
-    """Another process holds the lease; the error is over when that process ends."""
+    """Another process holds the lease; a retry can succeed once that process has ended."""
 
     def __init__(self, lease_state: LeaseState) -> None:
         super().__init__(
@@ -43,7 +43,7 @@ class LeaseHeldError(FatalError):
 
 
 def find_leader(lease_state: LeaseState) -> str | None:
-    """Return the process that works on the database, or None if there is none or it is gone."""
+    """Return the lease's holder, or None if the lease is free or expired or its holder is gone."""
     is_over = lease_state.holder is None or lease_state.seconds_left <= 0
     return (
         None
@@ -91,7 +91,7 @@ def try_acquire_lease(
 
     The epoch is None if another process holds the lease; nothing is written then, so a standby may
     call this often, with a `watch`. If the lease has expired and its holder stalled inside a
-    transaction, that transaction is ended if the database can.
+    transaction, that transaction is terminated if the database supports it.
 
     Raises:
         TransientError: the database is unavailable, or another process is writing to it.
@@ -156,10 +156,10 @@ def renew_held_lease(store: Store, epoch: int) -> None:
 class LeaseKeeper:
     """Renews the lease until stopped; calls `on_lost` once if the lease is lost.
 
-    One thread renews, and may hang in a database that does not answer. The other thread watches
-    the renewals and the work: a holder that makes no progress would keep standbys waiting.
-    `failure` is the reason why the lease was lost, or None. `can_release`: the lease ended because
-    of the work, and the database still answers.
+    One thread renews, and may hang in a database that does not respond. The other thread watches
+    the renewals and the work, because a holder that makes no progress would keep standbys waiting.
+    `failure` is the reason why the lease was lost, or None. `can_release` is False after a failed
+    renewal, because the database may not respond, or another process holds the lease.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class LeaseKeeper:
         self._failure_lock = threading.Lock()
 
     def start_renewing(self) -> None:
-        """Start both threads; the lease must have been acquired just before."""
+        """Start both threads; the lease must have been acquired immediately before."""
         for name, run in (("lease", self._run_renewals), ("lease watch", self._watch_renewals)):
             threading.Thread(target=run, name=name, daemon=True).start()
 
@@ -237,7 +237,7 @@ class LeaseKeeper:
 
 
 def _get_no_stuck_reason() -> str | None:
-    """Return None: nothing watches the progress of the work."""
+    """Return None, because nothing watches the progress of the work."""
 
 
 @contextmanager
@@ -250,8 +250,9 @@ def keep_lease(
     """Renew the lease during the daemon's work and release it at the end; yields the keeper.
 
     `on_lost` is called, from a thread, if the lease is lost. A lost lease is not released, because
-    its database may not even answer. `stuck_reason` returns why the work has stopped; the lease is
-    then released early, for a standby. Later writes of a stuck thread carry an expired epoch.
+    its database may not even respond. `stuck_reason` returns why the work makes no progress, or
+    None; in the first case the lease is released early, so that a standby can take over. Later
+    writes of a stuck thread carry an expired epoch.
 
     Raises:
         FatalError: the lease was lost, could not be renewed for too long, or the work is stuck;
@@ -274,7 +275,7 @@ def keep_lease(
 
 @contextmanager
 def hold_lease(store: Store, command: str) -> Iterator[int]:
-    """Hold the lease during work that renews it if it takes long; yields its epoch.
+    """Hold the lease while a command works, and yield its epoch; long work must renew the lease.
 
     Every write is guarded by that epoch. A lease that cannot be released expires by itself.
 

@@ -1,8 +1,8 @@
-"""Accepts connections instead of asyncio, and holds them until their request is complete.
+"""Accepts connections in place of asyncio, and holds each until its request is complete.
 
-Until then a connection has a descriptor and its received bytes: no thread, no task, no parser, no
+A waiting connection takes a descriptor and its received bytes, but no thread, task, parser or
 place in the selector. It is checked about a dozen times in all, however often it sends a byte.
-asyncio's own accept has no limit, and if descriptors run out it logs as many tracebacks a second
+asyncio's own accept has no limit, and if descriptors run out, it logs as many tracebacks a second
 as its backlog is long (decision 0178).
 """
 
@@ -26,10 +26,10 @@ _WAIT_SECONDS = tuple(_FIRST_SECONDS * 2**exponent for exponent in range(11))
 
 
 class RecheckSchedule(Generic[T]):
-    """When each waiting connection is checked again: soon, then after twice as long each time.
+    """Schedules the checks of waiting connections: soon, then after twice as long each time.
 
-    The cost of a slow client therefore does not depend on how often it sends: about a dozen checks
-    in its whole time. Connections that wait equally long share one queue, ordered by time.
+    A slow client therefore causes about a dozen checks in its whole time, however often it sends.
+    Connections that wait equally long share one queue, ordered by time.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ _RESOURCE_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 
 
 class PendingConnection:
-    """A waiting connection; `head` is what it has sent, `drop` closes it without a response."""
+    """A waiting connection; `head` holds its received bytes, `drop` closes it without response."""
 
     __slots__ = ("address", "check_count", "drop", "head", "is_watched", "sock")
 
@@ -80,10 +80,11 @@ class PendingConnection:
 
 
 class Acceptor:
-    """One listening socket; lives in the server's loop and is used from nowhere else.
+    """Accepts the connections of one listening socket; used only in the server's event loop.
 
     `hand_over` receives a connection with its complete request. With `is_tls` it receives the
-    connection at its first byte, and the connection goes on waiting until `mark_complete`.
+    connection at its first byte, and the connection keeps its place among the waiting ones until
+    `mark_complete`.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Acceptor:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start_accepting(self) -> None:
-        """Start to accept connections; must be called in the loop."""
+        """Start to accept connections; must be called in the event loop."""
         self._loop = asyncio.get_running_loop()
         self._resume_accepting()
         self._drop_slow_connections()
@@ -152,7 +153,11 @@ class Acceptor:
                 self._add_pending(connection)
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Free descriptors, and accept again a little later: the socket stays readable."""
+        """Stop accepting for a moment after an error, and free descriptors if they ran out.
+
+        Without the pause, the loop would call the acceptor again at once, because the listening
+        socket stays readable.
+        """
         if error.errno in _RESOURCE_ERRORS:
             self._on_refused("descriptors", "")
             for connection in self._pending.remove_oldest_half():

@@ -29,17 +29,17 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _PendingAnswer(Generic[T]):
-    """An answer that is being made; None at the end means that it failed."""
+    """An answer that is being computed; `answer` stays None if the computation fails."""
 
     finished: threading.Event = field(default_factory=threading.Event)
     answer: T | None = None
 
 
 class SingleFlight(Generic[T]):
-    """Makes one answer for all threads that request the same key at the same time.
+    """Computes one answer for all threads that request the same key at the same time.
 
-    At most `max_answers` different answers are made at once; no thread waits for another's answer
-    longer than `patience_seconds`.
+    At most `max_answers` different answers are computed at once; no thread waits longer than
+    `patience_seconds` for another thread's answer.
     """
 
     def __init__(self, max_answers: int, patience_seconds: float) -> None:
@@ -51,8 +51,8 @@ class SingleFlight(Generic[T]):
     def get_or_make(self, key: str, make: Callable[[], T]) -> T | None:
         """Return the result of `make`, or of another thread's `make` for the same key.
 
-        The result is None if too many answers are being made. Raises what `make` raises; a thread
-        that waited for a failed answer makes its own.
+        The result is None if too many answers are being computed. Raises what `make` raises; a
+        thread that waited for a failed answer calls its own `make`.
         """
         with self._lock:
             pending = self._pending_by_key.get(key)
@@ -133,7 +133,7 @@ class AnswerCache:
         """Return the cached response to a GET, or the result of `make`; 304 if the client has it.
 
         Only responses with status 200 are cached. The result is None if too many answers are being
-        made. Raises what opening the snapshot and `make` raise.
+        computed. Raises what opening the snapshot and `make` raise.
         """
         key = _build_cache_key(request.scope)
         cached = self._find_cached(key)
@@ -151,7 +151,7 @@ class AnswerCache:
         return _build_response(cached, request)
 
     def get_fresh(self, scope: Scope) -> Response | None:
-        """Return the response to a GET that needs no check of the database; never blocks."""
+        """Return the cached response to a GET, or None if the database is needed; never blocks."""
         cached = self._find_cached(_build_cache_key(scope))
         return None if cached is None else _build_response(cached, Request(scope))
 
@@ -160,7 +160,7 @@ class AnswerCache:
     ) -> Response | None:
         """Return the result of `make` for a POST, which is not shared between clients.
 
-        The result is None if too many answers are being made.
+        The result is None if too many answers are being computed.
         """
         key = f"{request.method} {next(self._numbers)}"
         answer = flights.get_or_make(key, lambda: _pack_response(make(), 0.0))
@@ -186,7 +186,10 @@ class AnswerCache:
         return cached
 
     def _find_cached(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
-        """Return the response cached under a tag; without a tag, one that is still fresh."""
+        """Return the response cached for a key, or None if it is outdated.
+
+        With a `tag`, the response must have this tag; without, it must still be fresh.
+        """
         with self._lock:
             cached = self._cached_by_key.get(key)
             if cached is None:
@@ -203,10 +206,10 @@ class AnswerCache:
 
 
 class FreshAnswers:
-    """ASGI middleware that serves fresh responses without a route and a thread."""
+    """ASGI middleware that serves fresh cached responses without routing and without a thread."""
 
     def __init__(self, web: ASGIApp, *lookups: Callable[[Scope], ASGIApp | None]) -> None:
-        """Store the application; each lookup returns a fresh response, or None."""
+        """Store the application; each lookup returns a fresh cached response, or None."""
         self._web = web
         self._lookups = lookups
 
@@ -223,7 +226,7 @@ class FreshAnswers:
 
 
 class AnswerFlights(SingleFlight["_CachedAnswer | Response"]):
-    """The answers that are being made, at most `max_answers`."""
+    """The answers that are being computed, at most `max_answers` at once."""
 
     def __init__(self, max_answers: int) -> None:
         super().__init__(max_answers, _PATIENCE_SECONDS)
@@ -253,7 +256,7 @@ def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _Cach
 
 
 def _build_entity_tag(as_of: AsOf, act: DemoAct | None) -> str:
-    """Return the weak entity tag of all responses as of a cursor, during this act."""
+    """Return the weak entity tag that all responses share as of one cursor, during one act."""
     act_checksum = 0 if act is None else zlib.crc32(act.title.encode())
     lag_steps = as_of.lag_seconds // _LAG_STEP_SECONDS
     return f'W/"{as_of.epoch}-{as_of.head}-{lag_steps}-{act_checksum}"'

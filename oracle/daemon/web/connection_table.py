@@ -1,8 +1,8 @@
-"""Connections that wait for a complete request: how many may wait, and which is closed first.
+"""Limits the connections that wait for a complete request, and chooses which one is closed first.
 
 A new connection is always accepted; at a limit, the connection that waits longest is closed. A
 client that sends a request at once is therefore served, however many others hold their connections
-open (decision 0178). Independent of sockets and clocks.
+open (decision 0178). This module uses no socket and no clock.
 """
 
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ class ConnectionTable(Generic[T]):
     def _find_surplus(self, network: str) -> tuple[T, Surplus] | None:
         network_connections = self._connections_by_network.get(network, {})
         is_full = len(self._connections) >= self._max_connections
-        # In a full table, a network that has its share takes no place from others.
+        # In a full table, a network that holds its share gets no place of another network.
         has_its_share = len(network_connections) * len(self._connections_by_network) >= len(
             self._connections
         )

@@ -38,15 +38,19 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
 
     @app.get("/livez")
     async def get_livez() -> Response:
-        """200 while every job ticks, else 503 and the silent jobs. Restart the process then."""
+        """Return 200 while every job ticks, else 503 and the silent jobs.
+
+        Restart the process if it returns 503.
+        """
         silent = daemon_health.liveness.get_silent_jobs()
         return JSONResponse({"silent": silent}, _NOT_NOW if silent else 200)
 
     @app.get("/readyz")
     def get_readyz() -> Response:
-        """200 while the daemon does its work, else 503 and the reasons.
+        """Return 200 while the daemon is ready, else 503 and the reasons.
 
-        Ready: no condition of `oracle.domain.health` is active, and the database is available.
+        The daemon is ready if no condition of `oracle.domain.health` is active, and the database
+        is available.
         """
         with database_limit.try_enter() as is_admitted:
             faults = _find_database_faults(get_store) if is_admitted else [_DATABASE_BUSY]
@@ -68,15 +72,15 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
 
     @app.get("/metrics")
     async def get_metrics() -> Response:
-        """All metrics for Prometheus, from memory."""
+        """Return all metrics for Prometheus, from memory."""
         return Response(metrics.render_metrics(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     @app.get("/v1/operations")
     def get_operations() -> Response:
         """Return the output of `qos-oracle status --json`.
 
-        `dispatcher` is present if this process starts tasks, `contract` if it sends reports, both
-        as of their last check.
+        `dispatcher` is present if this process starts tasks, and `contract` if it sends reports;
+        both are as of their last check.
         """
         return _answer_from_database(
             database_limit,

@@ -1,4 +1,4 @@
-"""Serves an application at a listener, in a thread: uvicorn behind its own acceptor.
+"""Serves an application on a listener, in a thread, by uvicorn with the acceptor of this package.
 
 A connection stays open between requests (HTTP keep-alive) until the client closes it, it is idle
 for `header_timeout_seconds`, or another connection needs its place. Slow requests wait in the
@@ -125,7 +125,7 @@ _BUSY_RESPONSE = (
 
 @contextmanager
 def serve_app(app: ASGIApp, listener: Listener) -> Iterator[str]:
-    """Serve in a thread; yields the address, `http://host:port`.
+    """Serve the application in a thread, and yield its address, `http://host:port`.
 
     Raises:
         InputError: the port is in use, the host is not an address of this machine, or a
@@ -146,7 +146,7 @@ def serve_app(app: ASGIApp, listener: Listener) -> Iterator[str]:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its sockets: connections come from the acceptor."""
+    """A uvicorn server whose connections come from the acceptor instead of its own sockets."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets=[])
 
     def mark_complete(self, connection: PendingConnection) -> bool:
-        """Note a complete request; return False if too many other requests are being handled."""
+        """Record a complete request; return False if too many other requests are being handled."""
         self._acceptor.mark_complete(connection)
         self._idle.remove_connection(connection)
         if connection not in self._in_progress and len(self._in_progress) >= self._max_in_progress:
@@ -198,13 +198,13 @@ class _Server(uvicorn.Server):
         return True
 
     def mark_closed(self, connection: PendingConnection) -> None:
-        """Note that the connection is closed."""
+        """Record that the connection is closed."""
         self._acceptor.mark_complete(connection)
         self._idle.remove_connection(connection)
         self._in_progress.discard(connection)
 
     def mark_answered(self, connection: PendingConnection) -> None:
-        """Note that the request was answered; the connection may carry another one."""
+        """Record that the request was answered; the connection may carry another one."""
         self._in_progress.discard(connection)
         now = asyncio.get_running_loop().time()
         surplus = self._idle.add_connection(connection, connection.address, now)
@@ -265,7 +265,7 @@ class _Server(uvicorn.Server):
 
 
 class _HttpConnection(HttpToolsProtocol):
-    """uvicorn's protocol with limits: each request has a deadline from its first byte on."""
+    """uvicorn's protocol with limits: each request has a deadline, counted from its first byte."""
 
     def __init__(self, server: _Server, connection: PendingConnection) -> None:
         super().__init__(server.config, server.server_state, server.lifespan.state)

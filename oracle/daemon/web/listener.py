@@ -1,6 +1,6 @@
 """The configuration of a listener: its address, its limits and its certificates.
 
-Monitoring and the other reporters have separate listeners, each with its own numbers
+Monitoring and the other reporters have separate listeners, each with its own limits
 (docs/explanation/daemon.md#http).
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 
-# One in so many of the process's descriptors is the most a listener may use: endpoints and the
-# database need theirs, whatever clients connect.
+# A listener may use at most one in this many of the process's descriptors: endpoints and the
+# database need the others, however many clients connect.
 _DESCRIPTOR_SHARE = 6
 _MIN_CONNECTIONS = 8
 # Connections that the kernel queues until they are accepted; the Linux default limit is the same.
@@ -36,13 +36,13 @@ def raise_descriptor_limit() -> None:
 class ListenerLimits:
     """The limits of a listener towards its clients.
 
-    At most `connections` at once, `per_address` of them from one address (IPv6: one /64 network);
-    a request must be complete in `header_timeout_seconds`, and its response received in
+    At most `connections` may be open at once, and `per_address` from one address (IPv6: one /64
+    network). A request must be complete in `header_timeout_seconds`, and its response received in
     `response_timeout_seconds`. `requests_per_second` is an average for one address, with bursts of
-    five seconds. `body_bytes` is the largest accepted request body; 0: none. Half of the
-    connections are kept for responses, and at most `max_answers`, because the server has forty
+    five seconds. `body_bytes` is the largest accepted request body; 0 accepts none. Half of the
+    connections are kept for responses, but at most `max_answers`, because the server has forty
     threads and most responses need none. `streams` is the number of concurrent endless responses
-    beside the others; they have no deadline.
+    in addition to the others; they have no deadline.
     """
 
     connections: int = 8192
@@ -75,7 +75,7 @@ class ListenerLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """The files (PEM) of an https listener; with `client_ca`, clients need certificates (mTLS)."""
+    """The PEM files of an https listener; with `client_ca`, clients need certificates (mTLS)."""
 
     certificate: Path
     certificate_key: Path

@@ -1,10 +1,10 @@
-"""The act of a demonstration, as shown on the pages; without a server, for the terminal."""
+"""The act of a demonstration that the pages and the terminal show; needs no web server."""
 
 from typing import NamedTuple
 
 
 class DemoAct(NamedTuple):
-    """The current act of a demonstration, in its own words; not derived from the index."""
+    """The current act of a demonstration; its texts come from the demo, not from the index."""
 
     title: str
     caption: str

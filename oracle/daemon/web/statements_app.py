@@ -1,4 +1,4 @@
-"""Publishes what this reporter signed to the other reporters, from memory.
+"""Publishes the statements that this reporter signed to the other reporters, from memory.
 
 Signatures become public on chain anyway, and have no effect alone
 (docs/explanation/reports.md#exchange).
@@ -22,7 +22,8 @@ def create_statements_app(board: Board) -> FastAPI:
     async def get_report_statement(around: int) -> Response:
         """Return the statement that this reporter signed for a round.
 
-        Fields, digest, signer and signature, from memory; 404 if nothing was signed.
+        The response has fields, digest, signer and signature, from memory; 404 if nothing was
+        signed.
         """
         return _build_statement_response(board, f"report/{around}")
 

@@ -49,9 +49,9 @@ class ApiAnswers:
     def answer_request(
         self, request: Request, make: Callable[[], Answer], *, is_slow: bool = False
     ) -> Response:
-        """Respond with the result of `make`; with `is_slow`, one at a time.
+        """Respond with the result of `make`; with `is_slow`, one request at a time.
 
-        Status 300, 400, 404 and 503: as in `build_problem_from_error`.
+        Errors are returned with status 300, 400, 404 or 503; see `build_problem_from_error`.
         """
         answer = self._cache.answer if request.method == "GET" else self._cache.answer_uncached
         flights = self._slow_flights if is_slow else self._flights
@@ -64,7 +64,7 @@ class ApiAnswers:
         return response or build_problem(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
 
     def _log_unanswered(self, error: OracleError) -> None:
-        """Log the 1st, 2nd, 4th … error that the response does not show."""
+        """Log the 1st, 2nd, 4th … error whose text the response does not show."""
         if build_problem_from_error(error).status_code != HTTPStatus.SERVICE_UNAVAILABLE:
             return
         self._faults += 1
@@ -78,7 +78,7 @@ def refuse_unknown_parameters(request: Request) -> None:
     """Reject unknown query parameters, because a misspelled filter would filter nothing.
 
     Raises:
-        RequestValidationError: names the unknown parameters.
+        RequestValidationError: some parameters are unknown; the error names them.
     """
     parameter_names: set[str] = set()
     for field in request.scope["route"].dependant.query_params:

@@ -41,7 +41,7 @@ _MAX_BATCH_EVENTS = 500
 
 
 class EventFilter(NamedTuple):
-    """The events that a client requested; None: all kinds, all nodes."""
+    """The kinds and the node that a client requested; None selects all kinds or all nodes."""
 
     kinds: frozenset[str] | None
     node: str | None
@@ -96,7 +96,7 @@ class StreamLimits(Protocol):
 
 
 class EventStreams:
-    """All event streams of a server; lives in its loop."""
+    """All event streams of a server; used only in the server's event loop."""
 
     def __init__(self, source: ApiSource, limits: StreamLimits) -> None:
         self._source = source
@@ -112,7 +112,7 @@ class EventStreams:
 
     @contextmanager
     def count_stream(self, address: str) -> Iterator[None]:
-        """Count a stream of a client; while any is open, one check a second serves all."""
+        """Count an open stream of a client; while any stream is open, a task watches the index."""
         network = get_client_network(address)
         self._open_by_network[network] += 1
         if self._watch is None:
@@ -141,7 +141,7 @@ class EventStreams:
         return await asyncio.to_thread(self._read_newest_cursor)
 
     async def read_after(self, cursor: EventCursor) -> _EventBatch:
-        """Return the events after a cursor; the batch is shared by all streams at that cursor."""
+        """Return the events after a cursor; all streams at that cursor share the batch."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
@@ -153,7 +153,7 @@ class EventStreams:
             return batches[cursor]
 
     async def wait_for_change(self, epoch: int, seconds: float) -> None:
-        """Wait until the index has left `epoch`, at most so many seconds."""
+        """Wait until the index's epoch is no longer `epoch`, for at most `seconds`."""
         if self.epoch == epoch:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), seconds)
@@ -221,11 +221,11 @@ def build_event_routes(streams: EventStreams) -> APIRouter:
         after: Annotated[str | None, Query(pattern=ID_PATTERN)] = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
-        """Exclusions, recoveries, timeouts, reports, kickouts, reorgs, halts and their ends.
+        """Stream exclusions, recoveries, timeouts, reports, kickouts, reorgs and halts.
 
         Each `data` is one event as JSON. With `Last-Event-ID`, or `after`, the stream starts with
-        the events since; otherwise with new events only. After `reorg`, discard the events above
-        its block: their replacements follow. `kinds` is a comma-separated list.
+        the events since then; otherwise it has only new events. After `reorg`, discard the events
+        above its block: their replacements follow. `kinds` is a comma-separated list.
         """
         address = "" if request.client is None else request.client.host
         if refusal := streams.capacity_problem(address):

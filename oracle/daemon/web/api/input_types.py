@@ -1,6 +1,6 @@
-"""Types of addresses and hashes in requests: any letter case is accepted, and lowered.
+"""Types of addresses and hashes in requests; any letter case is accepted, and lowered.
 
-The pattern is what the published schema shows; the parser behind it also checks EIP-55.
+The published schema shows the pattern. The parser behind it also checks EIP-55 checksums.
 """
 
 from typing import Annotated

@@ -26,7 +26,7 @@ _ADDRESS_LENGTH = 42
 
 
 def _parse_addresses(text: str) -> str:
-    """Return comma-separated addresses in lower case. Raises HexNameError: one is not valid."""
+    """Return comma-separated addresses in lower case; raise HexNameError if one is not valid."""
     return ",".join(parse_address(address) for address in text.split(","))
 
 
@@ -66,7 +66,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
     def _get_network(
         request: Request, span: Annotated[Literal["1h", "24h", "7d"], Query()] = "24h"
     ) -> Response:
-        """Totals, distribution, activity, and open actions for the operator."""
+        """Return totals, score distribution, activity, and open actions for the operator."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_network_overview(snapshot, span)
         )
@@ -75,10 +75,10 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
     def _list_nodes(
         request: Request, parameters: Annotated[NodeListParameters, Query()]
     ) -> Response:
-        """All nodes in order, in pages.
+        """Return all nodes in order, in pages.
 
-        Within one block no node appears twice and none is missing; `moved` means that the block
-        has changed.
+        As of one block, the pages repeat no node and omit none; `moved` means that the block has
+        changed since the previous page.
         """
         addresses = frozenset() if parameters.of is None else frozenset(parameters.of.split(","))
         query = NodeListQuery(**parameters.model_dump(exclude={"of"}), of=addresses)
@@ -88,7 +88,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/nodes/{node}", operation_id="node", response_model=NodeView)
     def _get_node(request: Request, node: NodePath) -> Response:
-        """One node: score here and on chain, rank, distance to exclusion and kickout."""
+        """Return one node: computed and on-chain score, rank, margins to exclusion and kickout."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_view(snapshot, find_node_by_prefix(snapshot, node)),
@@ -98,7 +98,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
     def _get_history(
         request: Request, node: NodePath, query: Annotated[HistoryQuery, Query()]
     ) -> Response:
-        """QoS, long-term score and reliability over time, at most 2,000 points."""
+        """Return QoS, long-term score and reliability over time, at most 2,000 points."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_history(
@@ -122,9 +122,10 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
         node: NodePath,
         at: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER, description="A block.")] = None,
     ) -> Response:
-        """Every number behind a score, each with its log and transaction.
+        """Return every number behind a score, each with its log and transaction.
 
-        A score of an earlier block is folded again, one request at a time: 503 while another runs.
+        The score of an earlier block is folded again, for one request at a time; other requests
+        get 503 meanwhile.
         """
 
         def make_explanation() -> ExplanationAnswer:

@@ -20,7 +20,7 @@ _RETRY_SECONDS = 2
 
 
 class Problem(BaseModel):
-    """A problem document: why a request has no answer."""
+    """A problem document, with the reason why a request has no answer."""
 
     type: str = Field(examples=["about:blank"])
     title: str = Field(examples=["Not Found"])
@@ -57,7 +57,7 @@ def build_problem(
     candidates: list[str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return a problem document; `headers` are added to its own."""
+    """Return a problem document as a response; `headers` are added to the response's own."""
     body = Problem(
         type="about:blank",
         title=HTTPStatus(status).phrase,
@@ -91,7 +91,7 @@ def build_problem_from_error(error: OracleError) -> Response:
 
 
 def register_problem_handlers(app: FastAPI) -> None:
-    """Answer the framework's own errors with problem documents."""
+    """Make the framework return its own errors as problem documents."""
 
     @app.exception_handler(RequestValidationError)
     def _handle_invalid_request(_request: Request, error: RequestValidationError) -> Response:

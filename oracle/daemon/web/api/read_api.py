@@ -43,11 +43,11 @@ def create_read_api(
     evidence_folder: Path | None = None,
     get_act: Callable[[], DemoAct | None] = lambda: None,
 ) -> FastAPI:
-    """Return the application, which is read-only.
+    """Return the application of the public listener, which is read-only.
 
-    `cors`: origins whose pages may read it in a browser; `*`: all. `evidence_folder`: where the
-    daemon writes evidence; None: not on this host. `get_act` returns the current act of a
-    demonstration, shown at the top of the pages.
+    `cors` lists the origins whose pages may read it in a browser; `*` allows all.
+    `evidence_folder` is where the daemon writes evidence, or None if that is on another host.
+    `get_act` returns the current act of a demonstration, which is shown at the top of the pages.
     """
     api_answers = ApiAnswers(source)
     has_evidence = evidence_folder is not None
@@ -93,7 +93,7 @@ def create_read_api(
 
 
 def _refuse_path(routes: Sequence[BaseRoute], request: Request, path: str) -> None:
-    """Raise 405 with `Allow` where the path has other methods, else 404."""
+    """Raise 405 with `Allow` if the path exists with other methods, else 404."""
     allowed = {
         method
         for route in routes

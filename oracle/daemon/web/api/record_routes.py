@@ -1,4 +1,4 @@
-"""Single records and current state: tasks, rounds, kickouts, draws, rules, health."""
+"""Routes of the read API for tasks, groups, rounds, kickouts, draws, rules and status."""
 
 import hashlib
 from collections.abc import Callable
@@ -45,7 +45,7 @@ RowLimit = Annotated[int, Query(ge=1, le=200)]
 
 
 def _parse_address_or_hash(text: str) -> str:
-    """Return the text in lower case. Raises HexNameError: invalid, or a wrong checksum."""
+    """Return an address or hash in lower case; raise HexNameError if it is not valid."""
     is_hash = len(text) == len("0x") + HASH_DIGITS
     return parse_hash(text) if is_hash else parse_address(text)
 
@@ -63,7 +63,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/groups/{group}", operation_id="group", response_model=GroupAnswer)
     def _get_group(request: Request, group: HashPath) -> Response:
-        """Members, ranks, times and scores of a group."""
+        """Return the members, ranks, times and scores of a group."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_group_answer(snapshot, GroupKey(group))
         )
@@ -83,14 +83,14 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
     def _get_round(
         request: Request, number: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
     ) -> Response:
-        """One round, lane by lane, as the contract hashed it."""
+        """Return one round, lane by lane, as the contract hashed it."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_round_answer(snapshot, number)
         )
 
     @router.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
     def _list_kickouts(request: Request) -> Response:
-        """Kickouts that are due, and those that were proposed on chain."""
+        """List the kickouts that are due, and the kickouts that were proposed on chain."""
         return api_answers.answer_from_snapshot(request, list_kickouts)
 
     return router
@@ -102,14 +102,14 @@ def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/draws", operation_id="draws", response_model=DrawPage)
     def _list_draws(request: Request, limit: RowLimit = 50) -> Response:
-        """Active draws, and the newest inactive ones."""
+        """List the active draws, and the newest inactive ones."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: list_draws(snapshot, limit)
         )
 
     @router.get("/draws/{task}", operation_id="task_draws", response_model=TaskDraws)
     def _list_draws_of_task(request: Request, task: HashPath) -> Response:
-        """All draws of one task."""
+        """List all draws of one task."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: list_task_draws(snapshot, TaskKey(task))
         )
@@ -122,9 +122,10 @@ def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
             int | None, Query(ge=0, le=LARGEST_INTEGER, description="Of which.")
         ] = None,
     ) -> Response:
-        """All inputs of a draw, so that anyone can repeat it.
+        """Return all inputs of a draw, so that anyone can repeat it.
 
-        Candidates and weights are folded again, one request at a time: 503 while another runs.
+        Candidates and weights are folded again, for one request at a time; other requests get 503
+        meanwhile.
         """
         source = api_answers.source
         return api_answers.answer_request(
@@ -140,7 +141,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/rules", operation_id="rules", response_model=RulesAnswer)
     def _get_rules(request: Request) -> Response:
-        """Every parameter of the scoring rules, with its meaning and source."""
+        """Return every parameter of the scoring rules, with its meaning and source."""
         return api_answers.answer_from_snapshot(request, build_rules_answer)
 
     @router.get("/status", operation_id="status", response_model=PublicStatus)
@@ -165,7 +166,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 def build_evidence_routes(
     api_answers: ApiAnswers, read_evidence: Callable[[Hash], str | None]
 ) -> APIRouter:
-    """Return the router of evidence; `read_evidence` returns the text of a file by its name."""
+    """Return the router of evidence; `read_evidence` returns the text of a file by its hash."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get(
@@ -182,8 +183,8 @@ def build_evidence_routes(
     ) -> Response:
         """Return the evidence of a kickout, byte for byte as it was hashed.
 
-        Addressed by the node's address, or by the hash of the evidence; `x-sha256` is the hash of
-        the bytes.
+        `name` is the node's address, or the hash of the evidence; the header `x-sha256` is the
+        hash of the bytes.
         """
         try:
             with open_snapshot(api_answers.source) as snapshot:

@@ -12,7 +12,7 @@ _MAX_EXACT_INTEGER = 2**53
 
 
 def _convert_whole_float(value: object) -> object:
-    """Return 5.0 as 5: in JSON Schema both are the same integer."""
+    """Convert a float such as 5.0 to an integer, because JSON Schema treats both as the same."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

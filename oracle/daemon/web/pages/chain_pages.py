@@ -34,7 +34,7 @@ RenderPage = Callable[[ApiSnapshot, PageRequest], Response]
 
 
 def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Kickouts that are due, proposed, executed or stopped."""
+    """Show the kickouts that are due, proposed, executed or stopped."""
     kicks = list(reversed(snapshot.uow.rounds.list_newest_kicks(_NEWEST)))
     return render_template(
         "kickouts.html",
@@ -50,7 +50,10 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def describe_kickout_lift(snapshot: ApiSnapshot, address: Address) -> str:
-    """Return the scores that would lift a node above the kickout threshold, by a trial fold."""
+    """Return a sentence on the scores that would lift a node above the kickout threshold.
+
+    Their number comes from a trial fold. The text is empty if there is none.
+    """
     node = snapshot.get_ranking().nodes.get(address)
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time
     steps = None if node is None else compute_node_lift(node, time, rules, None).over_line
@@ -61,7 +64,7 @@ def describe_kickout_lift(snapshot: ApiSnapshot, address: Address) -> str:
 
 
 def _describe_kick(snapshot: ApiSnapshot, kick: Kick) -> str:
-    """Return the state of a kickout; for an executed one, with its time."""
+    """Return a sentence on the state of a kickout, with the time of an execution."""
     expulsion = kick.expulsion
     time = None if expulsion is None else snapshot.find_time(expulsion.at)
     if kick.state is KickState.EXECUTED and time is not None:
@@ -70,7 +73,7 @@ def _describe_kick(snapshot: ApiSnapshot, kick: Kick) -> str:
 
 
 def describe_kick_stage(kick: Kick, now: int) -> str:
-    """Return the state of a kickout in a sentence; `now` in block time."""
+    """Return a sentence on the state of a kickout; `now` is block time."""
     if kick.state is not KickState.LIVE:
         return f"{kick.state.value.replace('_', ' ').capitalize()}."
     if now < kick.ready_at:
@@ -112,7 +115,7 @@ def render_health(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def render_rules(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """All parameters of the rules behind the shown state, with meaning and source."""
+    """Show all parameters of the rules behind the shown state, with meaning and source."""
     return render_template(
         "rules.html",
         **build_frame_values(snapshot, "Rules", "/v1/rules"),

@@ -9,7 +9,7 @@ from oracle.queries.api.source import ApiSnapshot
 
 
 def render_task_draws(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """All draws of a task, and their inputs."""
+    """Show all draws of a task, and their inputs."""
     task = parse_task_key(request.path["key"])
     task_draws = list_task_draws(snapshot, task)
     return render_template(

@@ -37,9 +37,9 @@ _FREQUENT_KIND = "report_accepted"
 
 
 class EventRow(NamedTuple):
-    """One event, with the id under which the event stream sends it.
+    """One event of the page, with the id under which the event stream sends it.
 
-    `earlier` is the number of earlier reports that the row also represents.
+    `earlier` is the number of earlier reports that share the row.
     """
 
     id: str

@@ -66,7 +66,7 @@ _MAX_POINTS = 600
 
 
 class NodePageContent(NamedTuple):
-    """The sentences and drawings of the page; lengths of distances are fractions."""
+    """The sentences and drawings of the page; reliability, mean and thresholds are decimals."""
 
     headline: str
     details: str
@@ -84,7 +84,7 @@ class NodePageContent(NamedTuple):
 
 
 def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """One node: a summary sentence, then all its inputs."""
+    """Show one node: a summary sentence, then all its inputs."""
     range_name = request.get_field("range") or _DEFAULT_RANGE
     if range_name not in _RANGES:
         raise QuestionError(f"range: is one of {', '.join(_RANGES)}")
@@ -114,7 +114,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def _find_end_time(snapshot: ApiSnapshot, node: Node) -> int:
-    """Return the end of a node's chart in unix seconds; for a former member, when it left."""
+    """Return the end of a node's chart in unix seconds: now, or when a former member left."""
     last_change = snapshot.uow.memberships.get_effective_change(node.address)
     is_member = node.membership is Membership.MEMBER
     return snapshot.cursor.time if last_change is None or is_member else last_change.time

@@ -1,4 +1,4 @@
-"""The texts on a node's page beside its sentences: scores, on-chain state, distances."""
+"""Labels and short texts of a node's page: scores, on-chain state, margins to thresholds."""
 
 from typing import NamedTuple
 

@@ -46,7 +46,7 @@ _ORDER_WORDS = MappingProxyType({
 
 
 def render_nodes(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """All nodes, sorted and filtered, a hundred per page."""
+    """Show all nodes, sorted and filtered, a hundred per page."""
     query = parse_query(request)
     node_list = list_nodes(snapshot, query)
     return render_template(
@@ -74,7 +74,7 @@ def build_sparklines(snapshot: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[s
 
 
 def parse_query(request: PageRequest) -> NodeListQuery:
-    """Return the query of a request. Raises QuestionError: unknown order, state or prefix."""
+    """Return the query of a request; raise QuestionError if order, state or prefix is invalid."""
     sort, state, prefix = (
         request.get_field("sort") or "qos",
         request.get_field("state"),
@@ -95,7 +95,7 @@ def parse_query(request: PageRequest) -> NodeListQuery:
 
 
 def _parse_own_nodes(text: str | None) -> frozenset[str]:
-    """Return the addresses of `?of=`. Raises QuestionError: too many, or one is not valid."""
+    """Return the addresses of `?of=`; raise QuestionError for too many or an invalid one."""
     entries = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
     if len(entries) > _MAX_ADDRESSES:
         raise QuestionError(f"of: {len(entries)} addresses; expected at most {_MAX_ADDRESSES}")
@@ -115,7 +115,7 @@ def format_own_nodes(query: NodeListQuery) -> str | None:
 
 
 def build_link(query: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values
-    """Return the query string of the same list with changes; None removes a field."""
+    """Return the query string of the same list with changes; the value None removes a field."""
     fields = {
         "sort": query.sort,
         "state": query.state,

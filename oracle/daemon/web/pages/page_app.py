@@ -1,7 +1,7 @@
 """The pages as one application: routes, headers, and error pages.
 
-The application only reads. Every page is rendered completely, so that none needs a script; all
-data comes from `queries`, as in the read API.
+The application only reads. Every page is rendered completely on the server, so that none needs a
+script; all data comes from `queries`, as in the read API.
 """
 
 from collections.abc import Callable
@@ -82,7 +82,7 @@ class PageRenderer:
     def __init__(
         self, source: ApiSource, get_act: Callable[[], DemoAct | None], *, has_evidence: bool
     ) -> None:
-        """Set the source; `has_evidence`: the evidence of kickouts is on this host."""
+        """Store the source; `has_evidence` is whether the evidence of kickouts is on this host."""
         self._source = source
         self._get_act = get_act
         self._has_evidence = has_evidence
@@ -102,7 +102,7 @@ class PageRenderer:
         )
 
     def get_fresh(self, scope: Scope) -> ASGIApp | None:
-        """Return a page that needs no check of the database; never blocks."""
+        """Return the cached page, or None if the database is needed; never blocks."""
         response = self._cache.get_fresh(scope)
         return None if response is None else _SafeHeaders(response)
 

@@ -81,8 +81,8 @@ _MAX_FIELD_LENGTH = 400
 class PageRequest:
     """The request of a page: the parts of its path by name, and its query fields.
 
-    `act` is the current act of a demonstration; None: the network is real. `has_evidence`: the
-    evidence of kickouts is on this host.
+    `act` is the current act of a demonstration, or None if the network is real. `has_evidence` is
+    whether the evidence of kickouts is on this host.
     """
 
     path: Mapping[str, str]
@@ -120,7 +120,7 @@ def parse_node_prefix(text: str) -> str:
 
 
 def parse_task_key(text: str) -> TaskKey:
-    """Return the key of a task in lower case. Raises QuestionError: not 0x and 64 hex digits."""
+    """Return the key of a task in lower case; raise QuestionError unless it is a valid hash."""
     try:
         return TaskKey(parse_hash(text.strip()))
     except HexNameError as error:
@@ -128,7 +128,7 @@ def parse_task_key(text: str) -> TaskKey:
 
 
 def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
-    """Render a template; a value that is missing is a bug and raises."""
+    """Render a template; a missing value is a bug and raises an error."""
     text = get_environment().get_template(template).render(**values)
     return HTMLResponse(text, status, headers={"cache-control": "no-cache"})
 
@@ -177,7 +177,7 @@ def format_two_digits(value: str | int | None) -> str:
 
 
 def shorten_fractions(text: str) -> str:
-    """Return a text with its 18-digit fractions cut to two digits."""
+    """Return the text with its 18-digit fractions cut to two digits."""
     return _FRACTION.sub(r"\1", text)
 
 

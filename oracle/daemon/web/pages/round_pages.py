@@ -40,7 +40,7 @@ def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """One round: its digest and transaction, and each node whose lane it changed."""
+    """Show one round: its digest and transaction, and each node whose lane it changed."""
     text = request.path["number"]
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
         raise QuestionError("round: expected a number")
@@ -57,7 +57,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def _list_lane_changes(snapshot: ApiSnapshot, accepted: RoundAccepted) -> list[ReportedLaneChange]:
-    """Return the lanes that differ from those of the round before, by index."""
+    """Return the lanes that the round changed, sorted by their index."""
     changes = []
     for word_index, word in accepted.words:
         earlier_rounds = snapshot.uow.rounds.list_accepted_up_to(word_index, accepted.round - 1, 1)

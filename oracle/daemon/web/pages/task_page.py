@@ -51,7 +51,7 @@ def redirect_search(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
     """Return the path of the page that a search text denotes.
 
-    A number is a round, 64 digits are a task, a label or fewer digits a node.
+    A number denotes a round, 64 hex digits a task, and a label or fewer hex digits a node.
 
     Raises:
         QuestionError: the text is none of these.

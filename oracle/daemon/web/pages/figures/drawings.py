@@ -46,7 +46,7 @@ class ChartPoint(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A sample: unix seconds and three fractions of 1."""
+    """One sample of a chart: its unix seconds, and three scores from 0 to 1."""
 
     time: int
     qos: float
@@ -91,7 +91,10 @@ class ReliabilityMarks(NamedTuple):
 def build_trend_chart(
     samples: Sequence[Sample], marks: ReliabilityMarks, limit: float, width: int
 ) -> TrendChart | None:
-    """Lay out a node's chart, or return None without samples; `limit` is for exclusion."""
+    """Lay out a node's chart, or return None without samples.
+
+    `limit` is the reliability below which a node is excluded.
+    """
     if not samples:
         return None
     first, last = samples[0].time, max(samples[-1].time, samples[0].time + 1)
@@ -151,7 +154,7 @@ def lay_out_bars(
 ) -> list[Bar]:
     """Lay out bars from the left in a box (width, height) with `slot_count` slots.
 
-    A bar of `max_value` is as high as the box; None: the greatest value is.
+    A bar of `max_value` is as high as the box; None stands for the greatest value.
     """
     width, height = box
     step = width / max(1, slot_count)

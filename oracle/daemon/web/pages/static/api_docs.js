@@ -1,4 +1,4 @@
-// Draws the API reference from the schema that this server publishes. Nothing comes from elsewhere.
+// Renders the API reference from the schema of this server; nothing is loaded from elsewhere.
 "use strict";
 
 const reference = document.getElementById("main");

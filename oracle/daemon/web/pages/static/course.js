@@ -1,6 +1,6 @@
 "use strict";
-/* A closer look at a node's course, where it is asked for: zoom, cursor, values. The drawing of
-   the server stays: its marks are links, and it needs no script. */
+/* Adds an interactive chart of a node's score history on request, with zoom, cursor and values. The
+   server's drawing stays, because its marks are links and it needs no script. */
 
 const LEAST_WIDTH = 280;
 const HEIGHT = 300;
@@ -43,7 +43,7 @@ function options(width) {
 }
 
 function columns(rows) {
-  /* Two points of one second are a step: the later one is moved by as little as is seen. */
+  /* Two points in one second are a step; the later one is moved, so that the times ascend. */
   const found = [[], [], [], []];
   let last = -Infinity;
   for (const row of rows) {

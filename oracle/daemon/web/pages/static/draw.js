@@ -1,9 +1,9 @@
 "use strict";
-/* The draw of a task, done again: SHA-256 (FIPS 180-4) and whole numbers, nothing else. Browsers
-   have their own hash where the page comes over TLS alone, so this one is ours; tests compare it
-   with Python's (tests/integration/daemon/test_draw_script.py). No document is touched here. */
+/* Repeats the draw of a task with SHA-256 (FIPS 180-4) and integers only. Browsers provide SHA-256
+   only on pages that are served over TLS, so this file implements it; tests compare it with
+   Python's (tests/integration/daemon/test_draw_script.py). This file does not use the document. */
 
-/* Fractional parts of the roots of the first primes, 32 bits each: what FIPS 180-4 begins with. */
+/* The constants of FIPS 180-4: 32 bits of the fractional parts of the roots of the first primes. */
 function rootsOfPrimes(many, root) {
   const found = [];
   for (let n = 2; found.length < many; n += 1) {
@@ -98,7 +98,7 @@ function joined(...parts) {
   return whole;
 }
 
-/* What `/v1/draws/{task}/again` gives, drawn again; the weights are text, the sums BigInt. */
+/* Repeats a draw from the response of `/v1/draws/{task}/again`; weights are text, sums BigInt. */
 function drawnAgain(told) {
   const seed = sha256(joined(bytesOf(told.seed_hash), bytesOf(told.seed_name)));
   const counter = bytesOf(told.counter.toString(16).padStart(64, "0"));

@@ -1,5 +1,5 @@
 "use strict";
-/* "Draw again" on the page of a task's draws: asks who could, draws by draw.js, shows each step. */
+/* The button "Draw again": fetches the inputs of a draw, repeats it with draw.js, shows each step. */
 
 const SHARE_STEPS = 10_000n;
 

@@ -1,9 +1,9 @@
 "use strict";
-/* The network page as it happens: the stream of events says when, the page itself says what.
-   A reorganisation needs nothing of its own so: what is shown is asked for again. */
+/* Reloads the network page when the event stream reports an event. All data comes from the page
+   itself, so a reorganisation needs no special handling. */
 
 const SOONEST_MS = 1000;
-/* So that not all who watch ask in the same moment. */
+/* Spreads the requests of all viewers. */
 const SPREAD_MS = 500;
 const SPEAK_MS = 5000;
 
@@ -48,7 +48,7 @@ function listen() {
   }
 }
 
-/* A browser opens few connections to one host: a tab that nobody sees lets its stream go. */
+/* A browser opens few connections to one host, so a hidden tab closes its stream. */
 function onVisibility() {
   if (document.hidden) {
     stream?.close();

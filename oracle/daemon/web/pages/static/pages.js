@@ -1,5 +1,5 @@
 "use strict";
-/* What the pages do where scripts run: nothing here is needed to read them. */
+/* Optional features of every page: the pages can be read without scripts. */
 
 const THEMES = ["auto", "light", "dark"];
 
@@ -25,7 +25,7 @@ function nextTheme() {
   try {
     localStorage.setItem("theme", next);
   } catch {
-    /* Kept for this page only. */
+    /* The theme is kept for this page only. */
   }
   showTheme(next);
 }
