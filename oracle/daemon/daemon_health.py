@@ -107,7 +107,7 @@ class DaemonHealth:
     def chain(self) -> ChainView:
         """Return the observed state of the chain, from memory only."""
         head = None if self._heads is None else self._heads.latest
-        unknown_reason = "this process has not looked at it" if self.contract is None else None
+        unknown_reason = "not checked by this process yet" if self.contract is None else None
         return ChainView(head, self.contract, unknown_reason)
 
     @property
@@ -134,7 +134,7 @@ class DaemonHealth:
         lease_findings = (
             []
             if self.waiting_for is None
-            else [HealthFinding(Condition.LEASE_WAIT, f"waits for {self.waiting_for}")]
+            else [HealthFinding(Condition.LEASE_WAIT, f"waiting for {self.waiting_for}")]
         )
         raised_findings = [
             HealthFinding(condition, detail)

@@ -82,8 +82,8 @@ def find_unaudited_reason(index: Index, *, is_running: bool = False) -> str | No
     if not block_count:
         return next((dispute.message for dispute in disputes), unproven_blocks_reason)
     return (
-        f"{block_count} blocks came from {', '.join(wrong_endpoints)} alone, proven wrong, and no "
-        "other endpoint was asked about them yet: name one in [chain] endpoints"
+        f"{block_count} blocks came only from {', '.join(wrong_endpoints)}, proven wrong, and no "
+        "other endpoint has confirmed them yet; add one to [chain] endpoints"
     )
 
 
@@ -149,8 +149,9 @@ class MaintenanceJobs:
         if due_blocks is None:
             return None
         return (
-            f"{blocks_left} blocks from {due_blocks.first} on were read less surely than [verify] "
-            "asks for and the chain allows: they are read again before anything is reported"
+            f"{blocks_left} blocks from block {due_blocks.first} on were verified at a lower "
+            "level than [verify] requires and the chain allows; they are read again before "
+            "anything is reported"
         )
 
     def store_trust(self) -> None:

@@ -162,7 +162,7 @@ def _await_lease(
             if observed_states:
                 refuse_live_holder(lease_state, observed_states[-1])
                 observed_states.append(lease_state)
-                health.waiting_for = f"the lease of {lease_state.holder} to be over"
+                health.waiting_for = f"the lease of {lease_state.holder} to expire"
             else:
                 _note_standby(health, lease_state)
             return None

@@ -82,7 +82,7 @@ class JobLiveness:
         seconds = self.clock() - self._progressed_at
         if seconds <= STUCK_SECONDS:
             return None
-        return f"the daemon's loop has not turned for {seconds:.0f} s"
+        return f"the daemon's worker has made no progress for {seconds:.0f} s"
 
     def record_failure(self, name: str, reason: str) -> int:
         """Record a failed tick that will be retried; return the number of consecutive failures."""

@@ -49,9 +49,9 @@ from oracle.txmgr.context import SendSettings, TransmitterRank, TxContext
 # The batch size that endpoints accept.
 _MAX_BATCH_STARTS = 100
 _RULES_HASH_HINT = (
-    "rulesHash is made of [rules], network.profile and oracle.period_seconds, heartbeat_seconds, "
-    "deviation, report_ttl_seconds, max_words, min_scores and kick_after_rounds: put back what "
-    "was changed, or let the contract's admin setRules"
+    "rulesHash is computed from [rules], network.profile and oracle.period_seconds, "
+    "heartbeat_seconds, deviation, report_ttl_seconds, max_words, min_scores and "
+    "kick_after_rounds; restore the previous settings, or let the contract's admin call setRules"
 )
 
 # A function that opens the key of a role, or returns the opened one, or None if no such key is
@@ -378,8 +378,8 @@ def refuse_unproven_feed(config: Config) -> None:
     feed = config.feed
     if feed.url is not None and not feed.may_publish:
         raise InputError(
-            "feed.may_publish: is off: what rests on a feed has no proof, and nothing of it "
-            "goes to a contract"
+            "feed.may_publish: off; data from a feed has no proof, and must not be sent to a "
+            "contract; set feed.may_publish = true to permit it"
         )
 
 

@@ -46,7 +46,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
 
     def get_store() -> Store:
         if index is None:
-            raise TransientError("is empty, and gets its tables when an endpoint answers")
+            raise TransientError("is empty; its tables are created once an endpoint answers")
         return index.store
 
     with ExitStack() as exit_stack:

@@ -91,7 +91,7 @@ def run_until_signalled(work: Callable[[StopSignal], None]) -> None:
     with listen_for_signals(stop, force_exit=os._exit):
         run_in_background(lambda: work(stop), "command").result()
     if stop.has_ended_without_signal:
-        raise FatalError("the process ended without a signal; the log says what happened before")
+        raise FatalError("the process ended without a signal; see the log for the cause")
 
 
 @contextmanager

@@ -31,8 +31,8 @@ def reporting_obstacle(
     folded_head = (newest[-1].round, newest[-1].digest) if newest else (0, ZERO_HASH)
     if folded_head != (contract_status.head.round, contract_status.last_report):
         return (
-            f"the logs tell of round {folded_head[0]}, the contract of "
-            f"{contract_status.head.round}"
+            f"the last round is {folded_head[0]} by the logs, but {contract_status.head.round} by "
+            "the contract"
         )
     return None
 
@@ -67,8 +67,8 @@ def _embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
     if until is None or (cursor is not None and cursor.time >= until):
         return None
     return (
-        f"the signer signs nothing until chain time {until}: what its lost database signed may "
-        "still land"
+        f"the signer signs nothing until chain time {until}, because statements from its lost "
+        "database may still land"
     )
 
 

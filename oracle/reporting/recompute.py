@@ -67,7 +67,7 @@ def find_last_block(
         return stored.report.as_of
     end_time = (period + 1) * period_seconds
     if cursor is None or identity is None or cursor.time < end_time:
-        raise InputError(f"period {period} has not ended in what is indexed")
+        raise InputError(f"period {period} has not ended in the indexed blocks")
     low, high = identity.start_block, cursor.number
     if chain.fetch_header_at_or_below(low).time >= end_time:
         raise InputError(f"period {period} lies before the start block {low}")

@@ -46,15 +46,15 @@ def find_registrations_among(
     registration_rules: RegistrationRules,
 ) -> Registrations:
     """Return what `find_registrations` would, from nodes in memory and their first events."""
-    waiting_nodes = [
-        node
-        for node, each in nodes.items()
-        if node not in rounds.index_by_node and is_reportable(each, time, registration_rules)
+    waiting_addresses = [
+        address
+        for address, node in nodes.items()
+        if address not in rounds.index_by_node and is_reportable(node, time, registration_rules)
     ]
-    newcomers = [first_events.find_newcomer(node) for node in waiting_nodes]
+    newcomers = [first_events.find_newcomer(address) for address in waiting_addresses]
 
     def find_members(addresses: Sequence[Address]) -> set[Address]:
-        known_nodes = (nodes.get(node) for node in addresses)
+        known_nodes = (nodes.get(address) for address in addresses)
         return {
             known_node.address
             for known_node in known_nodes

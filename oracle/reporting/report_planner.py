@@ -209,8 +209,8 @@ def _check_scheduled_report(
         return None
     if status.rules_hash != context.rules_hash:
         raise TransientError(
-            f"the contract asks for rules {status.rules_hash}, ours are {context.rules_hash}: "
-            "nothing is published until they agree"
+            f"the contract requires rules {status.rules_hash}, but {context.rules_hash} are "
+            "configured; nothing is published until they match"
         )
     return scheduled
 

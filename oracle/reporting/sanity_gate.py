@@ -226,5 +226,5 @@ def get_active_hold(uow: UnitOfWork, period: int) -> ReportHold:
             or "none"
         )
         state = "was released already" if hold is not None else "is not held"
-        raise InputError(f"the report of period {period} {state}; held are: {held_periods}")
+        raise InputError(f"the report of period {period} {state}; held periods: {held_periods}")
     return hold

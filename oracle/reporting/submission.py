@@ -38,7 +38,8 @@ def compute_submission_value(
         hold_report(context, report, reason)
         return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)
     if value.should_send and _is_too_expensive(context, value):
-        return replace(value, should_send=False, reason="gas is dearer than the news is worth yet")
+        reason = "gas costs more than the change is worth yet"
+        return replace(value, should_send=False, reason=reason)
     return value
 
 

@@ -39,8 +39,8 @@ def open_signer(
     signer = _open_key(location, role, chain_id)
     if expected is not None and signer.address != expected.lower():
         raise InputError(
-            f"keys.{role}_address: is {expected}, and the key that was opened is of "
-            f"{signer.address}: one of the two is wrong; nothing was signed"
+            f"keys.{role}_address: is {expected}, but the opened key belongs to {signer.address}; "
+            "one of the two is wrong; nothing was signed"
         )
     return signer
 
@@ -73,20 +73,20 @@ def _open_key(location: KeyLocation, role: str, chain_id: int) -> Signer:
 def _open_environment_key(variable: str, role: str, chain_id: int) -> KeySigner:
     if chain_id not in DEVELOPMENT_CHAINS:
         raise InputError(
-            f"keys.{role}_env: a key in the environment is for development chains only "
-            f"({', '.join(map(str, sorted(DEVELOPMENT_CHAINS)))}), not for chain {chain_id}: "
+            f"keys.{role}_env: keys in the environment are for development chains only "
+            f"({', '.join(map(str, sorted(DEVELOPMENT_CHAINS)))}), not for chain {chain_id}; "
             "use a keystore, a KMS or a remote signer"
         )
     key_text = os.environ.get(variable)
     if key_text is None:
-        raise InputError(f"keys.{role}_env: there is no environment variable {variable}")
+        raise InputError(f"keys.{role}_env: the environment variable {variable} is not set")
     # The value is not repeated in the error: it may be a key with one digit too many.
     if _KEY_PATTERN.fullmatch(key_text) is None:
-        raise InputError(f"keys.{role}_env: the variable {variable} does not hold 64 hex digits")
+        raise InputError(f"keys.{role}_env: the value of {variable} is not 64 hex digits")
     try:
         return KeySigner(bytes.fromhex(key_text.removeprefix("0x")))
     except ValueError:
-        raise InputError(f"keys.{role}_env: the variable {variable} holds no key") from None
+        raise InputError(f"keys.{role}_env: the value of {variable} is not a valid key") from None
 
 
 # Round 0 never exists (the first round is 1), and the deadline passed in 1970.

@@ -73,7 +73,7 @@ def read_keystore_address(keystore: Path) -> Address | None:
     try:
         content = json.loads(read_secret_file(keystore))
     except json.JSONDecodeError:
-        raise InputError(f"{keystore}: is no keystore (no JSON)") from None
+        raise InputError(f"{keystore}: not a keystore (invalid JSON)") from None
     address_hex = content.get("address") if isinstance(content, dict) else None
     if (
         not isinstance(address_hex, str)
@@ -97,14 +97,14 @@ def unlock_keystore(keystore: Path, password_file: Path) -> bytes:
     try:
         key = bytes(import_eth_account().decrypt(json.loads(keystore_text), password))
     except json.JSONDecodeError:
-        raise InputError(f"{keystore}: is no keystore (no JSON)") from None
+        raise InputError(f"{keystore}: not a keystore (invalid JSON)") from None
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
         # "MAC mismatch" is raised for version 3, "Checksum mismatch" for EIP-2335.
         if "mismatch" in str(error):
             raise InputError(f"{keystore}: the password in {password_file} is wrong") from None
-        raise InputError(f"{keystore}: is no keystore of version 3 or EIP-2335") from None
+        raise InputError(f"{keystore}: not a keystore of version 3 or EIP-2335") from None
     if len(key) != _KEY_BYTES:
-        raise InputError(f"{keystore}: holds something else than a key of {_KEY_BYTES} bytes")
+        raise InputError(f"{keystore}: does not contain a key of {_KEY_BYTES} bytes")
     return key
 
 
@@ -118,9 +118,9 @@ def read_secret_file(path: Path) -> str:
         check_private_file_mode(path)
         return path.read_text("utf-8")
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such key file") from None
+        raise InputError(f"{path}: key file not found") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is not text") from None
+        raise InputError(f"{path}: not UTF-8 text") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -157,4 +157,4 @@ def _create_private_file(path: Path) -> int:
     try:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_FILE_MODE)
     except FileExistsError:
-        raise InputError(f"{path}: is there already; a key is never overwritten") from None
+        raise InputError(f"{path}: already exists; a key is never overwritten") from None

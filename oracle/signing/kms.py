@@ -42,8 +42,8 @@ _SEQUENCE_TAG, _INTEGER_TAG = 0x30, 0x02
 _MALFORMED_RESPONSE_ERRORS = (AttributeError, KeyError, RecursionError, TypeError)
 # Advice for the operator, by AWS error code.
 _ADVICE_BY_ERROR_CODE = {
-    "NoRegionError": "no region is known; set keys.kms_region, or AWS_REGION",
-    "NoCredentialsError": "no credentials are found where AWS's own tools look for them",
+    "NoRegionError": "no region is configured; set keys.kms_region, or AWS_REGION",
+    "NoCredentialsError": "no credentials found; configure them as for AWS's own tools",
     "ValueError": "keys.kms_endpoint is not a valid URL",
     "NotFoundException": "there is no such key in this region and account",
     "AccessDeniedException": (
@@ -89,8 +89,8 @@ class KmsSigner:
         spec = response.get("KeySpec") or response.get("CustomerMasterKeySpec")
         if (spec, response.get("KeyUsage")) != _REQUIRED_SPEC_AND_USAGE:
             raise InputError(
-                f"KMS key {location.key_id}: is {spec} for {response.get('KeyUsage')}, "
-                f"not {_REQUIRED_SPEC_AND_USAGE[0]} for {_REQUIRED_SPEC_AND_USAGE[1]}"
+                f"KMS key {location.key_id}: is {spec} for {response.get('KeyUsage')}; "
+                f"expected {_REQUIRED_SPEC_AND_USAGE[0]} for {_REQUIRED_SPEC_AND_USAGE[1]}"
             )
         return cls(client, location.key_id, _derive_address(public_key, location.key_id))
 
@@ -145,23 +145,23 @@ def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
     r_content, after_r = _split_der_element(body, _INTEGER_TAG)
     s_content, after_s = _split_der_element(after_r, _INTEGER_TAG)
     if after_sequence or after_s:
-        raise WrongSignatureError("the KMS answered with more than a signature")
+        raise WrongSignatureError("the KMS returned extra bytes after the signature")
     return _decode_der_integer(r_content), _decode_der_integer(s_content)
 
 
 def _split_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
     """Return the content of the first element (under 128 bytes), and the bytes after it."""
     if len(der) < 2 or der[0] != tag or der[1] >= 128:  # noqa: PLR2004  DER's heads
-        raise WrongSignatureError("the KMS answered with no signature")
+        raise WrongSignatureError("the KMS returned no DER signature")
     end = 2 + der[1]
     if len(der) < end:
-        raise WrongSignatureError("the KMS answered with half a signature")
+        raise WrongSignatureError("the KMS returned a truncated signature")
     return der[2:end], der[end:]
 
 
 def _decode_der_integer(content: bytes) -> int:
     if not 0 < len(content) <= _INTEGER_BYTES + 1:
-        raise WrongSignatureError("the KMS answered with a number of the wrong length")
+        raise WrongSignatureError("the KMS returned a number of invalid length")
     return int.from_bytes(content, "big", signed=True)
 
 
@@ -170,11 +170,11 @@ def _derive_address(public_key_info: bytes, key_id: str) -> Address:
         not public_key_info.startswith(_PUBLIC_KEY_PREFIX)
         or len(public_key_info) != len(_PUBLIC_KEY_PREFIX) + _POINT_BYTES
     ):
-        raise InputError(f"KMS key {key_id}: its public key is none of secp256k1")
+        raise InputError(f"KMS key {key_id}: not a secp256k1 key")
     try:
         return Address(PublicKey(public_key_info[-_POINT_BYTES:]).to_address())
     except ValidationError:
-        raise InputError(f"KMS key {key_id}: its public key is no point") from None
+        raise InputError(f"KMS key {key_id}: its public key is not a point on the curve") from None
 
 
 def _create_client(location: KmsKey) -> _KmsClient:
@@ -241,4 +241,4 @@ def _build_signing_error(address: Address, error: Exception) -> TransientError:
     code = _get_error_code(error)
     if _is_refusal(error):
         return SignerRefusedError(f"the KMS refused to sign for {address} ({code})")
-    return TransientError(f"the KMS did not sign for {address} ({code}): what it did is not known")
+    return TransientError(f"the KMS did not sign for {address} ({code}); the outcome is unknown")

@@ -46,9 +46,11 @@ class KeySigner:
         try:
             signer = cls(key)
         except ValueError:
-            raise InputError(f"{keystore}: what it holds is no key of secp256k1") from None
+            raise InputError(f"{keystore}: does not contain a valid secp256k1 key") from None
         if expected is not None and signer.address != expected.lower():
-            raise InputError(f"{keystore}: holds the key of {signer.address}, not of {expected}")
+            raise InputError(
+                f"{keystore}: contains the key of {signer.address}; expected the key of {expected}"
+            )
         return signer
 
     @override
@@ -100,5 +102,5 @@ class ReadOnlySigner:
         """Raise DryRunSignatureError."""
         raise DryRunSignatureError(
             f"a transaction with nonce {transaction.nonce} would be signed, up to "
-            f"{transaction.fees.max_fee} wei for each gas"
+            f"{transaction.fees.max_fee} wei per gas"
         )

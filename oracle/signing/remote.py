@@ -101,8 +101,8 @@ class RemoteSigner:
         except (RpcError, ValueError, RecursionError) as error:
             RPC_ERRORS.labels(method).inc()
             raise TransientError(
-                f"the signer at {self._name} did not answer {method} ({_summarize_error(error)}): "
-                "it is asked again for the same"
+                f"the signer at {self._name} did not answer {method} ({_summarize_error(error)}); "
+                "the same request is sent again"
             ) from None
         return _extract_result(response, request_id, f"the signer at {self._name}", method)
 
@@ -158,7 +158,7 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
     if location.token_file is not None:
         token = read_secret_file(location.token_file).strip()
         if not token.isascii() or not token.isprintable() or not token:
-            raise InputError(f"{location.token_file}: holds no token")
+            raise InputError(f"{location.token_file}: does not contain a token")
         register_secret(token)
         headers["Authorization"] = f"Bearer {token}"
     return HttpAccess(headers, certificate, ca_file)
@@ -173,22 +173,22 @@ def _summarize_error(error: Exception) -> str:
 
 def _require_file(path: Path) -> Path:
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
+        raise InputError(f"{path}: file not found")
     return path
 
 
 def _extract_result(response: object, request_id: int, signer_name: str, method: str) -> object:
     if not isinstance(response, dict):
-        raise TransientError(f"{signer_name} answered {method} with no JSON-RPC")
+        raise TransientError(f"{signer_name} returned no JSON-RPC response to {method}")
     error = response.get("error")
     if not matches_request_id(response.get("id"), request_id, is_error=error is not None):
-        raise TransientError(f"{signer_name} answered another question than {method}")
+        raise TransientError(f"{signer_name} returned a response to another request than {method}")
     if error is not None:
         message = error.get("message", "") if isinstance(error, dict) else error
         text = redact_secrets(str(message))[:_MAX_ERROR_LENGTH]
         raise SignerRefusedError(f"{signer_name} refused {method}: {text}")
     if "result" not in response:
-        raise TransientError(f"{signer_name} answered {method} without a result")
+        raise TransientError(f"{signer_name} returned no result of {method}")
     return response["result"]
 
 
@@ -199,4 +199,4 @@ def _decode_hex_result(value: object, host: str) -> bytes:
     except ValueError:
         # Invalid hex is reported below, like a value that is not a string.
         value = None
-    raise WrongSignatureError(f"the signer at {host} answered with no bytes")
+    raise WrongSignatureError(f"the signer at {host} returned no hex bytes")

@@ -49,7 +49,9 @@ class EcdsaSignature:
             WrongSignatureError: the bytes do not have that form.
         """
         if len(raw) != _SIGNATURE_BYTES or raw[-1] not in {_V_OFFSET, _V_OFFSET + 1}:
-            raise WrongSignatureError("a signature is not 65 bytes that end in 27 or 28")
+            raise WrongSignatureError(
+                "malformed signature; expected 65 bytes that end in 27 or 28"
+            )
         r, s = int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:64], "big")
         return cls(r, s, raw[-1] - _V_OFFSET)
 
@@ -104,15 +106,17 @@ def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address)
     """
     if not signature.is_low:
         raise WrongSignatureError(
-            f"a signature for {address} has a high s: the signer is not to be used"
+            f"the signature of {address} has a high s; do not use this signer"
         )
     recovered_address = signature.recover_address(digest)
     if recovered_address != address:
         description = (
-            "no signature" if recovered_address is None else f"a signature of {recovered_address}"
+            "an invalid signature"
+            if recovered_address is None
+            else f"a signature by {recovered_address}"
         )
         raise WrongSignatureError(
-            f"asked {address} to sign and got {description} of what was asked"
+            f"the signer of {address} returned {description} for the requested digest"
         )
     return signature
 
@@ -158,10 +162,10 @@ def verify_signed_transaction(
         WrongSignatureError: the bytes differ from the request; the message names the fields.
     """
     if len(raw) > len(encode_unsigned_transaction(request)) + _MAX_EXTRA_BYTES:
-        raise WrongSignatureError(f"{address} answered with far more than a transaction")
+        raise WrongSignatureError(f"the signer of {address} returned far more than a transaction")
     fields = _decode_transaction_fields(raw)
     if fields is None:
-        raise WrongSignatureError(f"{address} answered with no transaction of type 2")
+        raise WrongSignatureError(f"the signer of {address} returned no type 2 transaction")
     mismatched_names = [
         name
         for name, expected, actual in zip(
@@ -171,13 +175,15 @@ def verify_signed_transaction(
     ]
     if mismatched_names:
         raise WrongSignatureError(
-            f"{address} signed another transaction than was asked for: "
+            f"{address} signed another transaction than requested; differing fields: "
             f"{', '.join(mismatched_names)}"
         )
     parity, r, s = (int.from_bytes(field, "big") for field in fields[len(_FIELD_NAMES) :])
     reassembled = assemble_signed_transaction(request, EcdsaSignature(r, s, parity), address)
     if reassembled.raw != raw:
-        raise WrongSignatureError(f"{address} answered with a transaction that is oddly written")
+        raise WrongSignatureError(
+            f"the signer of {address} returned a transaction that is not encoded canonically"
+        )
     return reassembled
 
 

@@ -22,7 +22,7 @@ _MAX_WORKERS = 3
 
 def _check_websocket_url(value: str) -> str:
     if urlsplit(value).scheme not in {"ws", "wss"} or not urlsplit(value).hostname:
-        raise ValueError("a websocket is a ws:// or wss:// address")
+        raise ValueError("expected a ws:// or wss:// URL")
     return value
 
 
@@ -72,8 +72,8 @@ class ChainSection(Section):
         if self.providers.keys() - set(map(host_of, self.endpoints)):
             # The host is left out, because it may contain a key.
             raise ValueError(
-                "providers: an entry is the host of no endpoint; name hosts of chain.endpoints, "
-                "in lower case"
+                "providers: an entry is not the host of any endpoint; use hosts of "
+                "chain.endpoints, in lower case"
             )
         return self
 
@@ -98,7 +98,7 @@ class HistorySection(Section):
     @model_validator(mode="after")
     def _check_workers(self) -> Self:
         if self.executor == "inline" and (self.workers is not None or self.stage is not None):
-            raise ValueError('with executor = "inline" there are no workers, and no stage')
+            raise ValueError('executor = "inline" has no workers; remove workers and stage')
         if (self.executor == "dask") != (self.scheduler is not None):
             raise ValueError('executor = "dask" and scheduler: give both or none')
         return self

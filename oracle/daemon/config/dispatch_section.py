@@ -69,15 +69,15 @@ def find_dispatch_faults(
     """
     faults = _find_policy_faults(dispatch)
     if dispatch.enabled and not has_key:
-        faults.append("keys.dispatcher_keystore: is missing, and dispatch.enabled is on")
+        faults.append("keys.dispatcher_keystore: missing; required if dispatch.enabled is on")
     if dispatch.start_block is None:
         if dispatch.enabled:
-            faults.append("dispatch.start_block: is missing, and dispatch.enabled is on")
+            faults.append("dispatch.start_block: missing; required if dispatch.enabled is on")
         return faults
     if dispatch.start_block < chain_start_block:
         faults.append(
-            f"dispatch.start_block: {dispatch.start_block} is before chain.start_block, "
-            f"{chain_start_block}"
+            f"dispatch.start_block: {dispatch.start_block}; must be at least chain.start_block "
+            f"({chain_start_block})"
         )
     return faults + _find_number_faults(dispatch)
 
@@ -85,13 +85,18 @@ def find_dispatch_faults(
 def _find_number_faults(dispatch: DispatchSection) -> list[str]:
     faults = []
     if dispatch.weight_floor is not None and dispatch.policy not in _FLOORED_POLICIES:
-        faults.append(f"dispatch.weight_floor: is no number of the policy {dispatch.policy}")
+        faults.append(
+            f"dispatch.weight_floor: the policy {dispatch.policy} has no minimum weight; "
+            "remove the setting"
+        )
     if dispatch.queue_alpha is None:
-        faults.append("dispatch.queue_alpha: is missing; tasks in the queue for each member")
+        faults.append(
+            "dispatch.queue_alpha: missing; expected the number of queued tasks per member"
+        )
     for name in ("fixed_seconds", "unit_seconds"):
         missing = [kind for kind in _KINDS if kind not in (getattr(dispatch, name) or {})]
         if missing:
-            faults.append(f"dispatch.{name}: is missing for {', '.join(missing)}")
+            faults.append(f"dispatch.{name}: no value for {', '.join(missing)}")
     return faults
 
 
@@ -101,7 +106,9 @@ def _find_policy_faults(dispatch: DispatchSection) -> list[str]:
     except ValueError as error:
         return [f"dispatch.change: {error}"]
     if dispatch.weight_floor is not None and not isinstance(policy, CrynuxPolicy):
-        return [f"dispatch.weight_floor: {policy.name} has tickets and no least weight"]
+        return [
+            f"dispatch.weight_floor: the policy {policy.name} has tickets, and no minimum weight"
+        ]
     return []
 
 

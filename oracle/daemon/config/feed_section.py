@@ -16,9 +16,9 @@ from oracle.systems.registry import build_rules
 def _check_feed_url(value: str) -> str:
     url_parts = urlsplit(value)
     if url_parts.scheme not in {"http", "https"} or not url_parts.hostname:
-        raise ValueError("a feed is an http:// or https:// address")
+        raise ValueError("expected an http:// or https:// URL")
     if url_parts.query or url_parts.fragment:
-        raise ValueError("a feed is an address without `?` and `#`: what is asked goes there")
+        raise ValueError("expected a URL without `?` and `#`; the daemon adds the query itself")
     return value
 
 
@@ -83,18 +83,18 @@ def find_feed_faults(
     `rules` is None if the rules themselves have faults.
     """
     if feed.url is None:
-        return ["feed.compare_url: needs feed.url"] if feed.compare_url is not None else []
+        return ["feed.compare_url: requires feed.url"] if feed.compare_url is not None else []
     faults = []
     if feed.compare_url == feed.url:
-        faults.append("feed.compare_url: is feed.url: nothing would be compared")
+        faults.append("feed.compare_url: same as feed.url; use the URL of another feed")
     if not feed.may_publish:
         faults += [
-            f"{setting}: is on, and nothing from a feed may go to a contract "
-            "(feed.may_publish = true allows it)"
+            f"{setting}: is on, but data from a feed must not be sent to a contract; set "
+            "feed.may_publish = true to permit it"
             for setting in publishing_settings
         ]
     if rules is not None and rules.close != "validated":
         faults.append(
-            'rules.close: must be "validated" beside a feed, which names no group before'
+            'rules.close: must be "validated" with a feed, whose rows name no group before that'
         )
     return faults

@@ -35,13 +35,13 @@ _RAW_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 
 def _reject_raw_key(value: str) -> str:
     if _RAW_KEY.fullmatch(value.strip()) is not None:
-        raise ValueError("looks like a key itself; say where it lies")
+        raise ValueError("looks like a private key; give the location of the key instead")
     return value
 
 
 def _check_variable_name(value: str) -> str:
     if re.fullmatch(r"[A-Z_][A-Z0-9_]*", _reject_raw_key(value)) is None:
-        raise ValueError("is the name of an environment variable: capitals, digits and _")
+        raise ValueError("must be the name of an environment variable (A-Z, 0-9 and _)")
     return value
 
 
@@ -52,7 +52,7 @@ def _check_http_url(value: str) -> str:
     except ValueError:
         is_web = False
     if not is_web:
-        raise ValueError("is not an http:// or https:// address")
+        raise ValueError("expected an http:// or https:// URL")
     return value
 
 
@@ -171,7 +171,7 @@ class KeysSection(Section):
 def find_key_warnings(keys: KeysSection) -> list[str]:
     """Return warnings about remote signers that are reached over plain http."""
     return [
-        f"keys.{role}_remote_url: is http, and not on this host: use https and a certificate"
+        f"keys.{role}_remote_url: plain http to another host; use https and a certificate"
         for role in ROLES
         if isinstance(location := keys.find_key_location(role), RemoteKey)
         and _is_plain_http(location.url)
@@ -200,19 +200,19 @@ def _find_role_faults(keys: KeysSection, role: Role, chain_id: int) -> list[str]
         faults.append(f"keys.{role}_keystore and keys.{role}_password_file: give both or none")
     if len(location_settings) > 1:
         faults.append(
-            f"{' and '.join(location_settings)}: a key lies in one place; give one of them"
+            f"{' and '.join(location_settings)}: several locations of one key; give only one"
         )
     if (
         value_by_setting[f"{role}_remote_url"] is not None
         and keys.get_expected_address(role) is None
     ):
         faults.append(
-            f"keys.{role}_address: is missing; a remote signer is told whose key is meant"
+            f"keys.{role}_address: missing; a remote signer needs the address of its key"
         )
     if value_by_setting[f"{role}_env"] is not None and chain_id not in DEVELOPMENT_CHAINS:
         allowed_chains = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))
         faults.append(
-            f"keys.{role}_env: a key in the environment is for development chains only "
+            f"keys.{role}_env: keys in the environment are for development chains only "
             f"({allowed_chains}), not for chain {chain_id}"
         )
     return faults

@@ -112,7 +112,7 @@ class ApiSection(ListenerSection):
 def find_listener_warnings(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
     """Return a warning if peers are configured, but this reporter publishes no signatures."""
     if peers and statements.port is None:
-        return ["statements.port: is not given: reporters.peers are not shown what is signed here"]
+        return ["statements.port: missing; the peers cannot fetch this reporter's signatures"]
     return []
 
 
@@ -127,7 +127,10 @@ def find_listener_faults(
         if section.client_ca_file is not None and section.certificate is None:
             faults.append(f"{name}.client_ca_file: needs {name}.certificate")
     if statements.port and (web.host, web.port) == (statements.host, statements.port):
-        faults.append("web.port and statements.port: are the same; strangers come to one of them")
+        faults.append(
+            "web.port and statements.port: same port; use two ports, because other reporters use "
+            "the second"
+        )
     for name, other_section in (("web", web), ("statements", statements)):
         if (
             api.enabled

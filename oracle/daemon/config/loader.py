@@ -76,7 +76,7 @@ class RulesSection(Section):
 def find_rule_faults(rules_section: RulesSection) -> list[str]:
     """Return the faults of `[rules]`: an unknown set, or parameters that the set rejects."""
     if rules_section.close is not None and "close" in rules_section.change:
-        return ["rules.close and rules.change.close: give one of them"]
+        return ["rules.close and rules.change.close: give only one of them"]
     try:
         build_rules(rules_section.set, rules_section.changes)
     except ValueError as error:
@@ -194,13 +194,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such configuration; name one by --config") from None
+        raise InputError(f"{path}: configuration not found; choose one with --config") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 text") from error
+        raise InputError(f"{path}: not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: is not TOML: {error}") from error
+        raise InputError(f"{path}: invalid TOML: {error}") from error
 
 
 def resolve_relative_to_config(
@@ -240,7 +240,7 @@ def _find_unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 def format_fault(setting_path: tuple[int | str, ...], kind: str, message: str) -> str:
     """Return a line for a fault that pydantic found, with the name of the setting."""
-    message_by_kind = {"missing": "is missing", "extra_forbidden": "is not a setting"}
+    message_by_kind = {"missing": "missing", "extra_forbidden": "unknown setting"}
     name = ".".join(str(part) for part in setting_path)
     return f"{name}: {message_by_kind.get(kind, message.removeprefix('Value error, '))}"
 
@@ -255,10 +255,10 @@ def _find_conflicts(config: Config) -> list[str]:
     faults += find_reporter_faults(config.reporters)
     faults += find_notify_faults(config.notify)
     if oracle.publish and oracle.address is None:
-        faults.append("oracle.publish: needs oracle.address")
+        faults.append("oracle.publish: requires oracle.address")
     if oracle.publish and not keys.has_key("signer") and not keys.has_key("transmitter"):
         faults.append(
-            "keys: oracle.publish is on, and neither a signer nor a transmitter is named"
+            "keys: oracle.publish is on, but neither a signer nor a transmitter is configured"
         )
     faults += find_dispatch_faults(
         config.dispatch, config.chain.start_block, has_key=keys.has_key("dispatcher")
@@ -290,17 +290,20 @@ def _find_network_faults(config: Config) -> list[str]:
         name for name, contract in profile.contracts.items() if contract.address is not None
     }
     missing = sorted(profile.contracts.keys() - contracts_with_address - network.contracts.keys())
-    faults = [f"network.contracts: the profile {profile.name} needs {name}" for name in missing]
+    faults = [
+        f"network.contracts: {name} is missing; the profile {profile.name} requires it"
+        for name in missing
+    ]
     faults += [
-        f"network.contracts.{name}: the profile {profile.name} has no such contract (there are: "
-        f"{', '.join(sorted(profile.contracts))})"
+        f"network.contracts.{name}: unknown contract; the profile {profile.name} has "
+        f"{', '.join(sorted(profile.contracts))}"
         for name in sorted(network.contracts.keys() - profile.contracts.keys())
     ]
     faults += _find_duplicate_contracts(config, profile)
     if config.dispatch.start_block is not None and TASK_NETWORK_CONTRACT not in profile.contracts:
         faults.append(
-            f"network.profile: {profile.name} has no {TASK_NETWORK_CONTRACT}, which starts tasks "
-            "by draws: leave dispatch.start_block out"
+            f"network.profile: {profile.name} has no {TASK_NETWORK_CONTRACT} contract to start "
+            "drawn tasks; remove dispatch.start_block"
         )
     return faults
 
@@ -327,13 +330,13 @@ def _find_timing_faults(config: Config) -> list[str]:
     oracle = config.oracle
     faults = []
     if oracle.heartbeat_seconds < oracle.period_seconds:
-        faults.append("oracle.heartbeat_seconds: is shorter than oracle.period_seconds")
+        faults.append("oracle.heartbeat_seconds: must be at least oracle.period_seconds")
     depth_blocks = SOFT_BLOCKS if oracle.level == "soft" else config.chain.finality_depth
     if depth_blocks + LANDING_BLOCKS > oracle.anchor_window:
         faults.append(
-            f"oracle.anchor_window: {oracle.anchor_window} blocks are too few: a report of level "
-            f"{oracle.level} speaks of a block up to {depth_blocks} blocks under the head, and "
-            f"needs {LANDING_BLOCKS} more to land"
+            f"oracle.anchor_window: {oracle.anchor_window} blocks are too few; a report of level "
+            f"{oracle.level} is as of a block up to {depth_blocks} blocks below the head, and "
+            f"needs {LANDING_BLOCKS} more blocks to land"
         )
     return faults
 

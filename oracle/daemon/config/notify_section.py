@@ -58,13 +58,15 @@ class MetricsSection(Section):
 def find_notify_faults(targets: Sequence[NotifySection]) -> list[str]:
     """Return the conflicts between settings of `[[notify]]`, one line each."""
     faults = [
-        f"notify.name: {name} names {target_count} targets"
+        f"notify.name: {name} is the name of {target_count} targets; names must be unique"
         for name, target_count in Counter(target.name for target in targets).items()
         if target_count > 1
     ]
     for target in targets:
         if target.is_webhook and target.secret_file is None:
-            faults.append(f"notify.secret_file: is missing, and {target.name} is a webhook")
+            faults.append(f"notify.secret_file: missing; required for the webhook {target.name}")
         if not target.is_webhook and target.secret_file is not None:
-            faults.append(f"notify.secret_file: {target.name} is no webhook")
+            faults.append(
+                f"notify.secret_file: only for webhooks, and {target.name} is none; remove it"
+            )
     return faults

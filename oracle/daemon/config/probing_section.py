@@ -42,12 +42,12 @@ def find_probing_faults(probing: ProbingSection, *, is_dispatching: bool) -> lis
     if not probing.enabled:
         return []
     faults = [
-        f"probing.{name}: is missing, and probing.enabled is on"
+        f"probing.{name}: missing; required if probing.enabled is on"
         for name in ("fee_wei", "max_fee_per_window_wei")
         if getattr(probing, name) is None
     ]
     if not is_dispatching:
-        faults.append("probing.enabled: needs dispatch.start_block, and the dispatcher's key")
+        faults.append("probing.enabled: requires dispatch.start_block and the dispatcher's key")
     if probing.timeout_seconds * 2 > probing.window_seconds:
-        faults.append("probing.timeout_seconds: is above half of probing.window_seconds")
+        faults.append("probing.timeout_seconds: must be at most half of probing.window_seconds")
     return faults

@@ -40,7 +40,7 @@ class Section(BaseModel):
 
 def _check_http_url(value: str) -> str:
     if urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname:
-        raise ValueError("an endpoint is an http:// or https:// address")
+        raise ValueError("expected an http:// or https:// URL")
     return value
 
 

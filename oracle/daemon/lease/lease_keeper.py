@@ -137,7 +137,7 @@ def _terminate_stalled_writer(store: Store, lease_state: LeaseState) -> str:
     if lease_state.holder is None:
         return ""
     return (
-        f"; the lease of {lease_state.holder} is over: where that one hangs inside a write, "
+        f"; the lease of {lease_state.holder} has expired; if that process hangs inside a write, "
         "kill it"
     )
 
@@ -216,13 +216,13 @@ class LeaseKeeper:
                 self._stop_with_failure(
                     FatalError(
                         f"the lease could not be renewed for {GIVE_UP_SECONDS:.0f} s: "
-                        f"{self._renewal_error}; another process may take over any moment"
+                        f"{self._renewal_error}; another process may take over at any moment"
                     )
                 )
             reason = self._stuck_reason()
             if reason is not None:
                 failure = FatalError(
-                    f"{reason}; the lease is given back, so that another may lead"
+                    f"{reason}; the lease is released, so that a standby can take over"
                 )
                 self._stop_with_failure(failure, can_release=True)
 

@@ -129,7 +129,7 @@ class Acceptor:
     @property
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            raise RuntimeError("open() comes first")
+            raise RuntimeError("acceptor: not started; call start_accepting first")
         return self._loop
 
     def _resume_accepting(self) -> None:
@@ -163,7 +163,7 @@ class Acceptor:
             for connection in self._pending.remove_oldest_half():
                 self._drop_connection(connection)
         self._running_loop.remove_reader(self._listening_socket)
-        self._timers["rest"] = self._running_loop.call_later(
+        self._timers["resume"] = self._running_loop.call_later(
             _PAUSE_SECONDS, self._resume_accepting
         )
 
@@ -175,7 +175,7 @@ class Acceptor:
             self._drop_connection(oldest)
             self._on_refused(reason, oldest.address)
         self._schedule.add_connection(connection, now, 0)
-        if "look" not in self._timers:
+        if "check" not in self._timers:
             self._schedule_next_check()
 
     def _check_due_connections(self) -> None:
@@ -188,10 +188,10 @@ class Acceptor:
         self._schedule_next_check()
 
     def _schedule_next_check(self) -> None:
-        self._timers.pop("look", None)
+        self._timers.pop("check", None)
         next_time = self._schedule.get_next_time()
         if next_time is not None:
-            self._timers["look"] = self._running_loop.call_at(
+            self._timers["check"] = self._running_loop.call_at(
                 next_time, self._check_due_connections
             )
 

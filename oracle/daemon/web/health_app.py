@@ -95,7 +95,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
     return app
 
 
-_DATABASE_BUSY = "database: too many wait for it already"
+_DATABASE_BUSY = "database: too many requests are waiting for it"
 
 
 def _answer_from_database(

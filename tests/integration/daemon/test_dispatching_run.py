@@ -165,7 +165,7 @@ def test_status_works_without_endpoint_and_reports_unknown_balance(
     assert "no connection" in account_balance["unknown"]
     Path(settings["keys"]["dispatcher_keystore"]).write_text("nothing")
     account_balance = told(capsys, "status", "--config", path)["dispatcher"]
-    assert "is no keystore" in account_balance["unknown"]
+    assert "not a keystore" in account_balance["unknown"]
 
 
 def test_dry_run_starts_no_task(
@@ -205,9 +205,9 @@ def test_limits_too_low_for_any_start_are_reported_by_config_check(
 @pytest.mark.parametrize(
     ("missing", "complaint"),
     [
-        ("start_block", "dispatch.start_block: is missing"),
-        ("queue_alpha", "dispatch.queue_alpha: is missing"),
-        ("unit_seconds", "dispatch.unit_seconds: is missing for sd, llm, sd_ft"),
+        ("start_block", "dispatch.start_block: missing"),
+        ("queue_alpha", "dispatch.queue_alpha: missing"),
+        ("unit_seconds", "dispatch.unit_seconds: no value for sd, llm, sd_ft"),
     ],
 )
 def test_missing_dispatch_setting_without_default_is_rejected(
@@ -234,7 +234,7 @@ def test_missing_dispatch_setting_without_default_is_rejected(
         ),
         (
             {"policy": "article", "weight_floor": 0.01},
-            "dispatch.weight_floor: article has tickets and no least weight",
+            "dispatch.weight_floor: the policy article has tickets, and no minimum weight",
         ),
         ({"weight_floor": 5}, "dispatch.weight_floor: Input should be less than or equal to 4"),
     ],
@@ -300,4 +300,5 @@ def test_weight_floor_is_rejected_for_legacy_policy(
     settings["dispatch"] |= {"policy": "legacy", "weight_floor": 0.1}
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 2
-    assert "dispatch.weight_floor: is no number of the policy legacy" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "dispatch.weight_floor: the policy legacy has no minimum weight" in error

@@ -36,7 +36,7 @@ def test_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
     with report_to_systemd(lambda: stuck[0] if stuck else None, told):
         assert manager.recv(100) == b"READY=1"
         assert [manager.recv(100) for _ in range(3)] == 3 * [b"WATCHDOG=1"]
-        stuck.append("the daemon's loop has not turned")
+        stuck.append("the daemon's worker has made no progress")
         manager.settimeout(0.5)
         with pytest.raises(TimeoutError):
             # One may have been on its way.

@@ -165,7 +165,7 @@ def test_nothing_is_published_under_different_rules(sqlite_office: Office):
     premises.chain.send(premises.oracle.functions.setRules(other), sender=premises.network.admin)
     office.period()
 
-    with pytest.raises(TransientError, match="the contract asks for rules 0x7777"):
+    with pytest.raises(TransientError, match="the contract requires rules 0x7777"):
         office.tick()
     assert office.states() == []
 

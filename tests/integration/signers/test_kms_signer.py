@@ -63,7 +63,9 @@ def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
 
 
 def test_kms_key_of_another_curve_is_rejected(kms: Kms):
-    with pytest.raises(InputError, match="is ECC_NIST_P256 for SIGN_VERIFY, not ECC_SECG_P256K1"):
+    with pytest.raises(
+        InputError, match="is ECC_NIST_P256 for SIGN_VERIFY; expected ECC_SECG_P256K1"
+    ):
         KmsSigner.open(kms.new_key("ECC_NIST_P256"))
 
 
@@ -78,7 +80,7 @@ def test_missing_kms_region_is_reported_with_setting(monkeypatch):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    with pytest.raises(InputError, match="no region is known; set keys"):
+    with pytest.raises(InputError, match="no region is configured; set keys"):
         KmsSigner.open(KmsKey("any", None, None))
 
 

@@ -127,5 +127,5 @@ def test_client_key_readable_by_others_is_rejected(host: RemoteHost, authority: 
 
 
 def test_missing_tls_file_is_reported(host: RemoteHost, tmp_path: Path):
-    with pytest.raises(InputError, match="nowhere: there is no such file"):
+    with pytest.raises(InputError, match="nowhere: file not found"):
         RemoteSigner(host.place(ca_file=tmp_path / "nowhere"))

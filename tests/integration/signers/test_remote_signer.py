@@ -97,7 +97,7 @@ def test_redirect_is_not_followed(host: RemoteHost):
 
 def test_slow_signer_times_out_without_second_request(host: RemoteHost):
     host.gate = Event()
-    with pytest.raises(TransientError, match="asked again for the same"):
+    with pytest.raises(TransientError, match="the same request is sent again"):
         RemoteSigner(host.place(timeout_seconds=0.05)).sign_transaction(CALL)
     # What we asked may still be on its way to a busy host.
     assert host.reached.wait(60)

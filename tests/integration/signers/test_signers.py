@@ -127,7 +127,7 @@ WORDS = {
 @pytest.mark.parametrize("name", OTHER)
 def test_transaction_differing_in_one_field_is_rejected_by_field_name(host: RemoteHost, name):
     host.wrong = Wrong(fields=lambda asked: {**asked, name: OTHER[name]})
-    with pytest.raises(WrongSignatureError, match=f"than was asked for: {WORDS.get(name, name)}$"):
+    with pytest.raises(WrongSignatureError, match=f"differing fields: {WORDS.get(name, name)}$"):
         RemoteSigner(host.place()).sign_transaction(CALL)
 
 

@@ -11,23 +11,23 @@ from tests.support.cli.refusal import refused
 
 def test_missing_configuration_file_is_rejected(capsys, tmp_path):
     line = refused(capsys, "status", "--config", tmp_path / "missing.toml")
-    assert "missing.toml: there is no such configuration" in line
+    assert "missing.toml: configuration not found" in line
 
 
 def test_configuration_that_is_not_toml_is_rejected(capsys, tmp_path):
     (tmp_path / "bad.toml").write_text("[chain\nid = 1")
-    assert "is not TOML" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
+    assert "invalid TOML" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
 
 
 def test_configuration_that_is_not_utf8_is_rejected(capsys, tmp_path):
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe\x00")
-    assert "is not UTF-8" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
+    assert "not UTF-8 text" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
 
 
 def test_unknown_key_is_named(capsys, sound, tmp_path):
     sound["chain"]["finality"] = 5
     path = write(sound, tmp_path / "config.toml")
-    assert "chain.finality: is not a setting" in refused(capsys, "status", "--config", path)
+    assert "chain.finality: unknown setting" in refused(capsys, "status", "--config", path)
 
 
 def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path, monkeypatch):
@@ -67,7 +67,7 @@ def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
 
     said = refused(capsys, "run", "--config", path)
 
-    assert "oracle.publish: needs oracle.address" in said
+    assert "oracle.publish: requires oracle.address" in said
     assert "keys.signer_keystore and keys.signer_password_file: give both or none" in said
     assert "oracle.anchor_window: 20 blocks are too few" in said
 
@@ -108,7 +108,7 @@ def test_invalid_rule_change_is_named(capsys, sound, tmp_path, rules, complaint)
             ("statements", {"client_ca_file": "x.pem"}),
             "needs statements.certificate",
         ),
-        (("statements", {"port": 8080}), "web.port and statements.port: are the same"),
+        (("statements", {"port": 8080}), "web.port and statements.port: same port"),
         (
             ("reporters", {"certificate_key": "x.key"}),
             "reporters.certificate_key: give both",
@@ -130,7 +130,7 @@ def test_peers_without_statements_port_cause_warning(capsys, sound, tmp_path):
     sound["reporters"] = {"peers": ["https://b.example"]}
     path = write(sound, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])
-    assert "statements.port: is not given" in capsys.readouterr().out
+    assert "statements.port: missing" in capsys.readouterr().out
 
 
 def test_environment_variable_changes_rule(capsys, sound, tmp_path, monkeypatch):

@@ -17,15 +17,15 @@ def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
 @pytest.mark.parametrize(
     ("feed", "line"),
     [
-        ({"url": "ftp://relay"}, "feed.url: a feed is an http:// or https:// address"),
-        ({"url": f"{URL}/?start=1"}, "feed.url: a feed is an address without `?` and `#`"),
-        ({"compare_url": URL}, "feed.compare_url: needs feed.url"),
-        ({"url": URL, "compare_url": URL}, "feed.compare_url: is feed.url"),
+        ({"url": "ftp://relay"}, "feed.url: expected an http:// or https:// URL"),
+        ({"url": f"{URL}/?start=1"}, "feed.url: expected a URL without `?` and `#`"),
+        ({"compare_url": URL}, "feed.compare_url: requires feed.url"),
+        ({"url": URL, "compare_url": URL}, "feed.compare_url: same as feed.url"),
         ({"url": URL, "settle_seconds": 9}, "feed.settle_seconds: "),
         ({"url": URL, "profile": "bitcoin"}, "feed.profile: "),
         ({"url": URL, "start_id": -1}, "feed.start_id: "),
         ({"url": URL, "page_rows": 0}, "feed.page_rows: "),
-        ({"url": URL, "interval": 3}, "feed.interval: is not a setting"),
+        ({"url": URL, "interval": 3}, "feed.interval: unknown setting"),
     ],
 )
 def test_invalid_feed_setting_is_reported_in_single_line(
@@ -39,11 +39,11 @@ def test_publishing_and_dispatch_conflict_with_feed(capsys, sound, tmp_path, sec
     name = {"oracle": "publish", "dispatch": "enabled"}[section]
     sound[section] = {name: True}
     told = complaint(capsys, sound, tmp_path, url=URL)
-    assert f"{section}.{name}: is on, and nothing from a feed may go to a contract" in told
+    assert f"{section}.{name}: is on, but data from a feed must not be sent" in told
 
     sound[section] = {name: True}
     told = complaint(capsys, sound, tmp_path, url=URL, may_publish=True)
-    assert "nothing from a feed" not in told
+    assert "data from a feed" not in told
 
 
 def test_terminal_close_rule_is_rejected_for_relay(capsys, sound, tmp_path):

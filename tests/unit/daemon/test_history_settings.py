@@ -29,7 +29,7 @@ def test_process_executor_worker_count_is_positive():
 
 @pytest.mark.parametrize("said", [{"workers": 2}, {"stage": "segments"}])
 def test_worker_settings_with_inline_executor_are_rejected(said):
-    with pytest.raises(ValidationError, match="there are no workers"):
+    with pytest.raises(ValidationError, match="has no workers"):
         HistorySection.model_validate({"executor": "inline", **said})
 
 

@@ -27,10 +27,10 @@ def test_probing_settings_reach_dispatcher():
 @pytest.mark.parametrize(
     ("changes", "dispatches", "words"),
     [
-        ({"fee_wei": None}, True, "probing.fee_wei: is missing"),
-        ({"max_fee_per_window_wei": None}, True, "max_fee_per_window_wei: is missing"),
-        ({}, False, "needs dispatch.start_block"),
-        ({"window_seconds": 60, "timeout_seconds": 31}, True, "above half"),
+        ({"fee_wei": None}, True, "probing.fee_wei: missing"),
+        ({"max_fee_per_window_wei": None}, True, "max_fee_per_window_wei: missing"),
+        ({}, False, "requires dispatch.start_block"),
+        ({"window_seconds": 60, "timeout_seconds": 31}, True, "at most half"),
     ],
 )
 def test_conflicting_probing_settings_are_reported(

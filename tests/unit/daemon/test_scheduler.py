@@ -345,7 +345,7 @@ def test_worker_without_progress_is_stuck():
     now = STUCK_SECONDS
     assert beats.stuck_reason() is None
     now = STUCK_SECONDS + 1
-    assert beats.stuck_reason() == "the daemon's loop has not turned for 181 s"
+    assert beats.stuck_reason() == "the daemon's worker has made no progress for 181 s"
     beats.mark_progress()
     assert (beats.stuck_reason(), beats.get_silent_jobs()) == (None, [])
 

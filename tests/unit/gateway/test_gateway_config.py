@@ -63,7 +63,7 @@ def test_profile_setting_selects_portal_api_head(tmp_path: Path):
         (WHOLE.replace("https", "file"), "checks.0021.urls"),
         (WHOLE + "stake = 'daemon'\n", "checks.0021.stake"),
         (WHOLE + "[stakes]\ndatabase_url = 'sqlite:///gateway.db'\n", "stakes.database_url"),
-        ("[", "is not TOML"),
+        ("[", "invalid TOML"),
     ],
 )
 def test_configuration_fault_names_its_setting(tmp_path: Path, text: str, named: str):

@@ -71,7 +71,7 @@ def test_eip_2335_keystore_opens(tmp_path: Path):
 @pytest.mark.parametrize("content", [b"\0" * 32, b"\xff" * 32])
 def test_keystore_with_invalid_key_is_rejected(tmp_path: Path, content: bytes, monkeypatch):
     monkeypatch.setattr("oracle.signing.local.unlock_keystore", lambda *_: content)
-    with pytest.raises(InputError, match="is no key of secp256k1"):
+    with pytest.raises(InputError, match="not contain a valid secp256k1 key"):
         KeySigner.open(tmp_path / "keystore.json", tmp_path / "password")
 
 
@@ -84,7 +84,7 @@ def test_keystore_with_wrong_key_length_is_rejected(tmp_path: Path):
     files.password_file.write_text("a password\n")
     for path in files:
         path.chmod(0o600)
-    with pytest.raises(InputError, match="something else than a key of 32 bytes"):
+    with pytest.raises(InputError, match="does not contain a key of 32 bytes"):
         unlock_keystore(*files)
 
 
@@ -100,7 +100,7 @@ def test_failed_keystore_write_leaves_no_password_file(tmp_path: Path):
 
 
 def test_existing_keystore_is_never_overwritten(files: KeyFiles):
-    with pytest.raises(InputError, match="is there already; a key is never overwritten"):
+    with pytest.raises(InputError, match="already exists; a key is never overwritten"):
         create_keystore(*files, iterations=QUICK)
 
 
@@ -126,18 +126,18 @@ def test_wrong_password_is_reported_in_single_line(files: KeyFiles, tmp_path: Pa
 def test_malformed_keystore_is_reported_in_single_line(files: KeyFiles, tmp_path: Path, text: str):
     copies = copied(files, tmp_path)
     copies.keystore.write_text(text)
-    with pytest.raises(InputError, match="is no keystore"):
+    with pytest.raises(InputError, match="not a keystore"):
         unlock_keystore(*copies)
 
 
 def test_missing_key_file_is_named(tmp_path: Path):
-    with pytest.raises(InputError, match="nowhere: there is no such key file"):
+    with pytest.raises(InputError, match="nowhere: key file not found"):
         unlock_keystore(tmp_path / "nowhere", tmp_path / "password")
 
 
 def test_key_of_another_address_is_rejected(files: KeyFiles):
     other = Address("0x" + 40 * "1")
-    with pytest.raises(InputError, match=f"not of {other}"):
+    with pytest.raises(InputError, match=f"expected the key of {other}"):
         KeySigner.open(*files, other)
 
 

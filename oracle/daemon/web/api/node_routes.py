@@ -35,7 +35,9 @@ class NodeListParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    sort: NodeSort = Field("qos", description="The best first; with a minus the other way.")
+    sort: NodeSort = Field(
+        "qos", description="Sort order, best first; a leading minus reverses it."
+    )
     state: NodeState | None = Field(None, description="Only nodes in this state.")
     prefix: AddressPrefixInput | None = Field(
         None, description="Only nodes whose address starts with these digits."
@@ -44,7 +46,7 @@ class NodeListParameters(BaseModel):
         None,
         min_length=1,
         max_length=64,
-        description="Only cards whose name has this in it, in capitals or not.",
+        description="Only nodes whose GPU name contains this text, in any letter case.",
     )
     of: Annotated[str, AfterValidator(_parse_addresses)] | None = Field(
         None,
@@ -53,7 +55,9 @@ class NodeListParameters(BaseModel):
         description="Only these nodes: up to 200 comma-separated addresses.",
     )
     cursor: str | None = Field(
-        None, pattern="^[A-Za-z0-9_-]{1,400}$", description="`next` of the page before."
+        None,
+        pattern="^[A-Za-z0-9_-]{1,400}$",
+        description="The value of `next` in the previous page.",
     )
     limit: int = Field(100, ge=1, le=MAX_ROWS)
 
@@ -120,7 +124,9 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
     def _explain_node(
         request: Request,
         node: NodePath,
-        at: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER, description="A block.")] = None,
+        at: Annotated[
+            int | None, Query(ge=0, le=LARGEST_INTEGER, description="Block number.")
+        ] = None,
     ) -> Response:
         """Return every number behind a score, each with its log and transaction.
 

@@ -27,7 +27,7 @@ class Problem(BaseModel):
     status: int = Field(examples=[404])
     detail: str = Field(examples=["no address of a node starts with 0xabc"])
     at: int = Field(description="Unix seconds, by the server's clock.")
-    found: list[str] | None = Field(None, description="What an ambiguous prefix stands for.")
+    found: list[str] | None = Field(None, description="The nodes that match an ambiguous prefix.")
 
 
 def _describe_problem(status: HTTPStatus, description: str) -> dict[str, Any]:
@@ -37,16 +37,18 @@ def _describe_problem(status: HTTPStatus, description: str) -> dict[str, Any]:
 
 # The error responses of every path.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    300: _describe_problem(HTTPStatus.MULTIPLE_CHOICES, "the prefix stands for several; `found`."),
-    304: {"description": "Nothing is newer than what `If-None-Match` names."},
-    400: _describe_problem(HTTPStatus.BAD_REQUEST, "it cannot be answered as it is asked."),
-    404: _describe_problem(HTTPStatus.NOT_FOUND, "the network never mentioned it."),
+    300: _describe_problem(
+        HTTPStatus.MULTIPLE_CHOICES, "several nodes match the prefix; see `found`."
+    ),
+    304: {"description": "The response named by `If-None-Match` is still current."},
+    400: _describe_problem(HTTPStatus.BAD_REQUEST, "the request is invalid; see `detail`."),
+    404: _describe_problem(HTTPStatus.NOT_FOUND, "no indexed event refers to it."),
     422: _describe_problem(
-        HTTPStatus.UNPROCESSABLE_ENTITY, "a parameter is not as the schema has it."
+        HTTPStatus.UNPROCESSABLE_ENTITY, "a parameter does not match the schema."
     ),
     429: {"description": "Too many requests from one address; retry later."},
     503: _describe_problem(
-        HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed or the database away."
+        HTTPStatus.SERVICE_UNAVAILABLE, "nothing is indexed yet, or the database is unavailable."
     ),
 }
 

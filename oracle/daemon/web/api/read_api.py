@@ -29,9 +29,10 @@ from oracle.queries.api.source import ApiSource
 
 _METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
 _DESCRIPTION = (
-    "Everything the oracle computed from the chain's logs, to be read and checked. Amounts and "
-    "numbers in units of 10^-18 are text; times are unix seconds; every answer names the block "
-    "that it speaks of, whether that is final, and how far behind it is."
+    "Everything that the oracle computed from the chain's logs, for reading and verification. "
+    "Amounts and numbers in units of 10^-18 are strings, and times are unix seconds. Every "
+    "response has the block that it is as of, whether that block is final, and how far the block "
+    "is behind the head."
 )
 
 

@@ -119,7 +119,12 @@ def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
         request: Request,
         task: HashPath,
         seed_block: Annotated[
-            int | None, Query(ge=0, le=LARGEST_INTEGER, description="Of which.")
+            int | None,
+            Query(
+                ge=0,
+                le=LARGEST_INTEGER,
+                description="Seed block of the draw; the default is the newest draw.",
+            ),
         ] = None,
     ) -> Response:
         """Return all inputs of a draw, so that anyone can repeat it.

@@ -69,7 +69,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[NetworkAnswer, str]:
     """Return the network's figures and their range, which is an hour for a new network."""
     if span_name is not None and span_name not in SECONDS_BY_SPAN:
-        raise QuestionError(f"range: is one of {', '.join(SECONDS_BY_SPAN)}")
+        raise QuestionError(f"range: expected one of {', '.join(SECONDS_BY_SPAN)}")
     answer = build_network_overview(snapshot, span_name or _SPAN)
     earlier_parts = answer.activity[:-1]
     if span_name is None and not any(part.scores or part.timeouts for part in earlier_parts):

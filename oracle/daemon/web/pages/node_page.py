@@ -87,7 +87,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one node: a summary sentence, then all its inputs."""
     range_name = request.get_field("range") or _DEFAULT_RANGE
     if range_name not in _RANGES:
-        raise QuestionError(f"range: is one of {', '.join(_RANGES)}")
+        raise QuestionError(f"range: expected one of {', '.join(_RANGES)}")
     node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
     node_answer = build_node_view(snapshot, node)
     node_summary, scores = build_summary(snapshot, node, node_answer)

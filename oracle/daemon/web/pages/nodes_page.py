@@ -81,9 +81,9 @@ def parse_query(request: PageRequest) -> NodeListQuery:
         request.get_field("prefix"),
     )
     if sort not in get_args(NodeSort):
-        raise QuestionError(f"sort: is one of {', '.join(get_args(NodeSort))}")
+        raise QuestionError(f"sort: expected one of {', '.join(get_args(NodeSort))}")
     if state is not None and state not in NODE_STATES:
-        raise QuestionError(f"state: is one of {', '.join(NODE_STATES)}")
+        raise QuestionError(f"state: expected one of {', '.join(NODE_STATES)}")
     return NodeListQuery(
         sort=cast("NodeSort", sort),
         state=state,

@@ -27,7 +27,7 @@ def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     key = parse_task_key(request.path["key"])
     task = snapshot.uow.tasks.get_many([key]).get(key)
     if task is None:
-        raise NotKnownError(f"no task {key} was seen")
+        raise NotKnownError(f"task {key} was not found in the indexed blocks")
     results = [] if task.group is None else snapshot.uow.results.list_for_group(task.group)
     task_results = [
         result for result in results if any(member.task == task.key for member in result.members)

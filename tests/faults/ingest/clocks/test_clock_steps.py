@@ -72,7 +72,7 @@ def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_pat
 
         # It ends by itself, in a way in which a supervisor starts it anew.
         assert leader.process.wait(60) == 1
-        assert "the daemon's loop has not turned for" in leader.log.read_text("utf-8")
+        assert "the daemon's worker has made no progress for" in leader.log.read_text("utf-8")
         standby.url = taken["web"]
         a_chain.live(2)
         standby.wait_for_block(a_chain.head.number)

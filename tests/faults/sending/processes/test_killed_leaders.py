@@ -54,7 +54,7 @@ def test_possibly_dead_leader_is_waited_for_until_lease_expires(
     _taken_elsewhere(url)
     with starting(path) as waiting:
         waiting.url = waiting.wait_for("waiting_for_lease_expiry")["web"]
-        waiting.wait_for_text("/readyz", f"LEASE-WAIT: waits for the lease of {ELSEWHERE}")
+        waiting.wait_for_text("/readyz", f"LEASE-WAIT: waiting for the lease of {ELSEWHERE}")
         assert waiting.wait_until_not_ready()["standby"] is False
         assert waiting.get("/livez").status_code == 200
         let_it_run_out(url)

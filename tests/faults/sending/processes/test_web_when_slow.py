@@ -58,7 +58,7 @@ class Door:
             time.sleep(0.01)
         # Turned away at once, not when they had waited long enough.
         told = [one.result().text for one in self.asked if one.done()]
-        return all("too many wait for it" in text for text in told)
+        return all("too many requests are waiting" in text for text in told)
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
     guarded.transmitter.gate = Event()
     waiting(guarded, timeout_seconds=SECONDS)
 
-    with pytest.raises(TransientError, match="asked again for the same"):
+    with pytest.raises(TransientError, match="the same request is sent again"):
         office.tick()
 
     assert guarded.transmitter.reached.wait(60)

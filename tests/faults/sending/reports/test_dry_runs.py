@@ -277,7 +277,7 @@ def test_case_f69_mismatching_key_address_stops_start_with_one_line(
     assert site.run("run", "--once") == 2
 
     *_, line = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith(f"qos-oracle: keys.{role}_address: is {other}, and the key ")
+    assert line.startswith(f"qos-oracle: keys.{role}_address: is {other}, but the opened key ")
     assert (site.sent, site.office.intents()) == (0, before)
 
 

@@ -171,7 +171,7 @@ def test_report_after_held_report_is_published_once_state_recovers(sqlite_office
 
 def test_release_of_period_that_is_not_held_is_rejected(sqlite_office: Office):
     office = sqlite_office
-    with office.context.writing() as uow, pytest.raises(InputError, match="held are: none"):
+    with office.context.writing() as uow, pytest.raises(InputError, match="held periods: none"):
         release_held_report(uow, 7, office.context.stamp)
 
 

@@ -90,7 +90,7 @@ def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
     office.premises.chain.later(601)
     office.premises.chain.mine()
     office.period()
-    with pytest.raises(TransientError, match="the contract asks for rules 0x7777"):
+    with pytest.raises(TransientError, match="the contract requires rules 0x7777"):
         office.tick()
     assert [proxy.count(SEND) for proxy in proxies] == [0, 0]
 

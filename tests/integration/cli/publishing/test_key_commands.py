@@ -58,7 +58,7 @@ def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, t
     assert [row["role"] for row in rows] == ["signer", "transmitter", "dispatcher"]
     assert rows[0]["where"] == f"keystore {settings['keys']['signer_keystore']}"
     assert rows[0]["address"].startswith("0x")
-    assert "no environment variable THERE_IS_NO_SUCH_VARIABLE" in rows[2]["fault"]
+    assert "variable THERE_IS_NO_SUCH_VARIABLE is not set" in rows[2]["fault"]
     assert "cannot be used: dispatcher" in said.err
     text = told(capsys, 2, "keys", "show", "--config", path).out
     assert any(
@@ -140,15 +140,15 @@ def test_selftest_reports_every_fault(capsys, network, settings, tmp_path):
 
 
 FAULTS = {
-    "one place": {"signer_env": "A", "signer_kms_key_id": "b"},
-    "keys.signer_address: is missing": {"signer_remote_url": "https://signer:9000"},
+    "several locations of one key": {"signer_env": "A", "signer_kms_key_id": "b"},
+    "keys.signer_address: missing": {"signer_remote_url": "https://signer:9000"},
     "for development chains only": {"signer_env": "A"},
     "give both or none": {"remote_certificate": "a.pem"},
-    "looks like a key itself": {"signer_kms_key_id": "ab" * 32},
-    "looks like a key": {"transmitter_env": "0x" + "AB" * 32},
-    "is the name of an environment variable": {"signer_env": "a-b"},
-    "is not an http:// or https:// address": {"signer_remote_url": "ftp://host"},
-    "signer_remote_url: is not": {"signer_remote_url": "https://signer:99999"},
+    "give the location of the key instead": {"signer_kms_key_id": "ab" * 32},
+    "looks like a private key": {"transmitter_env": "0x" + "AB" * 32},
+    "must be the name of an environment variable": {"signer_env": "a-b"},
+    "expected an http:// or https:// URL": {"signer_remote_url": "ftp://host"},
+    "signer_remote_url: expected an http": {"signer_remote_url": "https://signer:99999"},
     "not an address; expected 0x and 40 hex digits": {"signer_address": "0x12"},
 }
 
@@ -171,7 +171,7 @@ def test_unencrypted_remote_signer_is_warned_of(capsys, sound, tmp_path, url, is
     path = write(sound, tmp_path / "config.toml")
     capsys.readouterr()
     run(["config", "check", "--offline", "--config", str(path)])
-    said = "keys.signer_remote_url: is http, and not on this host" in capsys.readouterr().out
+    said = "keys.signer_remote_url: plain http to another host" in capsys.readouterr().out
     assert said is is_told
 
 

@@ -66,7 +66,7 @@ def test_contract_with_different_rules_is_not_published_to(capsys, settings, tmp
     path = write(settings, tmp_path / "config.toml")
     said = refused(capsys, "run", "--once", "--publish", "--config", path)
     assert "rulesHash: expected" in said
-    assert "put back what was changed" in said
+    assert "restore the previous settings" in said
 
 
 @pytest.mark.evm

@@ -97,9 +97,9 @@ def test_endpoint_without_checkpoint_is_unfit(
             {"checkpoint_block": 3, "checkpoint_hash": "0x12"},
             "not a hash; expected 0x and 64 hex digits",
         ),
-        ({"websocket": "http://localhost"}, "a websocket is a ws:// or wss:// address"),
+        ({"websocket": "http://localhost"}, "expected a ws:// or wss:// URL"),
         ({"finality_seconds": -1}, "chain.finality_seconds"),
-        ({"providers": {'"elsewhere.example"': "one"}}, "is the host of no endpoint"),
+        ({"providers": {'"elsewhere.example"': "one"}}, "is not the host of any endpoint"),
     ],
 )
 def test_invalid_settings_are_rejected(

@@ -94,7 +94,7 @@ def test_invalid_custom_profile_is_reported_in_one_line(capsys, settings, change
 def test_contracts_missing_for_profile_are_reported(capsys, settings):
     path = settings({**VSS, "contracts": {"Node": NODES}})
 
-    assert "network.contracts: the profile crynux-vss needs VSSTask" in refused(
+    assert "network.contracts: VSSTask is missing; the profile crynux-vss requires it" in refused(
         capsys, "status", "--config", path
     )
 
@@ -102,7 +102,7 @@ def test_contracts_missing_for_profile_are_reported(capsys, settings):
 @pytest.mark.parametrize(
     ("contracts", "fault"),
     [
-        ({"Work": NODES, "Wrok": TASKS}, "network.contracts.Wrok: the profile own has no such"),
+        ({"Work": NODES, "Wrok": TASKS}, "network.contracts.Wrok: unknown contract"),
         ({"Work": NODES, "More": NODES}, f"Work and More have the same address, {NODES}"),
     ],
 )
@@ -135,7 +135,7 @@ def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, sound)
     line = refused(capsys, "status", "--config", settings(VSS))
 
     assert "network.profile: crynux-vss has no TaskNetwork" in line
-    assert "leave dispatch.start_block out" in line
+    assert "remove dispatch.start_block" in line
 
 
 def test_any_network_can_be_published_for(settings, sound):

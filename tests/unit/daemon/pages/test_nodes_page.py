@@ -33,7 +33,7 @@ def test_gpu_filter_matches_part_of_name_in_any_case(client):
 def test_node_list_is_limited_to_addresses_in_link(client):
     text = client.get("/nodes", params={"of": f"{node('C')},{node('A')}"}).text
     assert listed(text) == {node("A"), node("C")}
-    assert "Of two addresses that this link names." in text
+    assert "Only the two addresses in this link." in text
     # Every order and state of the list keeps it.
     links = re.findall(r'href="/nodes\?([^"]*)"', text.partition("Show all nodes")[2])
     assert links

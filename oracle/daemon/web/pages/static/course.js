@@ -44,17 +44,17 @@ function options(width) {
 
 function columns(rows) {
   /* Two points in one second are a step; the later one is moved, so that the times ascend. */
-  const found = [[], [], [], []];
+  const columnValues = [[], [], [], []];
   let last = -Infinity;
   for (const row of rows) {
     const time = row[COLUMNS.time] > last ? row[COLUMNS.time] : last + 0.001;
     last = time;
-    found[0].push(time);
+    columnValues[0].push(time);
     for (const column of [COLUMNS.qos, COLUMNS.longTerm, COLUMNS.reliability]) {
-      found[column].push(Number(row[column]));
+      columnValues[column].push(Number(row[column]));
     }
   }
-  return found;
+  return columnValues;
 }
 
 async function draw(place) {
@@ -81,6 +81,6 @@ document.addEventListener("DOMContentLoaded", () => {
     const isDrawn = await draw(place).catch(() => false);
     button.hidden = isDrawn;
     button.disabled = false;
-    button.textContent = isDrawn ? button.textContent : "It could not be read. Try again";
+    button.textContent = isDrawn ? button.textContent : "Loading failed. Try again";
   });
 });

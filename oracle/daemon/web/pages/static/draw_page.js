@@ -56,7 +56,7 @@ function verdict(told, found) {
     found.node === told.recorded && found.node === told.node && found.digest === told.digest;
   const words = isEqual
     ? `✓ Equal: this browser draws ${found.node}, as the oracle did.`
-    : `▲ Not equal: this browser draws ${found.node}, the oracle wrote down ${told.recorded}.`;
+    : `▲ Not equal: this browser draws ${found.node}, the oracle recorded ${told.recorded}.`;
   return line("p", words, isEqual ? "card calm" : "card waits");
 }
 
@@ -81,10 +81,10 @@ async function onClick(event) {
     const found = drawnAgain(told);
     place.replaceChildren(verdict(told, found), steps(told, found), table(found));
     if (told.card) {
-      place.prepend(line("p", `The card was drawn first: ${told.card}.`, "hint"));
+      place.prepend(line("p", `The GPU was drawn first: ${told.card}.`, "hint"));
     }
   } catch (error) {
-    place.replaceChildren(line("p", `It could not be drawn again: ${error.message}`));
+    place.replaceChildren(line("p", `The draw could not be repeated: ${error.message}`));
   }
   button.disabled = false;
 }
