@@ -118,7 +118,7 @@ class DaemonHealth:
         return max(0, self.newest_block - self.folded_block.number)
 
     def raise_condition(self, condition: Condition, detail: str) -> None:
-        """Report a condition until `clear_condition` is called; it replaces an earlier detail."""
+        """Report a condition until it is cleared; a new detail replaces the previous one."""
         self._detail_by_condition[condition] = detail
 
     def clear_condition(self, condition: Condition) -> None:

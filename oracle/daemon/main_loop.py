@@ -34,7 +34,7 @@ from oracle.telemetry import metrics
 def run_daemon(
     config: Config, permissions: SendPermissions, stop: StopSignal, *, is_standby: bool
 ) -> None:
-    """Index, report, dispatch and serve until `stop`: one process, one lease.
+    """Index, report, dispatch and serve until `stop` is set, in one process with one lease.
 
     Raises:
         LeaseHeldError: another process leads, and this process is no standby.

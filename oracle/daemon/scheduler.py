@@ -167,7 +167,7 @@ class Waker:
             timetable.bring_forward(name)
 
     def attach_timetable(self, timetable: Timetable | None) -> None:
-        """Set the timetable whose jobs are brought forward; None: detach."""
+        """Set the timetable whose jobs are brought forward, or detach it with None."""
         self._timetable = timetable
 
 

@@ -22,7 +22,7 @@ _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 def hopeless_push_reason(
     uow: UnitOfWork, push: Intent, contract_status: ContractStatus
 ) -> str | None:
-    """Return why a sent push can no longer land, or None if it may, or has landed."""
+    """Return why a sent push can no longer land, or None if it may still land, or has landed."""
     request = push.request
     accepted = uow.rounds.get_accepted_round(request.round or 0)
     own_push = (request.digest, request.account.address)

@@ -218,7 +218,7 @@ def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHol
 
 
 def get_active_hold(uow: UnitOfWork, period: int) -> ReportHold:
-    """Return the active hold of a period. Raises InputError if there is none."""
+    """Return the active hold of a period; raise InputError if there is none."""
     hold = uow.holds.get(period)
     if hold is None or hold.released_at is not None:
         held_periods = (

@@ -22,7 +22,7 @@ class WrongSignatureError(FatalError):
 
 
 class Fees(NamedTuple):
-    """Maximum fee per unit of gas and the priority fee within it, both in wei."""
+    """The maximum fee per unit of gas and the priority fee within it, both in wei."""
 
     max_fee: int
     tip: int

@@ -151,10 +151,10 @@ class Config(BaseSettings):
 
 
 def read_config(path: Path) -> Config:
-    """Read the file and the environment.
+    """Read the file and the environment, and return the checked settings.
 
     Raises:
-        InputError: one line for each fault of the whole configuration; or the file contains a
+        InputError: the configuration has faults, which the message lists; or the file contains a
             secret and is readable by others.
     """
     raw_settings = read_toml(path)
