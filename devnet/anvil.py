@@ -1,4 +1,4 @@
-"""A local EVM chain for the demo; it mines blocks on request, with the timestamps it is given.
+"""Runs Anvil, a local EVM chain that mines blocks on request, with given timestamps.
 
 Anvil writes nothing to disk. It keeps enough history for every reorg and every old state that the
 demo requests.

@@ -29,8 +29,9 @@ PrintLine = Callable[[str], None]
 class LocalNetworkOptions:
     """Options of a local network.
 
-    `chaos_seed` is the seed of faulty endpoints, None for none. `stop` is set when the network
-    must end. `on_ready` is called once with all addresses, as soon as a daemon may start.
+    `chaos_seed` is the seed of the faulty endpoints; if it is None, there are none. `stop` is set
+    when the network must end. `on_ready` is called once with all addresses, as soon as a daemon
+    may start.
     """
 
     port: int
@@ -98,7 +99,7 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
 def _open_endpoints(
     url: str, chaos_seed: int | None, print_line: PrintLine
 ) -> Iterator[list[str]]:
-    """Yield the endpoint URLs for the daemon, and print the moods' counts at the end."""
+    """Yield the endpoint URLs for the daemon; at the end, print how often each fault began."""
     if chaos_seed is None:
         yield [url]
         return
@@ -127,7 +128,7 @@ def _print_moods_of(proxy_index: int, print_line: PrintLine) -> PrintLine:
 
 
 def _play_traffic(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
-    """Play waves until stopped, with one block per `block_seconds` of wall time."""
+    """Mine a block with traffic every `block_seconds` of wall time, until stopped."""
     traffic, next_block_at = DemoTraffic(stage, _SEED), time.monotonic()
     while not options.stop.is_set():
         head = int(stage.chain.make_request("eth_blockNumber"), 16)

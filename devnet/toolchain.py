@@ -1,7 +1,7 @@
-"""Finds the npm programs that the demo runs: Anvil, a local EVM chain.
+"""Finds or installs Anvil, the local EVM chain that the demo runs.
 
-Programs are looked up beside the package (in a checkout) and in the user's cache; if they are
-missing, npm installs them into the cache from the shipped lock file.
+Anvil is looked up beside the package (in a checkout) and in the user's cache. If it is missing,
+npm installs it into the cache from the shipped lock file.
 """
 
 import os
@@ -63,10 +63,10 @@ def _get_cache_folder() -> Path:
 
 
 def _install_anvil(folder: Path) -> None:
-    """Install Anvil into a temporary folder, and rename that to `folder`.
+    """Install Anvil into a temporary folder, and rename that folder to `folder`.
 
-    The lock file is used if it covers this platform, else name and version. The rename ensures
-    that a partial installation is never used.
+    npm uses the lock file if it covers this platform, else the package's name and version. The
+    rename ensures that a partial installation is never used.
     """
     npm = _find_npm()
     sys.stderr.write(f"installing {_get_platform_package()} into {folder}\n")

@@ -1,1 +1,1 @@
-"""The selection service of a gateway: takes relay outcomes, and selects a node for each relay."""
+"""The selection service of a gateway: records relay outcomes and selects a node for each relay."""

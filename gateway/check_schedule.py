@@ -1,4 +1,4 @@
-"""Checks the nodes of each chain periodically, on separate threads, and reads stakes.
+"""Checks the nodes of each chain and reads the stakes periodically, on separate threads.
 
 See docs/explanation/gateway.md#checks.
 """
@@ -17,12 +17,13 @@ from oracle.errors import OracleError
 from oracle.store.database import Store
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Outcomes that blame a node's settings request a round; this is the minimum time between rounds.
+# An outcome that blames a node's settings requests a round of checks, but rounds begin at least
+# this far apart.
 _MIN_ROUND_SECONDS = 5.0
 
 
 class ChainCheck:
-    """Rounds of checks of one chain, one at a time; `request_round` advances the next one."""
+    """Checks all nodes of one chain in rounds; `request_round` starts the next round early."""
 
     def __init__(
         self,
@@ -44,21 +45,21 @@ class ChainCheck:
         )
 
     def start_checks(self) -> None:
-        """Start a round now, and then periodically."""
+        """Start the first round now, and further rounds periodically."""
         self._thread.start()
 
     def request_round(self) -> None:
-        """Start the next round now, or shortly after the last one."""
+        """Request the next round now, or as soon as the minimum time between rounds allows."""
         self._run_requested.set()
 
     def stop_checks(self) -> None:
-        """Start no further round."""
+        """Start no further rounds, and close the connections to the nodes."""
         self._stopped.set()
         self._run_requested.set()
         self._probe.close_connections()
 
     def check_nodes(self) -> None:
-        """Check all nodes once."""
+        """Probe all nodes once and apply their answers."""
         try:
             answers = self._probe.probe_nodes()
         except RuntimeError:
@@ -81,7 +82,7 @@ class ChainCheck:
 
 
 class StakeWatch:
-    """Reads the staked nodes from a daemon's database; on errors the previous set is kept."""
+    """Reads the staked nodes from a daemon's database; after a failure, the old set is kept."""
 
     def __init__(self, store: Store, every_seconds: float, service: SelectionService) -> None:
         self._store = store
@@ -91,7 +92,7 @@ class StakeWatch:
         self._failures = 0
 
     def start_updates(self) -> None:
-        """Read the stakes before returning, and then periodically."""
+        """Read the stakes once before returning, and then periodically."""
         self._try_update()
         threading.Thread(target=self._run_updates, name="stakes", daemon=True).start()
 
@@ -144,7 +145,7 @@ class CheckSchedule:
             chain.request_round()
 
     def stop_all(self) -> None:
-        """Stop all checks; a running round ends by itself."""
+        """Stop all checks without waiting for a running round."""
         for chain in self._chains:
             chain.stop_checks()
         if self._stakes is not None:

@@ -1,8 +1,8 @@
-"""The seeds of draws: committed to before use, and revealed after use.
+"""The random seeds of draws: each is committed to before its use and revealed afterwards.
 
-An epoch has one seed, whose hash is public from the previous epoch on. The value of a draw is the
-hash of that seed, the session and a counter, so that revealing a value discloses no other draw
-(docs/explanation/gateway.md#verifiable-draws). The source of randomness is an argument.
+Each epoch has one seed, and the hash of the seed is published in the previous epoch. The value of
+a draw is the hash of the seed, the session and a counter, so a published value discloses no other
+draw (docs/explanation/gateway.md#verifiable-draws). The caller passes the source of randomness.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from hashlib import sha256
 from typing import NamedTuple
 
 _SEED_BYTES = 32
-# The number of epochs whose seeds are served; older ones are in the database.
+# The maximum number of past epochs in memory and in responses; older ones are in the database.
 _MAX_SHOWN = 1_000
 
 
 class DrawEpoch(NamedTuple):
-    """An epoch from `start` to before `end`, in milliseconds since 1970."""
+    """An epoch from `start` (inclusive) to `end` (exclusive), in milliseconds since 1970."""
 
     start: int
     end: int
@@ -23,16 +23,16 @@ class DrawEpoch(NamedTuple):
 
     @property
     def commitment(self) -> str:
-        """The hash of the seed, public before the epoch begins."""
+        """The SHA-256 of the seed in hex, public before the epoch begins."""
         return sha256(self.seed).hexdigest()
 
     def compute_draw_value(self, session: str, counter: int) -> bytes:
-        """Return the value of one draw, for `oracle.systems.pocket.picking.compute_unit_draw`."""
+        """Return the value that decides a draw; `pocket.picking.compute_unit_draw` reads it."""
         return sha256(self.seed + session.encode() + counter.to_bytes(8, "big")).digest()
 
 
 class DrawSeeds:
-    """The past, current and next epochs; `on_new_epoch` receives each epoch before it begins."""
+    """Creates and keeps the epochs; `on_new_epoch` receives each epoch before its first draw."""
 
     def __init__(
         self,
@@ -49,18 +49,18 @@ class DrawSeeds:
         self._counter = 0
 
     def load_past_epochs(self, past: list[DrawEpoch]) -> None:
-        """Load the epochs from before a restart, oldest first; none of them is used again."""
+        """Load the epochs from before a restart, oldest first; their seeds are not used again."""
         self._past = past[-_MAX_SHOWN:]
 
     def reserve_counters(self, count: int, now: int) -> tuple[DrawEpoch, int]:
-        """Return the epoch, and the first of so many counters reserved for this draw."""
+        """Reserve `count` counters of the current epoch; return the epoch and the first one."""
         epoch = self.get_epoch(now)
         first_counter = self._counter
         self._counter += count
         return epoch, first_counter
 
     def get_epoch(self, now: int) -> DrawEpoch:
-        """Return the epoch of this time; starts it if necessary."""
+        """Return the epoch at `now`, and create it if necessary."""
         current = self._current
         if current is not None and now < current.end:
             return current
@@ -78,7 +78,7 @@ class DrawSeeds:
         return following
 
     def list_epochs(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
-        """Return the ended epochs, whose seeds may be revealed, and the other epochs."""
+        """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
         current = self.get_epoch(now)
         open_epochs = [current] if self._following is None else [current, self._following]
         return list(self._past), open_epochs

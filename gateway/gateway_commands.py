@@ -1,4 +1,4 @@
-"""The command `gateway`: a gateway's selection service, with or without a daemon."""
+"""The `gateway` command, which runs a gateway's selection service, with or without a daemon."""
 
 from pathlib import Path
 from typing import Annotated

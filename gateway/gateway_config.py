@@ -1,6 +1,6 @@
 """The settings of `qos-oracle gateway`, in a separate file (docs/how-to/run-a-gateway.md).
 
-The file contains no keys. The token of the service is in a file, or in the environment.
+The file contains no keys; the service's token is in another file or in the environment.
 """
 
 import os
@@ -32,7 +32,7 @@ from oracle.telemetry.safe_text import register_secret
 TOKEN_VARIABLE = "QOS_GATEWAY_TOKEN"  # noqa: S105  the name of a variable
 MIN_TOKEN_LENGTH = 16
 MAX_BODY_BYTES = 1024 * 1024
-# Requests are handled in the server's loop, without a thread each.
+# Requests are handled in the server's event loop, so no request needs its own thread.
 _MAX_ANSWERS = 1024
 
 
@@ -90,10 +90,10 @@ class PolicySection(Section):
 
     @property
     def rules(self) -> GatewayRules:
-        """The parameters of a selection.
+        """The rules of the selection service, built from this section.
 
         Raises:
-            ValueError: they contradict each other.
+            ValueError: a setting is invalid, alone or together with others; it is named.
         """
         if self.profile == "portal_api_head":
             return GatewayRules(params=PORTAL_API_HEAD, ranking_ms=self.ranking_ms)
@@ -165,8 +165,8 @@ def read_gateway_config(path: Path) -> GatewayConfig:
     """Read the configuration file.
 
     Raises:
-        InputError: one line for each fault; or the file contains a secret and is readable by
-            others.
+        InputError: the file is invalid (the message has one line per fault), or it contains a
+            secret and other users can read it.
     """
     raw_settings = read_toml(path)
     resolve_relative_to_config(path, raw_settings, "database", "url")
@@ -193,10 +193,10 @@ def read_gateway_config(path: Path) -> GatewayConfig:
 
 
 def read_token(section: GatewaySection, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the token that requests must bear, and hide it in all logs.
+    """Return the token that requests must contain, and redact it in all logs.
 
     Raises:
-        InputError: the token is missing or too short, or its file is readable by others.
+        InputError: the token is missing or too short, or other users can read its file.
     """
     path = section.token_file
     source = TOKEN_VARIABLE if path is None else str(path)

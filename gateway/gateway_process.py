@@ -1,4 +1,4 @@
-"""The service from start to end: settings, database, checks, HTTP."""
+"""Starts and stops the service: the database with its lease, the checks, and the HTTP listener."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,13 +21,15 @@ _COMMAND = "qos-oracle gateway"
 
 @contextmanager
 def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterator[str]:
-    """Serve during the `with`; yields the address. `stop` is set if the database is lost.
+    """Run the service within the `with` block, and yield its address.
+
+    `stop` is requested if another process takes over the database.
 
     Raises:
-        InputError: the port is in use, the database belongs to a daemon, or cannot be used.
+        InputError: the port is in use, or the database is a daemon's or cannot be used.
         LeaseHeldError: another gateway works on this database.
-        FatalError: at the end: another gateway has taken over, or nothing could be written any
-            more.
+        FatalError: at the end of the block, if another gateway took over the database or the
+            writer ended.
     """
     with ExitStack() as exit_stack:
         store = exit_stack.enter_context(Store.open(config.database.url, create=True))
@@ -40,10 +42,10 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
         schedule = _open_schedule(config, service, exit_stack)
         service.request_checks = schedule.request_rounds
         app = GatewayApp(GatewayCalls(service, unix_ms), token)
-        # The seeds of the first draws are stored before any node is drawn by them.
+        # Seeds are stored before the first draw uses them.
         service.list_epochs()
         service.writer.write_all()
-        # An epoch begins in time, with or without requests.
+        # Epochs are created in time even if there are no requests.
         service.writer.start_writing(service.list_epochs)
         freeze_gc()
         exit_stack.callback(schedule.stop_all)

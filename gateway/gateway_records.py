@@ -1,6 +1,6 @@
 """The records of a gateway: outcomes by node, known ids, ended sessions.
 
-Memory is bounded by `GatewayRules`; independent of clocks and databases.
+`GatewayRules` bounds the memory. The module reads no clock and no database.
 """
 
 from collections import deque
@@ -23,9 +23,10 @@ _SWEEP_MS = 10_000
 
 
 class ReportedOutcome(NamedTuple):
-    """A relay's outcome as reported by a gateway, in milliseconds of the shared clock since 1970.
+    """A relay's outcome as a gateway reported it, at a time in milliseconds since 1970.
 
-    An outcome with an `id` counts once, however often it is reported; None: it counts each time.
+    An outcome with an `id` counts once, however often it is reported. An outcome without an `id`
+    counts each time.
     """
 
     outcome: RelayOutcome
@@ -34,7 +35,7 @@ class ReportedOutcome(NamedTuple):
 
 
 class OutcomeCounts(NamedTuple):
-    """The outcomes of a batch: counted, repeated, and too old to count."""
+    """How many outcomes of a batch were counted, were repeated, and were too old to count."""
 
     taken: int
     repeated: int
@@ -42,11 +43,11 @@ class OutcomeCounts(NamedTuple):
 
 
 class TooManyRecordsError(Exception):
-    """The records have no capacity for this batch; no outcome of it was counted."""
+    """The limits of the records leave no room for a batch; none of its outcomes was counted."""
 
 
 class GatewayRecords:
-    """The outcomes that count; times are milliseconds since 1970."""
+    """The outcomes that count, known ids and ended sessions; times are milliseconds since 1970."""
 
     def __init__(self, rules: GatewayRules) -> None:
         self._rules = rules
@@ -65,9 +66,9 @@ class GatewayRecords:
     def add_outcomes(
         self, outcomes: Iterable[ReportedOutcome], now: int
     ) -> tuple[OutcomeCounts, list[ReportedOutcome]]:
-        """Count a batch; return the counts, and the outcomes to be stored.
+        """Count a batch, and return the counts and the outcomes to store.
 
-        An outcome ahead of the local clock counts from now.
+        An outcome from after `now` is counted as if it had happened at `now`.
 
         Raises:
             TooManyRecordsError: no outcome was counted.
@@ -92,7 +93,7 @@ class GatewayRecords:
         return OutcomeCounts(len(accepted), repeated_count, late_count), accepted
 
     def count_outcome(self, reported: ReportedOutcome) -> None:
-        """Count an accepted outcome, now or after a restart."""
+        """Count one accepted outcome, which is new or was restored after a restart."""
         outcome = reported[0]
         self._last_seen_by_node[outcome.node] = outcome.t_ms
         self._selector.record_outcome(outcome)
@@ -101,16 +102,16 @@ class GatewayRecords:
             self._session_exclusions[key] = outcome.t_ms + self._rules.session_out_ms
 
     def note_passed_check(self, chain: str, node: str, time_ms: int) -> None:
-        """Mark a node as healthy, because a check found it so."""
+        """Mark a node as healthy after a passed check."""
         if chain in self._selector.chains:
             self._selector.record_health_pass(Address(node), chain, time_ms)
 
     def remember_id(self, outcome_id: str, until: int) -> None:
-        """Treat this id as known until then."""
+        """Treat outcomes with this id as repeated until the time `until`."""
         self._expiry_by_id[outcome_id] = until
 
     def is_failing(self, chain: str, node: str, now: int) -> bool:
-        """Return whether the node is excluded for failures, which a passed check could end."""
+        """Return whether failures exclude the node; a passed check would end this exclusion."""
         chain_records = self._selector.chains.get(chain)
         return (
             chain_records is not None and chain_records.compute_stats(Address(node), now).failing
@@ -134,7 +135,7 @@ class GatewayRecords:
     def rank_candidates(
         self, chain: str, candidates: Iterable[str], reason_by_node: dict[str, str], now: int
     ) -> Ranking:
-        """Rank the candidates without an exclusion reason, and note that they were ranked."""
+        """Rank the candidates without an exclusion reason, and update their failure flags."""
         nodes = [Address(node) for node in candidates]
         reasons = {Address(node): reason for node, reason in reason_by_node.items()}
         ranking = self._selector.rank_nodes(chain, nodes, now, reasons)

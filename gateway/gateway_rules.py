@@ -1,10 +1,11 @@
-"""The parameters of a selection service beside its profile, and the limits of its memory."""
+"""The parameters of a selection service, and the limits of its memory."""
 
 from dataclasses import dataclass
 
 from oracle.systems.pocket.parameters import ARTICLE, ArticleParameters, Parameters
 
-# The window of `portal_api_head`, from the last outcome (docs/explanation/pocket.md#constants).
+# The window of `portal_api_head`, counted from the last outcome
+# (docs/explanation/pocket.md#constants).
 _PORTAL_WINDOW_MS = 300_000
 
 
@@ -49,7 +50,7 @@ class GatewayRules:
 
     @property
     def kept_ms(self) -> int:
-        """The age up to which an outcome is needed after a restart."""
+        """The maximum age of an outcome that has to be restored after a restart."""
         params = self.params
         max_exclusion_ms = (
             params.out_cap_ms if isinstance(params, ArticleParameters) else _PORTAL_WINDOW_MS

@@ -1,4 +1,4 @@
-"""The check results of each node (staked, right chain, in sync), and the excluded nodes.
+"""The checks of each node (staked, on the right chain, in sync), and the nodes they exclude.
 
 See docs/explanation/gateway.md#checks.
 """
@@ -31,18 +31,18 @@ class UncheckedPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRules:
-    """The requirements for the nodes of one chain; `allowance` in blocks."""
+    """The requirements for the nodes of one chain; `allowance` is in blocks."""
 
     chain_id: int
     allowance: int = 5
     needs_stake: bool = False
     unchecked: UncheckedPolicy = UncheckedPolicy.ALLOW
-    # If no candidate passes: draw from all that are staked, marked as degraded; else from none.
+    # Whether a draw uses all staked candidates, marked as degraded, if no candidate passes.
     uses_all_if_none_passes: bool = True
 
 
 class ProbeAnswer(NamedTuple):
-    """The answer of a node, or the `fault` of a failed probe."""
+    """A node's chain id and block height, or the `fault` of a failed probe."""
 
     chain_id: int | None = None
     height: int | None = None
@@ -51,7 +51,7 @@ class ProbeAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """The state of one node on one chain; times in milliseconds since 1970, 0: never."""
+    """The state of one node on one chain; times are milliseconds since 1970, 0 means never."""
 
     at: int = 0
     chain_id: int | None = None
@@ -63,7 +63,7 @@ class CheckedNode:
 
     @property
     def behind(self) -> int | None:
-        """Blocks below the best height."""
+        """The number of blocks below the best height, or None if a height is unknown."""
         if self.height is None or self.best is None:
             return None
         return max(0, self.best - self.height)
@@ -73,7 +73,7 @@ class CheckedNode:
 class NodeChecks:
     """The checked nodes of one chain.
 
-    `staked_nodes` has all staked nodes, checked or not; None: stakes are unknown.
+    `staked_nodes` contains all staked nodes, checked or not; None means that stakes are unknown.
     """
 
     rules: CheckRules

@@ -19,7 +19,7 @@ _MAX_QUANTITY = 2**63
 
 
 class NodeProbe:
-    """The nodes of one chain, by name; `timeout_seconds` is the time until a response begins.
+    """Probes the nodes of one chain; `timeout_seconds` limits the wait until a response begins.
 
     Raises:
         InputError: one of the URLs is invalid.
@@ -35,12 +35,12 @@ class NodeProbe:
         self._pool = ThreadPoolExecutor(max_concurrent, thread_name_prefix="probe")
 
     def probe_nodes(self) -> dict[str, ProbeAnswer]:
-        """Probe all nodes once, many at the same time."""
+        """Probe all nodes once, at most `max_concurrent` at a time; return the answers by name."""
         answers = self._pool.map(_probe_node, self._clients.values())
         return dict(zip(self._clients, answers, strict=True))
 
     def close_connections(self) -> None:
-        """Close the connections; running probes end by themselves."""
+        """Close the connections without waiting for running probes."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():
             client.close()

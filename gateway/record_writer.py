@@ -21,7 +21,7 @@ from oracle.telemetry import gateway_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _WRITE_INTERVAL_SECONDS = 0.5
-# Rows in one transaction, so that none takes long.
+# The maximum number of rows in a transaction, so that no transaction takes long.
 _MAX_BATCH_ROWS = 20_000
 # The number of rows that may wait for an unavailable database; beyond it the oldest are dropped.
 _MAX_WAITING_ROWS = 1_000_000
@@ -41,8 +41,8 @@ _OutcomeRow = tuple[int, str, str, str, float | None, str, str | None]
 class RecordWriter:
     """Queues records from any thread and writes them; `failure` is why writing fails, or None.
 
-    `on_lost` is called, from the writer's thread, if nothing will be written any more: another
-    process has taken over the database, or the writer crashed. `end_reason` is the reason then.
+    `on_lost` is called from the writer's thread when writing has ended for good, because another
+    process took over the database or the writer crashed. `end_reason` then gives the reason.
     """
 
     def __init__(
@@ -87,11 +87,10 @@ class RecordWriter:
         self._resolve_waiting(is_over=True)
 
     def when_stored(self) -> "Future[bool]":
-        """Return a future: whether all outcomes queued so far are stored.
+        """Return a future that becomes True once all outcomes queued so far are stored.
 
-        The result is False if that will remain unknown: the writer does not run, or dropped
-        outcomes. While the database is unavailable the future stays open, and its owner decides
-        how long to wait.
+        The result is False if the writer does not run or has dropped outcomes. While the database
+        is unavailable, the future stays pending, and the caller decides how long to wait.
         """
         future: Future[bool] = Future()
         with self._lock:
@@ -161,8 +160,8 @@ class RecordWriter:
     def _run_writes(self) -> None:
         try:
             while not self._ended.is_set():
-                # A request that waits for its outcomes wakes the writer; an unavailable database
-                # is given time.
+                # A request that waits for its outcomes wakes the writer. After a failure, the
+                # writer waits before it tries again.
                 self._wake.wait(_WRITE_INTERVAL_SECONDS)
                 if self.failure is not None:
                     self._ended.wait(_WRITE_INTERVAL_SECONDS)
@@ -176,7 +175,7 @@ class RecordWriter:
             raise
 
     def _write_batch(self) -> bool:
-        """Write one transaction; return whether more can be written now."""
+        """Write one batch of rows; return whether it was full, so that more may be queued."""
         with self._lock:
             size = min(len(self._outcomes), _MAX_BATCH_ROWS)
             outcomes = [self._outcomes.popleft() for _ in range(size)]
@@ -199,7 +198,7 @@ class RecordWriter:
         return size == _MAX_BATCH_ROWS
 
     def _resolve_waiting(self, *, is_over: bool = False) -> None:
-        """Resolve the futures of stored outcomes; with `is_over`, the other futures to False."""
+        """Set the futures of stored outcomes to True and, if `is_over`, all others to False."""
         with self._lock:
             stored_waiters = [
                 stored_waiter
@@ -268,6 +267,6 @@ class RecordWriter:
 
 def _resolve_futures(waiters: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:
     for _, future in waiters:
-        # A future whose waiter is gone was cancelled.
+        # A future is cancelled if its request no longer waits for it.
         if future.set_running_or_notify_cancel():
             future.set_result(is_stored)

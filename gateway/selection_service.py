@@ -1,4 +1,4 @@
-"""The thread-safe selector: with a clock, a lock and records that survive a restart."""
+"""A thread-safe `SessionSelector` with a clock, and with records that survive a restart."""
 
 import threading
 import time
@@ -34,7 +34,7 @@ def unix_ms() -> int:
 
 
 class SelectionService:
-    """The service; `clock` returns unix milliseconds, and its backward steps are ignored."""
+    """The selection service; `clock` returns unix milliseconds; backward steps are ignored."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SelectionService:
         on_lost: Callable[[], None],
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        """Restore the stored state; `on_lost` is called when another process has the database."""
+        """Restore the stored state; `on_lost` is called when nothing can be written any more."""
         with store.read_transaction() as uow:
             next_number = uow.gateway.outcomes.get_next_number()
         self.writer = RecordWriter(store, rules, next_number, on_lost)
@@ -64,7 +64,7 @@ class SelectionService:
 
     @property
     def failure(self) -> str | None:
-        """Why the records are not written, or None."""
+        """The reason why records cannot be written, or None."""
         return self.writer.failure
 
     def add_outcomes(self, outcomes: list[ReportedOutcome]) -> OutcomeCounts:
@@ -80,7 +80,7 @@ class SelectionService:
         return counts
 
     def when_stored(self) -> "Future[bool]":
-        """Return a future: whether all outcomes counted so far are stored."""
+        """Return a future that becomes True once all outcomes counted so far are stored."""
         return self.writer.when_stored()
 
     def select_nodes(self, request: SelectionRequest) -> NodeSelection:
@@ -105,7 +105,7 @@ class SelectionService:
             return session_ranking, epoch.compute_draw_value(request.session, counter)
 
     def list_epochs(self) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
-        """Return the epochs whose seeds may be revealed, and the others."""
+        """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
         with self._lock:
             return self._selector.seeds.list_epochs(self._read_clock())
 
@@ -121,7 +121,7 @@ class SelectionService:
             return self._selector.records.get_node_stats(node, self._read_clock())
 
     def apply_check_answers(self, chain: str, answers: Mapping[str, ProbeAnswer]) -> None:
-        """Apply one round of checks."""
+        """Apply and store the answers of one round of checks."""
         with self._lock:
             now, checks = self._read_clock(), self._selector.checks[chain]
             passed_nodes = checks.apply_answers(answers, now)
@@ -148,7 +148,7 @@ class SelectionService:
         return self._latest_ms
 
     def _restore_state(self, store: Store) -> None:
-        """Restore the state from before the restart."""
+        """Load outcomes, ids, epochs and check results from the database."""
         records = self._selector.records
         with store.read_transaction() as uow:
             for stored_outcome in uow.gateway.outcomes.iterate_all():

@@ -1,4 +1,4 @@
-"""A ranking with the tickets of each node, as of a time.
+"""A ranking with the tickets of each node at one time.
 
 See docs/explanation/gateway.md#verifiable-draws.
 """
@@ -16,10 +16,11 @@ _BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class SessionRanking:
-    """The nodes to draw from, in ticket order; `as_of` in milliseconds since 1970.
+    """The nodes to draw from, in the order of their tickets.
 
-    `chances` has the nodes with tickets, or all nodes with one ticket each if none has any.
-    `degraded`: the second case, or no node passes the checks. `bounds` has the cumulative tickets.
+    `as_of` is in milliseconds since 1970. `chances` lists the nodes with tickets; if no node has
+    any, it lists all nodes with one ticket each. `degraded` is set in that case, and if no node
+    passes the checks. `bounds` has the cumulative numbers of tickets.
     """
 
     as_of: int
@@ -35,7 +36,7 @@ class SessionRanking:
 
     @property
     def id(self) -> str:
-        """The hash of `as_of`, then tickets and node line by line."""
+        """The SHA-256 of a text: `as_of`, then a line with tickets and name for each node."""
         lines = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
         return sha256("\n".join(lines).encode()).hexdigest()
 
@@ -44,9 +45,9 @@ class SessionRanking:
         return replace(self, degraded=True)
 
     def exclude_nodes(self, excluded: Collection[str]) -> "SessionRanking":
-        """Return the ranking without some nodes; the others keep their tickets.
+        """Return the ranking without the excluded nodes; the others keep their tickets.
 
-        If none of the others has tickets, each gets one, because a second try is better than none.
+        If no other node has tickets, each gets one, because another try is better than a failure.
         """
         remaining = tuple(pair for pair in self.chances if pair[0] not in excluded)
         if remaining:
@@ -57,17 +58,17 @@ class SessionRanking:
         )
 
     def find_ticket_holder(self, value: bytes) -> str:
-        """Return the node whose ticket a draw's value denotes; there is at least one.
+        """Return the node that holds the drawn ticket; the ranking must have a ticket.
 
-        The ticket number is floor(total * first 8 bytes / 2^64), in integers: the same result as
-        the fractions of `oracle.systems.pocket.picking`, without a pass over all rows.
+        The ticket number is floor(total * first 8 bytes of `value` / 2^64). The result equals that
+        of `oracle.systems.pocket.picking`, which uses fractions and passes over all rows.
         """
         ticket = int.from_bytes(value[:8], "big") * self.total >> _BITS
         return self.chances[bisect_right(self.bounds, ticket)][0]
 
 
 def build_session_ranking(ranking: Ranking, as_of: int) -> SessionRanking:
-    """Return the tickets of a ranking."""
+    """Return a ranking together with the tickets of its nodes."""
     if ranking.degraded:
         chances: tuple[tuple[str, int], ...] = tuple((node, 1) for node in ranking.input_order)
     else:

@@ -1,10 +1,11 @@
-"""Selects nodes for sessions as a plain class: counts outcomes, draws a node for each relay.
+"""A class that counts the outcomes of relays, and draws nodes for the relays of a session.
 
-Adds to Pocket's selector (`oracle.systems.pocket.node_selector`) what a gateway needs: repeatable
-draws, checks, ended sessions, repeated outcomes, and cached rankings.
+The class extends Pocket's selector (`oracle.systems.pocket.node_selector`) by verifiable draws,
+node checks, ended sessions, detection of repeated outcomes, and cached rankings.
 
-The class reads no clock, uses no database and sends no request; the service around it does. One
-thread at a time may use it (docs/how-to/run-a-gateway.md#use-the-selector-in-your-own-process).
+The class reads no clock, uses no database and sends no requests; `SelectionService` does. Only
+one thread at a time may use an instance
+(docs/how-to/run-a-gateway.md#use-the-selector-in-your-own-process).
 """
 
 import secrets
@@ -20,11 +21,11 @@ from gateway.session_ranking import SessionRanking, build_session_ranking
 
 
 class NoCandidatePassesError(Exception):
-    """No candidate passes the checks of its chain, and the settings then draw from none."""
+    """No candidate passes its chain's checks, and the settings forbid a degraded draw."""
 
 
 class SelectionRequest(NamedTuple):
-    """The request for a relay: up to `max_nodes` of the candidates, none of `exclude`."""
+    """A request to draw up to `max_nodes` of `candidates` for a relay, but none of `exclude`."""
 
     chain: str
     session: str
@@ -34,9 +35,10 @@ class SelectionRequest(NamedTuple):
 
 
 class NodeSelection(NamedTuple):
-    """Distinct nodes in the order drawn; fewer than requested if there are no more.
+    """The drawn nodes, distinct and in order; fewer than requested if the candidates run out.
 
-    `values` has the value of each draw, derived from `epoch` and the counters from `counter` on.
+    `values` has one value per draw, derived from the seed of `epoch` and from consecutive counters
+    that start at `counter`.
     """
 
     nodes: list[str]
@@ -48,7 +50,7 @@ class NodeSelection(NamedTuple):
 
 @dataclass(slots=True)
 class SelectorHooks:
-    """Callbacks for what must be stored: outcomes, passed checks, an epoch before it begins."""
+    """Callbacks that receive the records to store, and the source of random bytes."""
 
     on_outcomes: Callable[[Sequence[ReportedOutcome], int], None] = lambda _outcomes, _now: None
     on_passed_checks: Callable[[str, Sequence[str], int], None] = lambda _chain, _nodes, _now: None
@@ -57,7 +59,7 @@ class SelectorHooks:
 
 
 class SessionSelector:
-    """The selector; times are milliseconds since 1970, and `now` never goes back."""
+    """Ranks and draws nodes; times are milliseconds since 1970, and `now` must never decrease."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class SessionSelector:
         checks: Mapping[str, NodeChecks] | None = None,
         hooks: SelectorHooks | None = None,
     ) -> None:
-        """Set the rules; `checks` is by chain, and without checks all nodes are candidates."""
+        """Create a selector; on a chain that is not in `checks`, every node is a candidate."""
         self.rules = rules or GatewayRules()
         self.checks = dict(checks or {})
         self.records = GatewayRecords(self.rules)
@@ -85,7 +87,7 @@ class SessionSelector:
         return counts
 
     def note_passed_checks(self, chain: str, nodes: Iterable[str], now: int) -> None:
-        """Mark nodes as healthy again, because a check found them so."""
+        """Mark nodes as healthy again after a passed check."""
         # The other nodes have no failures to reset.
         failing_nodes = [node for node in nodes if self.records.is_failing(chain, node, now)]
         for node in failing_nodes:
@@ -94,10 +96,11 @@ class SessionSelector:
             self._hooks.on_passed_checks(chain, failing_nodes, now)
 
     def get_ranking(self, request: SelectionRequest, now: int) -> SessionRanking:
-        """Return the candidates with their tickets, at most `ranking_ms` old.
+        """Return the candidates with their tickets; a cached ranking is reused for `ranking_ms`.
 
         Raises:
-            NoCandidatePassesError: no candidate passes, and the rules draw from none then.
+            NoCandidatePassesError: no candidate passes its checks, and the rules forbid a
+                degraded draw.
         """
         key = request[:3]
         cached_ranking = self._rankings.get(key)
@@ -105,7 +108,7 @@ class SessionSelector:
             return cached_ranking
         new_ranking = self._rank_candidates(request, now)
         if self.rules.ranking_ms:
-            # The oldest ranking is dropped; a later request makes it again.
+            # The oldest ranking is dropped, because a later request can compute it again.
             self._rankings.pop(key, None)
             self._rankings[key] = new_ranking
             if len(self._rankings) > self.rules.max_rankings:

@@ -1,4 +1,4 @@
-"""`demo --network`: the demo on stand-ins of Crynux's contracts."""
+"""The command `demo --network`, which runs the demo on stand-ins of Crynux's contracts."""
 
 import typer
 from rich.console import Console

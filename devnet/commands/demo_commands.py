@@ -1,4 +1,4 @@
-"""`demo` and `devnet`: the whole product on a local chain."""
+"""The commands `demo` and `devnet`, which run the whole product on a local chain."""
 
 import json
 import signal
@@ -31,7 +31,7 @@ _PortOption = Annotated[
     int, typer.Option(help="Port of the local chain; 0 selects a free port.", min=0, max=65_535)
 ]
 _REFERENCE_NETWORK = "reference"
-# The number of the daemon's warnings printed after a failed demo.
+# The maximum number of the daemon's warnings that are printed after a failed demo.
 _MAX_SHOWN_WARNINGS = 50
 _DEMO_CLEANUP_TEXT = "chain and daemon are stopped, and their folder with keys is deleted"
 # A closed terminal stops the demo like Ctrl-C: chain and daemon are stopped in order.
@@ -155,7 +155,7 @@ def _find_system(name: str, network: str) -> DemoSystem:
 
 @contextmanager
 def _report_interruption(stop: StopSignal, cleanup_text: str) -> Iterator[None]:
-    """Print what was deleted and what remains if a signal ended the block."""
+    """If a signal ended the block, print what was deleted and what remains."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""`demo --network crynux-relay`: the demo on stand-ins of NodeStaking and of the relay."""
+"""The command `demo --network crynux-relay`, which runs on a stand-in of the relay."""
 
 import typer
 from rich.console import Console

@@ -1,8 +1,8 @@
 """The traffic of a commit/disclose network: one task at a time for every three idle nodes.
 
 A creator orders a task, and the contract assigns it to the three nodes that have waited longest.
-They commit, disclose once all have committed, and the first of those that agree uploads the
-result.
+Each node commits to a result, and discloses it once all three have committed. The first node whose
+result agrees with another one uploads the result.
 """
 
 import hashlib
@@ -35,8 +35,8 @@ _WORD_HEX_DIGITS = 64
 class CommitAssignment:
     """One node's part in a task.
 
-    Events are block numbers, None until they happen. `commit_due_at` is the block in which the
-    node will commit, None if it never does.
+    `committed_at` and `disclosed_at` are block numbers, or None until the event. `commit_due_at`
+    is the block in which the node will commit, or None if the node never does.
     """
 
     node: DemoNode

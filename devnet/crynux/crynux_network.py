@@ -1,4 +1,4 @@
-"""Deployed stand-ins of two generations of Crynux's contracts, with the cast as their nodes."""
+"""Deploys stand-ins of two generations of Crynux's contracts; their nodes are the demo's cast."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ _GAS = hex(6_000_000)
 _DEPLOY_GAS = hex(12_000_000)
 # The maximum number of queued tasks in the commit/disclose network.
 _QUEUE_LIMIT = 50
-# The score of a missing task, and the sum of three at which a node is kicked out.
+# The arguments of the QOS contract: the score of a missing task, and the sum of three scores at
+# which a node is kicked out.
 _VSS_QOS_NUMBERS, _COMMIT_QOS_NUMBERS = (10, 10), (20, 20)
 
 
@@ -31,7 +32,7 @@ class CrynuxNetwork:
 
     `contracts` and `artifacts` are keyed by the profile's contract names, plus `QOS`. `nodes` maps
     the name of a cast member to its account. `creators` order tasks; their accounts are at the
-    indices CREATOR_PLACES.
+    indices CREATOR_ACCOUNT_INDICES.
     """
 
     chain: LocalChain
@@ -49,7 +50,7 @@ class CrynuxNetwork:
         return {name: address for name, address in self.contracts.items() if name != "QOS"}
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a cast member, or the address if it is none of the cast."""
+        """Return the name of a cast member, or the address if the node is not in the cast."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     def build_call(

@@ -103,9 +103,9 @@ class CrynuxShow:
         self._reporting = reporting
 
     def play(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
-        """Play until the hopeless node is kicked out, or due to be if scores are not reported.
+        """Play until the hopeless node is kicked out, but at most `options.waves` waves.
 
-        Play at most `options.waves` waves.
+        If the daemon does not report scores, the play ends once the kickout is due.
         """
         while not self._is_over() and self._traffic.wave < options.waves:
             refused_nodes = self._list_refused_nodes()
@@ -120,7 +120,7 @@ class CrynuxShow:
             self._loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
     def finish_and_verify(self, daemon_process: DemoDaemon, options: DemoOptions) -> CrynuxSummary:
-        """Wait until the daemon has caught up, and compare its scores with those of the chain."""
+        """Wait until the daemon has caught up, and compare its scores with a chain replay."""
         loop = self._loop
         for _ in range(_MAX_CATCH_UP_BLOCKS):
             loop.mine_next_block((), daemon_process, options.block_seconds)
@@ -183,7 +183,7 @@ def run_crynux_show(
     """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
 
     Raises:
-        InputError: no such network, a port is in use, or the chain cannot be installed.
+        InputError: the network is unknown, a port is in use, or the chain cannot be installed.
         FatalError: the user stopped the demo before it had started.
     """
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Keys of Anvil's accounts; nodes that join a VSSTask network must prove that they have one."""
+"""Keys of Anvil's accounts; a node that joins a VSSTask network must prove that it owns one."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""The end of a kickout on a third-party network: through an adapter, with the stake returned."""
+"""Deploys a kickout adapter on a third-party network, and reads the result of a kickout."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _KICKED_OUT_EVENT = "NodeKickedOut"
 
 @dataclass(frozen=True, slots=True)
 class NetworkKickoutResult:
-    """Kickout transactions of a node, and the wei that the network still holds of its stake."""
+    """A node's kickout transactions, and the wei of its stake that the network still holds."""
 
     transactions: tuple[str, ...]
     stake: int

@@ -33,7 +33,7 @@ RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class NodeComparison:
-    """The daemon's figures of a node; `equal`: whether a replay of the chain gives the same."""
+    """The daemon's figures of a node; `equal` is set if a replay of the chain gives the same."""
 
     name: str
     node: Address
@@ -44,7 +44,7 @@ class NodeComparison:
 
 
 def get_rule_set_name(profile: str) -> str:
-    """Return the name of the rule set that the network used in its time."""
+    """Return the name of the rule set that the network's generation used."""
     return "crynux" if profile == VSS else "legacy"
 
 
@@ -90,7 +90,7 @@ def read_chain_events(network: CrynuxNetwork) -> list[str]:
 
 
 def _replay_events(lines: list[str], profile: str, block_time: int) -> dict[str, dict[str, Any]]:
-    """Return the nodes as `qos-oracle replay` prints them for a time, by address."""
+    """Return what `qos-oracle replay` prints about each node at `block_time`, by address."""
     rules = get_rule_set_name(profile)
     changes = [f"--set={name}={text}" for name, text in RULE_CHANGES[rules].items()]
     events_text = "\n".join(lines) + "\n"

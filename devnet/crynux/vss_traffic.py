@@ -1,7 +1,8 @@
 """The traffic of a VSSTask network: waves of groups of three tasks, played by the cast.
 
-A creator orders and validates, the contract draws the nodes, the relay reports that parameters and
-results were uploaded, and the nodes answer. Each acts when the chain's logs show that it is due.
+A creator orders and validates the tasks, the contract draws the nodes, the nodes answer, and the
+relay reports that parameters and results were uploaded. Each account acts as soon as the chain's
+logs show that its action is due.
 """
 
 import hashlib
@@ -35,9 +36,9 @@ _WORD_HEX_DIGITS = 64
 class VssJob:
     """One task of a group.
 
-    Events are block numbers, None until they happen. `answer_due_at` is the block in which the
-    node will answer, None if it never does. `answered_at` and `aborted_at` are the blocks in which
-    the answer and the abort were sent.
+    `started_at`, `answered_at` and `aborted_at` are the blocks in which the task was started, and
+    the answer or the abort was sent; they are None until then. `answer_due_at` is the block in
+    which the node will answer, or None if the node never does.
     """
 
     id: bytes
@@ -135,7 +136,7 @@ class VssTraffic:
         return ((group, job) for group in self._list_open_groups() for job in group.jobs)
 
     def _read_logs(self, head: int) -> None:
-        """Read from the chain's logs which node got which task, and which were kicked out."""
+        """Read from the chain's logs which node got each task, and which were kicked out."""
         if head <= self._last_read_block:
             return
         network = self._network
@@ -203,7 +204,7 @@ class VssTraffic:
                 )
 
     def _build_result_uploads(self) -> Iterator[Transaction]:
-        """Yield the upload report of the first of those that agree."""
+        """Yield the relay's report that the result of a validated group was uploaded."""
         for group in self._list_open_groups():
             if group.validated_at is not None:
                 group.is_uploaded = True

@@ -55,7 +55,7 @@ class BlockLoop:
     def mine_next_block(
         self, transactions: Sequence[dict[str, str]], daemon_process: DemoDaemon, seconds: float
     ) -> None:
-        """Mine one block; the next follows `seconds` of wall time later.
+        """Mine one block, and wait `seconds` of wall time, or longer if the daemon is behind.
 
         Raises:
             FatalError: the daemon has ended, or the user has stopped the demo.
@@ -91,7 +91,7 @@ class BlockLoop:
         deadline = time.monotonic() + _MAX_WAIT_SECONDS
         self._refresh_screen(daemon_process)
         while time.monotonic() < self._next_block_at or self._is_daemon_behind(deadline):
-            # The pace of the demo: only the wall clock and the daemon are waited for.
+            # This wait sets the pace of the demo: it depends on wall clock and daemon only.
             if self._stop.wait(0.01):
                 return
             self._refresh_screen(daemon_process)

@@ -19,9 +19,9 @@ class DemoNode:
     """One node: its `name` and `role` as shown on the screen, and its behaviour.
 
     `min_answer_blocks` and `max_answer_blocks` bound the delay of its answers, in blocks after the
-    start. The node answers nothing in the waves of `silent_waves` and pauses for those of
-    `away_waves`. `has_model`: the tasks' model is on its disk from the start; else the node
-    downloads it on request. `lies_once`: its first answer in a group is garbage.
+    start. The node does not answer in the waves `silent_waves`, and is paused in the waves
+    `away_waves`. If `has_model` is set, the tasks' model is on its disk from the start; else the
+    node downloads it on request. If `lies_once` is set, its first answer in a group is garbage.
     """
 
     name: str

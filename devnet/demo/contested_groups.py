@@ -14,12 +14,12 @@ from oracle.domain.ids import Address, GroupKey, Hash
 class DemoTask:
     """One task of a wave.
 
-    Events are block numbers, None until they happen. `result` is the hash that honest nodes
-    compute; `group` is the contract's key of the group, or None. `answer_due_at` is the block in
-    which the node will answer, None if it never does. `is_committed`: the node has committed to an
-    answer, or the task timed out. `is_revealed`: the answer was revealed, or the task timed out.
-    `is_probe`: a system task, which the dispatcher validates and times out. `is_false`: the node's
-    answer is garbage.
+    `result` is the hash that honest nodes compute; `group` is the contract's key of the group, or
+    None. `started_at` is the block of the start, or None before the start. `answer_due_at` is the
+    block in which the node will answer, or None if the node never does. `is_committed`: the node
+    has committed to an answer, or the task timed out. `is_revealed`: the answer was revealed, or
+    the task timed out. `is_probe`: the task is a system task, which the dispatcher validates and
+    times out. `is_false`: the node's answer is garbage.
     """
 
     id: bytes
@@ -72,7 +72,7 @@ class DemoGroup:
 
 
 class ContestTracker:
-    """Judged groups with a false answer, until an honest member settles the contest.
+    """Tracks judged groups with a false answer until an honest member settles the contest.
 
     The nodes settle as real ones would: a member whose stake is held knows the result, and calls
     `settleContest` after the second group was compared.
@@ -108,7 +108,7 @@ class ContestTracker:
         return group.tasks[0].result
 
     def note_comparison(self, group_key: bytes) -> None:
-        """Let a member settle, if the group is the second group of a contest."""
+        """Mark a contest as decided if the compared group is the contest's second group."""
         if group_key in self._group_by_second_group:
             self._decided_groups.append(self._group_by_second_group.pop(group_key))
 

@@ -102,7 +102,7 @@ SettingsBySection = Mapping[str, Mapping[str, object]]
 def write_configuration(
     path: Path, settings: SettingsBySection, omitted_sections: Collection[str] = ()
 ) -> None:
-    """Write the settings of `config/demo.toml` to `path`, overridden by those of `settings`.
+    """Write the settings of `config/demo.toml`, overridden by `settings`, to `path`.
 
     The sections in `omitted_sections` are left out.
     """

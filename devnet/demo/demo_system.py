@@ -32,12 +32,12 @@ class GroupOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DemoSystem:
-    """Rules and policy of one name; `changes` are the rules that differ from the published ones.
+    """A rule set and the policy of the same name; `changes` are the rules that the demo changes.
 
-    `orders`: the groups of every wave. The nodes are the same characters in every system; their
-    GPUs differ. `pays_by_points`: a group's fee is shared by the points of its rounds.
-    `has_probes`: the dispatcher creates system tasks. `dispatcher_balance`: the dispatcher's
-    balance for system tasks and for the second groups of contests, in wei.
+    `orders` are the groups of every wave. The nodes behave the same in every system; only their
+    GPUs differ. If `pays_by_points` is set, a group's fee is shared by the points of its rounds.
+    If `has_probes` is set, the dispatcher creates system tasks. `dispatcher_balance` is the
+    dispatcher's balance for system tasks and for the second groups of contests, in wei.
     """
 
     name: str
@@ -114,7 +114,7 @@ def _replace_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]
 
 _IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
 CRYNUX_SYSTEM = DemoSystem("crynux", {}, CAST, (_IMAGE_GROUP,) * _GROUPS)
-# Crynux's published page to the letter, on the same network.
+# The rules exactly as on Crynux's published page, on the same network.
 CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, CAST, (_IMAGE_GROUP,) * _GROUPS)
 # The network of 2024: text tasks go to three nodes with the same GPU, images to any three.
 LEGACY_SYSTEM = DemoSystem(

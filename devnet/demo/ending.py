@@ -66,7 +66,7 @@ class ContestOnChain:
 
 @dataclass(frozen=True, slots=True)
 class DrawAgreement:
-    """The number of started tasks, and of those started on the node that was drawn."""
+    """How many tasks were started, and how many of them on the node that was drawn."""
 
     started: int
     agree: int

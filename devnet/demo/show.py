@@ -48,9 +48,9 @@ _KEY_ITERATIONS = 1000
 class DemoOptions:
     """Options of the demo: at most `waves` waves, one block per `block_seconds` of wall time.
 
-    `may_end_early`: too few waves for the kickout are no fault. `program` and `wrap_endpoint` let
-    tests replace the daemon or alter the endpoint that it uses. `stop` is set when the demo must
-    end early.
+    If `may_end_early` is set, it is no fault if the waves end before the kickout. `program` and
+    `wrap_endpoint` let tests replace the daemon or alter the endpoint that it uses. `stop` is set
+    when the demo must end early.
     """
 
     system: DemoSystem = CRYNUX_SYSTEM
@@ -91,7 +91,7 @@ class DemoShow:
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
 
     def finish_and_verify(self, daemon_process: DemoDaemon, options: DemoOptions) -> DemoSummary:
-        """Wait for the withdrawal and the last report, then verify and sum up the demo."""
+        """Wait for the withdrawal and the last report, then verify and summarise the demo."""
         kickout = finish_kickout(self._stage, self._clock)
         contest = read_contest(self._stage)
         loop = self._loop
@@ -130,7 +130,7 @@ def start_demo_chain(
 ) -> Iterator[tuple[Path, LocalChain]]:
     """Start an EVM chain and create a folder for the daemon; both are removed afterwards.
 
-    `start_time`: of the first block, in unix seconds.
+    `start_time` is the time of the first block, in unix seconds.
 
     Raises:
         InputError: the port is in use, or the chain cannot be installed.

@@ -21,7 +21,7 @@ from oracle.store.reports.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_requests
 
 _LANE_STEPS = 10_000
-# More than a demo makes.
+# More calls than a demo makes.
 _MAX_CONTEST_CALLS = 20
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED)
@@ -64,7 +64,7 @@ class NodeNames(Protocol):
     """Maps node addresses to the names of the cast."""
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a cast member, or the address if it is none of the cast."""
+        """Return the name of a cast member, or the address if the node is not in the cast."""
         ...
 
 
@@ -84,7 +84,7 @@ class SnapshotReader:
     def is_daemon_behind(self, head: int, dispatcher: Account) -> bool:
         """Return whether the daemon has blocks to fold, or task starts to send.
 
-        A real chain would leave the daemon twelve seconds for that.
+        On a real chain, the daemon would have twelve seconds for this work.
         """
         with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()

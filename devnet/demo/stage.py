@@ -60,7 +60,7 @@ class Stage:
         return self.creators[0]
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a cast member, or the address if it is none of the cast."""
+        """Return the name of a cast member, or the address if the node is not in the cast."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     def build_call(

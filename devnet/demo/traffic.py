@@ -208,7 +208,7 @@ class DemoTraffic:
         self._requested_downloads.clear()
 
     def _build_reveals(self) -> Iterator[Transaction]:
-        """Yield all reveals of the settled groups in one block, those of fast nodes first."""
+        """Yield all reveals of the groups in which every node has committed, fast nodes first."""
         for group in [group for group in self._list_groups() if group.are_all_committed]:
             for task in sorted(group.tasks, key=self._draw_reveal_delay):
                 if task.is_revealed or task.node is None:
@@ -246,7 +246,7 @@ class DemoTraffic:
             yield self._call_as_creator(group.tasks[0].creator, "validateGroup", group.id, keys)
 
     def _build_pauses(self) -> Iterator[Transaction]:
-        """Nodes that go away for some waves, and come back."""
+        """Yield the pauses and resumptions of nodes that are away for some waves."""
         for node in self._system.nodes:
             account = self._stage.nodes[node.name]
             if self.wave in node.away_waves and self.wave - 1 not in node.away_waves:

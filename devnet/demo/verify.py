@@ -26,13 +26,13 @@ from oracle.errors import FatalError
 
 # Decimal digits of a QoS on chain: scoreOf returns 1/10,000.
 _QOS_DIGITS = 4
-# The contract's answer for a node without a score: the node is selectable.
+# The result of `scoreOf` for a node without a score: the node is selectable.
 _UNSCORED_NODE = True, 0
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """One node: its recomputed score and the answer of `scoreOf`.
+    """One node: its recomputed score and the result of `scoreOf`.
 
     Both are pairs `(selectable, QoS in 1/10,000)`.
     """
@@ -65,7 +65,7 @@ class ScoreVerification:
 
     @classmethod
     def from_json(cls, text: str) -> "ScoreVerification":
-        """Read what `to_json` returned."""
+        """Parse the output of `to_json`."""
         fields = json.loads(text)
         nodes = (
             ScoreComparison(
@@ -157,7 +157,7 @@ def _parse_log(log_json: dict[str, Any]) -> Log:
 def _replay_events(
     lines: Sequence[str], block_time: int, system: DemoSystem
 ) -> list[dict[str, Any]]:
-    """Return what `qos-oracle replay` prints about the nodes at `time`."""
+    """Return what `qos-oracle replay` prints about the nodes at `block_time`."""
     with tempfile.TemporaryDirectory(prefix="qos-oracle-replay-") as folder:
         events_path = Path(folder) / "events.jsonl"
         events_path.write_text("\n".join(lines) + "\n", "utf-8")

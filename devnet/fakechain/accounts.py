@@ -12,7 +12,7 @@ _KEY_BY_ADDRESS: dict[str, PrivateKey] = {}
 
 
 def create_account(account_number: int) -> str:
-    """Return the lower-case address of a numbered account; the same in every process."""
+    """Return the lower-case address of a numbered account, the same in every process."""
     key = PrivateKey(keccak(account_number.to_bytes(32, "big")))
     address = str(key.public_key.to_address())
     _KEY_BY_ADDRESS[address] = key
@@ -22,8 +22,8 @@ def create_account(account_number: int) -> str:
 def sign_content(address: str, content: bytes) -> tuple[int, int, int]:
     """Return parity, r and s of an address's signature of these bytes.
 
-    An address without a key gets s = 0 and an r derived from address and content, which is
-    therefore unique.
+    For an address without a key, s is 0, and r is derived from address and content, so that it is
+    unique.
     """
     content_hash = keccak(content)
     key = _KEY_BY_ADDRESS.get(address.lower())

@@ -16,7 +16,7 @@ _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
 
 class FakeEndpoint(ABC):
-    """An endpoint that is not served yet; any number of threads may call it."""
+    """An endpoint without a listener; any number of threads may call it."""
 
     def __init__(self) -> None:
         # In order; each fault gets the result of the one before it.
@@ -44,7 +44,7 @@ class FakeEndpoint(ABC):
         return [self._compute_result(request) for request in rpc_requests]
 
     def subscribe(self, _on_header: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
-        """Register a callback for each new header, and return a function that ends it."""
+        """Register a callback for each new header, and return a function that unsubscribes it."""
         raise FakeRpcError(-32601, "notifications not supported")
 
     def _compute_result(self, request: FakeRequest) -> object:

@@ -28,8 +28,9 @@ class FakeLog:
 class Tx:
     """One transaction; `to` is None for a contract creation, `tx_type` its EIP-2718 type, 0 to 2.
 
-    The tree assigns a nonce if there is none. A transaction with a nonce, as it is in `Block.txs`,
-    has the same hash in every block that it is mined in. A failed transaction has no logs.
+    `BlockTree` assigns a nonce if there is none. A transaction with a nonce, such as those in
+    `Block.txs`, has the same hash in every block that contains it. A failed transaction has no
+    logs.
     """
 
     sender: str
@@ -89,7 +90,7 @@ class Block:
 
     @property
     def txs(self) -> tuple[Tx, ...]:
-        """The mined transactions; empty if the block was not mined here."""
+        """The transactions of a mined block; empty for a recorded block."""
         return ()
 
     @property

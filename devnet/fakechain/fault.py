@@ -11,8 +11,8 @@ from typing import Any, TypedDict
 
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
-# Changes one result: JSON, an error, or an HTTP response in place of the whole one. Results are
-# shared, so a change must copy them first.
+# Returns the changed result of one call: JSON, an error, or an HTTP response that replaces the
+# whole response. Results are shared, so the function must copy a result before changing it.
 ResultChange = Callable[[FakeRequest, Any], Any]
 # Changes a whole batch: the requests, and the responses that would be sent.
 BatchChange = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
@@ -23,9 +23,9 @@ BodyChange = Callable[[bytes], HttpResponse]
 class FaultLimits(TypedDict, total=False):
     """Limits of a fault; without any, the fault applies to every request.
 
-    `times`: only so many results. `methods`: only these methods, one or several. `for_blocks`:
-    only requests about a block from the first to the last. `when`: only requests for which the
-    function returns true.
+    `times`: the maximum number of results. `methods`: one or several methods. `for_blocks`: the
+    first and last block; requests about other blocks are not affected. `when`: a function that
+    returns whether a request is affected.
     """
 
     times: int
@@ -60,7 +60,7 @@ class InjectedFault:
     def apply_to_batch(
         self, requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
     ) -> object:
-        """Return a batch after the fault: a list of responses, one for all, or an HttpResponse."""
+        """Return a batch after the fault: a list, one response for all, or an HttpResponse."""
         if self.change_batch is None or not self._claim_hit(requests):
             return responses
         changed_batch = self.change_batch(requests, responses)
@@ -108,7 +108,7 @@ def _ranges_overlap(requested_range: tuple[int, int] | None, limit_range: tuple[
 
 
 def with_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
-    """Return the limits, restricted to these methods unless they name others."""
+    """Return the limits; if they name no methods, restrict them to the given ones."""
     return {"methods": methods, **limits}
 
 

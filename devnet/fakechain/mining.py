@@ -25,7 +25,7 @@ _BASE_FEE = 7
 
 
 class MinedBlock(Block):
-    """A block of a `BlockTree`; `salt` distinguishes siblings with the same content."""
+    """A block of a `BlockTree`; `position` is number, time, and a salt unique to each sibling."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444
 
 
 class Provider(FakeEndpoint):
-    """An endpoint over a tree or a recorded chain; assign `head` to show another block."""
+    """Serves a tree or a recorded chain; assign `head` to show another block as the newest."""
 
     def __init__(self, chain: BlockTree | BlockIndex, head: Block | None = None) -> None:
         super().__init__()

@@ -23,8 +23,8 @@ class FakeRpcError(Exception):
 class HttpResponse:
     """A whole HTTP response, for faults below JSON-RPC.
 
-    `content_length` is a Content-Length other than the body's: the connection ends in the middle.
-    `is_reset` resets the connection, as a crashed server does.
+    If `content_length` is set, it is sent instead of the body's length, and the connection is
+    closed after the body. `is_reset` resets the connection, as a crashed server does.
     """
 
     status: int = 200
@@ -36,7 +36,7 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class FakeRequest:
-    """One call; `block_range` are the first and last block that it is about, if it names any."""
+    """One call; `block_range` is the first and last block that it names, or None."""
 
     method: str
     params: tuple[Any, ...]

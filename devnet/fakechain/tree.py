@@ -89,7 +89,7 @@ class BlockTree:
     def mine_empty_blocks(
         self, count: int, parent_block: Block | None = None, seconds: int = 12
     ) -> Block:
-        """Mine so many empty blocks and return the last one."""
+        """Mine `count` empty blocks and return the last one."""
         last = parent_block or self.last_mined
         for _ in range(count):
             last = self.mine((), last, seconds)
@@ -124,7 +124,7 @@ def get_branch(block: Block) -> list[Block]:
 
 
 class BranchView:
-    """One branch at a time; heights that the chain skipped are None."""
+    """The branch that an endpoint shows; heights that the chain skipped are None."""
 
     def __init__(self, head: Block) -> None:
         self._branch: list[Block | None] = []
@@ -169,7 +169,7 @@ class BranchView:
         ]
 
     def get_block_below_head(self, depth: int) -> Block | None:
-        """Return the block at a distance below the head, or the first one."""
+        """Return the block `depth` blocks below the head, or the first block if there is none."""
         number = max(0, self.head.number - depth)
         while number and self._branch[number] is None:
             number -= 1

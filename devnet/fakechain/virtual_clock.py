@@ -4,7 +4,7 @@ from threading import Lock
 
 
 class VirtualClock:
-    """Call it for the time in seconds; `wait` advances the time at once instead of sleeping."""
+    """A clock that returns seconds when called; `wait` advances it at once instead of sleeping."""
 
     def __init__(self, seconds: float = 1_000.0) -> None:
         self._seconds = seconds
@@ -21,7 +21,7 @@ class VirtualClock:
             self._seconds += seconds
 
     def wait(self, seconds: float) -> None:
-        """Sleep in the time of this clock."""
+        """Advance the clock as if the caller slept, and record the duration."""
         with self._lock:
             self.waits.append(seconds)
             self._seconds += seconds

@@ -9,9 +9,10 @@ _STAKE = 100_000 * 10**18
 class RelayNode:
     """One node: its GPU and its behaviour.
 
-    `mean_seconds` is its mean time for a task. Chances are from 0 to 1: `silent_chance` that it
-    never answers, `wrong_chance` that its result in a group differs, `error_chance` that it
-    reports an error, and `missed_upload_chance` that it never uploads an accepted result.
+    `mean_seconds` is its mean time for a task. The chances are probabilities per task:
+    `silent_chance` that the node never answers, `wrong_chance` that its result in a group differs,
+    `error_chance` that it reports an error, and `missed_upload_chance` that it never uploads an
+    accepted result.
     """
 
     name: str

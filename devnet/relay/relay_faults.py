@@ -13,16 +13,16 @@ from devnet.relay.published_rows import PublishedRow
 
 
 class RelayFault(StrEnum):
-    """A fault; its number is the id of the affected row, if there is one."""
+    """A fault of the stream; some faults affect a single row, which is given by its id."""
 
-    # Every response is an error, or ends in the middle.
+    # Every response is an error (`SILENT`), or ends in the middle (`CUT`).
     SILENT = "silent"
     CUT = "cut"
     # No newer rows are shown: the current id never changes.
     FROZEN = "frozen"
     # The row is not shown yet although later rows are: its transaction is still open.
     LATE_ROW = "late_row"
-    # The row has changed, or has disappeared.
+    # The row was changed (`CHANGED_ROW`) or deleted (`VANISHED_ROW`) after it was committed.
     CHANGED_ROW = "changed_row"
     VANISHED_ROW = "vanished_row"
     # A backup was restored: the current id is the id of this row again.

@@ -1,4 +1,4 @@
-"""A relay's own books of its nodes, in floats as the relay keeps them.
+"""A relay's own books: the pool and the health of each node, in floats as in the relay.
 
 The implementation follows the relay's rules (docs/explanation/crynux.md#the-relays-rules) and
 shares no code with the fold, so agreement means that both computed the same figures independently.
@@ -114,9 +114,9 @@ class RelayBooks:
 
     def _append_state(self, node: Address, time: float, **changes: object) -> None:
         current = self.get_state(node, time)
-        self.book_by_node[node].states.append(replace(current, **changes))  # type: ignore[arg-type]  # fields of a mark
+        self.book_by_node[node].states.append(replace(current, **changes))  # type: ignore[arg-type]  # fields of a NodeState
 
 
 def _compute_long_term(pool: list[int]) -> float:
-    """Return Q_long / 10; a mean of 0 counts as that of a new node."""
+    """Return Q_long / 10; if all scores are 0, return the value of a new node."""
     return sum(pool) / len(pool) / _MAX_SCORE if any(pool) else _NEW_NODE_SCORE

@@ -1,4 +1,4 @@
-"""Tasks of a generated relay network: single, or three that are compared."""
+"""Tasks of a generated relay network: single tasks, and groups of three that are compared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, TaskKey
 
 @dataclass(slots=True)
 class RelayTask:
-    """A running task; `elapsed_seconds` is None until it is answered; `result` is its result."""
+    """A started task; `elapsed_seconds` is the time until its answer, or None before it."""
 
     task_key: TaskKey
     node: Address
@@ -30,7 +30,7 @@ class RelayTask:
 
 
 class GroupOutcome(Enum):
-    """How the relay ends a group member that answered."""
+    """The ways in which the relay ends a group member that answered."""
 
     VALIDATED = "validated"
     REFUND = "refund"
@@ -64,8 +64,9 @@ class RelayGroup:
 def decide_outcomes(finishers: Sequence[RelayTask]) -> list[GroupOutcome] | None:
     """Return the outcome of each finisher, the fastest first, or None.
 
-    None means that the group is never closed. Two error reports agree and win nothing. Three of
-    them make the relay's transaction fail, because a refund requires a result.
+    None means that the relay never closes the group. Two error reports count as equal, but earn
+    nothing. Three error reports make the relay's transaction fail, because a refund requires a
+    result.
     """
     if len(finishers) == 1:
         return [GroupOutcome.GROUP_TIMEOUT]

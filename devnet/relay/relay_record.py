@@ -1,4 +1,4 @@
-"""A recorded relay: rows with the second they were first seen at, and the relay's figures.
+"""A recorded relay: its rows with the time at which each was first seen, and its figures.
 
 A record is a file of JSON lines in the order of time (docs/reference/crynux-relay.md#records):
 `{"t": 1790000000.5, "row": {...}}` as the stream showed it, and `{"t": ..., "nodes": [...]}` as

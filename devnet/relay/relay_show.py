@@ -183,7 +183,7 @@ class RelayShow:
         return RelaySummary(len(rows), head, nodes, faults)
 
     def _matches_rows(self, stored_node: Node, recomputed_node: DerivedNode) -> bool:
-        """Return whether the daemon's node matches rows, chain and, in its H, the books."""
+        """Return whether a stored node matches the rows, the chain's stake, and the books' H."""
         stakes = {
             self.network.address_by_name[node.name]: node.stake
             for node in self.network.relay_nodes

@@ -41,11 +41,11 @@ _GROUP_SIZE = 3
 class TrafficPlan:
     """The traffic to generate: from `start`, in relay seconds, for `seconds` seconds.
 
-    A task is ordered every `gap_seconds` on average; `group_share` of them are groups of three.
-    `time_scale` multiplies all durations of the cast, orders included. `address_by_name` gives
-    addresses by name; other nodes get an address of their own. `slashes`: a wrong result is
-    slashed at once. `cancelled_share` of the groups lose a member that their creator cancels in
-    the queue.
+    An order is placed every `gap_seconds` on average; `group_share` is the share of orders that
+    are groups of three. `time_scale` multiplies all durations, including the gaps between orders.
+    A node that is not in `address_by_name` gets an address derived from its name. If `slashes` is
+    set, a node with a wrong result is slashed at once. `cancelled_share` is the share of groups of
+    which the creator cancels one queued member.
     """
 
     seed: int = 1
@@ -90,7 +90,7 @@ class _TrafficSimulation:
         self.rows: list[TimedRow] = []
 
     def run(self) -> None:
-        """Let all nodes join, then order tasks until the time is over; running tasks are ended."""
+        """Let all nodes join, order tasks until the time is over, and let running tasks end."""
         for node_index, node in enumerate(self.node_by_address):
             self._schedule(
                 2.0 * node_index + self._random.random(), partial(self._join_node, node)
@@ -105,7 +105,7 @@ class _TrafficSimulation:
             self._now, _, action = heappop(self._scheduled)
             action()
 
-    # --- the frame ---
+    # --- the schedule and the rows ---
 
     def _schedule(self, seconds: float, action: Callable[[], None]) -> None:
         heappush(
@@ -301,7 +301,7 @@ class _TrafficSimulation:
             self._abort_answered_task(task, _ABORT_CODE_BY_OUTCOME[outcome])
 
     def _abort_answered_task(self, task: RelayTask, abort_code: AbortCode) -> None:
-        """Abort a task whose answer is worth nothing."""
+        """Abort an answered task, for which the node earns nothing."""
         kickout_rows = self._finish_task(task)
         self._commit_rows(
             *kickout_rows,

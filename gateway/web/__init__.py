@@ -1,1 +1,1 @@
-"""The service's requests and answers over HTTP."""
+"""The HTTP interface of a gateway's selection service."""

@@ -1,7 +1,7 @@
 """The HTTP application of the service: authorization, routing and error responses.
 
-A plain ASGI application: each request is handled in the server's loop, from memory; outcomes are
-answered when they are stored (docs/how-to/run-a-gateway.md#http-api).
+Each request is handled from memory in the server's event loop. A request that reports outcomes
+gets its response once they are stored (docs/how-to/run-a-gateway.md#http-api).
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from oracle.telemetry import gateway_metrics
 
 _JSON_HEADER = (b"content-type", b"application/json")
 _TEXT_HEADER = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
-# The connection is closed if a request is refused before its body was read.
+# The connection is closed if a request is rejected before its body was read.
 _CLOSE_HEADER = (b"connection", b"close")
 _NODES_PATH = "/v1/nodes/"
-# After this time, outcomes that are not stored are answered with 202: they count, and are written
-# later.
+# If outcomes are not stored within this time, the response has status 202: the outcomes count, and
+# are written later.
 _STORED_SECONDS = 2.0
 
 
@@ -38,7 +38,7 @@ class _Response(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = (_JSON_HEADER,)
 
 
-# The handler of each path, and the paths that need no token: anyone may verify past draws.
+# The handler of each path. The public paths need no token, so that anyone can verify past draws.
 GATEWAY_PATHS: Mapping[str, Callable[[GatewayCalls, bytes], object]] = MappingProxyType(
     {
         "POST /v1/select": GatewayCalls.select_nodes,
@@ -68,7 +68,7 @@ _STATUS_BY_ERROR: dict[type[Exception], tuple[int, str]] = {
 
 
 class GatewayApp:
-    """The ASGI application; `token` is what requests must bear, and is kept as a hash."""
+    """The ASGI application; requests must contain `token`, of which only a hash is kept."""
 
     def __init__(self, calls: GatewayCalls, token: str) -> None:
         self._calls = calls
@@ -126,7 +126,7 @@ class GatewayApp:
         return _Response(200, msgspec.json.encode(result))
 
     def _is_authorized(self, scope: Scope) -> bool:
-        """Return whether the token is right, compared in constant time."""
+        """Return whether the request has the right token, which is compared in constant time."""
         authorization = Headers(scope=scope).get("authorization", "")
         scheme, _, token = authorization.partition(" ")
         is_token_valid = hmac.compare_digest(sha256(token.encode("latin-1")).digest(), self._token)
@@ -140,7 +140,7 @@ def _build_refusal(status: int, error: object, *, closes: bool = False) -> _Resp
 
 
 async def _await_stored(stored: "Future[bool]") -> bool:
-    """Return whether outcomes are stored; False if that is unknown in time."""
+    """Return whether outcomes are stored within `_STORED_SECONDS`."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(stored), _STORED_SECONDS)
     except TimeoutError:
@@ -148,7 +148,7 @@ async def _await_stored(stored: "Future[bool]") -> bool:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the whole body, whose size the listener limits, or None if the client left."""
+    """Return the body, whose size the listener limits, or None if the client disconnected."""
     parts = []
     while True:
         message = await receive()

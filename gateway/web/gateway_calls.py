@@ -1,6 +1,6 @@
-"""The response of each path of the service, as values that become JSON.
+"""Handlers of the service's HTTP paths, which return values to be encoded as JSON.
 
-Times in milliseconds since 1970, latencies in milliseconds, rates from 0 to 1.
+Times are in milliseconds since 1970, latencies in milliseconds, and rates from 0 to 1.
 """
 
 from collections.abc import Callable
@@ -18,20 +18,20 @@ from oracle.telemetry import gateway_metrics
 
 
 class NotReadyAnswer(NamedTuple):
-    """The response of a service that does only a part of its work."""
+    """The health response of a service that cannot write its records."""
 
     payload: dict[str, object]
 
 
 class AcceptedBatch(NamedTuple):
-    """A batch that already counts in memory; `stored` resolves when it is written."""
+    """A batch that already counts in memory; `stored` resolves when the batch is written."""
 
     payload: dict[str, int]
     stored: "Future[bool]"
 
 
 class GatewayCalls:
-    """Handlers that take a body and return what becomes JSON; `GatewayApp` maps their errors."""
+    """The handlers of all paths; `GatewayApp` turns their results and errors into responses."""
 
     def __init__(self, service: SelectionService, clock: Callable[[], int]) -> None:
         self._service = service
@@ -60,7 +60,7 @@ class GatewayCalls:
         return _build_selection(selection, select_body)
 
     def get_ranking(self, body: bytes) -> dict[str, object]:
-        """Return tickets and a seed, with which a client draws by itself for a while."""
+        """Return tickets and a seed, so that a client can draw nodes by itself for a while."""
         ranking_body = parse_ranking(body)
         request = SelectionRequest(
             ranking_body.chain, ranking_body.session, tuple(ranking_body.candidates)
@@ -102,7 +102,7 @@ class GatewayCalls:
         return {"begun": True}
 
     def get_node_stats(self, name: bytes) -> dict[str, object]:
-        """Return the statistics of the node of that name, on each chain where it has a record."""
+        """Return the statistics of one node, whose name is UTF-8, on each chain with outcomes."""
         stats_by_chain = self._service.get_node_stats(name.decode("utf-8", "replace"))
         return {chain: _build_stats(stats) for chain, stats in stats_by_chain}
 
@@ -126,7 +126,7 @@ class GatewayCalls:
         }
 
     def get_health(self, _body: bytes) -> object:
-        """Return whether the service is ready: outcomes are written."""
+        """Return whether the service is ready, which means that outcomes can be written."""
         failure = self._service.failure
         payload: dict[str, object] = {"version": __version__, "ready": failure is None}
         return payload if failure is None else NotReadyAnswer({**payload, "reason": failure})
@@ -159,7 +159,7 @@ def _build_selection(selection: NodeSelection, select_body: SelectBody) -> dict[
 
 
 def _build_proof(selection: NodeSelection, session: str) -> dict[str, object]:
-    """Return everything that repeats a draw (docs/explanation/gateway.md#verifiable-draws)."""
+    """Return the inputs of a draw, which anyone can repeat (see `gateway.draw_seeds`)."""
     return {
         "values": [value.hex() for value in selection.values],
         "chances": selection.ranking.chances,

@@ -13,7 +13,7 @@ from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKi
 
 MOST_ROWS = 1_000
 MOST_CANDIDATES = 100
-# The largest time since 1970; no clock exceeds it, and every database accepts it.
+# The maximum time in milliseconds since 1970; every database can store it.
 _MAX_UNIX_MS = 2**53
 _HOUR_MS = 3_600_000.0
 _KINDS = {kind.value: kind for kind in OutcomeKind}
@@ -61,7 +61,7 @@ class SelectBody(RankingBody, kw_only=True):
 
 
 class BodyError(Exception):
-    """A body that cannot be accepted; `row` counts from 0, None: the error is not in a row."""
+    """An invalid request body; `row` counts from 0, and is None if the error is not in a row."""
 
     def __init__(self, message: str, *, row: int | None = None, field: str | None = None) -> None:
         super().__init__(message)
@@ -80,10 +80,10 @@ _RANKING = msgspec.json.Decoder(RankingBody)
 
 
 def parse_outcomes(body: bytes, now_ms: int, ahead_ms: int) -> list[ReportedOutcome]:
-    """Parse a batch; one invalid row rejects all of it.
+    """Parse a batch of outcomes; a single invalid row makes the whole batch invalid.
 
     Raises:
-        BodyError: names the row and the field.
+        BodyError: the batch is invalid; the error names the row and the field.
     """
     rows = _decode_body(_OUTCOMES, body).outcomes
     max_time_ms = now_ms + ahead_ms
@@ -141,7 +141,7 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def _locate_fault(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
-    """Locate the error: the row, if there are rows, and the field."""
+    """Return an error that names the invalid row, if the body has rows, and the field."""
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,7 +1,7 @@
 """Faults of headers and receipts, of heads, and of load balancers and caches.
 
-Finality tags are settings of a provider (`Provider.tags`), and so is pruned history that is
-reported as such (`Provider.pruned_below`).
+Finality tags (`Provider.tag_targets`), and history that is reported as pruned
+(`Provider.pruned_below`), are settings of a provider instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,31 +31,31 @@ def override_header_fields(
 
 
 def serve_zero_bloom(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the bloom is zero although there are logs (Aurora #271, Polygon)."""
+    """Return a fault that serves a zero bloom although there are logs (Aurora #271, Polygon)."""
     return override_header_fields({"logsBloom": "0x" + "00" * 256}, "zero bloom", **limits)
 
 
 def serve_saturated_bloom(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the bloom matches everything (Filecoin)."""
+    """Return a fault that serves a bloom that matches everything (Filecoin)."""
     return override_header_fields({"logsBloom": "0x" + "ff" * 256}, "saturated bloom", **limits)
 
 
 def serve_wrong_bloom(bits: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the bloom is of logs that do not exist (zkSync #4580)."""
+    """Return a fault that serves a bloom of logs that do not exist (zkSync #4580)."""
     return override_header_fields({"logsBloom": f"0x{bits:0512x}"}, "other bloom", **limits)
 
 
 def serve_wrong_receipts_root(
     root: str = _ZERO_HASH, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault: the receipts root is a placeholder (Hyperliquid PR#495)."""
+    """Return a fault that serves a placeholder as the receipts root (Hyperliquid PR#495)."""
     return override_header_fields({"receiptsRoot": root}, "dummy receipts root", **limits)
 
 
 def serve_wrong_parent(
     parent_hash: str = "0x" + "0d" * 32, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault: headers do not link to their parents."""
+    """Return a fault that serves headers that do not link to their parents."""
     return override_header_fields({"parentHash": parent_hash}, "other parent", **limits)
 
 
@@ -78,7 +78,7 @@ def change_receipts(
 
 
 def omit_receipt(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that leaves one receipt out, counted from 0."""
+    """Return a fault that omits the receipt at `index`, counted from 0."""
     return change_receipts(
         "a receipt left out", lambda receipts: receipts[:index] + receipts[index + 1 :], **limits
     )
@@ -111,27 +111,27 @@ def _invert_status(receipt: Json) -> Json:
 
 
 def return_null(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the result is null, by default for blocks that were just announced."""
+    """Return a fault that returns null, by default for blocks, as if they were missing."""
     return return_value(None, **with_default_methods(limits, *HEADER_METHODS))
 
 
 def return_value(value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the result is this value; `methods` names the calls."""
+    """Return a fault that returns a fixed value; the limit `methods` selects the calls."""
     return InjectedFault("another answer", lambda _request, _result: value, limits=limits)
 
 
 def return_wrong_chain_id(chain_id: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: another chain id.
+    """Return a fault that reports another chain id.
 
-    With `forward_to`, the blocks are those of the other chain as well.
+    Combine it with `forward_to` to serve the blocks of another chain as well.
     """
     return return_value(hex(chain_id), **with_default_methods(limits, "eth_chainId"))
 
 
 def forward_to(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: another endpoint answers, as behind a load balancer.
+    """Return a fault that lets another endpoint answer, as a load balancer does.
 
-    With `methods` or `matches`, only some calls go to the other endpoint; see
+    With the limits `methods` or `when`, only some calls go to the other endpoint; see
     `match_every_second`.
     """
 
@@ -142,7 +142,7 @@ def forward_to(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> I
 
 
 def match_every_second() -> Callable[[FakeRequest], bool]:
-    """Return a `matches` function that matches every second request."""
+    """Return a function for the limit `when` that matches every second request."""
     lock, counter = Lock(), [0]
 
     def matches(_request: FakeRequest) -> bool:
@@ -154,7 +154,7 @@ def match_every_second() -> Callable[[FakeRequest], bool]:
 
 
 def match_after(request_count: int) -> Callable[[FakeRequest], bool]:
-    """Return a `matches` function that matches all requests after the first so many."""
+    """Return a `when` function that matches every request after the first `request_count`."""
     lock, counter = Lock(), [0]
 
     def matches(_request: FakeRequest) -> bool:
@@ -166,9 +166,10 @@ def match_after(request_count: int) -> Callable[[FakeRequest], bool]:
 
 
 def serve_cached(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the first result is served forever, even after a reorg (safe PR#2955).
+    """Return a fault that serves the first result forever, even after a reorg (safe PR#2955).
 
-    Like a caching proxy: calls with equal parameters get the same result, except errors.
+    As behind a caching proxy, calls with equal parameters get the same result. Errors are not
+    cached.
     """
     result_by_call: dict[str, object] = {}
 

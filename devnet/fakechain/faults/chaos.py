@@ -1,7 +1,8 @@
-"""An endpoint with moods: honest most of the time, then wrong in one way for some requests.
+"""An endpoint that is honest most of the time, but sometimes misbehaves for a few requests.
 
-The moods are drawn from a seed. Faults after which a client must stop using the endpoint are left
-out: another chain, a rejected key, invalid blooms and roots.
+Each period of misbehaviour is a mood: a single kind of fault, drawn from a seed. Faults after
+which a client must stop using the endpoint are left out: another chain, a rejected key, and
+invalid blooms and roots.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +24,7 @@ from devnet.fakechain.requests import FakeRequest, HttpResponse
 from devnet.fakechain.upstream import UpstreamProxy
 from oracle.rpc.provider_dialects import RefusedFeature
 
-# The probability that a mood begins at a request, and the maximum requests that a mood lasts.
+# The probability that a mood begins at a request, and the maximum length of a mood in requests.
 MOOD_RATE = 0.02
 MAX_MOOD_REQUESTS = 6
 _LAG_BLOCKS = 3
@@ -33,7 +34,7 @@ OnMood = Callable[[str], None]
 
 
 class ChaosEndpoint(UpstreamProxy):
-    """The endpoint at `url` with moods drawn from `seed`; `on_mood` is called when one begins."""
+    """The endpoint at `url`, with moods drawn from `seed`; `on_mood` is called as each begins."""
 
     def __init__(self, url: str, seed: int, on_mood: OnMood = lambda _mood: None) -> None:
         super().__init__(url)
@@ -147,7 +148,7 @@ def _build_transport_moods() -> dict[str, InjectedFault]:
 
 
 def _serve_old_head(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
-    """Return a fault: the chain as it was some blocks ago."""
+    """Return a fault that serves the chain as it was `lag_blocks` blocks ago."""
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         if request.method == "eth_blockNumber":
@@ -163,7 +164,7 @@ def _serve_old_head(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
 
 
 def _delay_body(seconds: float) -> InjectedFault:
-    """Return a fault: the response is delayed by some seconds of the wall clock."""
+    """Return a fault that delays the response by some seconds of the wall clock."""
 
     def change_body(body: bytes) -> HttpResponse:
         Event().wait(seconds)

@@ -1,8 +1,9 @@
-"""Forged endpoints: consistent lies, from a single wrong result up to a whole forged chain.
+"""Endpoints that serve forged blocks, from a single wrong result up to a whole forged chain.
 
-A `ForgeryPlan` defines what it makes of a block's time and transactions; `Depth` defines how much
-else is forged to be consistent with the lie. `create_forged_provider` returns an endpoint that
-serves the forged blocks; `block_faults.forward_to` makes an honest endpoint serve them at times.
+A `ForgeryPlan` (the lie) defines how a block's time and transactions are changed; `Depth` defines
+how much else is forged to be consistent with the lie. `create_forged_provider` returns an endpoint
+that serves the forged blocks; `block_faults.forward_to` makes an honest endpoint serve them at
+times.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +23,9 @@ _FORGED_CALL_FIELDS = ("from", "value", "input")
 
 
 class Depth(IntEnum):
-    """How much of a block is consistent with the lie; each depth includes the ones before it.
+    """How much of a block is consistent with the lie; each depth includes the lower ones.
 
-    `ANSWERS`: logs, transactions or status, as they are requested. `RECEIPTS`: whole receipts.
+    `ANSWERS`: the requested logs, transactions or status only. `RECEIPTS`: whole receipts.
     `HEADERS`: roots, bloom and time, under the true hash. `BLOCKS`: whole linked blocks with
     hashes of their own, but the first true block above them does not link. `CHAIN`: all blocks
     above them are mined again.
@@ -52,9 +53,9 @@ def get_true_content(block: Block) -> BlockContent:
 class ForgeryPlan(NamedTuple):
     """One way to forge a block.
 
-    `forge_content` returns other transactions of a block, the same number of them. `change_log`
-    changes logs as they are written, and `change_tx_hash` the hashes of transactions, which no
-    header proves.
+    `forge_content` returns the forged content of a block, with the same number of transactions.
+    `change_log` changes the JSON of a log. `change_tx_hash` changes a transaction hash in logs and
+    receipts, where no header proves it.
     """
 
     name: str
@@ -66,10 +67,10 @@ class ForgeryPlan(NamedTuple):
 def create_forged_provider(
     tree: BlockTree, lie: ForgeryPlan, depth: Depth, block_range: tuple[int, int]
 ) -> Provider:
-    """Return an endpoint of a tree's newest branch with forged blocks first to last.
+    """Return an endpoint that serves a tree's newest branch, with the blocks of a range forged.
 
-    The endpoint shows the whole branch at once; tags, code and faults are set as for any other
-    endpoint.
+    `block_range` is the first and last forged block. The endpoint shows the whole branch at once;
+    tags, code and faults are set as for any other endpoint.
     """
     forger = _Forger(BlockIndex(tree.chain_id), lie, depth, block_range)
     parent: Block = tree.genesis

@@ -1,6 +1,7 @@
 """Faults of logs: missing, capped, duplicated, of another fork, or malformed.
 
-All of them change `eth_getLogs`; `methods=RECEIPTS` or `methods=EVERYWHERE` changes receipts too.
+All of them change `eth_getLogs`. With `methods=RECEIPT_METHODS` they change receipts instead, and
+with `methods=LOG_AND_RECEIPT_METHODS` both.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +56,7 @@ def change_each_log(
 def omit_logs(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that leaves out logs, by default all of them."""
+    """Return a fault that omits logs, by default all of them."""
     return change_logs(
         "logs left out",
         lambda logs: [log for log in logs if is_omitted and not is_omitted(log)],
@@ -66,26 +67,26 @@ def omit_logs(
 def omit_logs_of_ranges(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that leaves out logs of ranges, but not of block hashes (geth #31593)."""
+    """Return a fault that omits logs if a range is requested, not a block hash (geth #31593)."""
     when = limits.get("when")
     limits["when"] = lambda request: not request.is_by_hash and (when is None or when(request))
     return omit_logs(is_omitted, **limits)
 
 
 def omit_log(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that leaves one log out of each result, counted from 0."""
+    """Return a fault that omits the log at `index` from each result, counted from 0."""
     return change_logs("one log left out", lambda logs: logs[:index] + logs[index + 1 :], **limits)
 
 
 def cap_logs(max_logs: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: only the first so many logs, without any notice (ethers #1389)."""
+    """Return a fault that silently serves only the first `max_logs` logs (ethers #1389)."""
     return change_logs(f"{max_logs} logs at most", lambda logs: logs[:max_logs], **limits)
 
 
 def serve_pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: blocks below this one look empty (Ghoststake #58).
+    """Return a fault that makes blocks under the height `below` look empty (Ghoststake #58).
 
-    Ranges lose the logs below it, and receipts are null.
+    Ranges lose the logs of these blocks, and the receipts of these blocks are null.
     """
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
@@ -101,7 +102,7 @@ def serve_pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> Injected
 
 
 def return_empty_for_unknown(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: `[]` for an unknown block, as Ganache and others return (0x PR#1080)."""
+    """Return a fault that returns `[]` for an unknown block, as Ganache does (0x PR#1080)."""
 
     def change_result(_request: FakeRequest, result: object) -> object:
         return [] if isinstance(result, FakeRpcError) else result
@@ -112,7 +113,7 @@ def return_empty_for_unknown(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def serve_logs_of(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the logs of another endpoint, of another fork or of fewer blocks."""
+    """Return a fault that serves the logs of another endpoint, for example of another fork."""
 
     def change_result(request: FakeRequest, _result: object) -> object:
         try:
@@ -153,7 +154,7 @@ def add_log(extra_log: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def shift_log_blocks(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the block number of each log is this much higher, outside the range."""
+    """Return a fault that raises the block number of each log by `offset`, out of the range."""
     return change_each_log(
         "logs of other blocks",
         lambda log: log.update(blockNumber=hex(int(log["blockNumber"], 16) + offset)),
@@ -162,7 +163,7 @@ def shift_log_blocks(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFaul
 
 
 def set_log_address(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: all logs name another contract."""
+    """Return a fault that sets the contract address of all logs."""
     return change_each_log(
         "logs of another address", lambda log: log.update(address=address), **limits
     )
@@ -177,13 +178,13 @@ def mark_logs_removed(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def mark_logs_pending(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: logs without a block, like pending ones."""
+    """Return a fault that serves logs without a block, as for pending transactions."""
     null_fields = dict.fromkeys(("blockHash", "blockNumber", "logIndex"))
     return change_each_log("pending logs", lambda log: log.update(null_fields), **limits)
 
 
 def zero_tx_hashes(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: transaction hashes are zero (zkSync)."""
+    """Return a fault that sets the transaction hashes of logs to zero (zkSync)."""
     zero_hash = "0x" + "00" * 32
     return change_each_log(
         "zero hashes", lambda log: log.update(transactionHash=zero_hash), **limits
@@ -191,7 +192,7 @@ def zero_tx_hashes(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def uppercase_hex(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that writes all hex in capitals."""
+    """Return a fault that writes all hex digits in upper case."""
 
     def to_upper(text: str) -> str:
         return "0x" + text[2:].upper()

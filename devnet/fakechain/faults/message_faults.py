@@ -1,4 +1,4 @@
-"""Reported faults: JSON-RPC errors with the messages of many providers.
+"""Faults that an endpoint reports: JSON-RPC errors with the messages of many providers.
 
 In a message, `{limit}` is the limit, and `{first}` and `{last}` are the requested range. See
 docs/reference/rpc-requirements.md#errors-when-reading.
@@ -41,7 +41,7 @@ UNKNOWN_MESSAGE = ErrorMessage(-32099, "请求失败")
 
 
 def fail_with(message: ErrorMessage, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: every call fails with this error."""
+    """Return a fault that makes every call fail with this error."""
     return InjectedFault(
         message.message, lambda request, _result: _build_error(message, request, 0), limits=limits
     )
@@ -50,7 +50,7 @@ def fail_with(message: ErrorMessage, **limits: Unpack[FaultLimits]) -> InjectedF
 def limit_range(
     max_blocks: int, message: ErrorMessage = RANGE_MESSAGES[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that rejects `eth_getLogs` over more than so many blocks."""
+    """Return a fault that rejects `eth_getLogs` over more than `max_blocks` blocks."""
 
     def is_too_wide(request: FakeRequest, _result: object) -> bool:
         return (
@@ -64,7 +64,7 @@ def limit_range(
 def limit_results(
     max_logs: int, message: ErrorMessage = DENSITY_MESSAGES[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that rejects results of more than so many logs."""
+    """Return a fault that rejects results of more than `max_logs` logs."""
 
     def is_too_long(_request: FakeRequest, result: object) -> bool:
         return isinstance(result, list) and len(result) > max_logs

@@ -19,7 +19,7 @@ _HTML_PAGE = b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>
 
 
 def return_http(name: str, response: HttpResponse, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: this HTTP response replaces any other; the call may have been executed."""
+    """Return a fault that sends this HTTP response instead; the call may have been executed."""
     return InjectedFault(name, lambda _request, _result: response, limits=limits)
 
 
@@ -27,7 +27,7 @@ def return_http(name: str, response: HttpResponse, **limits: Unpack[FaultLimits]
 
 
 def return_status(code: int, body: bytes = b"", **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: every response has this HTTP status."""
+    """Return a fault that returns this HTTP status."""
     return return_http(
         f"HTTP {code}", HttpResponse(code, body, {"Content-Type": "text/plain"}), **limits
     )
@@ -36,7 +36,7 @@ def return_status(code: int, body: bytes = b"", **limits: Unpack[FaultLimits]) -
 def return_429(
     retry_after: int | str | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault: HTTP 429, with an optional Retry-After.
+    """Return a fault that returns HTTP 429, with an optional Retry-After.
 
     `retry_after` is in seconds, or an HTTP-date; the Date header of the response is then `NOW`.
     """
@@ -48,13 +48,13 @@ NOW, IN_NINETY_SECONDS = "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:0
 
 
 def return_429_in_200(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: HTTP 200 with an error 429 in the body."""
+    """Return a fault that returns HTTP 200 with an error 429 in the body."""
     body = msgspec.json.encode({"error": {"code": 429, "message": "Too Many Requests"}})
     return return_http("429 in 200", HttpResponse(200, body), **limits)
 
 
 def return_throttle_text(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: HTTP 200 with a plain text about rate limits."""
+    """Return a fault that returns HTTP 200 with a plain text about rate limits."""
     response = HttpResponse(200, b"rate limit exceeded", {"Content-Type": "text/plain"})
     return return_http("throttled, as text", response, **limits)
 
@@ -63,14 +63,14 @@ def return_throttle_text(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def return_html(code: int = 200, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the response is an HTML page."""
+    """Return a fault that returns an HTML page."""
     return return_http(
         "HTML", HttpResponse(code, _HTML_PAGE, {"Content-Type": "text/html"}), **limits
     )
 
 
 def return_empty_body(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: HTTP 200 with an empty body."""
+    """Return a fault that returns HTTP 200 with an empty body."""
     return return_http("no body", HttpResponse(200, b""), **limits)
 
 
@@ -123,10 +123,10 @@ def corrupt_gzip(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def misdirect_responses(max_connections: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault: the first so many connections are out of step.
+    """Return a fault that makes the first `max_connections` connections return late responses.
 
-    They answer the previous request, or one of another client. Each connection is one thread of
-    the server.
+    A late response belongs to the previous request, or to a request of another client. Each
+    connection is one thread of the server.
     """
     thread_state, thread_numbers = local(), count()
 
@@ -167,7 +167,7 @@ def omit_response(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def fail_one_call(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that lets one call of a batch fail."""
+    """Return a fault that makes one call of a batch fail."""
 
     def change_responses(
         _requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
@@ -180,7 +180,7 @@ def fail_one_call(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def reject_batch(max_calls: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that rejects batches of more than so many calls as a whole (-32007)."""
+    """Return a fault that rejects batches of more than `max_calls` calls as a whole (-32007)."""
 
     def change_responses(
         _requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
@@ -196,7 +196,7 @@ def reject_batch(max_calls: int = 1, **limits: Unpack[FaultLimits]) -> InjectedF
 def reject_batch_by_status(
     name: str, body: bytes, code: int = 400, max_calls: int = 1
 ) -> InjectedFault:
-    """Return a fault that rejects larger batches by an HTTP status, with any body."""
+    """Return a fault that rejects batches of more than `max_calls` calls by an HTTP status."""
 
     def change_responses(
         _requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
@@ -222,7 +222,7 @@ def hold_response(gate: Event, **limits: Unpack[FaultLimits]) -> InjectedFault:
 def delay_response(
     clock: VirtualClock, seconds: float, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that takes so many seconds of a virtual clock per call."""
+    """Return a fault that advances a virtual clock by some seconds at each call."""
 
     def advance_clock(_request: FakeRequest, result: object) -> object:
         clock.advance(seconds)
@@ -234,7 +234,7 @@ def delay_response(
 def run_after(
     callback: Callable[[FakeRequest], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that runs a callback after the result is computed, such as a reorg."""
+    """Return a fault that runs a callback, such as a reorg, after the result is computed."""
 
     def run_callback(request: FakeRequest, result: object) -> object:
         callback(request)

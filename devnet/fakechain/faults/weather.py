@@ -1,6 +1,6 @@
-"""An endpoint in bad weather: each request may fail independently, drawn from a seed.
+"""An endpoint at which each request may fail, independently of all others.
 
-Unlike the moods of `chaos`, which last, each failure is independent of the next request.
+The failures are drawn from a seed. A mood of `chaos`, in contrast, lasts for several requests.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.requests import HttpResponse
 from devnet.fakechain.tree import BlockTree
 
-# The share of all requests that fails in each way.
+# The share of all requests that fail in each way.
 BAD_WEATHER_SHARES: Mapping[str, float] = {
     "429": 0.10,
     "garbage": 0.10,
@@ -27,7 +27,7 @@ _LAG_BLOCKS = 2
 
 
 class WeatherEndpoint(Provider):
-    """Serves a tree; `shares` gives the share of each failure.
+    """Serves a tree; `shares` gives the share of requests that fail in each way.
 
     `wait_before_answer` is called before each response. `shares` may be replaced at any time. A
     429 carries `retry_after` as its Retry-After, in seconds.
