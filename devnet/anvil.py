@@ -70,12 +70,14 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
 
 def _read_url(process: "subprocess.Popen[str]", port: int) -> str:
     """Return the URL from Anvil's "Listening on" line, waiting until the line is printed."""
-    last_line = "it said nothing"
+    last_line = "no output"
     for line in process.stdout or ():
         if line.startswith(_LISTENING_PREFIX):
             return f"http://{line.removeprefix(_LISTENING_PREFIX).strip()}"
         last_line = line.strip() or last_line
-    raise InputError(f"Anvil does not start on port {port}: {last_line}; is the port in use?")
+    raise InputError(
+        f"Anvil did not start on port {port}: {last_line}; check that the port is free"
+    )
 
 
 def _stop_process(process: "subprocess.Popen[str]") -> None:
@@ -119,7 +121,7 @@ class LocalChain:
         for response in responses:
             if "error" in response:
                 method = calls[response["id"]][0]
-                raise FatalError(f"the local chain refuses {method}: {response['error']}")
+                raise FatalError(f"the local chain rejected {method}: {response['error']}")
         return [response["result"] for response in responses]
 
     def mine(self, timestamp: int, transactions: Sequence[dict[str, str]] = ()) -> list[str]:
@@ -154,7 +156,7 @@ class LocalChain:
         for transaction_hash, receipt in zip(transaction_hashes, receipts, strict=True):
             if receipt is None or receipt["status"] != "0x1":
                 raise FatalError(
-                    f"the local network's own transaction {transaction_hash} failed: a bug"
+                    f"the local network's transaction {transaction_hash} failed; this is a bug"
                 )
         return receipts
 
@@ -174,13 +176,13 @@ class LocalChain:
             return self._session.post(self.url, json=body, timeout=_REQUEST_TIMEOUT_SECONDS).json()
         except requests.Timeout:
             raise FatalError(
-                f"the local chain at {self.url}: no answer from Anvil in "
+                f"the local chain at {self.url}: no response from Anvil within "
                 f"{_REQUEST_TIMEOUT_SECONDS} s; the machine may be out of memory or overloaded; "
-                "start it again"
+                "run the command again"
             ) from None
         except requests.ConnectionError:
             raise FatalError(
-                f"the local chain at {self.url}: Anvil has ended; start it again"
+                f"the local chain at {self.url}: Anvil has exited; run the command again"
             ) from None
         except requests.RequestException as error:
             raise FatalError(f"the local chain at {self.url}: {error}") from None
@@ -210,4 +212,4 @@ def find_free_port() -> int:
             except OSError:
                 continue
         return port
-    raise FatalError(f"every port from {_PORT_RANGE[0]} to {_PORT_RANGE[-1]} is taken")
+    raise FatalError(f"every port from {_PORT_RANGE[0]} to {_PORT_RANGE[-1]} is in use")

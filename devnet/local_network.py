@@ -52,7 +52,7 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
         InputError: the folder already exists, or the port is in use.
     """
     if folder.exists():
-        raise InputError(f"{folder}: is there already; name a new folder or remove it")
+        raise InputError(f"{folder}: already exists; choose a new folder, or remove this one")
     block_seconds = options.block_seconds
     with run_anvil(port=options.port, accounts=ACCOUNTS, start_time=START_TIME) as url:
         chain = LocalChain(url)
@@ -78,18 +78,18 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
                         "config": str(folder / "devnet.toml"),
                     }
                 )
-                print_line(f"chain {CHAIN_ID} at {url}, a block every {block_seconds} s")
+                print_line(f"chain {CHAIN_ID} at {url}, one block every {block_seconds} s")
                 print_line(
                     f"TaskNetwork {stage.network}, QoSOracle {stage.oracle}, {len(CAST)} nodes"
                 )
-                print_line("run the daemon, which also gives out the tasks:")
+                print_line("run the daemon, which also dispatches the tasks:")
                 run_arguments = ("run", "--publish", "--dispatch", "--config")
                 print_line(format_program_command(*run_arguments, folder / "devnet.toml"))
                 print_line(
-                    f"its pages are at http://127.0.0.1:{settings['api']['port']}/ as long as it "
-                    "runs"
+                    "while the daemon runs, its pages are at "
+                    f"http://127.0.0.1:{settings['api']['port']}/"
                 )
-                print_line("Ctrl-C ends it")
+                print_line("press Ctrl-C to stop the network")
                 _play_traffic(stage, clock, options)
         finally:
             chain.close()
@@ -115,7 +115,7 @@ def _open_endpoints(
             stack.callback(proxy.close)
             proxies[stack.enter_context(serve_endpoint(proxy)).url] = proxy
         for proxy_url in proxies:
-            print_line(f"an endpoint with moods, seed {chaos_seed}: {proxy_url}")
+            print_line(f"faulty endpoint, seed {chaos_seed}: {proxy_url}")
         try:
             yield list(proxies)
         finally:

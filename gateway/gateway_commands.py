@@ -19,7 +19,7 @@ _ConfigOption = Annotated[
         "--config",
         "-c",
         envvar="QOS_GATEWAY_CONFIG",
-        help="The service's own configuration file (TOML).",
+        help="Configuration file of the selection service (TOML).",
         metavar="FILE",
     ),
 ]
@@ -34,10 +34,11 @@ def register(app: typer.Typer) -> None:
 
 
 def run_gateway(config: _ConfigOption = _DEFAULT_CONFIG) -> None:
-    """Choose nodes for a gateway's relays over HTTP, by what it tells of their outcomes.
+    """Run an HTTP service that selects nodes for a gateway's relays.
 
-    Tickets by latency and success rate, as Pocket's article has it; checks of the nodes by
-    JSON-RPC. It has no keys and sends nothing to a chain; until SIGTERM.
+    The gateway reports the outcome of each relay. Nodes get tickets by latency and success rate,
+    as in Pocket's article, and can be checked over JSON-RPC. The service has no keys, sends
+    nothing to a chain, and runs until SIGTERM.
     """
 
     def serve_until_stopped(stop: StopSignal) -> None:

@@ -207,7 +207,7 @@ def read_token(section: GatewaySection, environ: Mapping[str, str] = os.environ)
             check_private_file_mode(path)
             token = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(f"gateway.token_file: {path}: {reason}") from None
     if (
         len(token) < MIN_TOKEN_LENGTH
@@ -216,8 +216,8 @@ def read_token(section: GatewaySection, environ: Mapping[str, str] = os.environ)
         or " " in token
     ):
         raise InputError(
-            f"{source}: holds no token of {MIN_TOKEN_LENGTH} or more printable characters; make "
-            "one with `openssl rand -hex 32`"
+            f"{source}: no valid token; expected at least {MIN_TOKEN_LENGTH} printable ASCII "
+            "characters without spaces; create one with `openssl rand -hex 32`"
         )
     register_secret(token)
     return token
@@ -230,14 +230,14 @@ def _find_conflicts(config: GatewayConfig) -> list[str]:
     except ValueError as error:
         faults.append(f"policy.{error}")
     if (gateway_section.certificate is None) != (gateway_section.certificate_key is None):
-        faults.append("gateway.certificate and gateway.certificate_key: give both or none")
+        faults.append("gateway.certificate and gateway.certificate_key: set both or neither")
     if gateway_section.client_ca_file is not None and gateway_section.certificate is None:
-        faults.append("gateway.client_ca_file: needs gateway.certificate")
+        faults.append("gateway.client_ca_file: requires gateway.certificate")
     faults += [
-        f"checks.{name}.stake: needs stakes.database_url"
+        f"checks.{name}.stake: 'daemon' requires stakes.database_url"
         for name, checks_section in config.checks.items()
         if checks_section.stake == "daemon" and config.stakes.database_url is None
     ]
     if config.database.url == config.stakes.database_url:
-        faults.append("database.url and stakes.database_url: are the same; name one of its own")
+        faults.append("database.url and stakes.database_url: must be different databases")
     return faults

@@ -52,13 +52,15 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
         schedule.start_all()
         yield exit_stack.enter_context(serve_app(app, config.gateway.listener))
         if service.writer.end_reason is not None:
-            raise FatalError(f"nothing is written any more: {service.writer.end_reason}")
+            raise FatalError(f"database writes have stopped: {service.writer.end_reason}")
 
 
 def _refuse_daemon_database(store: Store) -> None:
     with store.read_transaction() as uow:
         if uow.identity.get() is not None:
-            raise InputError("database.url: is a daemon's database; name one of its own")
+            raise InputError(
+                "database.url: this database belongs to a daemon; the gateway needs a separate one"
+            )
 
 
 def _open_service(config: GatewayConfig, store: Store, stop: StopSignal) -> SelectionService:

@@ -39,8 +39,9 @@ class GatewayRules:
         may_be_zero = {"ranking_ms", "ahead_ms"}
         for name in self.__slots__:
             value = getattr(self, name)
-            if isinstance(value, int) and value < (name not in may_be_zero):
-                raise ValueError(f"{name}: must be above 0")
+            minimum = 0 if name in may_be_zero else 1
+            if isinstance(value, int) and value < minimum:
+                raise ValueError(f"{name}: must be at least {minimum}")
 
     @property
     def window_ms(self) -> int:

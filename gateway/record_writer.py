@@ -170,7 +170,7 @@ class RecordWriter:
                 self.write_all()
         except BaseException as error:
             # A bug: no record would be written any more.
-            self.failure = "the writer has ended"
+            self.failure = "the database writer has crashed"
             self._stop_for_good(f"{self.failure}: {type(error).__name__}: {error}")
             raise
 

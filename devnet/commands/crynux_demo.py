@@ -29,11 +29,11 @@ def run_crynux_demo(profile: str, options: DemoOptions, *, keep: bool, as_json: 
         if keep:
             for name, address in addresses.items():
                 screen.print_line(f"{name:8} {address}")
-            screen.print_line("everything goes on; Ctrl-C ends it")
+            screen.print_line("the network keeps running; press Ctrl-C to stop it")
             show.keep_running(daemon)
         daemon.stop()
     if not summary.has_passed:
-        raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+        raise FatalError("the demo failed: " + "; ".join(summary.faults))
 
 
 def _print_summary(summary: CrynuxSummary, *, as_json: bool) -> None:
@@ -44,15 +44,15 @@ def _print_summary(summary: CrynuxSummary, *, as_json: bool) -> None:
     _print_node_table(summary)
     console.print(f"{summary.blocks} blocks, {summary.events} events of {summary.profile}")
     for transaction in summary.put_out_in:
-        console.print(f"put out through the adapter, with the stake back, in {transaction}")
+        console.print(f"kicked out through the adapter, stake returned, in {transaction}")
     for fault in summary.faults:
         console.print(f"  {fault}", style="red", soft_wrap=True)
     if summary.has_passed:
-        console.print("Everything holds.", style="bold green")
+        console.print("All checks passed.", style="bold green")
 
 
 def _print_node_table(summary: CrynuxSummary) -> None:
-    typer.echo("What the daemon says, beside a replay of what the chain says")
+    typer.echo("The daemon's scores, compared with a replay of the chain's events")
     columns = ("node", "state", "QoS", "due to be kicked out", "equals the replay")
     rows = [
         (

@@ -77,7 +77,8 @@ def _run_demo(
     from the chain's logs, and if the bad node was kicked out and withdrew its stake. With --waves,
     the kickout is checked only if it is reached.
 
-    With --system crynux-docs, the same network follows Crynux's published page to the letter.
+    With --system crynux-docs, the same network follows exactly the rules of Crynux's published
+    page.
 
     With --system legacy, the demo plays the network of 2024: groups of three nodes, drawn and
     started together, text tasks on three nodes with the same GPU, scores by the order of
@@ -93,7 +94,10 @@ def _run_demo(
     options = DemoOptions(_find_system(system, network), port=port, stop=stop.event)
     if waves is not None:
         if network != _REFERENCE_NETWORK:
-            raise InputError(f"--waves: cuts the demo of our own contracts, not that of {network}")
+            raise InputError(
+                "--waves: only applies to the demo with this project's contracts, not to "
+                f"{network}"
+            )
         options = replace(options, waves=waves, may_end_early=True)
     with _report_interruption(stop, _DEMO_CLEANUP_TEXT), listen_for_signals(stop, _STOP_SIGNALS):
         if network == RELAY:
@@ -121,13 +125,13 @@ def _run_reference_demo(options: DemoOptions, *, keep: bool, as_json: bool) -> N
         if keep:
             for name, address in addresses.items():
                 screen.print_line(f"{name:8} {address}")
-            screen.print_line("everything goes on; Ctrl-C ends it")
+            screen.print_line("the network keeps running; press Ctrl-C to stop it")
             demo_show.keep_running(daemon)
         if not summary.has_passed:
             _print_daemon_state(daemon.configuration)
         daemon.stop()
     if not summary.has_passed:
-        raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+        raise FatalError("the demo failed: " + "; ".join(summary.faults))
 
 
 def _print_daemon_state(configuration: Path) -> None:
@@ -141,15 +145,21 @@ def _print_daemon_state(configuration: Path) -> None:
         typer.echo(f"{' '.join(command)}:\n{completed.stdout}{completed.stderr}", err=True)
     lines = configuration.with_name("daemon.log").read_text("utf-8").splitlines()
     warnings = [line for line in lines if '"level": "info"' not in line]
-    typer.echo("\n".join(["warnings of the daemon:", *warnings[-_MAX_SHOWN_WARNINGS:]]), err=True)
+    typer.echo(
+        "\n".join(["warnings in the daemon's log:", *warnings[-_MAX_SHOWN_WARNINGS:]]), err=True
+    )
 
 
 def _find_system(name: str, network: str) -> DemoSystem:
     """Return the demo system of a name; Crynux stand-ins support only their own system."""
     if name not in DEMO_SYSTEMS:
-        raise InputError(f"--system {name}: there is {', '.join(DEMO_SYSTEMS)}")
+        raise InputError(
+            f"--system {name}: unknown system; expected one of: {', '.join(DEMO_SYSTEMS)}"
+        )
     if network != _REFERENCE_NETWORK and name != CRYNUX_SYSTEM.name:
-        raise InputError(f"--system: is of our own contracts, not of those of {network}")
+        raise InputError(
+            f"--system: only applies to the demo with this project's contracts, not to {network}"
+        )
     return DEMO_SYSTEMS[name]
 
 
@@ -160,7 +170,7 @@ def _report_interruption(stop: StopSignal, cleanup_text: str) -> Iterator[None]:
         yield
     finally:
         if stop.reason is not None:
-            typer.echo(f"ended by {stop.reason}: {cleanup_text}", err=True)
+            typer.echo(f"stopped by {stop.reason}: {cleanup_text}", err=True)
 
 
 def _print_summary(summary: DemoSummary, configuration: Path, *, as_json: bool) -> None:
@@ -172,7 +182,7 @@ def _print_summary(summary: DemoSummary, configuration: Path, *, as_json: bool) 
     )
     print_verdict(summary, explain_node_standing(configuration, node), Console(highlight=False))
     if not summary.kickout_played:
-        typer.echo("The kickout was not played: --waves ended the demo before it.")
+        typer.echo("The kickout was not checked, because --waves ended the demo before it.")
 
 
 def _run_devnet(
@@ -187,7 +197,7 @@ def _run_devnet(
     chaos: Annotated[
         int | None,
         typer.Option(
-            help="Put two faulty endpoints in front of the chain; the seed selects the faults.",
+            help="Seed of two faulty endpoints in front of the chain; default: no faults.",
             metavar="SEED",
             min=0,
         ),
@@ -205,7 +215,7 @@ def _run_devnet(
     directly.
     """
     stop, devnet_folder = StopSignal(), folder.resolve()
-    cleanup_text = f"the chain is stopped, and its folder with keys is left: {devnet_folder}"
+    cleanup_text = f"the chain is stopped; the folder with its keys remains: {devnet_folder}"
     with _report_interruption(stop, cleanup_text), listen_for_signals(stop, _STOP_SIGNALS):
         options = LocalNetworkOptions(port, block_seconds, chaos, stop.event)
         if as_json:

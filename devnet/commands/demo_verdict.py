@@ -39,15 +39,15 @@ def explain_node_standing(configuration: Path, node: Address) -> str:
 
 def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
     """Print the verdict as text; `reason` is the explanation of the hopeless node."""
-    console.print("What the chain says, beside a replay of its logs", style="bold")
+    console.print("The scores on chain, compared with a replay of the chain's logs", style="bold")
     for line in _build_score_table(summary):
         console.print(line, style="bold red" if line.endswith(" NO") else None)
     for line in _build_result_lines(summary, reason):
         console.print(line, soft_wrap=True)
     if summary.has_passed:
-        console.print("Everything holds.", style="bold green")
+        console.print("All checks passed.", style="bold green")
         return
-    console.print("It does not hold:", style="bold red")
+    console.print("These checks failed:", style="bold red")
     for fault in summary.faults:
         console.print(f"  {fault}", style="red", soft_wrap=True)
 
@@ -71,11 +71,12 @@ def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
     draws, kickout, contest = summary.draws, summary.kickout, summary.contest
     duration = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
     rejoin_result = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
-    reason_label = "hopeless" if kickout.executed_in is None else "why hopeless went"
+    second_group = ", ".join(contest.second_group) or "none"
+    reason_label = "hopeless" if kickout.executed_in is None else "why hopeless was kicked out"
     return [
         f"{duration}, {summary.events} events, {summary.rounds} reports accepted",
-        f"{draws.started} tasks given out, {draws.agree} to the node that the chain's hashes drew",
-        f"darwin lied once; second group: {', '.join(contest.second_group) or 'none'}",
+        f"{draws.started} tasks started, {draws.agree} on the node drawn by a block hash",
+        f"darwin submitted a false result; second group: {second_group}",
         f"settled in {contest.settled_in or 'no transaction'}",
         f"stake slashed: {contest.slashed // _ETHER} ether",
         f"{reason_label}: {reason}",

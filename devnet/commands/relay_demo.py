@@ -27,7 +27,7 @@ def run_relay_demo(options: DemoOptions, *, as_json: bool) -> None:
         daemon.stop()
     _print_summary(summary, as_json=as_json)
     if not summary.has_passed:
-        raise FatalError("the demo does not hold: " + "; ".join(summary.faults))
+        raise FatalError("the demo failed: " + "; ".join(summary.faults))
 
 
 def _print_summary(summary: RelaySummary, *, as_json: bool) -> None:
@@ -47,12 +47,15 @@ def _print_summary(summary: RelaySummary, *, as_json: bool) -> None:
         )
     console.print(f"{summary.rows} rows of the relay, {summary.blocks} blocks of the chain")
     if summary.has_passed:
-        console.print("Everything holds.", style="bold green")
+        console.print("All checks passed.", style="bold green")
 
 
 def _print_node_table(summary: RelaySummary) -> None:
-    typer.echo("What the daemon keeps, beside the relay's rows and its own figures")
-    columns = ("node", "state", "Q_long", "relay's", "bound", "zeros", "H", "as rows", "audit")
+    typer.echo("The daemon's figures, compared with the relay's rows and the relay's own figures")
+    columns = (
+        *("node", "state", "Q_long", "relay Q_long", "bound", "zeros", "H"),
+        *("matches rows", "audit"),
+    )
     rows = [
         (
             node.name,

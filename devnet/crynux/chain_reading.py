@@ -38,7 +38,7 @@ def iter_chain_events(
         decoded = reader.decode_rows(logs, calls)
         if decoded.dead_letters:
             raise FatalError(
-                f"{profile} cannot read {decoded.dead_letters[0].name}: "
+                f"{profile}: cannot decode {decoded.dead_letters[0].name}: "
                 f"{decoded.dead_letters[0].error}"
             )
         for event in decoded.events:

@@ -84,7 +84,9 @@ def deploy_crynux_network(chain: LocalChain, clock: ChainClock, profile: str) ->
     elif profile == COMMIT:
         network = _deploy_commit(chain, clock, accounts)
     else:
-        raise InputError(f"no stand-ins for {profile}; there are: {VSS}, {COMMIT}, crynux-relay")
+        raise InputError(
+            f"{profile}: no stand-in contracts; expected one of: {VSS}, {COMMIT}, crynux-relay"
+        )
     network.mine_transactions(
         clock, [_build_join_call(network, node_index) for node_index in range(len(CAST))]
     )

@@ -129,11 +129,13 @@ class CrynuxShow:
         lines = read_chain_events(self._network)
         nodes = compare_nodes(self._network, lines, daemon_process.configuration)
         faults = [
-            f"{reading.name}: not as its chain says" for reading in nodes if not reading.equal
+            f"{reading.name}: the daemon's figures differ from a replay of the chain"
+            for reading in nodes
+            if not reading.equal
         ]
         faults += self._check_kickout(nodes)
         if len(nodes) < len(CAST):
-            faults.append(f"{len(nodes)} of {len(CAST)} nodes are known")
+            faults.append(f"the daemon knows only {len(nodes)} of {len(CAST)} nodes")
         put_out_in = read_kickout_result(self._network, self._hopeless_address).transactions
         profile = self._network.profile
         return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)

@@ -24,9 +24,9 @@ class NetworkKickoutResult:
         """Return one line per missing part of the kickout."""
         faults = []
         if not self.transactions:
-            faults.append(f"the network has not said {_KICKED_OUT_EVENT} of {name}")
+            faults.append(f"the network emitted no {_KICKED_OUT_EVENT} event for {name}")
         if self.stake:
-            faults.append(f"the network still holds {self.stake} wei of {name}")
+            faults.append(f"the network still holds {self.stake} wei of the stake of {name}")
         return faults
 
 
@@ -38,7 +38,7 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
     """
     target = default_kick_target(network.profile)
     if target is None or target.artifact is None:
-        raise FatalError(f"{network.profile} has no adapter")
+        raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")
     contracts, owner = network.contracts, network.owner
     code = build_adapter_code(target, oracle, owner, contracts)
     (receipt,) = network.chain.mine_and_check(

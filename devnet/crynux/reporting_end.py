@@ -74,7 +74,9 @@ def deploy_reporting(
     oracle = Address(str(receipt["contractAddress"]).lower())
     adapter = deploy_adapter(network, clock, oracle)
     if adapter != setup.target:
-        raise FatalError(f"the adapter stands at {adapter}, not at {setup.target}: a bug")
+        raise FatalError(
+            f"the adapter was deployed at {adapter} instead of {setup.target}; this is a bug"
+        )
     transmitter = keys["transmitter"].address
     funding_transaction = {
         "from": owner,
@@ -92,7 +94,7 @@ def _build_oracle_setup(
     """Return an oracle setup: one signer, no timelock, one kickout a minute, at most three."""
     kick_target = default_kick_target(network.profile)
     if kick_target is None:
-        raise FatalError(f"{network.profile} has no adapter")
+        raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")
     kick_threshold = compute_kick_below(rules)
     settings = replace(load_report_settings(), kick_below=kick_threshold)
     return OracleSetup(

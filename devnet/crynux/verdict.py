@@ -114,6 +114,6 @@ def _run_python(arguments: list[str], stdin_text: str = "") -> str:
         [sys.executable, *arguments], input=stdin_text, capture_output=True, text=True, check=False
     )
     if completed.returncode:
-        last_line = (completed.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last_line = (completed.stderr.strip().splitlines() or ["no output"])[-1]
         raise FatalError(f"{arguments[1]} {arguments[2]} failed: {last_line}")
     return completed.stdout

@@ -18,13 +18,13 @@ class Act(NamedTuple):
 
 
 ACTS = (
-    Act("nodes work", "several do the same task; the faster a right answer, the more points"),
-    Act("scores go on chain", "a signed report brings them where other contracts read them"),
-    Act("a node times out", "each timeout leaves a part of its reliability, and so of its QoS"),
-    Act("it is excluded", "with too little reliability it is given no tasks, for some minutes"),
-    Act("it recovers", "reliability heals with time, and with each task that is done"),
-    Act("a kickout is due", "its mean stayed under the line; whoever may veto has time for it"),
-    Act("it is kicked out", "the contract ends its membership, and gives its stake back"),
+    Act("nodes run tasks", "three nodes run each task; a faster correct answer earns more points"),
+    Act("scores go on chain", "a signed report stores them where other contracts can read them"),
+    Act("a node times out", "each timeout lowers its reliability, and therefore its QoS score"),
+    Act("a node is excluded", "its reliability is too low, so it gets no tasks for some minutes"),
+    Act("a node recovers", "reliability rises again with time and with each completed task"),
+    Act("a kickout is due", "a node's mean score stayed too low; the kickout can still be vetoed"),
+    Act("a node is kicked out", "the contract ends its membership and returns its stake"),
 )
 
 

@@ -119,4 +119,4 @@ class BlockLoop:
 def raise_if_stopped(stop: Event) -> None:
     """Raise FatalError if the user has stopped the demo."""
     if stop.is_set():
-        raise FatalError("broken off before it was over")
+        raise FatalError("the demo was stopped before its end")

@@ -68,7 +68,7 @@ MOODY = DemoNode(
 # those waves as well.
 HOPELESS = DemoNode(
     "hopeless",
-    "last or silent",
+    "slowest or silent",
     "NVIDIA GTX 1060",
     6,
     _MAX_ANSWER_BLOCKS,

@@ -55,7 +55,7 @@ class DemoDaemon:
         """Raise FatalError with the last log line if the daemon has ended by itself."""
         if (code := self._process.poll()) is not None:
             lines = self._log_path.read_text("utf-8", "replace").strip().splitlines()
-            last_line = lines[-1] if lines else "it said nothing"
+            last_line = lines[-1] if lines else "no output"
             raise FatalError(f"the daemon ended with exit code {code}: {last_line}")
 
     def stop(self) -> int:
@@ -69,7 +69,7 @@ class DemoDaemon:
             return self._process.wait(_STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            raise FatalError(f"the daemon did not end in {_STOP_TIMEOUT_SECONDS} s") from None
+            raise FatalError(f"the daemon did not stop within {_STOP_TIMEOUT_SECONDS} s") from None
 
 
 # Tests replace this program to make the daemon fail.
@@ -112,7 +112,7 @@ def write_configuration(
     sections = {name: dict(keys) for name, keys in shipped_settings.items()}
     for name, keys in settings.items():
         sections.setdefault(name, {}).update(keys)
-    lines = ["# Made for one run; goes with the chain that it was made for."]
+    lines = ["# Generated for one run; only valid for the local chain of that run."]
     for name, keys in sections.items():
         lines += ["", f"[{name}]"]
         lines += [f"{key} = {_format_toml_value(value)}" for key, value in keys.items()]

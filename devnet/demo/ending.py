@@ -34,7 +34,7 @@ class KickoutOnChain:
         if self.executed_in is None:
             faults.append("no kickout was executed by executeKick")
         elif not self.seen_by_network:
-            faults.append("the network did not say NodeKickedOut where the oracle executed it")
+            faults.append("the kickout's transaction has no NodeKickedOut event of the network")
         if self.withdrawn != STAKE:
             faults.append(f"the stake was not withdrawn: {self.withdrawn} of {STAKE} wei")
         if self.rejoin != "KickedOut":
@@ -58,9 +58,9 @@ class ContestOnChain:
         """Return one line per missing part of the contest."""
         faults = []
         if not self.second_group:
-            faults.append("the daemon ordered no second group for the contest of the liar")
+            faults.append("the daemon ordered no second group for the contest of the lying node")
         if self.slashed != STAKE:
-            faults.append(f"the liar was not slashed: {self.slashed} of {STAKE} wei")
+            faults.append(f"the lying node was not slashed: {self.slashed} of {STAKE} wei")
         return faults
 
 
@@ -194,8 +194,8 @@ def build_summary(
     """Combine the results about scores, draws, kickout and contest into a summary."""
     kickout, contest = chain_results
     faults = [
-        f"{stage.get_node_name(comparison.node)}: the chain says {comparison.on_chain}, its logs "
-        f"say {comparison.recomputed}"
+        f"{stage.get_node_name(comparison.node)}: the score on chain is {comparison.on_chain}, "
+        f"but a replay of the logs gives {comparison.recomputed}"
         for comparison in verification.mismatches
     ]
     return DemoSummary(

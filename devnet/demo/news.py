@@ -12,14 +12,14 @@ _UNIT = 10**18
 _MAX_SCORE = 10
 _DOWNLOAD_TEXTS = {
     OPEN: "is asked to download",
-    ANSWERED: "was asked for, and has downloaded",
-    UNANSWERED: "has not downloaded",
+    ANSWERED: "has completed the download of",
+    UNANSWERED: "did not download",
 }
 _DEPARTURE_TEXTS = {
     "quit": "quits",
     "kicked_out": "is kicked out, stake returned",
     "paused": "pauses",
-    "slashed": "is slashed: two groups gave another answer, its stake is gone",
+    "slashed": "is slashed: its result was false, its stake is lost",
 }
 
 
@@ -63,7 +63,7 @@ def _compare_rows(
 ) -> Iterator[FeedEntry]:
     if row.figures.is_excluded and not before.figures.is_excluded:
         reliability = truncate_score(row.figures.reliability)
-        text = f"{row.name} is excluded: reliability {reliability:.3f} is under 0.1"
+        text = f"{row.name} is excluded: reliability {reliability:.3f} is below 0.1"
         yield FeedEntry(current.time, current.block, text, "bad")
     if before.figures.is_excluded and not row.figures.is_excluded:
         text = (
@@ -82,7 +82,7 @@ def _compare_rows(
             text = f"{row.name} {_DOWNLOAD_TEXTS[state]} {model}"
             yield FeedEntry(current.time, current.block, text, "plain")
     if before.figures.status == "paused" and row.figures.status not in _DEPARTURE_TEXTS:
-        yield FeedEntry(current.time, current.block, f"{row.name} is back", "good")
+        yield FeedEntry(current.time, current.block, f"{row.name} resumes work", "good")
 
 
 def _compare_rounds(previous: DemoSnapshot, current: DemoSnapshot) -> Iterator[FeedEntry]:
@@ -96,11 +96,11 @@ def _compare_contests(
     previous: DemoSnapshot, current: DemoSnapshot, name_by_address: Mapping[Address, str]
 ) -> Iterator[FeedEntry]:
     if current.contest_count > previous.contest_count:
-        text = "the answers of a group differ: its stakes are held"
+        text = "a group's results differ: its nodes' stakes are held"
         yield FeedEntry(current.time, current.block, text, "bad")
     for nodes in current.second_groups[len(previous.second_groups) :]:
         members = ", ".join(name_by_address.get(node, node) for node in nodes)
-        text = f"a second group does its work over again: {members}"
+        text = f"a second group repeats the tasks: {members}"
         yield FeedEntry(current.time, current.block, text, "big")
 
 
@@ -127,14 +127,16 @@ def _compare_kickouts(
             continue
         text_of_state = {
             KickState.LIVE: (
-                f"kickout of {name_by_address[kick.node]} proposed on chain, veto delay runs"
+                f"kickout of {name_by_address[kick.node]} proposed on chain, can be vetoed"
             ),
             KickState.CANCELLED: f"kickout of {name_by_address[kick.node]} cancelled",
             KickState.VETOED: f"kickout of {name_by_address[kick.node]} vetoed",
-            KickState.OUTDATED: f"kickout of {name_by_address[kick.node]} died with its signers",
+            KickState.OUTDATED: (
+                f"kickout of {name_by_address[kick.node]} outdated: the signers changed"
+            ),
             KickState.EXECUTED: f"kickout of {name_by_address[kick.node]} executed on chain",
             KickState.REFUSED: (
-                f"{name_by_address[kick.node]} expelled, the network refused to end it"
+                f"{name_by_address[kick.node]} expelled, but the network refused to remove it"
             ),
             KickState.READMITTED: f"{name_by_address[kick.node]} readmitted",
         }[kick.state]
@@ -147,7 +149,7 @@ def _format_due_reason(row: SnapshotRow) -> str:
     Legacy rules have no pool, so the text then only states that the score is too low.
     """
     if not row.score_count:
-        return "its score is below the line"
+        return "its score is below the threshold"
     return (
         f"{row.score_count} scores, mean {truncate_score(row.figures.long_term) * _MAX_SCORE:.1f}"
     )

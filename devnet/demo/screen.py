@@ -69,7 +69,7 @@ class Screen:
 
     def show_pages_address(self, address: str) -> None:
         """Show the URL of the web pages, now and on every picture."""
-        self._pages_line = f"in a browser: {address}/"
+        self._pages_line = f"open in a browser: {address}/"
         self.print_line(self._pages_line)
 
     def print_line(self, text: str) -> None:
@@ -99,7 +99,7 @@ class Screen:
         """Return the picture for a terminal."""
         title = (
             f"chain time {self._format_clock(snapshot.time)}   block {head}   "
-            f"folded {snapshot.block} ({head - snapshot.block} behind)   reports "
+            f"daemon at {snapshot.block} ({head - snapshot.block} behind)   reports "
             f"{snapshot.round_number}"
         )
         table = Table(expand=True, box=None, pad_edge=False)
@@ -168,7 +168,7 @@ def _render_bar(row: SnapshotRow) -> str:
 _COLUMNS = (
     _Column("#", "right", 2, lambda rank, _: str(rank)),
     _Column("node", "left", 8, lambda _, row: row.name),
-    _Column("plays", "left", 18, lambda _, row: row.role, min_console_width=100),
+    _Column("role", "left", 18, lambda _, row: row.role, min_console_width=100),
     _Column("scores", "right", 6, lambda _, row: str(row.score_count)),
     _Column("long-term", "right", 9, lambda _, row: _format_score(row.figures.long_term)),
     _Column("reliability", "right", 11, lambda _, row: _format_score(row.figures.reliability)),

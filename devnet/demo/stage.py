@@ -183,6 +183,6 @@ def _get_successful_receipts(
     for transaction_hash, receipt in zip(transaction_hashes, receipts, strict=True):
         if receipt is None or receipt["status"] != "0x1":
             raise FatalError(
-                f"the demo's own transaction {transaction_hash} failed: this is a bug"
+                f"the demo's setup transaction {transaction_hash} failed; this is a bug"
             )
     return receipts

@@ -125,7 +125,7 @@ def run_verification(
     command = [sys.executable, "-m", "devnet.demo.verify", *arguments]
     completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
     if completed.returncode:
-        raise FatalError(f"the check found no verdict: {_get_last_line(completed.stderr)}")
+        raise FatalError(f"the verification failed: {_get_last_line(completed.stderr)}")
     return ScoreVerification.from_json(completed.stdout)
 
 
@@ -195,7 +195,7 @@ def _compute_expected_score(replayed: dict[str, Any]) -> tuple[bool, int]:
 
 
 def _get_last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
+    return (text.strip().splitlines() or ["no output"])[-1]
 
 
 def main(arguments: Sequence[str]) -> int:

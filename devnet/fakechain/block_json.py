@@ -85,7 +85,7 @@ class Block:
         for _ in range(depth):
             block = block.parent if block else None
         if block is None:
-            raise ValueError(f"there is no block {depth} below block {self.number}")
+            raise ValueError(f"block {self.number} has no ancestor {depth} blocks below it")
         return block
 
     @property

@@ -44,10 +44,10 @@ class FakeLogFilter:
     def _takes(self, log: Json) -> bool:
         if self.addresses is not None and log["address"].lower() not in self.addresses:
             return False
-        said = log["topics"]
-        return len(said) >= len(self.topics) and all(
-            wanted is None or topic.lower() in wanted
-            for topic, wanted in zip(said, self.topics, strict=False)
+        topics = log["topics"]
+        return len(topics) >= len(self.topics) and all(
+            accepted is None or topic.lower() in accepted
+            for topic, accepted in zip(topics, self.topics, strict=False)
         )
 
 

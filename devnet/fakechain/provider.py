@@ -29,7 +29,7 @@ class Provider(FakeEndpoint):
         self._blocks = chain.blocks if isinstance(chain, BlockTree) else chain
         if head is None:
             if not isinstance(chain, BlockTree):
-                raise ValueError("a provider of recorded blocks is told its head")
+                raise ValueError("head: required for a provider of recorded blocks")
             head = chain.last_mined
         self._view = BranchView(head)
         self._header_callbacks: list[Callable[[Json], None]] = []

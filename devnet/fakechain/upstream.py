@@ -94,7 +94,7 @@ def _parse_block_number(block_argument: object) -> int | None:
 
 def _parse_response(response: dict[str, Any] | None) -> object:
     if response is None:
-        return FakeRpcError(_INTERNAL_ERROR, "no answer from upstream")
+        return FakeRpcError(_INTERNAL_ERROR, "no response from upstream")
     error = response.get("error")
     if error is None:
         return response.get("result")

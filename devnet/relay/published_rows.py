@@ -77,7 +77,7 @@ class PublishedRow:
                 json.loads(row["args"]),
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"no row of a relay: {error}") from None
+            raise ValueError(f"not a row of a relay; missing or invalid field: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class RelayShow:
             raise_if_stopped(self.options.stop)
             if (new_count := self._count_folded_rows()) != folded_count:
                 folded_count = new_count
-                self.screen.print_line(f"{folded_count} of the relay's rows are folded")
+                self.screen.print_line(f"the daemon has folded {folded_count} of the relay's rows")
             # The chain uses the wall clock, so nothing else is waited for here.
             self.options.stop.wait(1.0)
 
@@ -162,7 +162,7 @@ class RelayShow:
                 )
             )
         faults = [
-            f"{reading.name}: not as the relay's rows say"
+            f"{reading.name}: the daemon's state differs from the relay's rows"
             for reading in nodes
             if not reading.equal
         ]
@@ -173,12 +173,12 @@ class RelayShow:
             if not reading.is_within_bound
         ]
         faults += [
-            f"{reading.name}: the audit says {reading.audit}"
+            f"{reading.name}: the result of the audit is: {reading.audit}"
             for reading in nodes
             if reading.audit == Verdict.DIFFERS.value
         ]
         if not any(reading.audit == Verdict.AGREES.value for reading in nodes):
-            faults.append("the audit could prove nothing")
+            faults.append("the audit could not confirm the figures of any node")
         head = int(self.network.chain.make_request("eth_blockNumber"), 16)
         return RelaySummary(len(rows), head, nodes, faults)
 
@@ -230,7 +230,7 @@ def run_relay_show(screen: Screen, options: DemoOptions) -> Iterator[tuple[Relay
         relay = StandInRelay(history, lambda: time.clock_gettime(time.CLOCK_REALTIME))
         url = stack.enter_context(serve_relay(relay))
         screen.print_line(
-            f"serving a stand-in of the relay: {url}, {len(history.rows)} rows to come"
+            f"serving a stand-in of the relay: {url}, which will publish {len(history.rows)} rows"
         )
         path = folder / "demo.toml"
         write_configuration(path, _build_settings(network, url, folder), _OMITTED_SECTIONS)

@@ -98,7 +98,7 @@ class GatewayApp:
             )
         route = self._routes.get(path)
         if route is None:
-            return _build_refusal(404, "there is no such path", closes=True)
+            return _build_refusal(404, "path not found", closes=True)
         if scope["method"] != route.method:
             return _build_refusal(405, f"method not allowed; expected {route.method}", closes=True)
         body = await _read_body(receive)

@@ -102,7 +102,7 @@ class GatewayCalls:
         return {"begun": True}
 
     def get_node_stats(self, name: bytes) -> dict[str, object]:
-        """Return the statistics of one node, whose name is UTF-8, on each chain with outcomes."""
+        """Return the statistics of one node, on each chain for which it has outcomes."""
         stats_by_chain = self._service.get_node_stats(name.decode("utf-8", "replace"))
         return {chain: _build_stats(stats) for chain, stats in stats_by_chain}
 

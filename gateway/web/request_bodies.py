@@ -111,7 +111,7 @@ def _check_candidates(body: _Asked) -> _Asked:
 
 def _build_outcome(row_number: int, row: OutcomeRow, max_time_ms: int) -> ReportedOutcome:
     if row.t_ms > max_time_ms:
-        raise BodyError("is ahead of the clock here", row=row_number, field="t_ms")
+        raise BodyError("too far ahead of the service's clock", row=row_number, field="t_ms")
     kind = row.kind
     if kind is None:
         if not row.ok:
@@ -119,10 +119,13 @@ def _build_outcome(row_number: int, row: OutcomeRow, max_time_ms: int) -> Report
         kind = "ok"
     outcome_kind = _KINDS.get(kind)
     if outcome_kind is None:
-        raise BodyError(f"is none of: {', '.join(_KINDS)}", row=row_number, field="kind")
+        expected_kinds = ", ".join(_KINDS)
+        raise BodyError(
+            f"unknown kind; expected one of: {expected_kinds}", row=row_number, field="kind"
+        )
     is_success = BLAME_BY_KIND[outcome_kind] is Blame.SUCCESS
     if row.ok is not is_success:
-        raise BodyError(f"does not go with kind {kind}", row=row_number, field="ok")
+        raise BodyError(f"contradicts kind {kind}", row=row_number, field="ok")
     if is_success and row.latency_ms is None:
         raise BodyError("required for a success", row=row_number, field="latency_ms")
     latency = row.latency_ms if is_success and row.latency_ms is not None else 0.0

@@ -77,29 +77,27 @@ def _build_moods(upstream: UpstreamProxy) -> Mapping[str, InjectedFault]:
 
 def _build_log_moods() -> dict[str, InjectedFault]:
     return {
-        "leaves all logs of a range out": logs.omit_logs_of_ranges(),
-        "leaves a log of a range out": logs.omit_log(
-            0, when=lambda request: not request.is_by_hash
-        ),
-        "leaves a log out wherever": logs.omit_log(0),
+        "omits all logs of a range": logs.omit_logs_of_ranges(),
+        "omits a log of a range": logs.omit_log(0, when=lambda request: not request.is_by_hash),
+        "omits a log of any result": logs.omit_log(0),
         "marks logs as removed": logs.mark_logs_removed(),
-        "gives pending logs": logs.mark_logs_pending(),
+        "returns pending logs": logs.mark_logs_pending(),
         "moves logs to other blocks": logs.shift_log_blocks(1_000),
-        "gives a log twice": logs.duplicate_log(),
-        "gives two logs for one place": logs.add_conflicting_log(),
-        "gives logs backwards": logs.reverse_logs(),
-        "writes hex in capitals": logs.uppercase_hex(),
-        "writes half a byte": logs.append_half_byte(),
-        "leaves a receipt out": blocks.omit_receipt(0),
+        "returns a log twice": logs.duplicate_log(),
+        "returns two logs at one position": logs.add_conflicting_log(),
+        "returns logs in reverse order": logs.reverse_logs(),
+        "writes hex in upper case": logs.uppercase_hex(),
+        "appends half a byte": logs.append_half_byte(),
+        "omits a receipt": blocks.omit_receipt(0),
     }
 
 
 def _build_head_moods(upstream: UpstreamProxy) -> dict[str, InjectedFault]:
     return {
         f"lags {_LAG_BLOCKS} blocks behind": _serve_old_head(upstream, _LAG_BLOCKS),
-        "answers null for blocks": blocks.return_null(),
-        "gives headers that do not link": blocks.serve_wrong_parent(),
-        "knows no finalized block": blocks.return_value(
+        "returns null for blocks": blocks.return_null(),
+        "returns headers that do not link": blocks.serve_wrong_parent(),
+        "has no finalized block": blocks.return_value(
             None,
             methods="eth_getBlockByNumber",
             when=lambda request: request.params[0] in _FINALITY_TAGS,
@@ -113,12 +111,12 @@ _FINALITY_TAGS = {"safe", "finalized"}
 def _build_message_moods() -> dict[str, InjectedFault]:
     return {
         "throttles with -32005": messages.fail_with(messages.RATE_MESSAGE),
-        "fails in a foreign language": messages.fail_with(
+        "fails with an unknown message": messages.fail_with(
             messages.UNKNOWN_MESSAGE, methods="eth_getLogs"
         ),
-        "refuses more than 2 blocks": messages.limit_range(2),
-        "refuses more than 1 log": messages.limit_results(1),
-        "does not know blocks yet": messages.fail_with(
+        "rejects more than 2 blocks": messages.limit_range(2),
+        "rejects more than 1 log": messages.limit_results(1),
+        "reports blocks as not found": messages.fail_with(
             messages.ErrorMessage(-32000, "header not found"),
             methods=["eth_getLogs", "eth_getBlockByNumber"],
         ),
@@ -131,18 +129,18 @@ def _build_message_moods() -> dict[str, InjectedFault]:
 
 def _build_transport_moods() -> dict[str, InjectedFault]:
     return {
-        "answers 429": transport.return_429(1),
-        "answers 503": transport.return_status(503, b"Service Unavailable"),
-        "shows a web page": transport.return_html(),
-        "answers nothing": transport.return_empty_body(),
-        "hangs up in the middle": transport.cut_connection(),
+        "returns HTTP 429": transport.return_429(1),
+        "returns HTTP 503": transport.return_status(503, b"Service Unavailable"),
+        "returns a web page": transport.return_html(),
+        "returns an empty body": transport.return_empty_body(),
+        "closes the connection in mid-response": transport.cut_connection(),
         "resets the connection": transport.reset_connection(),
-        "sends half of the JSON": transport.truncate_body(),
-        "sends broken gzip": transport.corrupt_gzip(),
-        "shuffles batches": transport.reverse_batch(),
-        "loses an answer of a batch": transport.omit_response(0),
-        "fails one of a batch": transport.fail_one_call(0),
-        "refuses batches": transport.reject_batch(),
+        "truncates the JSON": transport.truncate_body(),
+        "returns broken gzip": transport.corrupt_gzip(),
+        "reverses batches": transport.reverse_batch(),
+        "omits a response of a batch": transport.omit_response(0),
+        "fails one call of a batch": transport.fail_one_call(0),
+        "rejects batches": transport.reject_batch(),
         f"is {_DELAY_SECONDS} s late": _delay_body(_DELAY_SECONDS),
     }
 

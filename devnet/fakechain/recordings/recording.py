@@ -165,7 +165,7 @@ class Recording:
             lines["block"], key=lambda block_entry: int(block_entry["number"], 16)
         )
         if not block_entries:
-            raise InputError("a recorded chain without a block")
+            raise InputError("the recording has no block")
         for block_entry in block_entries:
             parent = self.blocks.block_by_hash.get(block_entry["parentHash"])
             self.blocks.add_block(RecordedBlock(block_entry, parent), ())
@@ -181,7 +181,9 @@ class Recording:
         for entry in lines:
             block = self.blocks.block_by_hash.get(entry["blockHash"])
             if not isinstance(block, RecordedBlock):
-                raise InputError(f"a {kind} of block {entry['blockHash']}, which was not recorded")
+                raise InputError(
+                    f"a {kind} line refers to block {entry['blockHash']}, which is not recorded"
+                )
             block.add_entry(kind, entry)
 
     def create_provider(self) -> Provider:
@@ -207,7 +209,8 @@ def read_recording(path: Path) -> Recording:
             lines[kind].append(entry)
         else:
             raise InputError(
-                f"{path}:{line_number}: the kind {kind!r} is none of {', '.join(LINE_KINDS)}"
+                f"{path}:{line_number}: unknown kind {kind!r}; expected one of: "
+                f"{', '.join(LINE_KINDS)}"
             )
     return _build_recording(path, chain_id, lines)
 
@@ -241,7 +244,7 @@ def _build_recording(path: Path, chain_id: int, lines: _LinesByKind) -> Recordin
     try:
         return Recording(chain_id, lines)
     except (KeyError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: a recorded chain lacks or misspells {error}") from None
+        raise InputError(f"{path}: missing or invalid field: {error}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -253,9 +256,9 @@ def _iter_objects(path: Path) -> Iterator[tuple[int, Json]]:
             for line_number, line in enumerate(file, 1):
                 entry = msgspec.json.decode(line)
                 if not isinstance(entry, dict):
-                    raise InputError(f"{path}:{line_number}: no JSON object")
+                    raise InputError(f"{path}:{line_number}: not a JSON object")
                 yield line_number, entry
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     except msgspec.DecodeError as error:
-        raise InputError(f"{path}: no JSON lines: {error}") from None
+        raise InputError(f"{path}: not a file of JSON lines: {error}") from None

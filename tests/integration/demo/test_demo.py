@@ -33,7 +33,7 @@ def played(monkeypatch, capsys, system="crynux", **how):
 
 
 def wrong_scores(summary):
-    return [fault for fault in summary["faults"] if "its logs say" in fault]
+    return [fault for fault in summary["faults"] if "a replay of the logs gives" in fault]
 
 
 def check_slash(summary):
@@ -84,7 +84,7 @@ def test_demo_cut_short_by_waves_option_completes(capsys):
 @pytest.mark.nightly
 def test_waves_option_is_rejected_for_other_networks(capsys):
     assert run(["demo", "--network", "crynux-vss", "--waves", "3"]) == 2
-    assert "--waves: cuts the demo of our own contracts" in capsys.readouterr().err
+    assert "--waves: only applies to the demo with this project's" in capsys.readouterr().err
 
 
 @pytest.mark.nightly

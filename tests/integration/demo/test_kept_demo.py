@@ -21,10 +21,10 @@ _PATIENCE_SECONDS = 600
 
 
 def addresses_of(lines: Iterator[str]) -> dict[str, str]:
-    """Return what stands before `everything goes on`, by its name."""
+    """Return the addresses printed before `the network keeps running`, by name."""
     last: deque[str] = deque(maxlen=6)
     for line in lines:
-        if line.startswith("everything goes on"):
+        if line.startswith("the network keeps running"):
             return {name: rest.strip() for name, _, rest in (each.partition(" ") for each in last)}
         last.append(line)
     raise AssertionError("\n".join(last))

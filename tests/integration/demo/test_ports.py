@@ -19,5 +19,5 @@ def test_port_in_use_is_skipped(monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(anvil, "_PORT_RANGE", range(port, port + 1))
-        with pytest.raises(FatalError, match=f"every port from {port} to {port} is taken"):
+        with pytest.raises(FatalError, match=f"every port from {port} to {port} is in use"):
             anvil.find_free_port()

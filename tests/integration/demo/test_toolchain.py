@@ -70,7 +70,7 @@ toolchain.find_anvil()
 def test_missing_npm_is_reported_and_nothing_is_installed(monkeypatch, capsys, bare_machine):
     monkeypatch.setenv("PATH", str(bare_machine / "bin"))
     monkeypatch.setattr(sys, "executable", str(bare_machine / "bin" / "python"))
-    with pytest.raises(InputError, match="the demo needs npm: install it, or `pip install nodej"):
+    with pytest.raises(InputError, match="npm not found; install npm, or run `pip install nodej"):
         toolchain.find_anvil()
     assert capsys.readouterr().err == ""
     assert not toolchain._get_cache_folder().parent.exists()

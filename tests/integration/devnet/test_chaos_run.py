@@ -86,8 +86,8 @@ def test_interrupted_devnet_stops_chain_and_reports_remaining_folder(tmp_path):
         chain = json.loads(running.stdout.readline())["endpoints"][0]
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=_PATIENCE_SECONDS)
-    left = f"the chain is stopped, and its folder with keys is left: {folder}"
-    assert said.splitlines()[-1] == f"ended by SIGINT: {left}"
+    left = f"the chain is stopped; the folder with its keys remains: {folder}"
+    assert said.splitlines()[-1] == f"stopped by SIGINT: {left}"
     assert (folder / "devnet.toml").exists()
     with pytest.raises(requests.ConnectionError):
         requests.post(chain, json={}, timeout=10)

@@ -44,7 +44,7 @@ def test_hanging_chain_is_one_line_error_and_is_stopped(chain):
     os.kill(process, signal.SIGSTOP)
 
     with pytest.raises(
-        FatalError, match=r"no answer from Anvil in 0.3 s; .*start it again"
+        FatalError, match=r"no response from Anvil within 0.3 s; .*run the command again"
     ) as error:
         local_chain.make_request("eth_blockNumber")
 
@@ -56,7 +56,7 @@ def test_dead_chain_is_one_line_error(chain, ask):
     local_chain, process = chain
     os.kill(process, signal.SIGKILL)
 
-    with pytest.raises(FatalError, match="Anvil has ended; start it again") as error:
+    with pytest.raises(FatalError, match="Anvil has exited; run the command again") as error:
         local_chain.get_revert_data({}) if ask == "refusal" else local_chain.make_request(
             "eth_blockNumber"
         )

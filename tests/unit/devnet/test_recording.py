@@ -133,10 +133,13 @@ def test_recording_folder_of_three_files_is_read(tmp_path, tree):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ({"kind": "song"}, "the kind 'song' is none of"),
-        ({"kind": "block", "number": "0x0"}, "lacks or misspells 'parentHash'"),
-        ({"kind": "log", "blockHash": "0x1"}, "a log of block 0x1, which was not recorded"),
-        ([], "no JSON object"),
+        ({"kind": "song"}, "unknown kind 'song'; expected one of"),
+        ({"kind": "block", "number": "0x0"}, "missing or invalid field: 'parentHash'"),
+        (
+            {"kind": "log", "blockHash": "0x1"},
+            "refers to block 0x1, which is not recorded",
+        ),
+        ([], "not a JSON object"),
     ],
 )
 def test_malformed_recording_is_rejected_in_single_line(tmp_path, tree, line, words):

@@ -166,7 +166,7 @@ def test_crashed_writer_reports_failure(opened: Store, clock: Clock):
     ours.writer.start_writing(lambda: 1 / 0)
     assert lost.wait(60)
     ours.writer._thread.join()
-    assert str(ours.failure) == "the writer has ended"
+    assert str(ours.failure) == "the database writer has crashed"
 
 
 def test_backward_clock_does_not_move_gateway_time(opened: Store, clock: Clock):
