@@ -37,7 +37,7 @@ from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.indexer.commit import CommittedWindow  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
-from oracle.resources import shipped_path  # noqa: E402
+from oracle.resources import find_shipped_path  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.store.ops.identity import Identity  # noqa: E402
@@ -115,7 +115,9 @@ def ours(url: str, database: Path) -> Run:
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
-            uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
+            uow.identity.store_or_check(
+                Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0)
+            )
         folder, ingest = EventFolder(CRYNUX, reader), IngestState()
         head, tenth = source.fetch_heads().latest.number, 0
         with timed(run):
@@ -143,7 +145,7 @@ def _whole(store: Store, run: Run) -> None:
 def plain(events: int, database: Path) -> Run:
     """The plain way, on a shorter chain of the same traffic: it would take minutes."""
     run = Run("plain web3.py")
-    abi = msgspec.json.decode(shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
+    abi = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
     with served(events) as url:
         source, _ = opened(url)
         last = source.fetch_heads().latest.number

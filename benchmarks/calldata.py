@@ -25,7 +25,7 @@ from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Call, Log  # noqa: E402
-from oracle.resources import shipped_path  # noqa: E402
+from oracle.resources import find_shipped_path  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from tests.integration.traces.following import addresses, recorded  # noqa: E402
 
@@ -46,7 +46,9 @@ with serve_endpoint(recorded().create_provider()) as served:
 def without_calls(folder: Path) -> str:
     """The profile with its events alone."""
     lines, keeps = [], True
-    for line in (shipped_path("profiles") / "crynux-vss.toml").read_text("utf-8").splitlines():
+    for line in (
+        (find_shipped_path("profiles") / "crynux-vss.toml").read_text("utf-8").splitlines()
+    ):
         if line.startswith("["):
             keeps = ".calls." not in line
         if keeps:

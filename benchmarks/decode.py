@@ -34,7 +34,7 @@ from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Log  # noqa: E402
-from oracle.resources import shipped_path  # noqa: E402
+from oracle.resources import find_shipped_path  # noqa: E402
 from oracle.rpc.endpoints.range_sizer import TARGET_LOGS  # noqa: E402
 from oracle.rpc.replies import JsonRpcResponse  # noqa: E402
 from oracle.rpc.responses import LogResponse  # noqa: E402
@@ -143,7 +143,7 @@ def by_eth_abi(logs: list[dict[str, Any]]) -> Work:
 
 def by_web3(logs: list[dict[str, Any]]) -> Work:
     """What `contract.events.X.get_logs` does with each entry."""
-    abi = msgspec.json.decode(shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
+    abi = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
     contract = Web3().eth.contract(Web3.to_checksum_address(NETWORK), abi=abi)
     names = {event.digest: event.name for event in load_abi("TaskNetwork").events.values()}
     pairs = [(contract.events[names[log["topics"][0]]](), log) for log in logs]

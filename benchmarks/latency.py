@@ -54,7 +54,9 @@ class Follower:
         self.ingest = IngestState()
         with store.transaction() as uow:
             genesis = self.source.fetch_genesis_hash()
-            uow.identity.set(Identity(31337, genesis, {"TaskNetwork": address}, None, 0))
+            uow.identity.store_or_check(
+                Identity(31337, genesis, {"TaskNetwork": address}, None, 0)
+            )
 
     def reach(self, block: int) -> int:
         """Index up to this block; return how many logs the last window had."""

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from oracle.chain.decode.abi import load_abi  # noqa: E402
-from oracle.resources import shipped_path  # noqa: E402
+from oracle.resources import find_shipped_path  # noqa: E402
 from tests.support.chain.memory_chain import MemoryChain, Said  # noqa: E402
 from tests.support.chain.network_logs import NETWORK, created, group, network, node, task  # noqa: E402
 from tests.support.chain.server import serving  # noqa: E402
@@ -110,9 +110,9 @@ def traffic(events: int, seed: int = 1) -> MemoryChain:
     """A chain with about this many logs (a few more: groups are finished)."""
     chain = MemoryChain()
     # What a daemon looks at before it trusts an address.
-    chain.code[NETWORK] = msgspec.json.decode(shipped_path("abi/TaskNetwork.json").read_bytes())[
-        "deployedBytecode"
-    ]
+    chain.code[NETWORK] = msgspec.json.decode(
+        find_shipped_path("abi/TaskNetwork.json").read_bytes()
+    )["deployedBytecode"]
     for block in said_in_blocks(events, seed):
         first = len(chain.blocks) == 1
         chain.mine(block, time=None if first else chain.blocks[-1].time + BLOCK_SECONDS)

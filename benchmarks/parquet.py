@@ -32,7 +32,7 @@ from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.events.jsonl import event_to_json, iter_ordered_events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
-from oracle.indexer.rules_binding import check_rules  # noqa: E402
+from oracle.indexer.rules_binding import bind_or_check_rules  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
 from oracle.queries.parquet.event_columns import build_batch  # noqa: E402
 from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
@@ -81,8 +81,8 @@ def whole(events: int, folder: Path) -> Step:
     with Store.open(f"sqlite:///{folder / 'ours.db'}") as store:
         _, reader = backfill.opened("http://127.0.0.1:1")
         with store.transaction() as uow:
-            check_rules(uow, CRYNUX)
-            source = exporting.load_source(uow, reader)
+            bind_or_check_rules(uow, CRYNUX)
+            source = exporting.load_export_source(uow, reader)
         out = ParquetFolder.open_for_append(folder / "out", source, 100_000)
         step = Step("export of all tables from SQLite", 0)
         with measured(step):

@@ -27,7 +27,7 @@ from lab.commands.compared_systems import build_columns_from_options  # noqa: E4
 from oracle.cli.inspect.parquet_command import open_exported_history  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state  # noqa: E402
-from oracle.indexer.rules_binding import check_rules  # noqa: E402
+from oracle.indexer.rules_binding import bind_or_check_rules  # noqa: E402
 from oracle.queries.parquet import parquet_export as exporting  # noqa: E402
 from oracle.queries.parquet.parquet_folder import ParquetFolder  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
@@ -41,7 +41,7 @@ def steps_of(events: int, folder: Path) -> list[Step]:
     _, reader = backfill.opened("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
         with store.transaction() as uow:
-            check_rules(uow, CRYNUX)
+            bind_or_check_rules(uow, CRYNUX)
         rebuilding = Step("rebuild from SQLite", events)
         with measured(rebuilding):
             rebuilt = rebuild_state(store, EventFolder(CRYNUX, reader), RebuildOptions())
@@ -49,7 +49,7 @@ def steps_of(events: int, folder: Path) -> list[Step]:
         rebuilding.events, rebuilding.size = rebuilt.log_count, database.stat().st_size
         with store.read_transaction() as uow:
             out = ParquetFolder.open_for_append(
-                folder / "out", exporting.load_source(uow, reader), 100_000
+                folder / "out", exporting.load_export_source(uow, reader), 100_000
             )
         exporting.export_blocks(out, store, reader, lambda *_: None)
     history = open_exported_history(folder / "out", 0, None)

@@ -97,7 +97,7 @@ def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path)
         Store.open(f"sqlite:///{database}", create=True) as store,
     ):
         with store.transaction() as uow:
-            uow.identity.set(
+            uow.identity.store_or_check(
                 Identity(CHAIN_ID, source.fetch_genesis_hash(), dict(CONTRACTS), None, 0)
             )
         folder, ingest = (

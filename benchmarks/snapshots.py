@@ -30,7 +30,7 @@ from oracle.indexer.folded_state import fold_state_up_to  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions  # noqa: E402
 from oracle.indexer.reorgs.reorg import rewind_to_block  # noqa: E402
-from oracle.indexer.rules_binding import check_rules  # noqa: E402
+from oracle.indexer.rules_binding import bind_or_check_rules  # noqa: E402
 from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
@@ -93,7 +93,7 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
     _, reader = backfill.opened("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
         with store.transaction() as uow:
-            check_rules(uow, CRYNUX)
+            bind_or_check_rules(uow, CRYNUX)
             cursor = uow.cursor.get()
         assert cursor is not None
         source = SnapshotSource(store, reader, CRYNUX, MIN_SCORES)

@@ -140,7 +140,9 @@ def backfill(url: str, mode: Way, database: Path) -> Run:
     with Store.open(f"sqlite:///{database}", create=True) as store:
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
-            uow.identity.set(Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0))
+            uow.identity.store_or_check(
+                Identity(31337, genesis, {"TaskNetwork": NETWORK}, None, 0)
+            )
         folder, ingest = EventFolder(CRYNUX, reader), IngestState()
         with timed(run):
             while (step := ingest_next_window(source, store, folder, ingest)) is not None:

@@ -76,7 +76,7 @@ def indexed(chain: str, folder: Path, viewers: int) -> Took:
         store = opened_here.enter_context(Store.open(database, create=True))
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
-            uow.identity.set(Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0))
+            uow.identity.store_or_check(Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0))
         # A small first window: what follows is measured.
         indexer, ingest = EventFolder(CRYNUX, reader), IngestState(max_blocks=_FIRST_BLOCKS)
         ingest_next_window(source, store, indexer, ingest)

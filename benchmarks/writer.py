@@ -135,7 +135,7 @@ def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
     with Store.open(url, create=True) as store:
         with store.transaction() as uow:
             contracts = {"TaskNetwork": NETWORK}
-            uow.identity.set(Identity(31337, history.genesis, contracts, None, 0))
+            uow.identity.store_or_check(Identity(31337, history.genesis, contracts, None, 0))
         empty, writer = size(), EventFolder(CRYNUX, history.reader)
         began, worked, memory = time.perf_counter(), time.process_time(), resident_mb()
         for window in history.windows:

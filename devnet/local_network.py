@@ -90,7 +90,7 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
                     f"http://127.0.0.1:{settings['api']['port']}/"
                 )
                 print_line("press Ctrl-C to stop the network")
-                _play_traffic(stage, clock, options)
+                _mine_traffic(stage, clock, options)
         finally:
             chain.close()
 
@@ -110,7 +110,7 @@ def _open_endpoints(
             proxy = ChaosEndpoint(
                 url,
                 chaos_seed * _PROXY_COUNT + proxy_index,
-                _print_moods_of(proxy_index, print_line),
+                _build_mood_printer(proxy_index, print_line),
             )
             stack.callback(proxy.close)
             proxies[stack.enter_context(serve_endpoint(proxy)).url] = proxy
@@ -123,11 +123,11 @@ def _open_endpoints(
                 print_line(f"{proxy_url} {format_mood_counts(proxy.mood_counts)}")
 
 
-def _print_moods_of(proxy_index: int, print_line: PrintLine) -> PrintLine:
+def _build_mood_printer(proxy_index: int, print_line: PrintLine) -> PrintLine:
     return lambda mood: print_line(f"endpoint {proxy_index + 1}: {mood}")
 
 
-def _play_traffic(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
+def _mine_traffic(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
     """Mine a block with traffic every `block_seconds` of wall time, until stopped."""
     traffic, next_block_at = DemoTraffic(stage, _SEED), time.monotonic()
     while not options.stop.is_set():

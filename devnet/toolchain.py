@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from oracle.errors import InputError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 
 # Anvil's version for platforms that the lock file does not cover.
 _PACKAGE_PREFIX = "@foundry-rs/anvil"
@@ -32,7 +32,7 @@ def find_anvil() -> Path:
     Raises:
         InputError: npm is missing or cannot install the package; the message suggests a remedy.
     """
-    for folder in (shipped_path("package.json").parent, _get_cache_folder()):
+    for folder in (find_shipped_path("package.json").parent, _get_cache_folder()):
         if (binary := _get_binary_path(folder)).is_file():
             return binary
     _install_anvil(_get_cache_folder())
@@ -86,12 +86,12 @@ def _install_anvil(folder: Path) -> None:
 
 def _run_npm_install(folder: Path, npm: list[str]) -> None:
     package_name = _get_platform_package()
-    is_locked = f'"node_modules/{package_name}"' in shipped_path("package-lock.json").read_text(
-        "utf-8"
-    )
+    is_locked = f'"node_modules/{package_name}"' in find_shipped_path(
+        "package-lock.json"
+    ).read_text("utf-8")
     if is_locked:
         for name in ("package.json", "package-lock.json"):
-            shutil.copyfile(shipped_path(name), folder / name)
+            shutil.copyfile(find_shipped_path(name), folder / name)
     npm_arguments = ["ci"] if is_locked else ["install", f"{package_name}@{_VERSION}"]
     command = [*npm, *npm_arguments, "--ignore-scripts", "--no-fund", "--no-audit"]
     completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - npm, found by us

@@ -100,7 +100,7 @@ class StakeWatch:
         """Stop reading stakes."""
         self._stopped.set()
 
-    def update_stakes(self) -> None:
+    def read_stakes(self) -> None:
         """Read the stakes once.
 
         Raises:
@@ -120,7 +120,7 @@ class StakeWatch:
 
     def _try_update(self) -> None:
         try:
-            self.update_stakes()
+            self.read_stakes()
         except OracleError as error:
             self._failures += 1
             if is_power_of_two(self._failures):

@@ -54,12 +54,12 @@ class DrawSeeds:
 
     def reserve_counters(self, count: int, now: int) -> tuple[DrawEpoch, int]:
         """Reserve `count` counters of the current epoch; return the epoch and the first one."""
-        epoch = self.get_epoch(now)
+        epoch = self.get_or_create_epoch(now)
         first_counter = self._counter
         self._counter += count
         return epoch, first_counter
 
-    def get_epoch(self, now: int) -> DrawEpoch:
+    def get_or_create_epoch(self, now: int) -> DrawEpoch:
         """Return the epoch at `now`, and create it if necessary."""
         current = self._current
         if current is not None and now < current.end:
@@ -79,7 +79,7 @@ class DrawSeeds:
 
     def list_epochs(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
         """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
-        current = self.get_epoch(now)
+        current = self.get_or_create_epoch(now)
         open_epochs = [current] if self._following is None else [current, self._following]
         return list(self._past), open_epochs
 

@@ -157,7 +157,7 @@ class GatewayConfig(Section):
             allowance=section.allowance,
             needs_stake=section.stake == "daemon",
             unchecked=section.unchecked,
-            uses_all_if_none_passes=self.policy.fallback == "all",
+            allows_degraded_draw=self.policy.fallback == "all",
         )
 
 

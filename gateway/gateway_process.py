@@ -33,7 +33,7 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
     """
     with ExitStack() as exit_stack:
         store = exit_stack.enter_context(Store.open(config.database.url, create=True))
-        _refuse_daemon_database(store)
+        _reject_daemon_database(store)
         epoch = acquire_lease(store, _COMMAND)
         store.set_fencing_epoch(epoch)
         exit_stack.enter_context(keep_lease(store, epoch, stop.request_stop))
@@ -55,7 +55,7 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
             raise FatalError(f"database writes have stopped: {service.writer.end_reason}")
 
 
-def _refuse_daemon_database(store: Store) -> None:
+def _reject_daemon_database(store: Store) -> None:
     with store.read_transaction() as uow:
         if uow.identity.get() is not None:
             raise InputError(

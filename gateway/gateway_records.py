@@ -82,7 +82,7 @@ class GatewayRecords:
             time_ms = reported.outcome.t_ms
             if time_ms <= window_start:
                 late_count += 1
-            elif reported.id is not None and self._check_repeated_id(reported.id, now):
+            elif reported.id is not None and self._register_outcome_id(reported.id, now):
                 repeated_count += 1
             else:
                 dated = reported if time_ms <= now else _set_time(reported, now)
@@ -99,14 +99,14 @@ class GatewayRecords:
         self._selector.record_outcome(outcome)
         if outcome.kind in SESSION_ENDING_KINDS:
             key = outcome.chain, reported.session, outcome.node
-            self._session_exclusions[key] = outcome.t_ms + self._rules.session_out_ms
+            self._session_exclusions[key] = outcome.t_ms + self._rules.session_exclusion_ms
 
-    def note_passed_check(self, chain: str, node: str, time_ms: int) -> None:
+    def record_passed_check(self, chain: str, node: str, time_ms: int) -> None:
         """Mark a node as healthy after a passed check."""
         if chain in self._selector.chains:
             self._selector.record_health_pass(Address(node), chain, time_ms)
 
-    def remember_id(self, outcome_id: str, until: int) -> None:
+    def add_known_id(self, outcome_id: str, until: int) -> None:
         """Treat outcomes with this id as repeated until the time `until`."""
         self._expiry_by_id[outcome_id] = until
 
@@ -143,7 +143,7 @@ class GatewayRecords:
             self._selector.evaluate_nodes(chain, frozenset(nodes) - reasons.keys(), now)
         return ranking
 
-    def _check_repeated_id(self, outcome_id: str, now: int) -> bool:
+    def _register_outcome_id(self, outcome_id: str, now: int) -> bool:
         if now < self._expiry_by_id.get(outcome_id, 0):
             return True
         self._expiry_by_id.pop(outcome_id, None)
@@ -186,7 +186,7 @@ class GatewayRecords:
         self._session_exclusions = {
             key: until for key, until in self._session_exclusions.items() if now < until
         }
-        oldest_kept = now - self._rules.kept_ms
+        oldest_kept = now - self._rules.retention_ms
         for node in [
             node for node, last_seen in self._last_seen_by_node.items() if last_seen <= oldest_kept
         ]:

@@ -21,11 +21,11 @@ class GatewayRules:
     # How long a ranking is reused; 0: each selection ranks again.
     ranking_ms: int = 100
     # How far an outcome may be ahead of the local clock.
-    ahead_ms: int = 5_000
+    max_ahead_ms: int = 5_000
     # How long an outcome's id is known.
     id_ms: int = 600_000
     # How long a node is excluded from a session that is over for it.
-    session_out_ms: int = 3_600_000
+    session_exclusion_ms: int = 3_600_000
     # The length of an epoch, whose draws share a seed.
     epoch_ms: int = 600_000
     # The maximum numbers of outcomes, nodes, chains, ids and rankings in memory.
@@ -36,7 +36,7 @@ class GatewayRules:
     max_rankings: int = 1_000
 
     def __post_init__(self) -> None:
-        may_be_zero = {"ranking_ms", "ahead_ms"}
+        may_be_zero = {"ranking_ms", "max_ahead_ms"}
         for name in self.__slots__:
             value = getattr(self, name)
             minimum = 0 if name in may_be_zero else 1
@@ -50,7 +50,7 @@ class GatewayRules:
         return params.window_ms if isinstance(params, ArticleParameters) else _PORTAL_WINDOW_MS
 
     @property
-    def kept_ms(self) -> int:
+    def retention_ms(self) -> int:
         """The maximum age of an outcome that has to be restored after a restart."""
         params = self.params
         max_exclusion_ms = (

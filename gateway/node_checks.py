@@ -38,7 +38,7 @@ class CheckRules:
     needs_stake: bool = False
     unchecked: UncheckedPolicy = UncheckedPolicy.ALLOW
     # Whether a draw uses all staked candidates, marked as degraded, if no candidate passes.
-    uses_all_if_none_passes: bool = True
+    allows_degraded_draw: bool = True
 
 
 class ProbeAnswer(NamedTuple):

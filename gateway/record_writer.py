@@ -86,7 +86,7 @@ class RecordWriter:
         self.write_all()
         self._resolve_waiting(is_over=True)
 
-    def when_stored(self) -> "Future[bool]":
+    def create_stored_future(self) -> "Future[bool]":
         """Return a future that becomes True once all outcomes queued so far are stored.
 
         The result is False if the writer does not run or has dropped outcomes. While the database
@@ -102,7 +102,7 @@ class RecordWriter:
         self._wake.set()
         return future
 
-    def put_outcomes(self, outcomes: Sequence[ReportedOutcome], now: int) -> None:
+    def enqueue_outcomes(self, outcomes: Sequence[ReportedOutcome], now: int) -> None:
         """Queue outcomes that were accepted at `now`."""
         self._enqueue_rows(
             [
@@ -120,7 +120,7 @@ class RecordWriter:
             now,
         )
 
-    def put_passed_checks(self, chain: str, nodes: Sequence[str], now: int) -> None:
+    def enqueue_passed_checks(self, chain: str, nodes: Sequence[str], now: int) -> None:
         """Queue passed checks of these nodes."""
         self._enqueue_rows(
             [(now, chain, node, "", None, CHECK_PASSED, None) for node in nodes], now
@@ -139,12 +139,12 @@ class RecordWriter:
                 self._waiting_futures.clear()
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
-    def put_epoch(self, epoch: DrawEpoch) -> None:
+    def enqueue_epoch(self, epoch: DrawEpoch) -> None:
         """Queue an epoch, before it begins."""
         with self._lock:
             self._epochs.append(StoredEpoch(*epoch))
 
-    def put_checks(self, checks: Iterable[StoredCheck]) -> None:
+    def enqueue_checks(self, checks: Iterable[StoredCheck]) -> None:
         """Queue the check states of nodes; a newer state replaces an older one."""
         with self._lock:
             self._checks |= {(check.chain, check.node): check for check in checks}
@@ -171,7 +171,7 @@ class RecordWriter:
         except BaseException as error:
             # A bug: no record would be written any more.
             self.failure = "the database writer has crashed"
-            self._stop_for_good(f"{self.failure}: {type(error).__name__}: {error}")
+            self._end_writing(f"{self.failure}: {type(error).__name__}: {error}")
             raise
 
     def _write_batch(self) -> bool:
@@ -187,7 +187,7 @@ class RecordWriter:
             self._write_rows(outcomes, epochs, checks)
         except OracleError as error:
             self._requeue(outcomes, epochs, checks)
-            self._note_failure(error)
+            self._record_failure(error)
             return False
         self.failure = None
         if outcomes:
@@ -215,7 +215,7 @@ class RecordWriter:
         if is_over:
             _resolve_futures(unstored_waiters, is_stored=False)
 
-    def _stop_for_good(self, reason: str) -> None:
+    def _end_writing(self, reason: str) -> None:
         self.end_reason = reason
         self._resolve_waiting(is_over=True)
         self._on_lost()
@@ -232,9 +232,11 @@ class RecordWriter:
             uow.gateway.checks.save(list(checks.values()))
             if self._is_prune_due():
                 rules = self._rules
-                uow.gateway.outcomes.delete_before(self._latest_ms - rules.kept_ms, _WINDOW_KINDS)
                 uow.gateway.outcomes.delete_before(
-                    self._latest_ms - rules.session_out_ms, _SESSION_KINDS
+                    self._latest_ms - rules.retention_ms, _WINDOW_KINDS
+                )
+                uow.gateway.outcomes.delete_before(
+                    self._latest_ms - rules.session_exclusion_ms, _SESSION_KINDS
                 )
         if self._is_prune_due():
             self._pruned_at = self._latest_ms
@@ -254,7 +256,7 @@ class RecordWriter:
             self._checks = checks | self._checks
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
-    def _note_failure(self, error: OracleError) -> None:
+    def _record_failure(self, error: OracleError) -> None:
         self.failure = str(error)
         self._failures += 1
         if is_power_of_two(self._failures):
@@ -262,7 +264,7 @@ class RecordWriter:
                 "gateway_write_failed", reason=self.failure, in_all=self._failures
             )
         if isinstance(error, FatalError):
-            self._stop_for_good(self.failure)
+            self._end_writing(self.failure)
 
 
 def _resolve_futures(waiters: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:

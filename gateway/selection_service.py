@@ -50,9 +50,9 @@ class SelectionService:
         self.writer = RecordWriter(store, rules, next_number, on_lost)
         self.request_checks: Callable[[], None] = lambda: None
         hooks = SelectorHooks(
-            on_outcomes=self.writer.put_outcomes,
-            on_passed_checks=self.writer.put_passed_checks,
-            on_epoch=self.writer.put_epoch,
+            on_outcomes=self.writer.enqueue_outcomes,
+            on_passed_checks=self.writer.enqueue_passed_checks,
+            on_epoch=self.writer.enqueue_epoch,
         )
         self.rules = rules
         self._selector = SessionSelector(rules, checks, hooks)
@@ -79,9 +79,9 @@ class SelectionService:
             self.request_checks()
         return counts
 
-    def when_stored(self) -> "Future[bool]":
+    def create_stored_future(self) -> "Future[bool]":
         """Return a future that becomes True once all outcomes counted so far are stored."""
-        return self.writer.when_stored()
+        return self.writer.create_stored_future()
 
     def select_nodes(self, request: SelectionRequest) -> NodeSelection:
         """Draw nodes for a request.
@@ -125,11 +125,11 @@ class SelectionService:
         with self._lock:
             now, checks = self._read_clock(), self._selector.checks[chain]
             passed_nodes = checks.apply_answers(answers, now)
-            self._selector.note_passed_checks(chain, passed_nodes, now)
+            self._selector.record_passed_checks(chain, passed_nodes, now)
             stored_checks = [
                 _build_stored_check(chain, node, checks.nodes[node]) for node in answers
             ]
-        self.writer.put_checks(stored_checks)
+        self.writer.enqueue_checks(stored_checks)
         for label, node_count in (
             ("passed", len(passed_nodes)),
             ("failed", len(answers) - len(passed_nodes)),
@@ -153,7 +153,7 @@ class SelectionService:
         with store.read_transaction() as uow:
             for stored_outcome in uow.gateway.outcomes.iterate_all():
                 if stored_outcome.kind == CHECK_PASSED:
-                    records.note_passed_check(
+                    records.record_passed_check(
                         stored_outcome.chain, stored_outcome.node, stored_outcome.ended_ms
                     )
                     continue
@@ -167,7 +167,7 @@ class SelectionService:
                 )
                 records.count_outcome(ReportedOutcome(outcome, stored_outcome.session))
                 if stored_outcome.outcome_id is not None:
-                    records.remember_id(
+                    records.add_known_id(
                         stored_outcome.outcome_id, stored_outcome.received_ms + self.rules.id_ms
                     )
             stored_epochs = uow.gateway.epochs.list_newest(_MAX_RESTORED_EPOCHS)

@@ -27,12 +27,12 @@ class SessionRanking:
     ranking: Ranking
     chances: tuple[tuple[str, int], ...]
     degraded: bool
-    bounds: tuple[int, ...]
+    cumulative_tickets: tuple[int, ...]
 
     @property
     def total(self) -> int:
         """The total number of tickets."""
-        return self.bounds[-1] if self.bounds else 0
+        return self.cumulative_tickets[-1] if self.cumulative_tickets else 0
 
     @property
     def id(self) -> str:
@@ -51,11 +51,11 @@ class SessionRanking:
         """
         remaining = tuple(pair for pair in self.chances if pair[0] not in excluded)
         if remaining:
-            return replace(self, chances=remaining, bounds=_accumulate_tickets(remaining))
+            tickets = _accumulate_tickets(remaining)
+            return replace(self, chances=remaining, cumulative_tickets=tickets)
         remaining = tuple((row.node, 1) for row in self.ranking.rows if row.node not in excluded)
-        return replace(
-            self, chances=remaining, bounds=_accumulate_tickets(remaining), degraded=True
-        )
+        tickets = _accumulate_tickets(remaining)
+        return replace(self, chances=remaining, cumulative_tickets=tickets, degraded=True)
 
     def find_ticket_holder(self, value: bytes) -> str:
         """Return the node that holds the drawn ticket; the ranking must have a ticket.
@@ -64,7 +64,7 @@ class SessionRanking:
         of `oracle.systems.pocket.picking`, which uses fractions and passes over all rows.
         """
         ticket = int.from_bytes(value[:8], "big") * self.total >> _BITS
-        return self.chances[bisect_right(self.bounds, ticket)][0]
+        return self.chances[bisect_right(self.cumulative_tickets, ticket)][0]
 
 
 def build_session_ranking(ranking: Ranking, as_of: int) -> SessionRanking:

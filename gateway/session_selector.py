@@ -86,12 +86,12 @@ class SessionSelector:
             self._hooks.on_outcomes(stored, now)
         return counts
 
-    def note_passed_checks(self, chain: str, nodes: Iterable[str], now: int) -> None:
+    def record_passed_checks(self, chain: str, nodes: Iterable[str], now: int) -> None:
         """Mark nodes as healthy again after a passed check."""
         # The other nodes have no failures to reset.
         failing_nodes = [node for node in nodes if self.records.is_failing(chain, node, now)]
         for node in failing_nodes:
-            self.records.note_passed_check(chain, node, now)
+            self.records.record_passed_check(chain, node, now)
         if failing_nodes:
             self._hooks.on_passed_checks(chain, failing_nodes, now)
 
@@ -153,9 +153,7 @@ class SessionSelector:
             reason_by_node = {
                 node: reason for node, reason in reason_by_node.items() if reason in UNSTAKED
             }
-            if not checks.rules.uses_all_if_none_passes or len(reason_by_node) == len(
-                set(remaining)
-            ):
+            if not checks.rules.allows_degraded_draw or len(reason_by_node) == len(set(remaining)):
                 raise NoCandidatePassesError
         session_ranking = build_session_ranking(
             records.rank_candidates(chain, candidates, left_out | reason_by_node, now), now

@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).resolve().parent
 _PROGRAM = "qos-oracle"
 
 
-def shipped_path(name: str) -> Path:
+def find_shipped_path(name: str) -> Path:
     """Return the path of a shipped file or folder, such as `abi` or `package.json`.
 
     Raises:

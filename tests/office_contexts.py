@@ -16,7 +16,7 @@ from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.context import TransmitterRank, TxContext
+from oracle.txmgr.context import AccountContext, TransmitterRank
 from tests.pools import pool_of
 
 
@@ -27,13 +27,13 @@ class WithContexts:
     premises: Any
 
     @property
-    def context(self) -> TxContext:
+    def context(self) -> AccountContext:
         """The account that sends."""
-        return self.contexts.tx
+        return self.contexts.account_context
 
     @context.setter
-    def context(self, tx: TxContext) -> None:
-        self.contexts = self.contexts.with_account(tx)
+    def context(self, account_context: AccountContext) -> None:
+        self.contexts = self.contexts.with_account(account_context)
 
     @property
     def quorum(self) -> QuorumContext:
@@ -57,7 +57,7 @@ class WithContexts:
 
     @property
     def contract(self) -> OracleContract:
-        return OracleContract(self.context.publisher.pool_view, self.premises.address)
+        return OracleContract(self.context.sender_account.pool_view, self.premises.address)
 
 
 def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> ReporterContexts:
@@ -65,9 +65,9 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
     premises = office.premises
     given = office.equipment
     peers, head_start = given.get("peers"), given.get("head_start", 0)
-    tx = TxContext(
+    account_context = AccountContext(
         store=office.store,
-        publisher=SenderAccount(
+        sender_account=SenderAccount(
             pool_of(*office.urls, providers=getattr(office, "providers", None)),
             domain=domain,
             caps=office.caps,
@@ -83,7 +83,7 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
             head_start_blocks=given.get("blocks_ahead", 0),
         ),
     )
-    quorum = QuorumContext(tx, office.settings, given.get("board"), peers)
+    quorum = QuorumContext(account_context, office.settings, given.get("board"), peers)
     rebuild = RebuildOptions(lease_epoch=office.epoch)
     verifier = EvidenceVerifier(office.source, office.store, office.folder, rebuild)
     return ReporterContexts(

@@ -4,7 +4,11 @@ from dataclasses import dataclass
 
 from devnet.crynux.crynux_network import CrynuxNetwork
 from devnet.demo.stage import ChainClock
-from oracle.bindings.kick_targets import build_adapter_code, build_role_change, default_kick_target
+from oracle.bindings.kick_targets import (
+    build_adapter_code,
+    build_role_change,
+    find_default_kick_target,
+)
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
@@ -36,7 +40,7 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
     Raises:
         FatalError: the profile has no adapter.
     """
-    target = default_kick_target(network.profile)
+    target = find_default_kick_target(network.profile)
     if target is None or target.artifact is None:
         raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")
     contracts, owner = network.contracts, network.owner

@@ -16,7 +16,7 @@ from oracle.bindings.deployment import (
     OracleSetup,
     compute_contract_address,
 )
-from oracle.bindings.kick_targets import default_kick_target
+from oracle.bindings.kick_targets import find_default_kick_target
 from oracle.chain.profiles.profile_loader import load_profile
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import compute_kick_below
@@ -92,7 +92,7 @@ def _build_oracle_setup(
     network: CrynuxNetwork, rules: Rules, signer: Address, target: Address
 ) -> OracleSetup:
     """Return an oracle setup: one signer, no timelock, one kickout a minute, at most three."""
-    kick_target = default_kick_target(network.profile)
+    kick_target = find_default_kick_target(network.profile)
     if kick_target is None:
         raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")
     kick_threshold = compute_kick_below(rules)

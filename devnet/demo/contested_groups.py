@@ -59,11 +59,11 @@ class DemoGroup:
     tasks: list[DemoTask] = field(default_factory=list)
 
     @property
-    def are_all_committed(self) -> bool:
+    def is_fully_committed(self) -> bool:
         return all(task.is_committed for task in self.tasks)
 
     @property
-    def are_all_revealed(self) -> bool:
+    def is_fully_revealed(self) -> bool:
         return all(task.is_revealed for task in self.tasks)
 
     @property
@@ -107,7 +107,7 @@ class ContestTracker:
         self._group_by_second_group[second_group_key] = group
         return group.tasks[0].result
 
-    def note_comparison(self, group_key: bytes) -> None:
+    def mark_contest_decided(self, group_key: bytes) -> None:
         """Mark a contest as decided if the compared group is the contest's second group."""
         if group_key in self._group_by_second_group:
             self._decided_groups.append(self._group_by_second_group.pop(group_key))

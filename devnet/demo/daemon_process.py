@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oracle.errors import FatalError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 
 # The daemon stops within ten seconds of SIGTERM; starting processes may be slow on some machines.
 _STOP_TIMEOUT_SECONDS = 60
@@ -124,7 +124,7 @@ def write_configuration(
 def load_demo_settings() -> SettingsBySection:
     """Return the settings of the shipped demo configuration."""
     settings: SettingsBySection = tomllib.loads(
-        shipped_path("config/demo.toml").read_text("utf-8")
+        find_shipped_path("config/demo.toml").read_text("utf-8")
     )
     return settings
 

@@ -11,7 +11,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import compute_kick_below
 from oracle.domain.reports.report import ReportSettings, compute_rules_id
 from oracle.domain.scoring.rules import Rules
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.systems.registry import build_rules
 
 _ETHER = 10**18
@@ -92,7 +92,7 @@ class DemoSystem:
 
 def load_report_settings() -> ReportSettings:
     """Return the report settings of the shipped demo configuration; the contract needs them."""
-    oracle = read_config(shipped_path("config/demo.toml")).oracle
+    oracle = read_config(find_shipped_path("config/demo.toml")).oracle
     return ReportSettings(
         period_seconds=oracle.period_seconds,
         heartbeat_seconds=oracle.heartbeat_seconds,

@@ -129,10 +129,10 @@ def set_up_stage(
             admin, "TaskNetwork", "fund", roles.dispatcher, value=system.dispatcher_balance
         )
     )
-    _get_successful_receipts(
+    _fetch_successful_receipts(
         chain, chain.mine(clock.advance(), [*setup_transactions, *funding_transactions])
     )
-    _get_successful_receipts(
+    _fetch_successful_receipts(
         chain,
         chain.mine(clock.advance(), [_build_join_call(stage, node) for node in system.nodes]),
     )
@@ -166,11 +166,11 @@ def _deploy_contract(chain: LocalChain, clock: ChainClock, sender: Address, code
     transaction_hashes = chain.mine(
         clock.advance(), [{"from": sender, "data": code, "gas": _DEPLOY_GAS}]
     )
-    (receipt,) = _get_successful_receipts(chain, transaction_hashes)
+    (receipt,) = _fetch_successful_receipts(chain, transaction_hashes)
     return Address(str(receipt["contractAddress"]).lower())
 
 
-def _get_successful_receipts(
+def _fetch_successful_receipts(
     chain: LocalChain, transaction_hashes: list[str]
 ) -> list[dict[str, object]]:
     """Return the receipts of transactions that must have succeeded."""

@@ -41,12 +41,12 @@ class DemoTraffic:
         self._reveal_random = random.Random(seed)  # noqa: S311
         network = load_abi("TaskNetwork")
         self._handler_by_topic = {
-            network.get_event("TaskCreated").digest: self._note_probe,
-            network.get_event("TaskStarted").digest: self._note_start,
-            network.get_event("TaskTimedOut").digest: self._note_timeout,
-            network.get_event("DownloadRequested").digest: self._note_download_request,
-            network.get_event("GroupRevalidates").digest: self._note_revalidation,
-            network.get_event("GroupValidated").digest: self._note_comparison,
+            network.get_event("TaskCreated").digest: self._handle_task_created,
+            network.get_event("TaskStarted").digest: self._handle_task_started,
+            network.get_event("TaskTimedOut").digest: self._handle_task_timed_out,
+            network.get_event("DownloadRequested").digest: self._handle_download_requested,
+            network.get_event("GroupRevalidates").digest: self._handle_group_revalidates,
+            network.get_event("GroupValidated").digest: self._handle_group_validated,
         }
         # Nodes that were asked to download a model and have not done so yet.
         self._requested_downloads: list[tuple[Address, str]] = []
@@ -107,12 +107,12 @@ class DemoTraffic:
         for log in self._stage.chain.make_request("eth_getLogs", log_filter):
             self._handler_by_topic[log["topics"][0]](log)
 
-    def _note_download_request(self, log: Mapping[str, Any]) -> None:
+    def _handle_download_requested(self, log: Mapping[str, Any]) -> None:
         """Record that a node was asked to download a model."""
         model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
         self._requested_downloads.append((Address("0x" + log["topics"][1][-40:]), model))
 
-    def _note_revalidation(self, log: Mapping[str, Any]) -> None:
+    def _handle_group_revalidates(self, log: Mapping[str, Any]) -> None:
         """Record that the nodes of a second group repeat the work of a contested group."""
         group, second_group = (bytes.fromhex(topic[2:]) for topic in log["topics"][1:])
         result = self._contest_tracker.add_second_group(group, second_group)
@@ -120,15 +120,15 @@ class DemoTraffic:
             for task in self._probe_groups[second_group].tasks:
                 task.result = result
 
-    def _note_comparison(self, log: Mapping[str, Any]) -> None:
-        self._contest_tracker.note_comparison(bytes.fromhex(log["topics"][1][2:]))
+    def _handle_group_validated(self, log: Mapping[str, Any]) -> None:
+        self._contest_tracker.mark_contest_decided(bytes.fromhex(log["topics"][1][2:]))
 
-    def _note_timeout(self, log: Mapping[str, Any]) -> None:
+    def _handle_task_timed_out(self, log: Mapping[str, Any]) -> None:
         task = self._find_task(log)
         if task is not None:
             task.is_committed = task.is_revealed = True
 
-    def _note_start(self, log: Mapping[str, Any]) -> None:
+    def _handle_task_started(self, log: Mapping[str, Any]) -> None:
         """Record that a task was started on a node of the cast."""
         task, name = (
             self._find_task(log),
@@ -142,7 +142,7 @@ class DemoTraffic:
         jobs = (task for group in self._list_groups() for task in group.tasks)
         return next((task for task in jobs if task.contract_key == contract_key), None)
 
-    def _note_probe(self, log: Mapping[str, Any]) -> None:
+    def _handle_task_created(self, log: Mapping[str, Any]) -> None:
         """Add a task that the dispatcher created, to its group if it has one."""
         _, key_topic, creator, group_topic = log["topics"]
         if not creator.endswith(self._stage.dispatcher[2:]):
@@ -163,7 +163,7 @@ class DemoTraffic:
 
     def _list_groups(self) -> list[DemoGroup]:
         self._probe_groups = {
-            key: probe for key, probe in self._probe_groups.items() if not probe.are_all_revealed
+            key: probe for key, probe in self._probe_groups.items() if not probe.is_fully_revealed
         }
         return [*self._groups, *self._probe_groups.values()]
 
@@ -209,7 +209,7 @@ class DemoTraffic:
 
     def _build_reveals(self) -> Iterator[Transaction]:
         """Yield all reveals of the groups in which every node has committed, fast nodes first."""
-        for group in [group for group in self._list_groups() if group.are_all_committed]:
+        for group in [group for group in self._list_groups() if group.is_fully_committed]:
             for task in sorted(group.tasks, key=self._draw_reveal_delay):
                 if task.is_revealed or task.node is None:
                     continue
@@ -238,7 +238,7 @@ class DemoTraffic:
                 yield self._call_as_creator(task.creator, "timeOutTask", task.contract_key)
 
     def _build_validations(self) -> Iterator[Transaction]:
-        for group in [group for group in self._groups if group.are_all_revealed]:
+        for group in [group for group in self._groups if group.is_fully_revealed]:
             self._groups.remove(group)
             keys = [task.contract_key for task in group.tasks]
             if group.has_false_answer:

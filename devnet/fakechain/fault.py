@@ -112,7 +112,7 @@ def with_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
     return {"methods": methods, **limits}
 
 
-def on_success(change: ResultChange) -> ResultChange:
+def skip_errors(change: ResultChange) -> ResultChange:
     """Return a change that leaves errors and null results unchanged."""
 
     def change_result(request: FakeRequest, result: object) -> object:

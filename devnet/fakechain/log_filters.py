@@ -21,27 +21,27 @@ class FakeLogFilter:
     topics: tuple[frozenset[str] | None, ...]
 
     @classmethod
-    def read(cls, asked: Mapping[str, Any]) -> Self:
+    def parse(cls, filter_json: Mapping[str, Any]) -> Self:
         """Parse the filter parameter of `eth_getLogs`.
 
         Raises:
             FakeRpcError: both a block hash and a range are given.
         """
-        if "blockHash" in asked and ("fromBlock" in asked or "toBlock" in asked):
+        if "blockHash" in filter_json and ("fromBlock" in filter_json or "toBlock" in filter_json):
             raise FakeRpcError(-32602, _BOTH_GIVEN_TEXT)
         return cls(
-            asked.get("fromBlock") or "latest",
-            asked.get("toBlock") or "latest",
-            asked.get("blockHash"),
-            _parse_accepted_values(asked.get("address")),
-            tuple(_parse_accepted_values(topic) for topic in asked.get("topics") or ()),
+            filter_json.get("fromBlock") or "latest",
+            filter_json.get("toBlock") or "latest",
+            filter_json.get("blockHash"),
+            _parse_accepted_values(filter_json.get("address")),
+            tuple(_parse_accepted_values(topic) for topic in filter_json.get("topics") or ()),
         )
 
-    def of(self, logs: Sequence[Json]) -> list[Json]:
+    def select_logs(self, logs: Sequence[Json]) -> list[Json]:
         """Return the logs that match the filter."""
-        return [log for log in logs if self._takes(log)]
+        return [log for log in logs if self._matches(log)]
 
-    def _takes(self, log: Json) -> bool:
+    def _matches(self, log: Json) -> bool:
         if self.addresses is not None and log["address"].lower() not in self.addresses:
             return False
         topics = log["topics"]

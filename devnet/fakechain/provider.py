@@ -79,21 +79,21 @@ class Provider(FakeEndpoint):
         return handler(self, *params)
 
     @override
-    def get_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
+    def get_block_range(self, method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
         if not _params:
             return None
         block_argument = _params[0]
         if isinstance(block_argument, dict) and (
             "fromBlock" in block_argument or "toBlock" in block_argument
         ):
-            log_filter = FakeLogFilter.read(block_argument)
+            log_filter = FakeLogFilter.parse(block_argument)
             return self._resolve_block_number(log_filter.first), self._resolve_block_number(
                 log_filter.last
             )
-        if _method in _TRANSACTION_METHODS:
+        if method in _TRANSACTION_METHODS:
             placements = self._blocks.placements_by_tx.get(str(block_argument).lower(), ())
             return (placements[0].block.number, placements[0].block.number) if placements else None
-        if _method not in _BLOCK_METHODS:
+        if method not in _BLOCK_METHODS:
             return None
         block = self._find_block(block_argument)
         return (block.number, block.number) if block else None
@@ -138,12 +138,12 @@ class Provider(FakeEndpoint):
         )
 
     def _get_logs(self, filter_json: Json) -> list[Json]:
-        log_filter = FakeLogFilter.read(filter_json)
+        log_filter = FakeLogFilter.parse(filter_json)
         if log_filter.block_hash is not None:
             block = self._find_block_by_hash(log_filter.block_hash)
             if block is None:
                 raise FakeRpcError(_SERVER, "unknown block")
-            return log_filter.of(self._check_not_pruned(block).logs)
+            return log_filter.select_logs(self._check_not_pruned(block).logs)
         first_block, last_block = (
             self._resolve_block_number(log_filter.first),
             self._resolve_block_number(log_filter.last),
@@ -153,7 +153,7 @@ class Provider(FakeEndpoint):
         return [
             log
             for block in self._view.get_blocks(first_block, last_block)
-            for log in log_filter.of(self._check_not_pruned(block).logs)
+            for log in log_filter.select_logs(self._check_not_pruned(block).logs)
         ]
 
     def _get_code(self, address: str, _block: object = "latest") -> str:
@@ -218,7 +218,9 @@ class Provider(FakeEndpoint):
         if block is None:
             return None
         is_visible = (
-            self._view.has_contained(block) if self.keeps_orphans else self._view.contains(block)
+            self._view.has_ever_contained(block)
+            if self.keeps_orphans
+            else self._view.contains(block)
         )
         return block if is_visible else None
 

@@ -180,6 +180,6 @@ class BranchView:
         shown_block = self._branch[block.number] if block.number < len(self._branch) else None
         return shown_block is not None and shown_block.hash == block.hash
 
-    def has_contained(self, block: Block) -> bool:
+    def has_ever_contained(self, block: Block) -> bool:
         """Return whether a block is or once was on the branch."""
         return block.hash in self._shown

@@ -34,8 +34,8 @@ class PushServer:
 
     url: str
     is_silent: bool = False
-    is_double: bool = False
-    is_backwards: bool = False
+    sends_twice: bool = False
+    reverses_pairs: bool = False
     remaining_heads: int | None = None
     # Total number of subscriptions.
     subscription_count: int = 0
@@ -55,7 +55,7 @@ class PushServer:
             return
         with self._lock:
             heads = self._reorder_header(header)
-            for head in heads * (2 if self.is_double else 1):
+            for head in heads * (2 if self.sends_twice else 1):
                 send(head)
             if self.remaining_heads is None:
                 return
@@ -66,7 +66,7 @@ class PushServer:
             self.close_connections()
 
     def _reorder_header(self, header: dict[str, Any]) -> list[dict[str, Any]]:
-        if not self.is_backwards:
+        if not self.reverses_pairs:
             return [header]
         self._held_headers.append(header)
         if len(self._held_headers) == 1:

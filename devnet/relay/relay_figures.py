@@ -100,7 +100,7 @@ class RelayBooks:
         excluded = previous.is_excluded_at(at_time) and health < _READMITTED_FROM
         self._append_state(node, at_time, health=health, excluded=excluded)
 
-    def lose_pools(self, at_time: float) -> None:
+    def reset_pools_to_mean(self, at_time: float) -> None:
         """Replace every pool by copies of its truncated mean, as a restart of the relay does."""
         for node, book in self.book_by_node.items():
             if book.pool and sum(book.pool):

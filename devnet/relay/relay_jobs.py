@@ -53,7 +53,7 @@ class RelayGroup:
         )
         return have_all_ended and not self.queued_count
 
-    def sort_finishers(self) -> list[RelayTask]:
+    def list_answered_by_speed(self) -> list[RelayTask]:
         """Return the tasks that were answered, the fastest first."""
         answered = [
             (task.elapsed_seconds, task) for task in self.tasks if task.elapsed_seconds is not None

@@ -191,7 +191,7 @@ class RelayShow:
         relay_health = (
             self.history.book_by_node[stored_node.address]
             .states[-1]
-            .compute_health(self._get_time())
+            .compute_health(self._read_wall_clock())
         )
         return (
             list(stored_node.pool) == list(recomputed_node.state.pool)
@@ -201,9 +201,9 @@ class RelayShow:
         )
 
     def _compute_health(self, stored_node: Node) -> float:
-        return compute_reliability(stored_node, int(self._get_time()), RELAY) / UNIT
+        return compute_reliability(stored_node, int(self._read_wall_clock()), RELAY) / UNIT
 
-    def _get_time(self) -> float:
+    def _read_wall_clock(self) -> float:
         return time.clock_gettime(time.CLOCK_REALTIME)
 
     def _count_folded_rows(self) -> int:

@@ -99,7 +99,8 @@ class _TrafficSimulation:
         if self._plan.lies.restart_at:
             restart_delay = self._plan.lies.restart_at - self._plan.start
             self._schedule(
-                restart_delay / self._plan.time_scale, lambda: self.books.lose_pools(self._now)
+                restart_delay / self._plan.time_scale,
+                lambda: self.books.reset_pools_to_mean(self._now),
             )
         while self._scheduled:
             self._now, _, action = heappop(self._scheduled)
@@ -110,10 +111,14 @@ class _TrafficSimulation:
     def _schedule(self, seconds: float, action: Callable[[], None]) -> None:
         heappush(
             self._scheduled,
-            (self._now + seconds * self._plan.time_scale, self._count_up("entry"), action),
+            (
+                self._now + seconds * self._plan.time_scale,
+                self._increment_counter("entry"),
+                action,
+            ),
         )
 
-    def _count_up(self, counter: str) -> int:
+    def _increment_counter(self, counter: str) -> int:
         self._counters[counter] += 1
         return self._counters[counter]
 
@@ -136,7 +141,7 @@ class _TrafficSimulation:
     def _finish_task(self, task: RelayTask) -> list[RowBody]:
         """Release the node of a task that ends, and return the rows of a due kickout."""
         task.has_ended = True
-        is_early_kick = self._count_up("end") == self._plan.lies.early_kick
+        is_early_kick = self._increment_counter("end") == self._plan.lies.early_kick
         if not (self.books.book_by_node[task.node].is_due or is_early_kick):
             self._idle_nodes.append(task.node)
             return []
@@ -182,7 +187,7 @@ class _TrafficSimulation:
         self._check_group(group)
 
     def _create_task_key(self) -> TaskKey:
-        seed_text = f"task {self._plan.seed} {self._count_up('task')}"
+        seed_text = f"task {self._plan.seed} {self._increment_counter('task')}"
         return TaskKey("0x" + hashlib.sha256(seed_text.encode()).hexdigest())
 
     def _start_task(self, node: Address) -> RelayTask:
@@ -223,7 +228,7 @@ class _TrafficSimulation:
             self._check_group(task.group)
 
     def _time_out_task(self, task: RelayTask) -> None:
-        is_free = self._count_up("timeout") == self._plan.lies.free_timeout
+        is_free = self._increment_counter("timeout") == self._plan.lies.free_timeout
         if not is_free:
             self.books.record_timeout(task.node, self._now)
         aborted_row = build_aborted_row(
@@ -268,10 +273,10 @@ class _TrafficSimulation:
 
     def _check_group(self, group: RelayGroup) -> None:
         if group.is_complete:
-            self._schedule(1.0, lambda: self._judge_group(group))
+            self._schedule(1.0, lambda: self._end_group(group))
 
-    def _judge_group(self, group: RelayGroup) -> None:
-        finishers = group.sort_finishers()
+    def _end_group(self, group: RelayGroup) -> None:
+        finishers = group.list_answered_by_speed()
         outcomes = decide_outcomes(finishers) if finishers else None
         if outcomes is None:
             for task in finishers:
@@ -283,9 +288,9 @@ class _TrafficSimulation:
             return
         self._score_group(group, finishers, outcomes)
         for task, outcome in zip(finishers, outcomes, strict=True):
-            self._end_member(task, outcome)
+            self._end_group_member(task, outcome)
 
-    def _end_member(self, task: RelayTask, outcome: GroupOutcome) -> None:
+    def _end_group_member(self, task: RelayTask, outcome: GroupOutcome) -> None:
         if outcome is GroupOutcome.VALIDATED:
             self._commit_rows(build_task_row("TaskValidated", task.task_key, task.node))
             self._upload_result(task, "TaskEndGroupSuccess", TaskState.GROUP_VALIDATED)
@@ -325,7 +330,7 @@ class _TrafficSimulation:
     ) -> None:
         """Add the scores to the books, except those of wrong results."""
         scores = list(RANK_SCORES[: len(finishers)])
-        if self._count_up("group") == self._plan.lies.swapped_group and len(scores) > 1:
+        if self._increment_counter("group") == self._plan.lies.swapped_group and len(scores) > 1:
             scores[:2] = reversed(scores[:2])
         for task, score, outcome in zip(finishers, scores, outcomes, strict=True):
             if outcome is not GroupOutcome.INVALIDATED:
@@ -333,7 +338,7 @@ class _TrafficSimulation:
         for task in group.tasks:
             if (
                 task.elapsed_seconds is None
-                and self._count_up("zero") != self._plan.lies.forgotten_zero
+                and self._increment_counter("zero") != self._plan.lies.forgotten_zero
             ):
                 self.books.add_score(task.node, self._now, 0)
 

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.gateway_records import TooManyRecordsError
 from gateway.session_selector import NoCandidatePassesError
-from gateway.web.gateway_calls import AcceptedBatch, GatewayCalls, NotReadyAnswer
+from gateway.web.gateway_calls import AcceptedBatch, GatewayCalls, NotReadyResponse
 from gateway.web.request_bodies import BodyError
 from oracle.telemetry import gateway_metrics
 
@@ -82,13 +82,13 @@ class GatewayApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        answer = await self._answer_request(scope, receive)
+        answer = await self._handle_request(scope, receive)
         length = (b"content-length", str(len(answer.body)).encode())
         headers = [*answer.headers, length]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer_request(self, scope: Scope, receive: Receive) -> _Response:
+    async def _handle_request(self, scope: Scope, receive: Receive) -> _Response:
         path, name = scope["path"], None
         if path.startswith(_NODES_PATH):
             path, name = _NODES_PATH, path.removeprefix(_NODES_PATH)
@@ -121,7 +121,7 @@ class GatewayApp:
             is_stored = await _await_stored(result.stored)
             payload = msgspec.json.encode({**result.payload, "stored": is_stored})
             return _Response(200 if is_stored else 202, payload)
-        if isinstance(result, NotReadyAnswer):
+        if isinstance(result, NotReadyResponse):
             return _Response(503, msgspec.json.encode(result.payload))
         return _Response(200, msgspec.json.encode(result))
 

@@ -17,7 +17,7 @@ from oracle.systems.pocket.ranking import RankedNode
 from oracle.telemetry import gateway_metrics
 
 
-class NotReadyAnswer(NamedTuple):
+class NotReadyResponse(NamedTuple):
     """The health response of a service that cannot write its records."""
 
     payload: dict[str, object]
@@ -40,10 +40,12 @@ class GatewayCalls:
     def record_outcomes(self, body: bytes) -> AcceptedBatch:
         """Count a batch of outcomes: all of them, or none in case of an error."""
         service = self._service
-        counts = service.add_outcomes(parse_outcomes(body, self._clock(), service.rules.ahead_ms))
+        counts = service.add_outcomes(
+            parse_outcomes(body, self._clock(), service.rules.max_ahead_ms)
+        )
         for label, count in zip(counts._fields, counts, strict=True):
             gateway_metrics.OUTCOMES.labels(label).inc(count)
-        return AcceptedBatch(counts._asdict(), service.when_stored())
+        return AcceptedBatch(counts._asdict(), service.create_stored_future())
 
     def select_nodes(self, body: bytes) -> dict[str, object]:
         """Draw nodes for a relay of a session."""
@@ -129,7 +131,7 @@ class GatewayCalls:
         """Return whether the service is ready, which means that outcomes can be written."""
         failure = self._service.failure
         payload: dict[str, object] = {"version": __version__, "ready": failure is None}
-        return payload if failure is None else NotReadyAnswer({**payload, "reason": failure})
+        return payload if failure is None else NotReadyResponse({**payload, "reason": failure})
 
     def get_metrics(self, _body: bytes) -> bytes:
         """Return all metrics for Prometheus, from memory."""

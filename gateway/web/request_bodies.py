@@ -11,8 +11,8 @@ from gateway.gateway_records import ReportedOutcome
 from oracle.domain.ids import Address
 from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKind, RelayOutcome
 
-MOST_ROWS = 1_000
-MOST_CANDIDATES = 100
+MAX_ROWS = 1_000
+MAX_CANDIDATES = 100
 # The maximum time in milliseconds since 1970; every database can store it.
 _MAX_UNIX_MS = 2**53
 _HOUR_MS = 3_600_000.0
@@ -23,7 +23,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,128}\Z")]
 NameOrNone = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{0,128}\Z")]
 Time = Annotated[int, msgspec.Meta(ge=0, le=_MAX_UNIX_MS)]
 Latency = Annotated[float, msgspec.Meta(ge=0, le=_HOUR_MS)]
-Names = Annotated[list[Name], msgspec.Meta(max_length=MOST_CANDIDATES)]
+Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_CANDIDATES)]
 
 T = TypeVar("T")
 
@@ -44,17 +44,17 @@ class OutcomeRow(_Body, kw_only=True):
 
 
 class OutcomesBody(_Body):
-    outcomes: Annotated[list[OutcomeRow], msgspec.Meta(max_length=MOST_ROWS)]
+    outcomes: Annotated[list[OutcomeRow], msgspec.Meta(max_length=MAX_ROWS)]
 
 
 class RankingBody(_Body, kw_only=True):
     chain: Name
     session: Name
-    candidates: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=MOST_CANDIDATES)]
+    candidates: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=MAX_CANDIDATES)]
 
 
 class SelectBody(RankingBody, kw_only=True):
-    n: Annotated[int, msgspec.Meta(ge=1, le=MOST_CANDIDATES)] = 1
+    n: Annotated[int, msgspec.Meta(ge=1, le=MAX_CANDIDATES)] = 1
     exclude: Names = []
     explain: bool = False
     prove: bool = False
@@ -100,10 +100,10 @@ def parse_ranking(body: bytes) -> RankingBody:
     return _check_candidates(_decode_body(_RANKING, body))
 
 
-_Asked = TypeVar("_Asked", bound=RankingBody)
+_RankingBodyT = TypeVar("_RankingBodyT", bound=RankingBody)
 
 
-def _check_candidates(body: _Asked) -> _Asked:
+def _check_candidates(body: _RankingBodyT) -> _RankingBodyT:
     if len(set(body.candidates)) < len(body.candidates):
         raise BodyError("duplicate candidate", field="candidates")
     return body
@@ -150,7 +150,7 @@ def _locate_fault(body_type: Any, body: bytes, message: str) -> BodyError:  # no
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return BodyError("not valid JSON")
     rows = decoded.get("outcomes") if isinstance(decoded, dict) else None
-    if body_type is OutcomesBody and isinstance(rows, list) and len(rows) <= MOST_ROWS:
+    if body_type is OutcomesBody and isinstance(rows, list) and len(rows) <= MAX_ROWS:
         for number, row in enumerate(rows):
             if not _is_valid(row, OutcomeRow):
                 return BodyError(message, row=number, field=_find_faulty_field(row, OutcomeRow))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Self
 
-from oracle.domain.scoring.rules import IDLE_RULES, Rules
+from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
 from oracle.systems.policy_overrides import get_parameters, split_changes
 from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_sets
 from oracle.systems.rule_overrides import apply_rule_changes, get_changeable_rules
@@ -178,7 +178,7 @@ class SystemBase:
             return ()
         is_legacy = self.name.partition(_POLICY_SEPARATOR)[0] == _LEGACY
         values = self.custom_rules or ({_LEGACY: {}} if is_legacy else {})
-        idle = IDLE_RULES if values.get(_LEGACY) is not None else ()
+        idle = RULES_IGNORED_BY_LEGACY if values.get(_LEGACY) is not None else ()
         return tuple(name for name in get_changeable_rules(values) if name not in idle)
 
     @property

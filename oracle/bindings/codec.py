@@ -21,7 +21,7 @@ from eth_utils.abi import (
 )
 
 from oracle.errors import FatalError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 
 if TYPE_CHECKING:
     from eth_typing import ABIFunction
@@ -104,12 +104,12 @@ def decode_values(types: Sequence[str], encoded_values: bytes) -> tuple[Any, ...
 def decode_error_name(contract: str, output: str) -> str:
     """Return the name of the error in a revert's output, or its selector if unknown."""
     selector = output[:_SELECTOR_DIGITS]
-    name, _ = errors_by_selector(contract).get(selector, (selector, []))
+    name, _ = get_errors_by_selector(contract).get(selector, (selector, []))
     return name
 
 
 @lru_cache
-def errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
+def get_errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
     """Return the name and argument types of every error of a contract, by its `0x` selector."""
     return {
         "0x" + function_abi_to_4byte_selector(entry).hex(): (
@@ -125,7 +125,7 @@ def errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
 def load_artifact(contract: str) -> dict[str, Any]:
     """Return a contract's shipped compiler output: ABI, bytecode, positions of immutables."""
     artifact: dict[str, Any] = msgspec.json.decode(
-        shipped_path(f"abi/{contract}.json").read_bytes()
+        find_shipped_path(f"abi/{contract}.json").read_bytes()
     )
     return artifact
 

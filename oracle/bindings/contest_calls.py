@@ -127,10 +127,10 @@ def _read_struct(
     result = pool_view.request("eth_call", {"to": network, "data": data}, block_tag)
     with expect_response_format(f"{function} of a TaskNetwork at {network}"):
         (values,) = decode_result(CONTRACT, function, str(result))
-        return dict(zip(_struct_field_names(function), values, strict=True))
+        return dict(zip(_get_struct_field_names(function), values, strict=True))
 
 
-def _struct_field_names(function: str) -> list[str]:
+def _get_struct_field_names(function: str) -> list[str]:
     (entry,) = (
         entry
         for entry in load_artifact(CONTRACT)["abi"]

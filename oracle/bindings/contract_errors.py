@@ -6,7 +6,7 @@ See docs/reference/rpc-requirements.md#contract-errors.
 from collections.abc import Mapping
 from functools import cache
 
-from oracle.bindings.codec import decode_values, errors_by_selector
+from oracle.bindings.codec import decode_values, get_errors_by_selector
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
 CONTRACT = "QoSOracle"
@@ -142,5 +142,5 @@ def _all_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
     return {
         selector: name_and_types
         for contract in _CONTRACTS
-        for selector, name_and_types in errors_by_selector(contract).items()
+        for selector, name_and_types in get_errors_by_selector(contract).items()
     }

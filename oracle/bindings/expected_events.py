@@ -80,17 +80,17 @@ def find_missing_event(
     expected_event = _expected_event_by_selector().get(calldata[:_SELECTOR_DIGITS])
     if expected_event is None:
         return None
-    expected_values = _expected_values(expected_event, calldata, digest)
+    expected_values = _build_expected_values(expected_event, calldata, digest)
     events = [event for event in receipt.events if event.contract == contract]
     if any(
-        _compared_values(expected_event, arguments) == expected_values
+        _select_compared_values(expected_event, arguments) == expected_values
         for arguments in _decode_events(expected_event, events)
     ):
         return None
     return expected_event.event
 
 
-def _expected_values(
+def _build_expected_values(
     expected_event: _ExpectedEvent, calldata: str, digest: Hash | None
 ) -> dict[str, object]:
     arguments = decode_arguments(expected_event.contract, expected_event.function, calldata)
@@ -109,7 +109,7 @@ def _get_argument(arguments: Mapping[str, Any], name: str) -> object:
     return arguments[name] if list_name == name else arguments[list_name][0]
 
 
-def _compared_values(
+def _select_compared_values(
     expected_event: _ExpectedEvent, arguments: Mapping[str, object]
 ) -> dict[str, object]:
     """Return the event fields that are compared with the arguments of the call."""

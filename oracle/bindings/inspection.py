@@ -11,7 +11,7 @@ from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.lanes import LANES_PER_WORD
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import TransientError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.rpc.fanout import PoolView
 from oracle.signing.typed_data import MAX_TTL_SECONDS
 
@@ -96,28 +96,28 @@ def find_mismatches(
             for subject, expected_value, actual_value in comparisons
             if expected_value != actual_value
         ),
-        *_target_mismatches(configuration, expected),
-        *_key_mismatches(configuration, expected),
-        *_limit_mismatches(configuration, expected),
+        *_find_target_mismatches(configuration, expected),
+        *_find_key_mismatches(configuration, expected),
+        *_find_limit_mismatches(configuration, expected),
     ]
 
 
 def compute_shipped_code_hash() -> Hash:
     """Return the hash of the shipped contract code, with its immutables set to zero."""
-    artifact = msgspec.json.decode(shipped_path(f"abi/{CONTRACT}.json").read_bytes())
+    artifact = msgspec.json.decode(find_shipped_path(f"abi/{CONTRACT}.json").read_bytes())
     return compute_code_hash(artifact["deployedBytecode"])
 
 
 def compute_code_hash(code: str) -> Hash:
     """Return keccak256 of deployed code with the constructor's immutables set to zero."""
     masked_code = bytearray(bytes.fromhex(code.removeprefix("0x")))
-    for start, length in _immutable_positions():
+    for start, length in _load_immutable_positions():
         if start + length <= len(masked_code):
             masked_code[start : start + length] = bytes(length)
     return Hash("0x" + keccak(bytes(masked_code)).hex())
 
 
-def _target_mismatches(
+def _find_target_mismatches(
     configuration: ContractConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     target = expected.target
@@ -126,7 +126,7 @@ def _target_mismatches(
     return [ContractMismatch("target", f"{target}, or none", configuration.target)]
 
 
-def _key_mismatches(
+def _find_key_mismatches(
     configuration: ContractConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     mismatches = []
@@ -155,7 +155,7 @@ def _key_mismatches(
     return mismatches
 
 
-def _limit_mismatches(
+def _find_limit_mismatches(
     configuration: ContractConfiguration, expected: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     limits, settings = configuration.contract_status.limits, expected.settings
@@ -186,8 +186,8 @@ def _limit_mismatches(
     return mismatches
 
 
-def _immutable_positions() -> list[tuple[int, int]]:
-    artifact = msgspec.json.decode(shipped_path(f"abi/{CONTRACT}.json").read_bytes())
+def _load_immutable_positions() -> list[tuple[int, int]]:
+    artifact = msgspec.json.decode(find_shipped_path(f"abi/{CONTRACT}.json").read_bytes())
     return [
         (position["start"], position["length"])
         for positions in artifact["immutableReferences"].values()

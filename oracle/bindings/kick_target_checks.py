@@ -75,7 +75,7 @@ def find_kick_target_mismatches(
     """
     target, address = wired.target, wired.address
     if target.artifact is None:
-        return _find_network_mismatch(rpc_caller, wired)
+        return _find_network_mismatches(rpc_caller, wired)
     code = rpc_caller.request("eth_getCode", address, "latest")
     if not isinstance(code, str) or code == _NO_CODE:
         return [ContractMismatch("kick target", f"a {target.name} at {address}", "no contract")]
@@ -182,7 +182,7 @@ def find_staking_admin_mismatch(
     return None if revert_reason == NOT_STAKED_ERROR else revert_reason
 
 
-def _find_network_mismatch(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
+def _find_network_mismatches(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
     """Return a mismatch if a network that is its own kick target accepts another oracle."""
     actual_oracle = _read_address_view(
         rpc_caller, wired.target.network_artifact or "", wired.address, "oracle"

@@ -54,7 +54,7 @@ class KickTarget:
     kick_gas: int = KICK_GAS
 
     @property
-    def can_give_back(self) -> bool:
+    def can_pass_on_role(self) -> bool:
         """Return whether the adapter's owner can pass on the role by calling `giveBack`."""
         return self.grant_signature == _TRANSFER_SIGNATURE
 
@@ -96,7 +96,7 @@ _BY_PROFILE: Mapping[str, KickTarget] = {
 }
 
 
-def default_kick_target(profile: str) -> KickTarget | None:
+def find_default_kick_target(profile: str) -> KickTarget | None:
     """Return the default kick target of a profile, or None if kickouts only emit an event."""
     return _BY_PROFILE.get(profile)
 

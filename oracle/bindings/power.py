@@ -46,20 +46,20 @@ def find_weaknesses(
         TransientError: no endpoint responds.
     """
     return [
-        *_admin_weaknesses(pool_view, configuration),
-        *_role_weaknesses(configuration),
-        *_limit_weaknesses(configuration),
+        *_find_admin_weaknesses(pool_view, configuration),
+        *_find_role_weaknesses(configuration),
+        *_find_limit_weaknesses(configuration),
     ]
 
 
 def find_timelock_weaknesses(
-    roles: TimelockRoles, vetoer: Address, named_proposers: Collection[Address]
+    roles: TimelockRoles, vetoer: Address, expected_proposers: Collection[Address]
 ) -> list[ContractMismatch]:
     """Return the accounts that have a role of the timelock but should not.
 
     `named_proposers`: the expected proposers; if it is empty, any single proposer is accepted.
     """
-    proposers = named_proposers or roles.get_accounts(PROPOSER_NAME)
+    proposers = expected_proposers or roles.get_accounts(PROPOSER_NAME)
     allowed_by_role = {
         PROPOSER_NAME: (proposers, "an address in --proposers"),
         # Anyone may execute a call after its delay.
@@ -73,7 +73,7 @@ def find_timelock_weaknesses(
         for account in roles.get_accounts(role)
         if account not in allowed
     ]
-    if len(proposers) > 1 and not named_proposers:
+    if len(proposers) > 1 and not expected_proposers:
         proposer_list = ", ".join(proposers)
         mismatches.append(
             ContractMismatch(
@@ -88,7 +88,7 @@ def find_timelock_weaknesses(
     return mismatches
 
 
-def _admin_weaknesses(
+def _find_admin_weaknesses(
     pool_view: PoolView, configuration: ContractConfiguration
 ) -> Iterator[ContractMismatch]:
     if configuration.pending_admin != ZERO_ADDRESS:
@@ -114,7 +114,7 @@ def _admin_weaknesses(
         yield ContractMismatch("delay of the timelock", expected_range, f"{delay} s")
 
 
-def _role_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:
+def _find_role_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:
     if len(configuration.signers) < 2:  # noqa: PLR2004  a single signer is no quorum
         yield ContractMismatch("signers", "at least 2", str(len(configuration.signers)))
     elif configuration.quorum < 2:  # noqa: PLR2004
@@ -126,7 +126,7 @@ def _role_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractM
             yield ContractMismatch(role, "not the admin, whose calls are delayed", holder)
 
 
-def _limit_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:
+def _find_limit_weaknesses(configuration: ContractConfiguration) -> Iterator[ContractMismatch]:
     kick_limits = configuration.kick_limits
     if kick_limits.bucket_most > MAX_BUCKET:
         size = str(kick_limits.bucket_most)

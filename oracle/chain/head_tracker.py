@@ -59,10 +59,10 @@ class StallDetector:
     def is_stalled(self) -> bool:
         """Whether no block has arrived for much longer than the usual block time."""
         max_stall_seconds = max(_STALL_BLOCKS * self.block_seconds, _MIN_STALL_SECONDS)
-        return self.seconds > max_stall_seconds
+        return self.stalled_seconds > max_stall_seconds
 
     @property
-    def seconds(self) -> float:
+    def stalled_seconds(self) -> float:
         """Seconds without a new block, counted only while the chain was checked."""
         return self._stalled_seconds
 
@@ -103,7 +103,7 @@ class HeadTracker:
     @property
     def stalled_seconds(self) -> float | None:
         """Seconds since any endpoint showed a new block; None if the chain is not stalled."""
-        return self._stall_detector.seconds if self._is_stalled else None
+        return self._stall_detector.stalled_seconds if self._is_stalled else None
 
     def reset_head(self, max_number: int = -1) -> None:
         """Lower the newest known block number to `max_number`, and reset the final block.
@@ -154,7 +154,7 @@ class HeadTracker:
                 endpoint, self._finality, self._final_block, self._endpoints.checkpoints[:1]
             )
         except WrongChainError as error:
-            self._endpoints.quarantine(endpoint, error.detail, is_foreign=True)
+            self._endpoints.quarantine(endpoint, error.detail, is_on_other_chain=True)
             raise
 
     def _drop_doubtful_final(self, shown_numbers: list[int]) -> None:

@@ -90,7 +90,7 @@ class EndpointProber:
     def _store_capabilities(self, endpoint: Endpoint, facts: Capabilities) -> dict[str, object]:
         endpoint.capabilities = facts
         if facts.fault is not None:
-            self._endpoints.quarantine(endpoint, facts.fault, is_foreign=True)
+            self._endpoints.quarantine(endpoint, facts.fault, is_on_other_chain=True)
             return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
         # A tag that failed once may be supported by now.
         endpoint.tags = facts.tags or endpoint.tags

@@ -114,11 +114,11 @@ class ChainReader(Protocol):
         """Return whether, on this chain, receipts can be proven by the block hash."""
         ...
 
-    def endpoint_names(self) -> tuple[str, ...]:
+    def list_endpoint_names(self) -> tuple[str, ...]:
         """Return the names of the endpoints, the preferred one first."""
         ...
 
-    def providers(self) -> Mapping[str, str]:
+    def get_providers(self) -> Mapping[str, str]:
         """Return the provider of each endpoint, by name; a provider counts as one witness."""
         ...
 

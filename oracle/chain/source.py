@@ -26,7 +26,7 @@ from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.start_check import check_endpoints
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import LevelShortfall, VerificationPolicy
-from oracle.chain.witnesses import Witness, Witnesses
+from oracle.chain.witnesses import Witness, WitnessFetcher
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.ids import Hash
@@ -59,13 +59,13 @@ class ChainSource:
         self._clock = clock
         self.tracker = HeadTracker(endpoints, Finality(finality_depth, finality_seconds), clock)
         self._outvoted_warning = RepeatedWarning("endpoint_outvoted")
-        self._witnesses = Witnesses(endpoints, clock)
+        self._witnesses = WitnessFetcher(endpoints, clock)
         self._window_source = WindowSource(
             endpoints, reader, VerificationPolicy(), Calibration(clock)
         )
         self._read_ahead_queue = SegmentQueue(
             lambda blocks: self._window_source.fetch_window(blocks, with_headers=False),
-            lambda blocks: self._window_source.cut_range(blocks, with_headers=False),
+            lambda blocks: self._window_source.limit_range(blocks, with_headers=False),
         )
         # Queues of ranges that workers verify again, by level and endpoint.
         self._reverification_queues: dict[tuple[VerificationLevel, str | None], SegmentQueue] = {}
@@ -158,7 +158,7 @@ class ChainSource:
             InputError: all endpoints are on another chain, and were from the start.
         """
         heads = self.tracker.fetch_heads()
-        self._window_source.forget_newest_headers(heads.latest)
+        self._window_source.discard_stale_headers(heads.latest)
         return heads
 
     def fetch_header(self, number: int) -> BlockRef | None:
@@ -194,7 +194,7 @@ class ChainSource:
         self._read_ahead_queue.discard_pending()
         if max_blocks is not None:
             blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + max_blocks - 1))
-        part = self._window_source.cut_range(blocks, with_headers=True)
+        part = self._window_source.limit_range(blocks, with_headers=True)
         return self._window_source.fetch_window(part, with_headers=True)
 
     def fetch_verified_window(
@@ -226,7 +226,7 @@ class ChainSource:
         self, number: int, excluded_endpoint: str | None = None, *, skips_slow: bool = False
     ) -> list[Witness]:
         """Query the endpoints for their blocks at this height; see `ChainReader`."""
-        return self._witnesses.fetch_all(number, excluded_endpoint, skips_slow=skips_slow)
+        return self._witnesses.fetch_witnesses(number, excluded_endpoint, skips_slow=skips_slow)
 
     def fetch_second_witness(
         self, number: int, excluded_endpoint: str
@@ -255,7 +255,7 @@ class ChainSource:
         self._read_ahead_queue.discard_pending()
         self.tracker.reset_head(newest_number)
         self._outvoted_warning.warn(endpoint, reason)
-        self._endpoints.restore_endpoints_after_outvote(endpoint)
+        self._endpoints.clear_lag_failures(endpoint)
         self._endpoints.deprioritise(endpoint, "fork")
 
     def report_wrong_logs(self, endpoint: str, reason: str) -> None:
@@ -265,14 +265,14 @@ class ChainSource:
         """
         self._read_ahead_queue.discard_pending()
         structlog.get_logger().warning("endpoint_contradicted", endpoint=endpoint, reason=reason)
-        if endpoint in self.endpoint_names():
+        if endpoint in self.list_endpoint_names():
             self._endpoints.deprioritise(endpoint, "logs")
 
     def quarantine(self, endpoint: str, reason: str, final_block: tuple[int, Hash]) -> None:
         """Stop using the endpoint until it shows this final block, given by height and hash."""
         self._read_ahead_queue.discard_pending()
         self.tracker.reset_head()
-        self._endpoints.restore_endpoints_after_outvote(endpoint)
+        self._endpoints.clear_lag_failures(endpoint)
         self._endpoints.quarantine(endpoint, reason, Checkpoint(*final_block, "our database"))
 
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
@@ -290,11 +290,11 @@ class ChainSource:
             HeaderFeature.RECEIPTS
         )
 
-    def endpoint_names(self) -> tuple[str, ...]:
+    def list_endpoint_names(self) -> tuple[str, ...]:
         """Return the names of the endpoints, the preferred one first."""
         return tuple(endpoint.name for endpoint in self._endpoints)
 
-    def providers(self) -> Mapping[str, str]:
+    def get_providers(self) -> Mapping[str, str]:
         """Return the provider of each endpoint, by the endpoint's name."""
         return self._endpoints.providers()
 
@@ -335,7 +335,7 @@ class ChainSource:
             lambda endpoint: fetch_contract_counters(endpoint, self._reader, block_hash)
         )
 
-    def with_window(
+    def query_window(
         self, blocks: BlockRange, query: Callable[[Endpoint, BlockWindow], T]
     ) -> tuple[int, T]:
         """Fetch a window from `blocks.first` on, and run `query` on the endpoint that gave it.
@@ -348,7 +348,7 @@ class ChainSource:
 
         def query_endpoint(endpoint: Endpoint) -> tuple[int, T]:
             window = self._window_source.fetch_head_window(
-                endpoint, self._window_source.cut_range(blocks, with_headers=True)
+                endpoint, self._window_source.limit_range(blocks, with_headers=True)
             )
             return window.last.number, query(endpoint, window)
 

@@ -96,7 +96,7 @@ def _build_unavailable_error(endpoints: EndpointPool, failures: list[RpcError]) 
     unavailable_error = TransientError(
         f"[chain] endpoints: no endpoint answers: {first_error}{proven_wrong_note}"
     )
-    unavailable_error.retry_after = endpoints.endpoint_list.seconds_left(temporary_errors)
+    unavailable_error.retry_after = endpoints.endpoint_list.seconds_until_usable(temporary_errors)
     return unavailable_error
 
 

@@ -39,7 +39,7 @@ class SentTransactionResponse(
     input: Annotated[str, Meta(pattern="^0x([0-9a-fA-F]{2})*$")]
     to: Hex20 | None = None
     block_hash: Hex32 | None = None
-    at: Quantity | None = None
+    transaction_index: Quantity | None = None
 
 
 class ReceiptStatusResponse(Struct, gc=False, rename="camel"):
@@ -76,7 +76,8 @@ def select_watched_calls(
             transaction.block_hash is not None and transaction.block_hash.lower() != block.hash
         )
         if is_of_other_block or (
-            transaction.at is not None and parse_quantity(endpoint, transaction.at) != index
+            transaction.transaction_index is not None
+            and parse_quantity(endpoint, transaction.transaction_index) != index
         ):
             message = (
                 f"transaction {transaction.hash}: its block or index differs from its place in "

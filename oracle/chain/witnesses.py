@@ -35,7 +35,7 @@ class Witness(NamedTuple):
     head: BlockRef
 
 
-class Witnesses:
+class WitnessFetcher:
     """Fetches witnesses from the endpoints, for one thread at a time; `clock` counts seconds."""
 
     def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
@@ -48,7 +48,7 @@ class Witnesses:
         # Whether slow endpoints are queried each time, because nothing else waits meanwhile.
         self.is_patient = False
 
-    def fetch_all(
+    def fetch_witnesses(
         self, number: int, excluded_endpoint: str | None, *, skips_slow: bool = False
     ) -> list[Witness]:
         """Return the witnesses of a height; see `ChainReader.fetch_witnesses`."""

@@ -40,7 +40,7 @@ except ImportError:  # pragma: no cover - not available on this platform
     resource = None  # type: ignore[assignment]  # None is checked below
 
 
-def guard_process() -> None:
+def disable_core_dumps_and_redact_tracebacks() -> None:
     """Disable core dumps and redact secrets in tracebacks, in every thread.
 
     Must be called before the first key is opened.
@@ -89,7 +89,7 @@ _VERSION = typer.Option(
 
 
 @cache
-def build() -> typer.Typer:
+def build_app() -> typer.Typer:
     """Return the Typer application; the module of a command is imported when it is used."""
     app = typer.Typer(
         name="qos-oracle",
@@ -106,7 +106,7 @@ def build() -> typer.Typer:
 
 def main() -> None:
     """Run one command and exit with its exit code."""
-    guard_process()
+    disable_core_dumps_and_redact_tracebacks()
     _wrap_stdout()
     sys.exit(run(sys.argv[1:]))
 
@@ -118,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
     sys.setrecursionlimit(_MAX_STACK_FRAMES)
     try:
         with _raise_broken_pipe():
-            exit_code = build()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
+            exit_code = build_app()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
         # A full disk must be detected here, before success is reported.
         sys.stdout.flush()
     except TyperException as error:

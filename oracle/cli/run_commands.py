@@ -12,7 +12,7 @@ from oracle.cli.options import (
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.main_loop import run_daemon, run_to_head
 from oracle.daemon.process import SendPermissions
-from oracle.daemon.senders import refuse_unproven_feed
+from oracle.daemon.senders import check_feed_may_publish
 from oracle.daemon.startup import export_traces
 from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.listener import raise_descriptor_limit
@@ -99,7 +99,7 @@ def run(
             else dispatch,
         )
         if enabled_sends.reports or enabled_sends.starts:
-            refuse_unproven_feed(settings)
+            check_feed_may_publish(settings)
         with export_traces(settings.tracing.endpoint):
             if not once:
                 run_daemon(settings, enabled_sends, stop, is_standby=standby)

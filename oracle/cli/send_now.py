@@ -55,12 +55,12 @@ def plan_and_send(reporter: Reporter, command: str, plan: CallPlanner) -> list[S
     chain = reporter.index.chain
     with hold_command_lease(reporter.index.store, command) as epoch:
         contexts = open_reporter_contexts(reporter, epoch, unix_seconds)
-        reconcile(contexts.tx)
+        reconcile(contexts.account_context)
         planned_step = plan(contexts, chain.fetch_heads())
         if planned_step is None:
             raise InputError(_NOT_SENDABLE_NOW)
         steps = [planned_step]
-        manager = TransactionManager(contexts.tx)
+        manager = TransactionManager(contexts.account_context)
         while (step := manager.run_step(chain.fetch_heads())) is not None:
             steps.append(step)
     return steps
@@ -79,7 +79,7 @@ def describe_dry_run(reporter: Reporter, plan: CallPlanner, otherwise: str) -> s
     warn_if_leased(reporter.index.store)
     with tempfile.TemporaryDirectory(prefix="qos-oracle-") as folder:
         contexts = open_reporter_contexts(reporter, 0, unix_seconds).for_dry_run(Path(folder))
-        describe_first_step(lambda: reconcile(contexts.tx), otherwise)
+        describe_first_step(lambda: reconcile(contexts.account_context), otherwise)
         description = describe_first_step(lambda: plan(contexts, chain.fetch_heads()), otherwise)
     if description is None:
         raise InputError(_NOT_SENDABLE_NOW)

@@ -145,7 +145,7 @@ def choose_system(
             changes, list_changeable_rules(rule_set_name) if changes else (), policy
         )
         policy = override_parameters(policy, policy_changes)
-        if system is None and not changes and _is_without_legacy_rules(policy, source):
+        if system is None and not changes and _lacks_legacy_rules(policy, source):
             return _disable_exclusions(policy, source)
         if rule_set_name == source.rules.name and not changes:
             return SystemChoice(policy, source.rules, needs_history=not has_own_rules)
@@ -167,7 +167,7 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
         InputError: the policy is unknown.
     """
     policy = _find_policy(source.rules.name if name is None else name, source)
-    if _is_without_legacy_rules(policy, source):
+    if _lacks_legacy_rules(policy, source):
         return _disable_exclusions(policy, source)
     return choose_system(name, {}, source)
 
@@ -188,7 +188,7 @@ def _default_system_name(source: InputSource) -> str:
     )
 
 
-def _is_without_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
+def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
     """Return whether a policy of the legacy system has to work without the legacy rules."""
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 

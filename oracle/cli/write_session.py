@@ -37,7 +37,7 @@ def open_write_session(
             yield uow, Stamp(0, 0)
         return
     with hold_command_lease(store, command) as epoch, store.transaction() as uow:
-        uow.lease.guard(epoch)
+        uow.lease.lock_held_lease(epoch)
         yield uow, Stamp(int(unix_seconds()), epoch, get_actor())
 
 

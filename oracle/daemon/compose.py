@@ -26,7 +26,7 @@ from oracle.daemon.config.verify_section import build_verification_policy
 from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.records import Records, build_configured_rules
 from oracle.daemon.wall_clock import unix_seconds
-from oracle.dispatch.assigner import DrawHook, check_dispatch_settings
+from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
 from oracle.dispatch.probe_windows import ProbeWindowHook
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.report import compute_rules_id
@@ -34,7 +34,11 @@ from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.feeds.feed_events import FeedHook
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.rules_binding import check_bound_rules, check_period, check_rules
+from oracle.indexer.rules_binding import (
+    bind_or_check_period,
+    bind_or_check_rules,
+    check_bound_rules,
+)
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.pool import EndpointPool
@@ -278,11 +282,11 @@ def store_or_check_identity(index: Index) -> None:
     """
     identity, dispatch = _build_identity(index), index.dispatch_settings
     with index.store.transaction() as uow:
-        uow.identity.set(identity)
-        check_rules(uow, index.rules)
-        check_period(uow, index.report_settings.period_seconds)
+        uow.identity.store_or_check(identity)
+        bind_or_check_rules(uow, index.rules)
+        bind_or_check_period(uow, index.report_settings.period_seconds)
         if dispatch is not None:
-            check_dispatch_settings(uow, dispatch)
+            bind_or_check_dispatch_settings(uow, dispatch)
     index.chain.add_checkpoint(0, identity.genesis_hash, "the database")
 
 

@@ -31,7 +31,7 @@ from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.push_call import PushCall
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 from oracle.txmgr.dry_run import build_dry_run_context
 
 
@@ -43,19 +43,19 @@ class ReporterContexts:
     kickouts: KickoutContext
 
     @property
-    def tx(self) -> TxContext:
+    def account_context(self) -> AccountContext:
         """The context of the account that sends reports and kickout calls."""
-        return self.reporting.tx
+        return self.reporting.account_context
 
     @property
     def quorum(self) -> QuorumContext:
         """The quorum of reporters that sign together."""
         return self.reporting.quorum
 
-    def with_account(self, tx: TxContext) -> "ReporterContexts":
+    def with_account(self, account_context: AccountContext) -> "ReporterContexts":
         """Return the same contexts with another account, which sends reports and kickout calls."""
-        account = replace(tx, registry=CallRegistry(decode_refusal))
-        quorum = replace(self.quorum, tx=account)
+        account = replace(account_context, registry=CallRegistry(decode_refusal))
+        quorum = replace(self.quorum, account_context=account)
         contexts = ReporterContexts(
             replace(self.reporting, quorum=quorum), replace(self.kickouts, quorum=quorum)
         )
@@ -64,18 +64,18 @@ class ReporterContexts:
 
     def register_calls(self) -> None:
         """Add pushes and kickout calls to the account's registry of call kinds."""
-        registry = self.tx.registry
+        registry = self.account_context.registry
         registry.register(PushCall(self.reporting))
         for call_type in (ProposeKickCall, ExecuteKickCall, CancelKickCall, RetryKickCall):
             registry.register(call_type(self.kickouts))
 
     def back_off_signer(self) -> None:
         """Start a signing embargo, because the account's nonces were used by another process."""
-        embargo_signer(self.quorum, build_signer_embargo(self.quorum), self.tx.actor)
+        embargo_signer(self.quorum, build_signer_embargo(self.quorum), self.account_context.actor)
 
     def for_dry_run(self, folder: Path) -> "ReporterContexts":
         """Return the contexts of a dry run, which writes evidence to `folder`."""
-        contexts = self.with_account(build_dry_run_context(self.tx))
+        contexts = self.with_account(build_dry_run_context(self.account_context))
         kickouts = contexts.kickouts.to_dry_run(contexts.quorum, folder)
         return replace(contexts, kickouts=kickouts)
 
@@ -85,5 +85,5 @@ def register_dispatch_calls(context: DispatchContext) -> None:
     task_calls = (StartCall, StartGroupCall, QueueCall, DropCall, DownloadCall)
     call_types = (*task_calls, ProbeCall, EndProbeCall, SecondGroupCall, EndSecondGroupCall)
     for call_type in call_types:
-        context.tx.registry.register(call_type(context))
-    context.tx.registry.register(SettleContestCall())
+        context.account_context.registry.register(call_type(context))
+    context.account_context.registry.register(SettleContestCall())

@@ -18,7 +18,7 @@ from oracle.queries.contract_view import (
     ContractState,
 )
 from oracle.queries.endpoint_view import EndpointView
-from oracle.queries.health import report_findings
+from oracle.queries.health import find_contract_findings
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 from oracle.telemetry.outbox_counts import OutboxFigures
@@ -104,7 +104,7 @@ class DaemonHealth:
             )
 
     @property
-    def chain(self) -> ChainView:
+    def chain_view(self) -> ChainView:
         """Return the observed state of the chain, from memory only."""
         head = None if self._heads is None else self._heads.latest
         unknown_reason = "not checked by this process yet" if self.contract is None else None
@@ -145,12 +145,12 @@ class DaemonHealth:
                 *(
                     *lease_findings,
                     *self._find_stops(),
-                    *self._find_doubts(),
+                    *self._find_data_findings(),
                     *raised_findings,
                     *job_findings,
                     *self._find_lag(),
                 ),
-                *report_findings(self.chain, self.heartbeat_seconds),
+                *find_contract_findings(self.chain_view, self.heartbeat_seconds),
             )
         )
 
@@ -210,7 +210,7 @@ class DaemonHealth:
                 )
         return findings
 
-    def _find_doubts(self) -> list[HealthFinding]:
+    def _find_data_findings(self) -> list[HealthFinding]:
         """Return findings about data that is not trusted, or not trusted yet."""
         findings = []
         if self.refusal_reason is not None:
@@ -236,7 +236,7 @@ class DaemonHealth:
         )
 
 
-def count_committed_window(window: CommittedWindow) -> None:
+def record_window_metrics(window: CommittedWindow) -> None:
     """Add one committed window to the metrics."""
     metrics.LOGS.inc(window.log_count)
     for kind, count in window.event_counts.items():

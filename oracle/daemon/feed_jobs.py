@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from oracle.chain.feed.feed_client import FeedAnswer, FeedClient
+from oracle.chain.feed.feed_client import FeedClient, FeedPoll
 from oracle.chain.feed.relay_reader import is_unknown_kind
 from oracle.daemon.config.section_values import build_feed_client
 from oracle.daemon.daemon_health import DaemonHealth
@@ -53,9 +53,9 @@ class FeedJobs:
     second_feed: FeedClient | None = None
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = unix_seconds
-    _poll_call: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
-    _reread_call: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
-    _compare_call: BackgroundCall[FeedAnswer] = field(default_factory=BackgroundCall)
+    _poll_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
+    _reread_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
+    _compare_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     # Whether the previous poll left rows unread; and whether the end of the feed was seen since
     # the last new row. If it was, reading known rows again is not a backlog.
     _has_more_rows: bool = False
@@ -83,7 +83,7 @@ class FeedJobs:
             self.update_health()
         return facts
 
-    def _fetch_new_rows(self) -> FeedAnswer | None:
+    def _fetch_new_rows(self) -> FeedPoll | None:
         settings = self.records.config.feed
         if not self._poll_call.is_pending:
             is_early = (
@@ -101,7 +101,7 @@ class FeedJobs:
             self._poll_call.start(lambda: self.feed.poll(start_id, settings.page_rows), "feed")
         return _take_result(self._poll_call, self.max_wait_seconds)
 
-    def _store_new_rows(self, answer: FeedAnswer) -> TickFacts:
+    def _store_new_rows(self, answer: FeedPoll) -> TickFacts:
         intake = ingest_poll(
             self.records.store, answer, self.records.config.feed, self.wall_clock()
         )
@@ -113,12 +113,14 @@ class FeedJobs:
         feed_metrics.ROWS.inc(intake.row_count)
         feed_metrics.UNKNOWN_ROWS.inc(sum(map(is_unknown_kind, answer.rows[-intake.row_count :])))
         self._log_faults(intake.faults)
-        if not (intake.row_count or intake.settled_count or intake.faults or self._is_behind):
+        if not (
+            intake.row_count or intake.settled_count or intake.faults or self._may_have_unread_rows
+        ):
             return None
         return {"did": "read the feed", "rows": intake.row_count, "settled": intake.settled_count}
 
     @property
-    def _is_behind(self) -> bool:
+    def _may_have_unread_rows(self) -> bool:
         """Whether unread rows may follow."""
         return self._has_more_rows and not self._has_seen_end
 
@@ -176,7 +178,7 @@ class FeedJobs:
             silent_seconds = cursor.asked_at - cursor.changed_at
             feed_metrics.STUCK_SECONDS.set(max(0.0, self.wall_clock() - cursor.asked_at))
             feed_metrics.SILENT_SECONDS.set(silent_seconds)
-            if self._is_behind:
+            if self._may_have_unread_rows:
                 self.health.feed_fault = (
                     f"is read up to row {cursor.highest_id} only; more rows follow"
                 )
@@ -185,8 +187,8 @@ class FeedJobs:
 
 
 def _take_result(
-    call: BackgroundCall[FeedAnswer], max_wait_seconds: float | None
-) -> FeedAnswer | None:
+    call: BackgroundCall[FeedPoll], max_wait_seconds: float | None
+) -> FeedPoll | None:
     """Return the response of a background call, or None while the call is running."""
     call.wait_seconds = max_wait_seconds
     finished_call = call.take_finished()

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.daemon.compose import Index
-from oracle.daemon.daemon_health import DaemonHealth, count_committed_window
-from oracle.daemon.maintenance_jobs import MaintenanceJobs, find_unaudited_reason
+from oracle.daemon.daemon_health import DaemonHealth, record_window_metrics
+from oracle.daemon.maintenance_jobs import MaintenanceJobs, unsound_blocks_reason
 from oracle.daemon.scheduler import TickFacts
 from oracle.domain.health import Condition
 from oracle.errors import TransientError
@@ -53,13 +53,13 @@ class IndexJob:
             result = ingest_next_window(index.chain, index.store, index.folder, self.ingest)
             if isinstance(result, CommittedWindow):
                 self.health.note_folded_block(result.cursor)
-                count_committed_window(result)
+                record_window_metrics(result)
             elif isinstance(result, RewindResult):
                 self.health.note_folded_block(result.ancestor)
         finally:
             # The lag grows even if nothing can be written.
             self._update_health()
-            self.maintenance.store_trust()
+            self.maintenance.store_endpoint_findings()
         if result is not None:
             return describe_index_tick(result)
         if reread_error is not None:
@@ -105,12 +105,12 @@ class IndexJob:
             health.raise_condition(Condition.WAITING_WITNESS, unconfirmed)
         else:
             health.clear_condition(Condition.WAITING_WITNESS)
-        health.unsure_reason = maintenance.find_unsure_reason() or find_unaudited_reason(
+        health.unsure_reason = maintenance.unreportable_state_reason() or unsound_blocks_reason(
             self.index, is_running=True
         )
         fork_watch = self.ingest.fork_watch
         health.is_fork_in_doubt = fork_watch.is_pending()
-        health.dispute = fork_watch.long_dispute(self.ingest.clock())
+        health.dispute = fork_watch.get_long_dispute(self.ingest.clock())
 
     def _wait_for_fork(self) -> TickFacts:
         """Wait until a fork that one endpoint reports may be confirmed (with `wait` only)."""

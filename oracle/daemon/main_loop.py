@@ -6,7 +6,7 @@ import structlog
 
 from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.loader import Config
-from oracle.daemon.endpoints.endpoint_patience import EndpointPatience, make_jobs_patient
+from oracle.daemon.endpoints.endpoint_patience import EndpointRetryWaiter, wrap_jobs_with_waits
 from oracle.daemon.health_reporter import report_daemon_health
 from oracle.daemon.jobs import open_jobs
 from oracle.daemon.lease.lease_keeper import hold_lease, keep_lease
@@ -86,21 +86,21 @@ def run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) 
         FatalError: the index is halted, or contains blocks that are not verified.
         TransientError: no endpoint answers, or the outcome of a sent call is unknown.
     """
-    patience = EndpointPatience(stop)
+    patience = EndpointRetryWaiter(stop)
     with ExitStack() as exit_stack:
         process = DaemonProcess(config, permissions, stop, exit_stack)
-        index = wait_for_index(process, open_existing_records(process), patience.run_patiently)
+        index = wait_for_index(process, open_existing_records(process), patience.run_with_retries)
         stop.exit_if_signalled()
         if index is None:
             return None
         openers = make_sender_openers(index, process.board, exit_stack)
         with hold_lease(index.store, RUN_COMMAND) as epoch:
-            senders = patience.run_patiently(
+            senders = patience.run_with_retries(
                 lambda: prepare_senders(process, index, epoch, openers)
             )
             jobs = open_jobs(index, epoch, senders, process.health, exit_stack, stop.event.wait)
             # A block that is still unconfirmed at the end would make the command exit with 1.
             index.chain.wait_for_slow_witnesses()
-            run_until_idle(make_jobs_patient(jobs, stop), stop.event)
+            run_until_idle(wrap_jobs_with_waits(jobs, stop), stop.event)
             stop.exit_if_signalled()
             return check_final_cursor(index, senders)

@@ -21,7 +21,7 @@ from oracle.indexer.audit.scope_backfill import (
     ScopeBackfillResult,
     backfill_next_gap,
 )
-from oracle.indexer.audit.unproven_history import why_unproven
+from oracle.indexer.audit.unproven_history import unproven_history_reason
 from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.feeds.feed_faults import find_holding_fault, format_fault
 from oracle.indexer.folded_state import NoNearbySnapshotError
@@ -54,7 +54,7 @@ SNAPSHOT_TICK_SECONDS = 10.0
 _BACKOFF_SECONDS = 60.0
 
 
-def find_unaudited_reason(index: Index, *, is_running: bool = False) -> str | None:
+def unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return why some blocks must not be used yet, or None if all blocks are sound.
 
     The reason is that the blocks came only from endpoints that were proven wrong, that two
@@ -66,11 +66,11 @@ def find_unaudited_reason(index: Index, *, is_running: bool = False) -> str | No
     with index.store.read_transaction() as uow:
         quarantine = uow.facts.quarantine
         block_count, wrong_endpoints = (
-            quarantine.count_unaudited_blocks(index.folder.scope.id),
+            quarantine.count_suspect_blocks(index.folder.scope.id),
             quarantine.get_reason_by_endpoint(),
         )
         disputes = get_disputes(uow)
-        unproven_blocks_reason = why_unproven(
+        unproven_blocks_reason = unproven_history_reason(
             index.chain, uow, index.folder.scope, max_unaudited=allowed_blocks
         )
         unproven_blocks_reason = unproven_blocks_reason or (
@@ -132,7 +132,7 @@ class MaintenanceJobs:
         )
         return None if result is None else _describe_reread(result)
 
-    def find_unsure_reason(self) -> str | None:
+    def unreportable_state_reason(self) -> str | None:
         """Return why the folded state must not be reported yet, or None if it may be reported."""
         index = self.index
         with index.store.read_transaction() as uow:
@@ -154,7 +154,7 @@ class MaintenanceJobs:
             "anything is reported"
         )
 
-    def store_trust(self) -> None:
+    def store_endpoint_findings(self) -> None:
         """Store which endpoints were proven wrong, and the facts learned about the chain.
 
         The next process needs both, so they are stored while blocks are read.

@@ -22,7 +22,7 @@ from oracle.daemon.compose import (
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease.lease_holder import HolderState, get_holder_state
 from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
-from oracle.daemon.maintenance_jobs import find_unaudited_reason
+from oracle.daemon.maintenance_jobs import unsound_blocks_reason
 from oracle.daemon.process import DaemonProcess
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.scheduler import Job, Waker, run_jobs
@@ -125,7 +125,7 @@ def acquire_lease_or_wait(
         epoch, previous_state = try_acquire_lease(index.store, RUN_COMMAND)
         if epoch is not None:
             return epoch
-        refuse_live_holder(previous_state)
+        raise_if_holder_alive(previous_state)
     freeze_gc()
     with serve_listeners(process, index) as addresses:
         if previous_state is None:
@@ -160,7 +160,7 @@ def _await_lease(
         indexer_metrics.EPOCH.set(lease_state.epoch)
         if epoch is None:
             if observed_states:
-                refuse_live_holder(lease_state, observed_states[-1])
+                raise_if_holder_alive(lease_state, observed_states[-1])
                 observed_states.append(lease_state)
                 health.waiting_for = f"the lease of {lease_state.holder} to expire"
             else:
@@ -176,7 +176,9 @@ def _await_lease(
     return acquired_epochs[0] if acquired_epochs else None
 
 
-def refuse_live_holder(lease_state: LeaseState, previous_state: LeaseState | None = None) -> None:
+def raise_if_holder_alive(
+    lease_state: LeaseState, previous_state: LeaseState | None = None
+) -> None:
     """Raise if the holder is alive: its process runs on this host, or it just renewed the lease.
 
     Raises:
@@ -347,9 +349,9 @@ def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
         cursor, halt_reason = uow.cursor.get(), uow.halts.get_halt_reason()
     if halt_reason is not None:
         raise FatalError(f"not caught up: {halt_reason}")
-    unaudited_blocks_reason = find_unaudited_reason(index)
+    unaudited_blocks_reason = unsound_blocks_reason(index)
     if unaudited_blocks_reason is not None:
         raise FatalError(f"blocks not verified: {unaudited_blocks_reason}")
-    if senders.unproven_calls:
-        raise TransientError(f"outcome of a call unknown: {senders.unproven_calls[0]}")
+    if senders.missing_receipt_reasons:
+        raise TransientError(f"outcome of a call unknown: {senders.missing_receipt_reasons[0]}")
     return cursor

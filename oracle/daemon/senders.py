@@ -44,7 +44,7 @@ from oracle.txmgr.attribution import missing_receipt_reason
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
-from oracle.txmgr.context import SendSettings, TransmitterRank, TxContext
+from oracle.txmgr.context import AccountContext, SendSettings, TransmitterRank
 
 # The batch size that endpoints accept.
 _MAX_BATCH_STARTS = 100
@@ -100,27 +100,27 @@ class Senders:
     dispatcher: DispatchContext | None = None
 
     @property
-    def transmitter(self) -> TxContext | None:
+    def transmitter(self) -> AccountContext | None:
         """Return the account that sends reports, or None if this reporter only signs."""
-        if self.reporter is None or not self.reporter.tx.publisher.has_payer:
+        if self.reporter is None or not self.reporter.account_context.sender_account.has_payer:
             return None
-        return self.reporter.tx
+        return self.reporter.account_context
 
     @property
-    def accounts(self) -> list[TxContext]:
+    def account_contexts(self) -> list[AccountContext]:
         """Return the accounts that send, the account of reports first."""
-        dispatcher = None if self.dispatcher is None else self.dispatcher.tx
-        return [tx for tx in (self.transmitter, dispatcher) if tx is not None]
+        dispatcher = None if self.dispatcher is None else self.dispatcher.account_context
+        return [context for context in (self.transmitter, dispatcher) if context is not None]
 
     @property
-    def unproven_calls(self) -> list[str]:
+    def missing_receipt_reasons(self) -> list[str]:
         """Return a message for each account with a used nonce for which no receipt was found.
 
         The outcome of such a call is unknown.
         """
         return [
             reason
-            for account in self.accounts
+            for account in self.account_contexts
             if (reason := missing_receipt_reason(account)) is not None
         ]
 
@@ -297,9 +297,9 @@ def check_contract(reporter: Reporter) -> ContractConfiguration:
         InputError: the contract is not as configured.
         TransientError: too few endpoints answer.
     """
-    lines, address = reporter.account.pool_view, reporter.account.domain.contract
+    pool_view, address = reporter.account.pool_view, reporter.account.domain.contract
     contract_configuration, mismatches = inspect_contract(
-        lines, address, reporter.expected_contract
+        pool_view, address, reporter.expected_contract
     )
     if mismatches:
         mismatch_lines = "".join(f"\n  {mismatch.format_line()}" for mismatch in mismatches)
@@ -322,18 +322,20 @@ def open_reporter_contexts(
     index, peers = reporter.index, reporter.peers
     oracle, reporters_section = index.config.oracle, index.config.reporters
     rank = TransmitterRank(
-        has_others=peers is not None or reporters_section.head_start > 0,
-        head_start_seconds=reporters_section.head_start,
-        head_start_blocks=reporters_section.blocks_ahead,
+        has_others=peers is not None or reporters_section.head_start_seconds > 0,
+        head_start_seconds=reporters_section.head_start_seconds,
+        head_start_blocks=reporters_section.head_start_blocks,
     )
-    tx = replace(_build_tx_context(index, reporter.account, epoch, clock), rank=rank)
-    quorum = QuorumContext(tx, index.report_settings, reporter.board, peers)
+    account_context = replace(
+        _build_account_context(index, reporter.account, epoch, clock), rank=rank
+    )
+    quorum = QuorumContext(account_context, index.report_settings, reporter.board, peers)
     reporting = ReportingContext(
         quorum,
         compute_rules_hash(index.config, index.reader),
         oracle.level,
         oracle.submission_policy,
-        oracle.sanity,
+        oracle.sanity_limits,
     )
     verifier = EvidenceVerifier(
         index.chain, index.store, index.folder, RebuildOptions(lease_epoch=epoch)
@@ -355,12 +357,17 @@ def open_dispatcher(
     """
     config = index.config
     account = open_dispatch_account(config, index.chain, open_key)
-    tx = _build_tx_context(index, account, epoch, clock)
+    account_context = _build_account_context(index, account, epoch, clock)
     # The dispatch planner limits the calls in flight.
-    send_settings = replace(tx.send_settings, max_in_flight=None)
-    tx = replace(tx, send_settings=send_settings, role="dispatcher", batch_size=_MAX_BATCH_STARTS)
+    send_settings = replace(account_context.send_settings, max_in_flight=None)
+    account_context = replace(
+        account_context,
+        send_settings=send_settings,
+        role="dispatcher",
+        batch_size=_MAX_BATCH_STARTS,
+    )
     context = DispatchContext(
-        tx,
+        account_context,
         _get_dispatch_settings(config),
         build_probe_settings(config.probing),
         open_results_folder(config),
@@ -369,7 +376,7 @@ def open_dispatcher(
     return context
 
 
-def refuse_unproven_feed(config: Config) -> None:
+def check_feed_may_publish(config: Config) -> None:
     """Raise if data of a feed would be sent to a contract without permission.
 
     Raises:
@@ -390,14 +397,14 @@ def _get_dispatch_settings(config: Config) -> DispatchSettings:
     return settings
 
 
-def _build_tx_context(
+def _build_account_context(
     index: Index, account: SenderAccount, epoch: int, clock: Callable[[], float]
-) -> TxContext:
-    refuse_unproven_feed(index.config)
+) -> AccountContext:
+    check_feed_may_publish(index.config)
     limits = index.config.limits
-    return TxContext(
+    return AccountContext(
         store=index.store,
-        publisher=account,
+        sender_account=account,
         registry=CallRegistry(decode_refusal),
         epoch=epoch,
         clock=clock,

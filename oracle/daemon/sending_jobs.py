@@ -11,15 +11,15 @@ from oracle.daemon.senders import Senders
 from oracle.dispatch.probe_planner import plan_next_calls
 from oracle.indexer.loop import IngestState
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.quorum.key_watch import watch_key
-from oracle.reporting.readiness import waiting_reason
+from oracle.quorum.key_watch import check_for_foreign_signatures
+from oracle.reporting.readiness import unsent_report_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.txmgr.attribution import missing_receipt_reason
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.nonce_sync import reconcile
-from oracle.txmgr.signing_queue import manual_pause_reason
+from oracle.txmgr.signing_queue import blocking_pause_reason
 
 RECONCILE_SECONDS = 300.0
 
@@ -51,7 +51,7 @@ class SendingJobs:
             return None
         reporting, kickouts = reporter.reporting, reporter.kickouts
         self._note_waiting_report(reporting)
-        key_alarm = watch_key(reporter.quorum, heads)
+        key_alarm = check_for_foreign_signatures(reporter.quorum, heads)
         if key_alarm is not None:
             return describe_step(key_alarm)
         transmitter = self.senders.transmitter
@@ -64,7 +64,7 @@ class SendingJobs:
 
     def _note_waiting_report(self, context: ReportingContext) -> None:
         """Update the reason why no report is sent, and log it when it changes."""
-        reason = waiting_reason(context)
+        reason = unsent_report_reason(context)
         if reason is not None and reason != self.health.held_report_reason:
             structlog.get_logger().warning("report_deferred", reason=reason)
         self.health.held_report_reason = reason
@@ -76,7 +76,7 @@ class SendingJobs:
             return None
         if not self.is_reconciled:
             self.reconcile_nonces()
-        manager = TransactionManager(dispatcher.tx)
+        manager = TransactionManager(dispatcher.account_context)
         return describe_step(plan_next_calls(dispatcher, heads) or manager.run_step(heads))
 
     def confirm_transactions(self) -> TickFacts:
@@ -84,7 +84,10 @@ class SendingJobs:
         heads = self.ingest.heads
         if heads is None:
             return None
-        steps = [TransactionManager(tx).confirm(heads) for tx in self.senders.accounts]
+        steps = [
+            TransactionManager(account_context).confirm(heads)
+            for account_context in self.senders.account_contexts
+        ]
         return describe_step(next((step for step in steps if step is not None), None))
 
     def reconcile_nonces(self) -> TickFacts:
@@ -93,17 +96,17 @@ class SendingJobs:
         A difference that only the operator can resolve ends a process that is starting or that
         runs once; in a running daemon, it pauses the sender.
         """
-        reporter, accounts = self.senders.reporter, self.senders.accounts
-        for tx in accounts:
+        reporter, account_contexts = self.senders.reporter, self.senders.account_contexts
+        for account_context in account_contexts:
             if self.is_one_shot:
-                reconcile(tx)
+                reconcile(account_context)
             else:
-                is_reporter = reporter is not None and tx is reporter.tx
+                is_reporter = reporter is not None and account_context is reporter.account_context
                 back_off_signer = reporter.back_off_signer if reporter and is_reporter else None
-                TransactionManager(tx).sync_nonces(
+                TransactionManager(account_context).sync_nonces(
                     is_running=self.is_reconciled, on_known_conflict=back_off_signer
                 )
-        self.is_reconciled = reporter is not None or bool(accounts)
+        self.is_reconciled = reporter is not None or bool(account_contexts)
         update_pause_reasons(self.senders, self.health)
         return None
 
@@ -111,9 +114,9 @@ class SendingJobs:
 def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
     """Update the reasons why senders are paused without a request of the operator."""
     reasons = [
-        find_reason(tx)
-        for tx in senders.accounts
-        for find_reason in (manual_pause_reason, missing_receipt_reason)
+        find_reason(account_context)
+        for account_context in senders.account_contexts
+        for find_reason in (blocking_pause_reason, missing_receipt_reason)
     ]
     health.pause_reasons = [reason for reason in reasons if reason is not None]
 

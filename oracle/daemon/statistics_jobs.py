@@ -19,7 +19,7 @@ from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistic
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics, node_metrics, outbox_metrics
 from oracle.telemetry.outbox_counts import OutboxFigures
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 
 STATISTICS_SECONDS = 10.0
 _NODE_METRICS_SECONDS = 30.0
@@ -33,7 +33,7 @@ class OutboxStatistics:
 
     def update_metrics(
         self,
-        contexts: Mapping[str, TxContext],
+        contexts: Mapping[str, AccountContext],
         heads: Heads | None,
         reporting: ReportingContext | None,
     ) -> OutboxFigures | None:
@@ -76,7 +76,7 @@ class StatisticsJob:
         database_counts = self._database_count.collect_statistics(read_balance(transmitter))
         if database_counts is not None:
             metrics.publish_statistics(replace(database_counts, dispatch=self._count_dispatch()))
-        contexts = {context.role: context for context in self.senders.accounts}
+        contexts = {context.role: context for context in self.senders.account_contexts}
         reporting = None if transmitter is None or reporter is None else reporter.reporting
         self.health.note_contract_state(
             self.outbox_statistics.update_metrics(contexts, self.ingest.heads, reporting)
@@ -86,7 +86,9 @@ class StatisticsJob:
     def _count_dispatch(self) -> metrics.DispatchStatistics | None:
         if self.index.dispatch_settings is None:
             return None
-        dispatcher = None if self.senders.dispatcher is None else self.senders.dispatcher.tx
+        dispatcher = (
+            None if self.senders.dispatcher is None else self.senders.dispatcher.account_context
+        )
         balance_wei = read_balance(dispatcher)
         if dispatcher is not None and balance_wei is not None:
             self.health.dispatcher_balance = AccountBalance(
@@ -95,7 +97,7 @@ class StatisticsJob:
         return compute_dispatch_statistics(self.index.store, balance_wei)
 
 
-def read_balance(context: TxContext | None) -> int | None:
+def read_balance(context: AccountContext | None) -> int | None:
     """Return the balance of the context's account in wei, or None if no endpoint answers.
 
     The other figures do not wait for a silent endpoint.

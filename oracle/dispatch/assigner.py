@@ -113,7 +113,7 @@ class StoredNetworkView:
     def get_waiting_tasks(self) -> Sequence[Task]:
         return self.uow.tasks.list_waiting()
 
-    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return self.uow.tasks.list_unscored_in_groups(groups)
 
     def pop_changed_tasks(self) -> Sequence[Task]:
@@ -212,7 +212,7 @@ class DrawHook(BlockHook):
             uow.bookmarks.set(_THROUGH_BOOKMARK, str(ancestor))
 
 
-def check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
+def bind_or_check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
     """Check that every folded block from `start_block` on has draws made with these settings.
 
     If no such block is folded yet, store the settings for the coming draws.
@@ -245,7 +245,7 @@ def check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None
         )
 
 
-def require_same_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
+def check_draw_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
     """Check that the draws in the database were made with these settings.
 
     A database without draws passes with any settings.

@@ -52,17 +52,17 @@ def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResu
     Raises:
         TransientError: no endpoint returns the state of a group.
     """
-    if context.tx.is_halted():
+    if context.account_context.is_halted():
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        if cursor is None or not context.tx.is_at_head(uow, heads):
+        if cursor is None or not context.account_context.is_at_head(uow, heads):
             return None
         if context.checked_at.get(SETTLE_CONTEST) == cursor.hash:
             return None
         contests = list(_find_contests_with_second_group(uow, context, cursor.time))
     settled, decisions = _read_contests(context, heads, contests)
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         results = [_find_result(context, uow, decision) for decision in decisions]
     requests = [
         (decision.call, _build_request(decision, result))
@@ -72,8 +72,8 @@ def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResu
     context.checked_at[SETTLE_CONTEST] = cursor.hash
     if not settled and not requests:
         return None
-    stamp = context.tx.stamp
-    with context.tx.writing() as uow:
+    stamp = context.account_context.stamp
+    with context.account_context.write_transaction() as uow:
         for call in settled:
             uow.outbox.intents.end_unsent(call, IntentState.SUPERSEDED, SETTLED_REASON, stamp)
         for call, request in requests:
@@ -89,13 +89,13 @@ def _find_contests_with_second_group(
     uow: UnitOfWork, context: DispatchContext, time: int
 ) -> Iterator[Intent]:
     """Yield the open contests whose second group was ordered, by this daemon or another."""
-    calls = load_second_group_calls(uow, context.tx.account, time)
+    calls = load_second_group_calls(uow, context.account_context.account, time)
     ordered_subjects = {
         call.request.subject
         for call in calls
         if call.state in _ORDERED or call.error_text == NOT_OPEN_REASON
     }
-    for contest in find_open_contests(uow, context.tx.account, time):
+    for contest in find_open_contests(uow, context.account_context.account, time):
         if contest.request.subject in ordered_subjects:
             yield contest
 
@@ -104,7 +104,10 @@ def _read_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
 ) -> tuple[list[Intent], list[_Decision]]:
     """Return the contests that are settled, and decisions on others, as of the final block."""
-    endpoints, network = context.tx.get_synced_pool_view(), context.tx.publisher.domain.contract
+    endpoints, network = (
+        context.account_context.get_synced_pool_view(),
+        context.account_context.sender_account.domain.contract,
+    )
     block = hex(heads.final.number)
     settled, decisions = [], []
     for contest in contests:

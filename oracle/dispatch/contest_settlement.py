@@ -52,20 +52,20 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
     Raises:
         TransientError: no endpoint returns the state of a group.
     """
-    if context.tx.is_halted():
+    if context.account_context.is_halted():
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         cursor, scanned_through = uow.cursor.get(), uow.bookmarks.get_number(_SCANNED_BOOKMARK)
-        if cursor is None or not context.tx.is_at_head(uow, heads):
+        if cursor is None or not context.account_context.is_at_head(uow, heads):
             return None
         first, last = (scanned_through or 0) + 1, min(heads.final.number, cursor.number)
         if first > last:
             return None
         groups, last = _read_next_groups(uow, first, last)
     contests = _find_contests(context, groups, cursor.time)
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         uow.bookmarks.set(_SCANNED_BOOKMARK, last)
-        stamp = context.tx.stamp
+        stamp = context.account_context.stamp
         intent_ids = [
             uow.outbox.intents.add(_build_request(context, contest), stamp) for contest in contests
         ]
@@ -107,7 +107,10 @@ def _find_contests(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
 ) -> list[_Contest]:
     """Return a contest for each group whose stakes the contract holds."""
-    endpoints, network = context.tx.get_synced_pool_view(), context.tx.publisher.domain.contract
+    endpoints, network = (
+        context.account_context.get_synced_pool_view(),
+        context.account_context.sender_account.domain.contract,
+    )
     contests = []
     for result in groups:
         if result.time < now - _MAX_AGE_SECONDS:
@@ -122,8 +125,8 @@ def _find_contests(
 def _build_request(context: DispatchContext, contest: _Contest) -> CallRequest:
     subject = f"group={contest.group}"
     return CallRequest(
-        account=context.tx.account,
-        contract=context.tx.publisher.domain.contract,
+        account=context.account_context.account,
+        contract=context.account_context.sender_account.domain.contract,
         kind=SETTLE_CONTEST,
         # A group is contested only once, so the outbox never accepts this key a second time.
         dedup_key=f"{SETTLE_CONTEST}:{subject}",

@@ -36,11 +36,11 @@ from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, get_queued_items
 from oracle.systems.legacy.trio_line import get_age_key
 from oracle.systems.waiting import compute_queue_capacity
-from oracle.systems.waiting_line import Drop
+from oracle.systems.waiting_line import QueueDrop
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 
 # Kinds of these calls in the outbox.
 START_TASK, START_GROUP = "start_task", "start_group"
@@ -70,7 +70,7 @@ class DispatchContext:
     chain are known.
     """
 
-    tx: TxContext
+    account_context: AccountContext
     settings: DispatchSettings
     probing: ProbeSettings | None = None
     results: ResultsFolder | None = None
@@ -189,7 +189,7 @@ def _compute_queue_capacity(uow: UnitOfWork, settings: DispatchSettings) -> int:
     return compute_queue_capacity(members, settings.alpha)
 
 
-def _plan_drop(drop: Drop) -> PlannedCall:
+def _plan_drop(drop: QueueDrop) -> PlannedCall:
     subject = f"task={drop.tasks[0]}" if drop.group is None else f"group={drop.group}"
     return PlannedCall(CallKey(DROP_TASK, subject), drop.tasks, _DROP_PRIORITY)
 
@@ -250,7 +250,7 @@ class DispatcherCall(CallKind):
         """Decide on all calls together, so that the plan is computed only once."""
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
             return [Decision.proceed()] * len(calls)
-        if not self._context.tx.is_at_head(uow, heads):
+        if not self._context.account_context.is_at_head(uow, heads):
             behind = ("behind", "the database is behind the head")
             return [Decision.wait_for_next_block(heads, behind)] * len(calls)
         return self._decide_at_head(uow, calls, heads)
@@ -267,13 +267,13 @@ class DispatcherCall(CallKind):
         return Decision.wait_for_next_block(heads, (name or "unknown", result.reason))
 
     @override
-    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
+    def missing_event(self, receipt: Receipt, call: Intent) -> str | None:
         return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )
 
 
-class _DispatchCall(DispatcherCall):
+class _QueuedTaskCall(DispatcherCall):
     """A call about queued tasks, valid while the current plan contains the same call."""
 
     @override
@@ -288,7 +288,7 @@ class _DispatchCall(DispatcherCall):
         return _plan_queue_calls(uow, self._context.settings)
 
 
-class StartCall(_DispatchCall):
+class StartCall(_QueuedTaskCall):
     """Starts a task on the node that was drawn for it."""
 
     name = START_TASK
@@ -311,21 +311,21 @@ class StartGroupCall(StartCall):
     name = START_GROUP
 
 
-class QueueCall(_DispatchCall):
+class QueueCall(_QueuedTaskCall):
     """Notifies the contract that no node is free for a task."""
 
     name = QUEUE_TASK
     reserve_share = _RESERVE_PERCENT
 
 
-class DropCall(_DispatchCall):
+class DropCall(_QueuedTaskCall):
     """Removes a task or a group from the queue, for example because the queue is full."""
 
     name = DROP_TASK
     reserve_share = _RESERVE_PERCENT
 
 
-class DownloadCall(_DispatchCall):
+class DownloadCall(_QueuedTaskCall):
     """Requests that a node downloads a model."""
 
     name = REQUEST_DOWNLOAD

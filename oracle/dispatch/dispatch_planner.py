@@ -24,16 +24,16 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
 
     Nothing is planned while the index is behind the head, because a draw may have ended since.
     """
-    if context.tx.is_halted():
+    if context.account_context.is_halted():
         return None
-    with context.tx.store.read_transaction() as uow:
-        if not context.tx.is_at_head(uow, heads):
+    with context.account_context.store.read_transaction() as uow:
+        if not context.account_context.is_at_head(uow, heads):
             return None
         requests = list(_build_requests(context, uow, heads))
     if not requests:
         return None
-    stamp = context.tx.stamp
-    with context.tx.writing() as uow:
+    stamp = context.account_context.stamp
+    with context.account_context.write_transaction() as uow:
         intent_ids = [uow.outbox.intents.add(request, stamp) for request in requests]
     return StepResult(
         "dispatch planned", intent_ids[0], format_counts([request.kind for request in requests])
@@ -45,11 +45,11 @@ def _build_requests(
 ) -> Iterator[CallRequest]:
     """Yield the requests of planned calls; only starts count against the limit for starts."""
     settings = context.settings
-    intents = uow.outbox.intents.list_unfinished(context.tx.account)
+    intents = uow.outbox.intents.list_unfinished(context.account_context.account)
     abandoned_ids = _find_abandoned_intents(context, uow, heads)
     pending_keys = {get_call_key(intent) for intent in intents if intent.id not in abandoned_ids}
     pending_keys |= {
-        CallKey(*held_key) for held_key in find_held_subjects(uow, context.tx.account)
+        CallKey(*held_key) for held_key in find_held_subjects(uow, context.account_context.account)
     }
     in_flight_kinds = [
         active_intent.request.kind
@@ -73,12 +73,12 @@ def _find_abandoned_intents(context: DispatchContext, uow: UnitOfWork, heads: He
     succeed, the contract refuses the second one.
     """
     abandoned_ids = set()
-    for slot in uow.outbox.slots.list_unfinished(context.tx.account):
+    for slot in uow.outbox.slots.list_unfinished(context.account_context.account):
         intent = uow.outbox.intents.get(slot.intent_id) if slot.succeeded is False else None
         if intent is not None and slot.block_number is not None:
             request = intent.request
-            tries = uow.outbox.intents.count_attempted(
-                context.tx.account, request.kind, request.subject, None
+            tries = uow.outbox.intents.count_for_round(
+                context.account_context.account, request.kind, request.subject, None
             )
             if heads.latest.number - slot.block_number >= 1 << tries:
                 abandoned_ids.add(intent.id)
@@ -89,11 +89,13 @@ def _build_request(
     context: DispatchContext, uow: UnitOfWork, planned_call: PlannedCall, heads: Heads
 ) -> CallRequest:
     kind, subject = planned_call.key
-    tries = uow.outbox.intents.count_attempted(context.tx.account, kind, subject, None)
+    tries = uow.outbox.intents.count_for_round(
+        context.account_context.account, kind, subject, None
+    )
     draw = next(iter(planned_call.draws), None)
     return CallRequest(
-        account=context.tx.account,
-        contract=context.tx.publisher.domain.contract,
+        account=context.account_context.account,
+        contract=context.account_context.sender_account.domain.contract,
         kind=kind,
         dedup_key=f"{kind}:{subject}:try={tries + 1}",
         calldata=build_calldata(planned_call, heads),

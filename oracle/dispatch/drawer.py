@@ -30,16 +30,16 @@ from oracle.systems.legacy.trio_pool import TrioPool
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.waiting_line import (
-    Drop,
     QueueBuilder,
+    QueueDrop,
     QueueItem,
     TaskQueue,
     WaitingTasks,
     build_queue,
     cannot_reach_verdict,
-    find_drop,
+    collect_tasks_by_group,
+    find_queue_drop,
     sort_by_value,
-    tasks_by_group,
 )
 
 
@@ -50,7 +50,7 @@ class NetworkView(Protocol):
         """Return the tasks that were created, and have neither started nor ended."""
         ...
 
-    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         """Return every task of these groups."""
         ...
 
@@ -190,9 +190,9 @@ class BlockDrawer:
     def _update_queue(self, view: NetworkView) -> TaskQueue:
         if self._waiting_tasks is None:
             self._waiting_tasks = WaitingTasks(_get_queue_builder(self.settings))
-            self._waiting_tasks.update(view.get_waiting_tasks(), view.get_tasks_of_groups)
+            self._waiting_tasks.update(view.get_waiting_tasks(), view.get_group_tasks)
         else:
-            self._waiting_tasks.update(view.pop_changed_tasks(), view.get_tasks_of_groups)
+            self._waiting_tasks.update(view.pop_changed_tasks(), view.get_group_tasks)
         return self._waiting_tasks.line
 
     def _update_pool(self, view: NetworkView, block: BlockRef) -> Pool:
@@ -240,21 +240,21 @@ class QueueView:
             _get_queue_builder(self.settings)(self.waiting_tasks, self.group_tasks)
         )
 
-    def find_drops(self, overflow: Iterable[Task]) -> list[Drop]:
+    def find_drops(self, overflow: Iterable[Task]) -> list[QueueDrop]:
         """Return what to drop: the tasks of `overflow`, and tasks that can never start.
 
         A task can never start if the policy cannot start it on any node, or if its group can no
         longer reach a verdict; its fee would be locked for nothing. A group is listed once, and
         not while a node runs one of its tasks.
         """
-        groups = tasks_by_group(self.group_tasks)
+        groups = collect_tasks_by_group(self.group_tasks)
         if self.settings.legacy_policy is not None:
             unstartable = find_unstartable_tasks(self.waiting_tasks, self.group_tasks)
         else:
             dead_groups = {group for group, tasks in groups.items() if cannot_reach_verdict(tasks)}
             unstartable = [task for task in self.waiting_tasks if task.group in dead_groups]
         drops = (
-            find_drop(task, () if task.group is None else groups[task.group])
+            find_queue_drop(task, () if task.group is None else groups[task.group])
             for task in (*unstartable, *overflow)
         )
         return list(dict.fromkeys(drop for drop in drops if drop is not None))
@@ -264,7 +264,7 @@ def load_queue_view(view: NetworkView, settings: DispatchSettings) -> QueueView:
     """Load the waiting tasks and the tasks of their groups."""
     waiting_tasks = view.get_waiting_tasks()
     groups = frozenset(task.group for task in waiting_tasks if task.group is not None)
-    return QueueView(settings, waiting_tasks, view.get_tasks_of_groups(groups) if groups else ())
+    return QueueView(settings, waiting_tasks, view.get_group_tasks(groups) if groups else ())
 
 
 def _get_queue_builder(settings: DispatchSettings) -> QueueBuilder:

@@ -21,8 +21,8 @@ from oracle.dispatch.second_groups import (
     END_SECOND_GROUP,
     NOT_OPEN_REASON,
     SECOND_GROUP,
-    can_start,
     find_due_second_group_ends,
+    is_start_still_due,
 )
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
@@ -72,7 +72,7 @@ class EndProbeCall(_SystemTaskCall):
 
     @override
     def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
-        cursor, account = uow.cursor.get(), self._context.tx.account
+        cursor, account = uow.cursor.get(), self._context.account_context.account
         if cursor is None:
             return [False] * len(calls)
         first_window = min(call.request.period or 0 for call in calls)
@@ -92,7 +92,9 @@ class SecondGroupCall(_SystemTaskCall):
     @override
     def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
         cursor, rules = uow.cursor.get(), self._context.settings.rules
-        return [cursor is not None and can_start(uow, call, rules, cursor) for call in calls]
+        return [
+            cursor is not None and is_start_still_due(uow, call, rules, cursor) for call in calls
+        ]
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
@@ -110,7 +112,7 @@ class EndSecondGroupCall(_SystemTaskCall):
 
     @override
     def _are_still_due(self, uow: UnitOfWork, calls: Sequence[Intent]) -> Sequence[bool]:
-        cursor, account = uow.cursor.get(), self._context.tx.account
+        cursor, account = uow.cursor.get(), self._context.account_context.account
         calldata_by_subject = (
             {} if cursor is None else find_due_second_group_ends(uow, account, cursor.time)
         )

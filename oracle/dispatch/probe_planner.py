@@ -47,11 +47,11 @@ def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
 
     None is also returned if this block was checked before.
     """
-    if context.probing is None or context.tx.is_halted():
+    if context.probing is None or context.account_context.is_halted():
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        if cursor is None or not context.tx.is_at_head(uow, heads):
+        if cursor is None or not context.account_context.is_at_head(uow, heads):
             return None
         if context.checked_at.get(PROBE) == cursor.hash:
             return None
@@ -59,8 +59,8 @@ def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
     context.checked_at[PROBE] = cursor.hash
     if not requests:
         return None
-    stamp = context.tx.stamp
-    with context.tx.writing() as uow:
+    stamp = context.account_context.stamp
+    with context.account_context.write_transaction() as uow:
         intent_ids = [uow.outbox.intents.add(request, stamp) for request in requests]
     kinds = [request.kind for request in requests]
     return StepResult("probes planned", intent_ids[0], format_counts(kinds))
@@ -70,7 +70,7 @@ def _build_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator[CallR
     state = load_probe_state(uow, context.settings, context.probing)
     if state is None:
         return
-    settings, account = state.settings, context.tx.account
+    settings, account = state.settings, context.account_context.account
     window = settings.get_window_number(state.time)
     calls = load_probe_calls(uow, account, window - _WINDOWS_BACK)
     pending_keys = {
@@ -89,18 +89,18 @@ def _build_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator[CallR
 
 
 def _get_unfinished_intents(context: DispatchContext, uow: UnitOfWork) -> list[Intent]:
-    return uow.outbox.intents.list_unfinished(context.tx.account)
+    return uow.outbox.intents.list_unfinished(context.account_context.account)
 
 
 def _build_request(
     context: DispatchContext, uow: UnitOfWork, key: tuple[str, str, int], calldata: str
 ) -> CallRequest:
     kind, subject, window = key
-    account = context.tx.account
-    tries = uow.outbox.intents.count_attempted(account, kind, subject, None)
+    account = context.account_context.account
+    tries = uow.outbox.intents.count_for_round(account, kind, subject, None)
     return CallRequest(
         account=account,
-        contract=context.tx.publisher.domain.contract,
+        contract=context.account_context.sender_account.domain.contract,
         kind=kind,
         dedup_key=f"{kind}:{subject}:try={tries + 1}",
         calldata=calldata,

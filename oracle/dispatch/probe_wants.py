@@ -78,7 +78,7 @@ class ProbeState:
             time_and_rules,
             reserved,
             models=frozenset(self.settings.order.models),
-            group=self.settings.group,
+            with_companions=self.settings.group,
         )
         spent_wei = sum(
             decode_probe_fees(_get_calldata(call)) for call in calls if _is_effective(call)

@@ -94,7 +94,7 @@ class Redrawer:
         self._headers = headers
 
     @property
-    def active(self) -> Mapping[TaskKey, Address]:
+    def active_draws(self) -> Mapping[TaskKey, Address]:
         """Return the node drawn for each task whose draw is active."""
         return self._drawer.plan.active_draws
 
@@ -107,7 +107,7 @@ class Redrawer:
             if number > last:
                 break
             yield from self._draw_blocks(drawn_through + 1, number - 1)
-            draws_before = self.active
+            draws_before = self.active_draws
             for task in self._view.fold_block(number, list(block_events)):
                 if not is_started_at_creation(task):
                     yield TaskStart(task.key, task.node, number, draws_before.get(task.key))
@@ -170,7 +170,7 @@ class WorkingSetView:
     def get_waiting_tasks(self) -> Sequence[Task]:
         return list(self._waiting.values())
 
-    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for group in groups for task in self._groups.get(group, {}).values()]
 
     def pop_changed_tasks(self) -> Sequence[Task]:

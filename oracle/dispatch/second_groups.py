@@ -72,16 +72,16 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
     Raises:
         TransientError: no endpoint returns the minimum fee.
     """
-    if context.tx.is_halted():
+    if context.account_context.is_halted():
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        if cursor is None or not context.tx.is_at_head(uow, heads):
+        if cursor is None or not context.account_context.is_at_head(uow, heads):
             return None
         if context.checked_at.get(SECOND_GROUP) == cursor.hash:
             return None
-        contests = find_open_contests(uow, context.tx.account, cursor.time)
-        calls = load_second_group_calls(uow, context.tx.account, cursor.time)
+        contests = find_open_contests(uow, context.account_context.account, cursor.time)
+        calls = load_second_group_calls(uow, context.account_context.account, cursor.time)
         planned_groups = list(_plan_groups(context, uow, contests, calls)) if contests else []
         requests = list(_build_end_requests(context, uow, calls, cursor.time))
     requests += [
@@ -90,8 +90,8 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
     context.checked_at[SECOND_GROUP] = cursor.hash
     if not requests:
         return None
-    stamp = context.tx.stamp
-    with context.tx.writing() as uow:
+    stamp = context.account_context.stamp
+    with context.account_context.write_transaction() as uow:
         intent_ids = [
             uow.outbox.intents.add(_add_try_number(uow, request), stamp) for request in requests
         ]
@@ -110,7 +110,7 @@ def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> 
     return find_due_ends(uow, load_second_group_calls(uow, account, time), account.address, time)
 
 
-def can_start(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
+def is_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
     """Return whether an unsent call is recent, and its nodes are still available for the work."""
     request = call.request
     if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
@@ -129,7 +129,7 @@ def _plan_groups(
     context: DispatchContext, uow: UnitOfWork, contests: Sequence[Intent], calls: Sequence[Intent]
 ) -> Iterator[PlannedSecondGroup]:
     """Yield a second group for each contest without one, if enough nodes are idle."""
-    cursor, account = uow.cursor.get(), context.tx.account
+    cursor, account = uow.cursor.get(), context.account_context.account
     ordered_subjects = {call.request.subject for call in calls if _is_ordered(call)}
     ordered_subjects |= {
         subject for kind, subject in find_held_subjects(uow, account) if kind == SECOND_GROUP
@@ -153,7 +153,7 @@ def _plan_groups(
         group, keys = decode_contested_group(contest.request.calldata)
         rows = uow.tasks.get_many(keys)
         tasks = [rows[key] for key in keys if key in rows]
-        if len(tasks) < len(keys) or not _is_order_known(tasks[0]):
+        if len(tasks) < len(keys) or not _has_order_fields(tasks[0]):
             continue
         ineligible = reserved | {task.node for task in tasks if task.node is not None}
         candidates = [node for node in idle if node.address not in ineligible]
@@ -186,7 +186,7 @@ def _is_ordered(call: Intent) -> bool:
     return call.state not in _UNSENT_STATES or call.error_text == NOT_OPEN_REASON
 
 
-def _is_order_known(task: Task) -> bool:
+def _has_order_fields(task: Task) -> bool:
     """Return whether the database has every field of the task that the order hash covers."""
     return None not in (task.kind, task.size, task.timeout, task.version)
 
@@ -194,7 +194,7 @@ def _is_order_known(task: Task) -> bool:
 def _build_end_requests(
     context: DispatchContext, uow: UnitOfWork, calls: Sequence[Intent], time: int
 ) -> Iterator[CallRequest]:
-    account = context.tx.account
+    account = context.account_context.account
     unfinished = uow.outbox.intents.list_unfinished(account)
     planned_keys = {(call.request.kind, call.request.subject) for call in unfinished}
     planned_keys |= find_held_subjects(uow, account)
@@ -202,7 +202,7 @@ def _build_end_requests(
         if (END_SECOND_GROUP, subject) not in planned_keys:
             yield CallRequest(
                 account=account,
-                contract=context.tx.publisher.domain.contract,
+                contract=context.account_context.sender_account.domain.contract,
                 kind=END_SECOND_GROUP,
                 dedup_key="",
                 calldata=calldata,
@@ -215,11 +215,14 @@ def _build_end_requests(
 def _build_start_request(
     context: DispatchContext, cursor: Cursor, planned_group: PlannedSecondGroup
 ) -> CallRequest:
-    endpoints, network = context.tx.get_synced_pool_view(), context.tx.publisher.domain.contract
+    endpoints, network = (
+        context.account_context.get_synced_pool_view(),
+        context.account_context.sender_account.domain.contract,
+    )
     subject = f"group={planned_group.group}"
     fee = get_min_fee(endpoints, network, planned_group.task)
     return CallRequest(
-        account=context.tx.account,
+        account=context.account_context.account,
         contract=network,
         kind=SECOND_GROUP,
         dedup_key="",
@@ -238,7 +241,7 @@ def _build_start_request(
 
 def _add_try_number(uow: UnitOfWork, request: CallRequest) -> CallRequest:
     """Return the request with the number of this try in its dedup key."""
-    tries = uow.outbox.intents.count_attempted(
+    tries = uow.outbox.intents.count_for_round(
         request.account, request.kind, request.subject, None
     )
     return replace(request, dedup_key=f"{request.kind}:{request.subject}:try={tries + 1}")

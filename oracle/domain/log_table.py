@@ -97,11 +97,11 @@ MAX_LOG_INDEX = 2**LOG_INDEX_BITS - 1
 LogBlock: TypeAlias = tuple[bytes, int]
 # A contract's address and a first topic, `0x` hex; the topic is empty where a log has none.
 LogSource: TypeAlias = tuple[Address, str]
-Bytes: TypeAlias = bytes | bytearray
+BytesLike: TypeAlias = bytes | bytearray
 # Key, transaction index, index of the source, transaction hash, the other topics joined, packed
 # data. sqlite3 accepts a bytearray as it is; for bytes it spends longer on a check than on writing
 # them.
-LogRow: TypeAlias = tuple[int, int, int, Bytes, Bytes, Bytes]
+LogRow: TypeAlias = tuple[int, int, int, BytesLike, BytesLike, BytesLike]
 
 _GET_INDEX = attrgetter("index")
 _GET_BLOCK = attrgetter("block", "block_hash")
@@ -208,7 +208,7 @@ class _SourceIndexes(dict[LogSource, int]):
 
 
 def build_log(
-    row: tuple[int, int, Bytes, Bytes, Bytes], block: LogBlock, source: LogSource
+    row: tuple[int, int, BytesLike, BytesLike, BytesLike], block: LogBlock, source: LogSource
 ) -> Log:
     """Build a log from a row without its source index, the log's block, and its source."""
     key, tx, tx_hash, topics, data = row

@@ -52,7 +52,7 @@ def confirm_block(
         TransientError: both sides are consistent, so neither is accepted (BlockRefusedError), or
             an endpoint does not respond during the check.
     """
-    has_single_provider = len(set(fork_context.chain.providers().values())) < MIN_PROVIDERS
+    has_single_provider = len(set(fork_context.chain.get_providers().values())) < MIN_PROVIDERS
     if not has_single_provider:
         _check_refused_block(fork_context, blocks)
     second_block = fork_context.chain.fetch_second_witness(block.number, source_endpoint)
@@ -169,7 +169,7 @@ def _group_providers_by_hash(
     fork_context: ForkContext, hash_by_endpoint: Mapping[str, Hash]
 ) -> dict[Hash, set[str]]:
     """Return the providers that show each hash."""
-    provider_by_endpoint = fork_context.chain.providers()
+    provider_by_endpoint = fork_context.chain.get_providers()
     providers_by_hash: dict[Hash, set[str]] = defaultdict(set)
     for endpoint, block_hash in hash_by_endpoint.items():
         providers_by_hash[block_hash].add(provider_by_endpoint.get(endpoint, endpoint))

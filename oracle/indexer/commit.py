@@ -78,7 +78,7 @@ def commit_window(
                 _store_window(uow, folder, window, decoded)
                 if cursor is None:
                     record_fold_version(uow, folder.reader)
-                check_final_block(uow, final_in_window(window, heads, cursor))
+                check_final_block(uow, select_final_block_to_store(window, heads, cursor))
                 with start_span("fold", first=blocks.first, last=blocks.last):
                     stops = _collect_stops(uow, folder, window, heads.latest.number)
                     decoded = merge_feed_events(uow, folder.reader, decoded, blocks)
@@ -103,20 +103,22 @@ def commit_window(
     )
 
 
-def final_above_cursor(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
+def select_newer_final_block(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
     """Return `final` if it is above the cursor's final block, which never goes back, else None."""
     known_final = None if cursor is None else cursor.final_number
     return final if known_final is None or final.number > known_final else None
 
 
-def final_in_window(window: BlockWindow, heads: Heads, cursor: Cursor | None) -> BlockRef | None:
+def select_final_block_to_store(
+    window: BlockWindow, heads: Heads, cursor: Cursor | None
+) -> BlockRef | None:
     """Return the final block to store with a window, if it is above the cursor's.
 
     A final block above the window is one endpoint's claim about a block that was not read. In that
     case the last block of the window is stored as final.
     """
     is_in_window = heads.final.number <= window.last.number
-    return final_above_cursor(heads.final if is_in_window else window.last, cursor)
+    return select_newer_final_block(heads.final if is_in_window else window.last, cursor)
 
 
 def highest_final_number(heads: Heads, cursor: Cursor | None) -> int:
@@ -203,7 +205,7 @@ def _move_cursor(
     near_head = heads.latest.number - max_header_depth(folder.hooks)
     uow.blocks.prune_below(min(journaled_above, near_head))
     lease_epoch = 0 if cursor is None else cursor.epoch
-    uow.cursor.move_to(last, final_in_window(window, heads, cursor), lease_epoch)
+    uow.cursor.move_to(last, select_final_block_to_store(window, heads, cursor), lease_epoch)
     return uow.cursor.get()
 
 

@@ -25,7 +25,7 @@ from oracle.errors import OracleError
 from oracle.indexer.feeds.feed_events import merge_feed_events
 from oracle.indexer.stored_events import iterate_log_chunks
 from oracle.store.database import UnitOfWork
-from oracle.store.state.snapshot_codec import PackedState, pack, unpack
+from oracle.store.state.snapshot_codec import PackedState, pack, unpack_state
 from oracle.store.state.snapshot_repository import StateSnapshot
 
 # Maximum number of snapshots tried before everything is folded from the start.
@@ -127,7 +127,7 @@ def pack_state(state: FoldedState, tasks_since_block: int) -> bytes:
 def _restore_state(
     uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules, min_scores: int
 ) -> FoldedState:
-    packed, fold = unpack(snapshot.body), Fold(rules)
+    packed, fold = unpack_state(snapshot.body), Fold(rules)
     fold.last = packed.last
     fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
     fold.ledger.tasks.update((task.key, task) for task in packed.tasks)

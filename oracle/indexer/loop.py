@@ -24,7 +24,7 @@ from oracle.indexer.commit import (
     CommittedWindow,
     check_final_block,
     commit_window,
-    final_above_cursor,
+    select_newer_final_block,
 )
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.folder import EventFolder
@@ -138,7 +138,7 @@ def ingest_next_window(
         TransientError: the chain did not respond, or contradicts itself.
         FatalError: another process wrote into the database.
     """
-    for _ in chain.endpoint_names()[1:]:
+    for _ in chain.list_endpoint_names()[1:]:
         try:
             return _ingest_once(chain, store, folder, ingest)
         except OutvotedError:
@@ -281,7 +281,7 @@ def _confirm_safe_block(
     if safe.hash not in {block.hash for block in known_blocks if block is not None}:
         return None
     second_block = fork_context.chain.fetch_second_witness(safe.number, heads.endpoint)
-    has_single_provider = len(set(fork_context.chain.providers().values())) <= 1
+    has_single_provider = len(set(fork_context.chain.get_providers().values())) <= 1
     is_confirmed = (
         has_single_provider if second_block is None else second_block[1].hash == safe.hash
     )
@@ -316,7 +316,9 @@ def _handle_no_new_block(
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(fork_context, folder, heads)
     fork_context.fork_watch.tip.reset()
-    final = final_above_cursor(_confirm_heads(fork_context, ingest, heads, None).final, cursor)
+    final = select_newer_final_block(
+        _confirm_heads(fork_context, ingest, heads, None).final, cursor
+    )
     if final is not None:
         with folder.resume_from(cursor):
             with store.transaction() as uow:

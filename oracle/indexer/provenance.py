@@ -23,7 +23,7 @@ def record_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> N
     uow.coverage.set_scope(scope)
     blocks = window.range
     coverage = CoverageInterval(blocks.first, blocks.last, window.level, window.endpoint)
-    uow.coverage.put_span(scope.id, coverage)
+    uow.coverage.store_span(scope.id, coverage)
     record_proven_blocks(uow, window)
 
 
@@ -47,7 +47,7 @@ _REBUILD_COUNT_KEY = "rebuilds"
 
 def record_fold_version(uow: UnitOfWork, reader: LogReader) -> None:
     """Record that all raw rows are folded with this version and profile."""
-    uow.bookmarks.set(_FOLD_VERSION_KEY, _fold_version_of(reader))
+    uow.bookmarks.set(_FOLD_VERSION_KEY, _format_fold_version(reader))
     uow.bookmarks.delete(_STALE_KEY)
 
 
@@ -66,7 +66,7 @@ def mark_fold_stale(uow: UnitOfWork) -> None:
     uow.bookmarks.set(_STALE_KEY, "rows came in")
 
 
-def why_rebuild(uow: UnitOfWork, reader: LogReader) -> str | None:
+def rebuild_reason(uow: UnitOfWork, reader: LogReader) -> str | None:
     """Return why everything has to be refolded, or None if no refold is needed."""
     if uow.cursor.get() is None:
         return None
@@ -74,15 +74,15 @@ def why_rebuild(uow: UnitOfWork, reader: LogReader) -> str | None:
         return "rows that were missing were added"
     # Version 1 of the fold stored no version.
     stored_version = uow.bookmarks.get(_FOLD_VERSION_KEY) or "1"
-    if stored_version != _fold_version_of(reader):
+    if stored_version != _format_fold_version(reader):
         return (
             f"the state was folded by {_describe_version(stored_version)}, but the program has "
-            f"{_describe_version(_fold_version_of(reader))}"
+            f"{_describe_version(_format_fold_version(reader))}"
         )
     return None
 
 
-def _fold_version_of(reader: LogReader) -> str:
+def _format_fold_version(reader: LogReader) -> str:
     return f"{FOLD_VERSION} {reader.identity}"
 
 

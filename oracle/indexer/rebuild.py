@@ -54,7 +54,7 @@ class RebuildOptions:
         try:
             with store.transaction() as uow:
                 if self.lease_epoch is not None:
-                    uow.lease.guard(self.lease_epoch)
+                    uow.lease.lock_held_lease(self.lease_epoch)
                 yield uow
                 self._roll_back_dry_run()
         except _DryRunRollbackError:

@@ -11,7 +11,7 @@ _PERIOD_KEY = "period_seconds"
 _HASH_PREFIX_DIGITS = 12
 
 
-def check_rules(uow: UnitOfWork, rules: Rules) -> None:
+def bind_or_check_rules(uow: UnitOfWork, rules: Rules) -> None:
     """Bind an empty database to the rules, or check that it is bound to them.
 
     Raises:
@@ -68,7 +68,7 @@ def format_rule_set(rules: RuleSet) -> str:
     return f"{rules.name}{version} ({rules.sha256[:_HASH_PREFIX_DIGITS]})"
 
 
-def check_period(uow: UnitOfWork, period_seconds: int) -> None:
+def bind_or_check_period(uow: UnitOfWork, period_seconds: int) -> None:
     """Store the length of a period, or check that it is unchanged.
 
     The number of a period is its start time divided by its length

@@ -7,12 +7,12 @@ from oracle.domain.blocks import BlockRange
 from oracle.indexer.completeness import check_raw_rows
 from oracle.indexer.folded_state import compute_snapshot_version
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.provenance import why_rebuild
+from oracle.indexer.provenance import rebuild_reason
 from oracle.indexer.rebuild import RebuildOptions, fold_stored_rows
 from oracle.indexer.rules_binding import is_folded_by
 from oracle.indexer.snapshots import state_mismatch
 from oracle.store.database import UnitOfWork
-from oracle.store.state.snapshot_codec import unpack
+from oracle.store.state.snapshot_codec import unpack_state
 
 # Maximum number of snapshots tried before everything is folded from the start.
 _MAX_SNAPSHOTS = 3
@@ -53,7 +53,7 @@ def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
     A restored snapshot takes the rows of tasks that ended long before from that state.
     """
     return (
-        why_rebuild(uow, folder.reader) is None
+        rebuild_reason(uow, folder.reader) is None
         and is_folded_by(uow, folder.rules)
         and state_mismatch(uow) is None
     )
@@ -63,6 +63,6 @@ def _restore_newest_snapshot(uow: UnitOfWork, last_block: int, version: bytes) -
     for tried_count, snapshot in enumerate(uow.snapshots.iterate_up_to(last_block - 1, version)):
         if tried_count == _MAX_SNAPSHOTS:
             return None
-        if uow.projections.restore(snapshot.block, unpack(snapshot.body)):
+        if uow.projections.restore(snapshot.block, unpack_state(snapshot.body)):
             return snapshot.block
     return None

@@ -90,7 +90,7 @@ def make_next_snapshot(
             if previous_snapshot is None
             else (previous_snapshot[0] + 1, previous_snapshot[1])
         )
-        block = uow.logs.find_block_after(first_block, SNAPSHOT_LOGS)
+        block = uow.logs.find_block_of_log_from(first_block, SNAPSHOT_LOGS)
         if block is None or block > final_number:
             return None
         state = fold_state_up_to(uow, source.reader, source.rules, block, source.min_scores)
@@ -107,7 +107,9 @@ def make_next_snapshot(
 
 def _tasks_since_block(uow: UnitOfWork, block: int) -> int:
     """Return the first block whose ended tasks are kept in a snapshot."""
-    return uow.logs.find_block_before(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
+    return (
+        uow.logs.find_block_of_log_down_from(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
+    )
 
 
 def check_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:

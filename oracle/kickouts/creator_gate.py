@@ -48,7 +48,7 @@ def hold_reason(
     return evidence.spread.hold_reason(rules) or derived_zeros_reason(entries, rules)
 
 
-def is_held(
+def is_operator_required(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules
 ) -> bool:
     """Return whether a kickout on these scores could only be proposed by an operator."""

@@ -119,10 +119,12 @@ def end_obsolete_call(context: KickoutContext) -> StepResult | None:
     The review before the signature would end the call as well. But a call that waits, for example
     until the rate limit's bucket refills, would block the cancellation until then.
     """
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         unsent_intents = [
             candidate
-            for candidate in uow.outbox.intents.list_in_states(context.tx.account, _UNSENT_STATES)
+            for candidate in uow.outbox.intents.list_in_states(
+                context.account_context.account, _UNSENT_STATES
+            )
             if candidate.request.kind in EXPULSION_KINDS
         ]
         intents_with_reason = [
@@ -131,7 +133,7 @@ def end_obsolete_call(context: KickoutContext) -> StepResult | None:
         ]
     for intent, reason in intents_with_reason:
         if reason is not None:
-            return end_call(context.tx, intent, IntentState.SUPERSEDED, reason)
+            return end_call(context.account_context, intent, IntentState.SUPERSEDED, reason)
     return None
 
 
@@ -159,14 +161,14 @@ class _KickCall(CallKind):
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
             # The call is checked before it is simulated and before it is signed.
             return Decision.proceed()
-        if not self._context.tx.is_at_head(uow, heads):
+        if not self._context.account_context.is_at_head(uow, heads):
             return Decision.wait_for_next_block(
                 heads, ("behind", "the database is behind the head")
             )
         return Decision.proceed()
 
     @override
-    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
+    def missing_event(self, receipt: Receipt, call: Intent) -> str | None:
         return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )
@@ -193,7 +195,7 @@ class _ExpulsionCall(_KickCall):
             return base_decision
         if heads.stalled:
             return Decision.wait_for_next_block(heads, ("stalled", "the chain is stalled"))
-        if uow.holds.has_waiting():
+        if uow.holds.is_awaiting_operator():
             # The scores may be wrong: no node is kicked out before an operator has reviewed them.
             return Decision.wait_for_next_block(
                 heads, ("report held", "a report is held for an operator")

@@ -8,7 +8,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.kickouts.kickout_eligibility import EvidenceHashCache
 from oracle.kickouts.proof import DryRunVerifier, EvidenceVerifier
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 
 # The kinds of kickout calls in the outbox.
 PROPOSE_KICK, EXECUTE_KICK, CANCEL_KICK = "propose_kick", "execute_kick", "cancel_kick"
@@ -33,9 +33,9 @@ class KickoutContext:
     evidence_cache: EvidenceHashCache = field(default_factory=EvidenceHashCache)
 
     @property
-    def tx(self) -> TxContext:
+    def account_context(self) -> AccountContext:
         """The context of the account that sends."""
-        return self.quorum.tx
+        return self.quorum.account_context
 
     @property
     def settings(self) -> ReportSettings:

@@ -16,7 +16,7 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
-from oracle.kickouts.creator_gate import hold_reason, is_held, load_creators
+from oracle.kickouts.creator_gate import hold_reason, is_operator_required, load_creators
 from oracle.kickouts.proof import EvidenceProof, build_evidence_proof
 from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds
 from oracle.quorum.signing_round import min_signing_round
@@ -100,7 +100,7 @@ def find_proposable_cases(
     A live kickout cannot be proposed again, so its lane, rounds, scores and blocks are not read.
     """
     proposed_nodes = {kick.node for kick in live_kicks}
-    low_nodes = uow.rounds.find_low_nodes(kickout_rules.settings.kick_line)
+    low_nodes = uow.rounds.find_nodes_below_lane(kickout_rules.settings.kick_line)
     proposable_intervals = [
         interval
         for interval in intervals
@@ -195,7 +195,10 @@ def count_held_intervals(uow: UnitOfWork, intervals: Sequence[KickoutDue], rules
     entries_by_interval = (
         (interval, _load_entries(uow, rules, interval)) for interval in intervals
     )
-    return sum(is_held(uow, interval, entries, rules) for interval, entries in entries_by_interval)
+    return sum(
+        is_operator_required(uow, interval, entries, rules)
+        for interval, entries in entries_by_interval
+    )
 
 
 def is_due(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
@@ -268,11 +271,11 @@ def evidence_at(
         ValueError: a repair removed the scores, so that nothing is left to prove.
     """
     entries = _load_entries(uow, kickout_rules.rules, interval)
-    accused = _build_accused(uow, kickout_rules.settings, interval, entries)
+    accused = _build_evidence_context(uow, kickout_rules.settings, interval, entries)
     return evidence_of(interval, entries, kickout_rules.rules, accused)
 
 
-def _build_accused(
+def _build_evidence_context(
     uow: UnitOfWork,
     settings: ReportSettings,
     interval: KickoutDue,
@@ -399,7 +402,7 @@ def _compute_hash(
     """
     rules, settings = kickout_rules
     entries = _load_entries(uow, rules, interval)
-    accused = _build_accused(uow, settings, interval, entries)
+    accused = _build_evidence_context(uow, settings, interval, entries)
     try:
         evidence = evidence_of(interval, entries, rules, accused)
     except ValueError:

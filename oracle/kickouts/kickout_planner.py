@@ -86,16 +86,18 @@ def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | Non
     (docs/explanation/ingest.md#heads). While the sanity gate holds a report, kickouts are only
     cancelled.
     """
-    if heads.stalled or context.tx.is_halted():
+    if heads.stalled or context.account_context.is_halted():
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         plan_inputs = (
-            _load_plan_inputs(context, uow) if context.tx.is_at_head(uow, heads) else None
+            _load_plan_inputs(context, uow)
+            if context.account_context.is_at_head(uow, heads)
+            else None
         )
     if plan_inputs is None:
         return None
     return (
-        (end_obsolete_call(context) if context.tx.publisher.has_payer else None)
+        (end_obsolete_call(context) if context.account_context.sender_account.has_payer else None)
         or _plan_next_call(context, plan_inputs)
         or _verify_next(context, plan_inputs.cases)
     )
@@ -103,14 +105,14 @@ def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | Non
 
 def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs:
     kickout_rules = KickoutRules(context.rules, context.settings)
-    is_holding_reports = uow.holds.has_waiting()
+    is_holding_reports = uow.holds.is_awaiting_operator()
     live_kicks, intervals = uow.rounds.list_live_kicks(), find_due_intervals(uow, context.rules)
     evidence_cache = context.evidence_cache
     due_kicks = find_valid_kicks(uow, kickout_rules, live_kicks, intervals, evidence_cache)
     due_nodes = {kick.node for kick in due_kicks}
     obsolete_kicks = (
         [kick for kick in live_kicks if kick.node not in due_nodes]
-        if context.tx.publisher.has_payer
+        if context.account_context.sender_account.has_payer
         else []
     )
     nodes_with_evidence = frozenset(
@@ -119,7 +121,9 @@ def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs:
         if has_matching_evidence(uow, kickout_rules, kick, evidence_cache)
     )
     evidence_cache.retain({kick.node for kick in live_kicks})
-    expelled = uow.rounds.list_expulsions() if context.tx.publisher.has_payer else []
+    expelled = (
+        uow.rounds.list_expulsions() if context.account_context.sender_account.has_payer else []
+    )
     return _PlanInputs(
         due_kicks=() if is_holding_reports else tuple(due_kicks),
         obsolete_kicks=tuple(obsolete_kicks),
@@ -132,7 +136,9 @@ def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs:
         cases=()
         if is_holding_reports
         else tuple(
-            find_proposable_cases(uow, kickout_rules, _get_level(context), intervals, live_kicks)
+            find_proposable_cases(
+                uow, kickout_rules, _get_required_level(context), intervals, live_kicks
+            )
         ),
     )
 
@@ -146,22 +152,25 @@ def _plan_next_call(context: KickoutContext, plan_inputs: _PlanInputs) -> StepRe
             _plan_cancellation(context, kick, plan_inputs.nodes_with_evidence)
             for kick in plan_inputs.obsolete_kicks
         ),
-        (_execute_or_renew(context, kick, contract_status) for kick in plan_inputs.due_kicks),
+        (
+            _plan_execution_or_renewal(context, kick, contract_status)
+            for kick in plan_inputs.due_kicks
+        ),
         (plan_retry(context, kick, contract_status) for kick in plan_inputs.retriable_kicks),
     )
     step = next((step for step in steps if step is not None), None)
     return step or propose_kickouts(context, plan_inputs.proposals, contract_status)
 
 
-def describe_preflight(publisher: SenderAccount, case: KickoutCase) -> str:
+def describe_preflight(sender_account: SenderAccount, case: KickoutCase) -> str:
     """Return the simulated result of proposing a kickout, or of executing a live one, as text.
 
     Nothing is signed: a proposal is simulated with an empty signature. The contract checks the
     signature last, so a refusal for the signature means that everything else is valid.
     """
-    address = publisher.domain.contract
-    contract_status = OracleContract(publisher.pool_view, address).get_status()
-    sender = publisher.sender if publisher.has_payer else ZERO_ADDRESS
+    address = sender_account.domain.contract
+    contract_status = OracleContract(sender_account.pool_view, address).get_status()
+    sender = sender_account.sender if sender_account.has_payer else ZERO_ADDRESS
     if case.kick is not None and case.kick.state is KickState.LIVE:
         calldata = encode_execute_kick(case.node)
     else:
@@ -175,7 +184,7 @@ def describe_preflight(publisher: SenderAccount, case: KickoutCase) -> str:
             unsigned_statement, bytes(_SIGNATURE_BYTES * contract_status.head.quorum)
         )
     call = SimulatedCall(sender, address, calldata)
-    result = preflight(publisher.pool_view, call, decode_refusal)
+    result = preflight(sender_account.pool_view, call, decode_refusal)
     is_unsigned = result.refusal is not None and result.refusal.name == "BadSignature"
     return "accepted" if result.outcome is PreflightOutcome.OK or is_unsigned else result.reason
 
@@ -188,13 +197,13 @@ def plan_kick_execution(
     is_ripe = (
         contract_status.block.time >= kick.ready_at and contract_status.head.round >= ripe_round
     )
-    if not is_ripe or _is_busy(context, kick, EXECUTE_KICK):
+    if not is_ripe or _has_open_or_held_call(context, kick, EXECUTE_KICK):
         return None
     proof = _load_proof(context, kick)
     if proof is not None and proof.reason is not None:
         return _verify_proof(context, kick.node, proof)
     call = encode_execute_kick(kick.node)
-    result = context.tx.preflight(call)
+    result = context.account_context.preflight(call)
     not_before = _earliest_retry_time(
         result, contract_status.block.time + context.settings.period_seconds
     )
@@ -214,13 +223,13 @@ def plan_retry(
     if expulsion is None or contract_status.head.round < expulsion.tried_in + min_rounds:
         return None
     call = encode_retry_kick(kick.node)
-    if _is_busy(context, kick, RETRY_KICK):
+    if _has_open_or_held_call(context, kick, RETRY_KICK):
         return None
-    is_allowed = context.tx.preflight(call).outcome is PreflightOutcome.OK
+    is_allowed = context.account_context.preflight(call).outcome is PreflightOutcome.OK
     return plan_call(context, kick, RETRY_KICK, call) if is_allowed else None
 
 
-def _execute_or_renew(
+def _plan_execution_or_renewal(
     context: KickoutContext, kick: Kick, contract_status: ContractStatus
 ) -> StepResult | None:
     """Plan the execution of a kickout, or a new proposal if it was not executed in time.
@@ -229,12 +238,12 @@ def _execute_or_renew(
     """
     step = (
         plan_kick_execution(context, kick, contract_status)
-        if context.tx.publisher.has_payer
+        if context.account_context.sender_account.has_payer
         else None
     )
     if step is not None or contract_status.block.time <= kick.dies_at:
         return step
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         cases = [case for case in _load_cases(context, uow, [kick.node]) if case.node == kick.node]
     return next(
         (propose_kickout(context, case, contract_status) for case in cases if case.is_ready), None
@@ -258,17 +267,20 @@ def _load_cases(
     context: KickoutContext, uow: UnitOfWork, late_nodes: Collection[Address] = ()
 ) -> list[KickoutCase]:
     return load_kickout_cases(
-        uow, KickoutRules(context.rules, context.settings), _get_level(context), late_nodes
+        uow,
+        KickoutRules(context.rules, context.settings),
+        _get_required_level(context),
+        late_nodes,
     )
 
 
-def _get_level(context: KickoutContext) -> VerificationLevel:
+def _get_required_level(context: KickoutContext) -> VerificationLevel:
     return VerificationLevel.PROVEN if context.verifier is None else context.verifier.get_level()
 
 
 def _load_proof(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
     """Return how well the blocks behind a kickout are verified; checked before its execution."""
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         open_interval = find_due_interval(uow, kick.node, context.rules)
         # If the node has left since, its newest interval is the one that its leaving closed.
         intervals = (
@@ -278,7 +290,7 @@ def _load_proof(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
         )
         if not intervals:
             return None
-        return load_evidence_proof(uow, context.rules, intervals[0], _get_level(context))
+        return load_evidence_proof(uow, context.rules, intervals[0], _get_required_level(context))
 
 
 def _verify_next(context: KickoutContext, cases: Sequence[KickoutCase]) -> StepResult | None:
@@ -314,21 +326,21 @@ def _plan_cancellation(
     allows it.
     """
     kind = CANCEL_KICK
-    if _is_busy(context, kick, kind):
+    if _has_open_or_held_call(context, kick, kind):
         return None
     if kick.node in nodes_with_evidence:
         call = encode_cancel_kick(kick.node, "no longer due")
-        is_allowed = context.tx.preflight(call).outcome is PreflightOutcome.OK
+        is_allowed = context.account_context.preflight(call).outcome is PreflightOutcome.OK
         return plan_call(context, kick, kind, call) if is_allowed else None
     report_for_review(kick.node, "the evidence behind its kickout left the chain")
     return plan_call(context, kick, kind, encode_cancel_kick(kick.node, "evidence left the chain"))
 
 
-def _is_busy(context: KickoutContext, kick: Kick, kind: str) -> bool:
+def _has_open_or_held_call(context: KickoutContext, kick: Kick, kind: str) -> bool:
     """Return whether a call about this kickout is in flight, or held by an operator."""
     subject = kick.node
-    with context.tx.store.read_transaction() as uow:
-        is_held = (kind, subject) in find_held_subjects(uow, context.tx.account)
+    with context.account_context.store.read_transaction() as uow:
+        is_held = (kind, subject) in find_held_subjects(uow, context.account_context.account)
         return is_held or has_open_call(context, uow, subject)
 
 
@@ -337,12 +349,14 @@ def plan_call(
 ) -> StepResult:
     """Plan a call about a kickout, to be reviewed from the chain time `not_before` on."""
     subject = kick.node
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         intents = uow.outbox.intents
-        try_count = intents.count_attempted(context.tx.account, kind, subject, kick.round)
+        try_count = intents.count_for_round(
+            context.account_context.account, kind, subject, kick.round
+        )
         request = CallRequest(
-            account=context.tx.account,
-            contract=context.tx.publisher.domain.contract,
+            account=context.account_context.account,
+            contract=context.account_context.sender_account.domain.contract,
             kind=kind,
             dedup_key=f"{kind}:{subject}:round={kick.round}:try={try_count + 1}",
             calldata=calldata,
@@ -353,5 +367,5 @@ def plan_call(
             not_before=not_before,
             exclusive_key=f"{kind}:{subject}",
         )
-        intent_id = intents.add(request, context.tx.stamp)
+        intent_id = intents.add(request, context.account_context.stamp)
     return StepResult(f"{kind} planned", intent_id, kick.node)

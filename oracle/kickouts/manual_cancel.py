@@ -32,12 +32,12 @@ def find_unsent_calls(uow: UnitOfWork, account: Account, node: Address) -> list[
     ]
 
 
-def preflight_cancellation(publisher: SenderAccount, node: Address) -> PreflightResult:
+def preflight_cancellation(sender_account: SenderAccount, node: Address) -> PreflightResult:
     """Simulate the cancellation of a node's kickout by this account."""
     call = encode_cancel_kick(node, _CANCEL_REASON)
-    sender = publisher.sender if publisher.has_payer else ZERO_ADDRESS
-    simulated = SimulatedCall(sender, publisher.domain.contract, call)
-    return preflight(publisher.pool_view, simulated, decode_refusal)
+    sender = sender_account.sender if sender_account.has_payer else ZERO_ADDRESS
+    simulated = SimulatedCall(sender, sender_account.domain.contract, call)
+    return preflight(sender_account.pool_view, simulated, decode_refusal)
 
 
 def cancel_manually(context: KickoutContext, node: Address) -> StepResult | None:
@@ -45,10 +45,10 @@ def cancel_manually(context: KickoutContext, node: Address) -> StepResult | None
 
     Return None if there is nothing to cancel, or only the vetoer may cancel.
     """
-    with context.tx.writing() as uow:
-        unsent_intents = find_unsent_calls(uow, context.tx.account, node)
+    with context.account_context.write_transaction() as uow:
+        unsent_intents = find_unsent_calls(uow, context.account_context.account, node)
         for intent in unsent_intents:
-            uow.outbox.intents.cancel(intent, _CANCEL_REASON, context.tx.stamp)
+            uow.outbox.intents.cancel(intent, _CANCEL_REASON, context.account_context.stamp)
         live_kick = get_live_kick(uow, node)
     result = (
         StepResult("not sent", unsent_intents[0].id, "cancelled by hand")
@@ -57,7 +57,8 @@ def cancel_manually(context: KickoutContext, node: Address) -> StepResult | None
     )
     if (
         live_kick is None
-        or preflight_cancellation(context.tx.publisher, node).outcome is not PreflightOutcome.OK
+        or preflight_cancellation(context.account_context.sender_account, node).outcome
+        is not PreflightOutcome.OK
     ):
         return result
     return plan_call(context, live_kick, CANCEL_KICK, encode_cancel_kick(node, _CANCEL_REASON))

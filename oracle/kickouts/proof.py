@@ -122,9 +122,7 @@ def build_evidence_proof(
     if scope is None or gaps:
         problem = f"block {gaps[0].first if gaps else first} was never read"
         return EvidenceProof(level, obstacle=f"{problem}; run `qos-oracle resync gaps`")
-    quarantined_spans = uow.facts.quarantine.list_unaudited_spans(
-        scope.id, BlockRange(first, last)
-    )
+    quarantined_spans = uow.facts.quarantine.list_suspect_spans(scope.id, BlockRange(first, last))
     single_source_blocks = [
         block_number
         for span in quarantined_spans

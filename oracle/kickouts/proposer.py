@@ -47,7 +47,7 @@ class _OutgoingProposals(NamedTuple):
     subjects: frozenset[str]
     capacity: int
 
-    def delays(self, record: SignedStatement) -> bool:
+    def is_delayed(self, record: SignedStatement) -> bool:
         """Return whether a proposal must not be sent now.
 
         This is so if a call about its node is unfinished, the round is full, or this very proposal
@@ -110,7 +110,11 @@ def _propose_case(
     _export_evidence(context, case.evidence)
     record = build_kick_record(context.quorum, statement)
     result = _sign_statement(context, statement, record, contract_status)
-    if result is not None or not context.tx.publisher.has_payer or outgoing.delays(record):
+    if (
+        result is not None
+        or not context.account_context.sender_account.has_payer
+        or outgoing.is_delayed(record)
+    ):
         return result
     return _enqueue_kick(context, case, statement, record, contract_status)
 
@@ -123,9 +127,11 @@ def _enqueue_kick(
     contract_status: ContractStatus,
 ) -> StepResult | None:
     subject = record.subject
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         if (
-            deadline_obstacle(context.tx, uow, statement.deadline, contract_status.block.time)
+            deadline_obstacle(
+                context.account_context, uow, statement.deadline, contract_status.block.time
+            )
             is not None
         ):
             return None
@@ -133,7 +139,7 @@ def _enqueue_kick(
     if signatures is None:
         return None
     request = CallRequest(
-        account=context.tx.account,
+        account=context.account_context.account,
         contract=record.contract,
         kind=PROPOSE_KICK,
         dedup_key=f"propose_kick:{subject}:round={statement.round}:{record.digest}",
@@ -146,8 +152,8 @@ def _enqueue_kick(
         as_of_block=case.interval.opened_at.block,
         exclusive_key=f"{PROPOSE_KICK}:{subject}",
     )
-    with context.tx.writing() as uow:
-        intent_id = uow.outbox.intents.add(request, context.tx.stamp)
+    with context.account_context.write_transaction() as uow:
+        intent_id = uow.outbox.intents.add(request, context.account_context.stamp)
     if intent_id is None:
         return None
     return StepResult("kickout proposal planned", intent_id, f"{case.node} {statement.evidence}")
@@ -163,7 +169,7 @@ def build_kick_statement(
     if case.index is None or case.evidence is None:
         return None
     ttl = context.settings.ttl_seconds
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         round_accepted = find_signing_round(
             uow, case.min_signing_round, contract_status.block.time, ttl
         )
@@ -194,9 +200,9 @@ def _sign_statement(
     contract_status: ContractStatus,
 ) -> StepResult | None:
     """Sign the statement if there is a signer; return None if nothing new was signed."""
-    if not context.tx.publisher.has_signer:
+    if not context.account_context.sender_account.has_signer:
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         earlier = uow.statements.get_live(record)
     if earlier is not None and earlier.digest == record.digest:
         publish_statement(context.quorum, statement, earlier)
@@ -209,11 +215,11 @@ def _load_outgoing_proposals(
     context: KickoutContext, contract_status: ContractStatus
 ) -> _OutgoingProposals:
     """Load the state of the outbox that delays further proposals, once for all due nodes."""
-    if not context.tx.publisher.has_payer:
+    if not context.account_context.sender_account.has_payer:
         return _OutgoingProposals(frozenset(), frozenset(), capacity=0)
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         proposals = uow.outbox.intents.list_newest(_MAX_SCANNED_PROPOSALS, kind=PROPOSE_KICK)
-        unfinished = uow.outbox.intents.list_unfinished(context.tx.account)
+        unfinished = uow.outbox.intents.list_unfinished(context.account_context.account)
         return _OutgoingProposals(
             digests=frozenset(intent.request.digest for intent in proposals),
             subjects=frozenset(intent.request.subject for intent in unfinished),
@@ -232,7 +238,9 @@ def compute_round_capacity(
     proposed_round_by_node = {kick.node: kick.round for kick in uow.rounds.list_kicks()}
     outgoing_count = sum(
         intent.request.kind == PROPOSE_KICK and _may_land(intent.request, proposed_round_by_node)
-        for intent in uow.outbox.intents.list_in_states(context.tx.account, PENDING_STATES)
+        for intent in uow.outbox.intents.list_in_states(
+            context.account_context.account, PENDING_STATES
+        )
     )
     return contract_status.limits.max_kicks_per_round - accepted_count - outgoing_count
 
@@ -257,5 +265,5 @@ def has_open_call(context: KickoutContext, uow: UnitOfWork, subject: str) -> boo
 
 def find_open_call(context: KickoutContext, uow: UnitOfWork, subject: str) -> Intent | None:
     """Return the call about this node that is in flight and not final, or None."""
-    unfinished = uow.outbox.intents.list_unfinished(context.tx.account)
+    unfinished = uow.outbox.intents.list_unfinished(context.account_context.account)
     return next((intent for intent in unfinished if intent.request.subject == subject), None)

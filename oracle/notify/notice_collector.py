@@ -65,7 +65,7 @@ def collect_halts_and_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
 
 
 def _collect_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
-    hold_by_subject = {f"hold:{hold.period}": hold for hold in uow.holds.list_waiting()}
+    hold_by_subject = {f"hold:{hold.period}": hold for hold in uow.holds.list_awaiting_operator()}
     notified = (
         uow.notices.filter_notified_subjects(NoticeKind.REPORT_HELD, hold_by_subject.keys())
         if hold_by_subject
@@ -175,10 +175,10 @@ class NoticeCollector:
         ]
         notices = [notice for _, notice in sorted(positioned_notices, key=lambda pair: pair[0])]
         return notices + (
-            self._collect_healed_nodes(uow, cursor) if last_block == cursor.number else []
+            self._collect_recovered_nodes(uow, cursor) if last_block == cursor.number else []
         )
 
-    def _collect_healed_nodes(self, uow: UnitOfWork, cursor: Cursor) -> list[NewNotice]:
+    def _collect_recovered_nodes(self, uow: UnitOfWork, cursor: Cursor) -> list[NewNotice]:
         """Return notices of nodes whose exclusion ended by the passage of time, without an event.
 
         Such nodes are removed from the set of excluded nodes.

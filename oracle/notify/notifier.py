@@ -24,9 +24,9 @@ _MAX_RETRACTED_LISTED = 1_000
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 5, 3600
 
 
-def compute_backoff_seconds(tries: int) -> int:
+def compute_backoff_seconds(failure_count: int) -> int:
     """Return the wait after `tries` consecutive failures: 5 s, 10 s … up to one hour."""
-    return int(min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(tries - 1, 20)))
+    return int(min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(failure_count - 1, 20)))
 
 
 @dataclass(slots=True)

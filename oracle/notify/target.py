@@ -55,7 +55,7 @@ class Target(Protocol):
         """Send a message once, in bounded time. Raise NotDeliveredError if it is not accepted."""
 
 
-def build_message(notice: Notice, undone: tuple[int, ...] = ()) -> Message:
+def build_message(notice: Notice, retracted_seqs: tuple[int, ...] = ()) -> Message:
     """Build the message of a notice.
 
     For a reorg, `undone` lists the retracted notices that the target had received.
@@ -64,7 +64,7 @@ def build_message(notice: Notice, undone: tuple[int, ...] = ()) -> Message:
     if notice.node is not None:
         fields["node"] = notice.node
     if notice.kind == NoticeKind.REORG:
-        fields["undone"] = list(undone)
+        fields["undone"] = list(retracted_seqs)
     text = format_notice_text(notice.kind, fields)
     head = {"seq": notice.seq, "kind": notice.kind, "time": notice.time, "text": text}
     return Message(str(notice.seq), notice.kind, text, head | fields)

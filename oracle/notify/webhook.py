@@ -101,14 +101,14 @@ class Webhook:
         except OSError as error:
             raise NotDeliveredError(f"{self._host}: host name cannot be resolved") from error
         addresses = [str(info[0]) for *_, info in address_infos]
-        if not addresses or not all(map(is_public, addresses)):
+        if not addresses or not all(map(is_public_address, addresses)):
             raise NotDeliveredError(
                 f"{self._host}: not a public address; set allow_private = true to permit it"
             )
         return addresses[0]
 
 
-def is_public(address: str) -> bool:
+def is_public_address(address: str) -> bool:
     """Return whether an address, and every address embedded in it, is public.
 
     NAT64 (RFC 6052), 6to4, Teredo and mapped addresses lead to the IPv4 address that they embed.

@@ -107,7 +107,9 @@ def fetch_chain_view(
         responsive_view = endpoints.view(_TIMEOUT_SECONDS).with_known_chain(endpoints.chain_id)
         responsive_view.check_chain(endpoints.chain_id)
         synced_view = (
-            responsive_view if folded_block is None else responsive_view.at_or_above(folded_block)
+            responsive_view
+            if folded_block is None
+            else responsive_view.with_head_at_least(folded_block)
         )
         view = _read_chain_view(synced_view, contract)
     except TransientError as error:

@@ -38,7 +38,7 @@ class Earning:
         return f"{share}, BUT THE POINTS GIVE {self.by_points}"
 
 
-def earning_of(
+def compute_task_earning(
     task_key: TaskKey, members: Sequence[GroupMember], tasks: Mapping[TaskKey, Task]
 ) -> Earning | None:
     """Return what a node earned for a scored task, or None if the fee was never reported.

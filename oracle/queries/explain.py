@@ -38,7 +38,7 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Run, Task
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
-from oracle.queries.earnings import Earning, earning_of
+from oracle.queries.earnings import Earning, compute_task_earning
 from oracle.queries.population import Population, build_population, compute_place, has_feed_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
@@ -131,7 +131,9 @@ class Explanation:
 
     def compute_earning(self, entry: ScoreEntry) -> Earning | None:
         """Return what the node earned for the task of a score, as of the cursor, if known."""
-        return earning_of(entry.task, self.members_by_position.get(entry.at, ()), self.task_by_key)
+        return compute_task_earning(
+            entry.task, self.members_by_position.get(entry.at, ()), self.task_by_key
+        )
 
     def find_runs(self, entry: ScoreEntry) -> Sequence[Run]:
         """Return the task parts of a two-round legacy task; empty if the task has one round."""
@@ -145,7 +147,7 @@ class Explanation:
         return list(build_group_runs([task for task in member_tasks if task is not None]).values())
 
     @property
-    def spread(self) -> CreatorSpread:
+    def creator_spread(self) -> CreatorSpread:
         """Return how the scores are distributed over task creators."""
         return compute_creator_spread(
             ((self.find_creator(entry.task), entry.score) for entry in self.scores), self.rules
@@ -154,7 +156,9 @@ class Explanation:
     @property
     def held_reason(self) -> str | None:
         """Return why an operator must propose a due kickout, or None if the daemon may."""
-        return self.spread.hold_reason(self.rules) or derived_zeros_reason(self.scores, self.rules)
+        return self.creator_spread.hold_reason(self.rules) or derived_zeros_reason(
+            self.scores, self.rules
+        )
 
     def find_creator(self, task_key: TaskKey) -> Address | None:
         """Return the creator of a task, or None if it was not known at the block."""
@@ -206,7 +210,9 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             else []
         )
         changes = uow.reliability.list_for_node(address, _MAX_CHANGES, up_to_block=as_of.number)
-        kickout_intervals = list(_cut_intervals(uow.kickouts.list_for_node(address), as_of.number))
+        kickout_intervals = list(
+            _clip_intervals_at_block(uow.kickouts.list_for_node(address), as_of.number)
+        )
         members_by_position = _load_group_members(uow, scores)
         positions = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
@@ -325,7 +331,7 @@ def _load_tasks(
     return uow.tasks.get_many(task_keys)
 
 
-def _cut_intervals(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
+def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
     """Yield the intervals that had opened by the block, as they were known at the block."""
     for interval in intervals:
         if interval.opened_at.block <= block:

@@ -76,7 +76,7 @@ def build_origin(position: Position) -> Origin:
 
 
 def _build_pool_view(explanation: Explanation) -> ScorePoolView:
-    spread = explanation.spread
+    spread = explanation.creator_spread
     return ScorePoolView(
         scores=list(explanation.pool),
         sum=sum(explanation.pool),

@@ -131,7 +131,7 @@ def _find_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 def count_suspect_blocks(uow: UnitOfWork) -> int:
     """Count the blocks of endpoints proven wrong that no other endpoint has confirmed yet."""
     scope = uow.coverage.get_current_scope()
-    return 0 if scope is None else uow.facts.quarantine.count_unaudited_blocks(scope.id)
+    return 0 if scope is None else uow.facts.quarantine.count_suspect_blocks(scope.id)
 
 
 def _find_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
@@ -142,7 +142,7 @@ def _find_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         for call in find_intents_without_receipt(uow, account):
             hint = "`qos-oracle endpoint probe`, or add one that serves eth_getTransactionReceipt"
             yield HealthFinding(Condition.UNPROVEN, f"{call.error_text}; {hint}")
-    waiting = list(uow.holds.list_waiting())
+    waiting = list(uow.holds.list_awaiting_operator())
     for hold in waiting:
         if not hold.is_disputed:
             held_text = f"period {hold.period}: {hold.reason}"
@@ -194,7 +194,7 @@ def is_report_late(age_seconds: int, heartbeat_seconds: int) -> bool:
     return 10 * age_seconds > _LATE_HEARTBEAT_TENTHS * heartbeat_seconds
 
 
-def report_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
+def find_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
     """Return the findings about the contract; if `heartbeat_seconds` is None, no report is due."""
     findings = []
     age_seconds, paused_until, contract = (
@@ -259,4 +259,4 @@ def build_chain_findings(
                 f"{age_text}: the chain or the endpoint is stalled, or this clock is wrong",
             )
         )
-    return [*findings, *report_findings(chain, heartbeat_seconds)]
+    return [*findings, *find_contract_findings(chain, heartbeat_seconds)]

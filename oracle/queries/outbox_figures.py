@@ -37,7 +37,7 @@ from oracle.store.outbox.records import NOOP, Account
 from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
 from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics
 from oracle.txmgr.client.receipts import fetch_mined_count
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 
 # Kinds that are exported as zero before the first call, so that alerts have a series.
 CALL_KINDS = (
@@ -108,7 +108,7 @@ class OutboxCounter:
 
 
 def add_account_figures(
-    figures: OutboxFigures, contexts: Mapping[str, TxContext], heads: Heads
+    figures: OutboxFigures, contexts: Mapping[str, AccountContext], heads: Heads
 ) -> OutboxFigures:
     """Return the figures with those of each account, by role, as far as endpoints respond."""
     return replace(
@@ -142,8 +142,8 @@ def add_contract_figures(figures: OutboxFigures, context: ReportingContext) -> O
     return replace(figures, contract=contract, heartbeat_seconds=heartbeat_seconds)
 
 
-def _load_account_figures(context: TxContext, heads: Heads) -> AccountFigures:
-    account, pool_view, now = context.account, context.publisher.pool_view, context.stamp.at
+def _load_account_figures(context: AccountContext, heads: Heads) -> AccountFigures:
+    account, pool_view, now = context.account, context.sender_account.pool_view, context.stamp.at
     with context.store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.get_next_nonce(account) or 0
         pause = uow.outbox.accounts.get_pause(account)

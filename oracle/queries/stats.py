@@ -117,5 +117,5 @@ def compute_integrity_statistics(store: Store, folder: EventFolder) -> Integrity
                 0, cursor.number - identity.start_block + 1 - sum(covered_blocks.values())
             ),
             dead_letters=uow.dead_letters.count_open(),
-            suspect_blocks=uow.facts.quarantine.count_unaudited_blocks(scope_id),
+            suspect_blocks=uow.facts.quarantine.count_suspect_blocks(scope_id),
         )

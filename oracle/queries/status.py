@@ -125,7 +125,7 @@ def load_status_report(
             refusal=get_refusal(uow),
             disputes=tuple(get_disputes(uow)),
             state_mismatch=state_mismatch(uow),
-            held_reports=tuple(uow.holds.list_waiting()),
+            held_reports=tuple(uow.holds.list_awaiting_operator()),
             planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),
             proposed_kicks=tuple(uow.rounds.list_live_kicks()),
             proven_wrong=uow.facts.quarantine.get_reason_by_endpoint(),
@@ -159,7 +159,7 @@ def load_network_status(uow: UnitOfWork) -> NetworkStatus:
                 uow.outbox.intents.count_by_kind_and_state().items()
             )
         ],
-        reports_held=len(list(uow.holds.list_waiting())),
+        reports_held=len(list(uow.holds.list_awaiting_operator())),
         kickouts_due=_count_due_kickouts(uow),
         tasks_waiting=uow.tasks.count_waiting(),
         draws_standing=len(uow.draws.list_active()),
@@ -241,7 +241,7 @@ def _count_blocks_by_level(uow: UnitOfWork) -> dict[str, int]:
 
 def _count_suspect_blocks(uow: UnitOfWork) -> int:
     scope = uow.coverage.get_current_scope()
-    return 0 if scope is None else uow.facts.quarantine.count_unaudited_blocks(scope.id)
+    return 0 if scope is None else uow.facts.quarantine.count_suspect_blocks(scope.id)
 
 
 def _count_due_kickouts(uow: UnitOfWork) -> int:

@@ -23,7 +23,9 @@ def collect_signatures(
         TransientError: no endpoint returns the signers.
     """
     signers = get_signers(
-        context.tx.publisher.pool_view, context.tx.publisher.domain.contract, contract_status.block
+        context.account_context.sender_account.pool_view,
+        context.account_context.sender_account.domain.contract,
+        contract_status.block,
     )
     signature_by_signer = _load_counted_signatures(context, record, signers)
     if len(signature_by_signer) < contract_status.head.quorum and fetch_peer_statements(
@@ -44,9 +46,11 @@ def unknown_signer_reason(context: QuorumContext, contract_status: ContractStatu
     Raises:
         TransientError: no endpoint returns the signers.
     """
-    own_signer = context.tx.publisher.signer.address
+    own_signer = context.account_context.sender_account.signer.address
     if own_signer in get_signers(
-        context.tx.publisher.pool_view, context.tx.publisher.domain.contract, contract_status.block
+        context.account_context.sender_account.pool_view,
+        context.account_context.sender_account.domain.contract,
+        contract_status.block,
     ):
         return None
     return (
@@ -57,7 +61,7 @@ def unknown_signer_reason(context: QuorumContext, contract_status: ContractStatu
 def _load_counted_signatures(
     context: QuorumContext, record: SignedStatement, signers: Collection[Address]
 ) -> dict[Address, bytes]:
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         signature_by_signer = load_signatures(uow, record)
     return {
         signer: signature_by_signer[signer] for signer in signature_by_signer if signer in signers

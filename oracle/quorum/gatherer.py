@@ -15,7 +15,7 @@ from oracle.quorum.statements import KICK, REPORT
 from oracle.quorum.wire_format import MAX_STATEMENTS, ReportMessage, StatementMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.store.reports.report_repository import ReportState, StoredCut
+from oracle.store.reports.report_repository import ReportState, StoredReportHeader
 
 
 class ReceivedStatement(NamedTuple):
@@ -43,7 +43,7 @@ def fetch_peer_statements(
     if context.peers is None:
         return 0
     path = _build_path(topic)
-    return _store_answers(
+    return _store_responses(
         context, topic, context.peers.fetch_statements(f"/v1/{path}"), lambda: contract_status
     )
 
@@ -56,10 +56,10 @@ def refetch_peer_statements(context: QuorumContext, topic: SignedStatement) -> i
     if context.peers is None:
         return 0
     answers = context.peers.refetch_statements(f"/v1/{_build_path(topic)}")
-    return _store_answers(context, topic, answers, context.fetch_contract_status)
+    return _store_responses(context, topic, answers, context.fetch_contract_status)
 
 
-def _store_answers(
+def _store_responses(
     context: QuorumContext,
     topic: SignedStatement,
     answers: list[tuple[str, StatementMessage]],
@@ -77,7 +77,9 @@ def _store_answers(
     if not new_statements:
         return 0
     contract_status = fetch_status()
-    signers = get_signers(context.tx.publisher.pool_view, topic.contract, contract_status.block)
+    signers = get_signers(
+        context.account_context.sender_account.pool_view, topic.contract, contract_status.block
+    )
     _warn_of_unknown_signers(
         context, [received for received in new_statements if received.record.signer not in signers]
     )
@@ -101,7 +103,7 @@ def _filter_new(
     context: QuorumContext, received: list[ReceivedStatement]
 ) -> list[ReceivedStatement]:
     """Return the received statements that are not stored yet and whose block is indexed."""
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         height = -1 if cursor is None else cursor.number
         return [
@@ -133,8 +135,8 @@ def _store_signatures(
     """Store new statements and return their number; beyond the limit, only those equal to ours."""
     if not new_statements:
         return 0
-    stored_count, since = 0, context.tx.stamp.at - context.settings.ttl_seconds
-    with context.tx.writing() as uow:
+    stored_count, since = 0, context.account_context.stamp.at - context.settings.ttl_seconds
+    with context.account_context.write_transaction() as uow:
         for host, message, record in new_statements:
             is_over_limit = (
                 uow.peer_statements.count_received_since(record, since) >= MAX_STATEMENTS
@@ -143,7 +145,7 @@ def _store_signatures(
                 continue
             # The statement is compared with its signer's earlier ones before it is stored.
             report_conflicts(context, uow, (record, message), contract_status)
-            uow.peer_statements.add(record, host, context.tx.stamp)
+            uow.peer_statements.add(record, host, context.account_context.stamp)
             stored_count += 1
     return stored_count
 
@@ -182,7 +184,7 @@ def _build_record(message: StatementMessage, topic: SignedStatement) -> SignedSt
 _MAX_REVIEWED_ROUNDS = 2
 
 
-def review_recent_rounds(context: QuorumContext, cuts: list[StoredCut]) -> None:
+def review_recent_rounds(context: QuorumContext, cuts: list[StoredReportHeader]) -> None:
     """Fetch the statements of the newest signed or accepted rounds from the other reporters.
 
     Raises:
@@ -203,8 +205,8 @@ def review_recent_rounds(context: QuorumContext, cuts: list[StoredCut]) -> None:
 def _build_round_topic(context: QuorumContext, round_number: int) -> SignedStatement:
     """Return a record that identifies a round; its other fields are empty."""
     return SignedStatement(
-        chain_id=context.tx.publisher.domain.chain_id,
-        contract=context.tx.publisher.domain.contract,
+        chain_id=context.account_context.sender_account.domain.chain_id,
+        contract=context.account_context.sender_account.domain.contract,
         signer=ZERO_ADDRESS,
         kind=REPORT,
         round=round_number,

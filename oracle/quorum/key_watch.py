@@ -36,7 +36,7 @@ class _ForeignSignature:
     time: int
 
 
-def watch_key(context: QuorumContext, heads: Heads) -> StepResult | None:
+def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepResult | None:
     """Check the new rounds and proposals for foreign signatures; return None if there are none.
 
     After a foreign signature our key signs nothing for a report's time to live. This embargo is
@@ -46,20 +46,20 @@ def watch_key(context: QuorumContext, heads: Heads) -> StepResult | None:
     Raises:
         TransientError: no endpoint returns the transaction of a proposal.
     """
-    if not context.tx.publisher.has_signer:
+    if not context.account_context.sender_account.has_signer:
         return None
     return _watch_rounds(context, heads) or _watch_proposals(context, heads)
 
 
 def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         scan = scan_proposals(context, uow, heads)
     foreign_proposals = [
         proposal for proposal in scan.new_proposals if is_signed_elsewhere(context, proposal)
     ]
     if scan.bookmark is None:
         return None
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         foreign_signatures = [
             _ForeignSignature(
                 f"kickout of {proposal.kick.node}, evidence {proposal.kick.evidence}",
@@ -67,14 +67,14 @@ def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
                 proposal.time,
             )
             for proposal in foreign_proposals
-            if _embargo_signer(context, uow, proposal.time)
+            if _extend_embargo(context, uow, proposal.time)
         ]
         scan.store_progress(uow)
     return _report_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
 
 
 def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         newest_digest, bookmark = (
             uow.rounds.get_newest_digest() or "",
             uow.bookmarks.get(_BOOKMARK),
@@ -86,17 +86,17 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
             _load_unsigned_rounds(context, uow, int(since), last_digest) if has_new_rounds else {}
         )
     if first_bookmark is not None:
-        with context.tx.writing() as uow:
+        with context.account_context.write_transaction() as uow:
             uow.bookmarks.set(_BOOKMARK, first_bookmark)
     if not has_new_rounds:
         return None
-    signer = context.tx.publisher.signer.address
+    signer = context.account_context.sender_account.signer.address
     own_rounds = [
         accepted
         for accepted, signatures in signatures_by_round.items()
         if is_signed_by(signer, accepted.digest, signatures)
     ]
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         foreign_signatures = [
             _ForeignSignature(
                 f"round {accepted_round.round}, digest {accepted_round.digest}",
@@ -104,7 +104,7 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
                 accepted_round.time,
             )
             for accepted_round in own_rounds
-            if _embargo_signer(context, uow, accepted_round.time)
+            if _extend_embargo(context, uow, accepted_round.time)
         ]
         uow.bookmarks.set(_BOOKMARK, f"{since} {newest_digest}")
     return _report_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
@@ -112,7 +112,7 @@ def _watch_rounds(context: QuorumContext, heads: Heads) -> StepResult | None:
 
 def _build_first_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> str | None:
     cursor = uow.cursor.get()
-    if cursor is None or not context.tx.is_at_head(uow, heads):
+    if cursor is None or not context.account_context.is_at_head(uow, heads):
         return None
     return f"{cursor.number} {uow.rounds.get_newest_digest() or ''}"
 
@@ -136,12 +136,15 @@ def _load_unsigned_rounds(
     return {
         accepted: _load_push_signatures(uow, accepted)
         for accepted in new_rounds
-        if not _is_signed_here(context, uow, accepted)
+        if not _was_signed_locally(context, uow, accepted)
     }
 
 
-def _is_signed_here(context: QuorumContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
-    contract, signer = context.tx.publisher.domain.contract, context.tx.publisher.signer.address
+def _was_signed_locally(context: QuorumContext, uow: UnitOfWork, accepted: RoundAccepted) -> bool:
+    contract, signer = (
+        context.account_context.sender_account.domain.contract,
+        context.account_context.sender_account.signer.address,
+    )
     statements = uow.statements.list_for_round(contract, REPORT, accepted.round)
     return any(
         (statement.signer, statement.digest) == (signer, accepted.digest)
@@ -158,23 +161,28 @@ def _load_push_signatures(uow: UnitOfWork, accepted: RoundAccepted) -> bytes:
     return b"" if push is None else decode_push_signatures(push)
 
 
-def _embargo_signer(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
+def _extend_embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
     """Embargo the signer for a report's time to live, counted from `since`.
 
     Return False if an earlier embargo already covers `since`.
     """
-    domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
+    domain, signer = (
+        context.account_context.sender_account.domain,
+        context.account_context.sender_account.signer.address,
+    )
     statements = uow.statements
     earlier_embargo_end = statements.get_embargo_end(domain.chain_id, domain.contract, signer)
     embargo_end = since + context.settings.ttl_seconds
-    statements.set_embargo(domain.chain_id, domain.contract, signer, embargo_end, context.tx.stamp)
+    statements.set_embargo(
+        domain.chain_id, domain.contract, signer, embargo_end, context.account_context.stamp
+    )
     return earlier_embargo_end is None or since > earlier_embargo_end
 
 
 def _report_foreign_signatures(
     context: QuorumContext, foreign_signatures: Sequence[_ForeignSignature]
 ) -> StepResult:
-    signer = context.tx.publisher.signer.address
+    signer = context.account_context.sender_account.signer.address
     for foreign_signature in foreign_signatures:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
         structlog.get_logger().critical(
@@ -214,7 +222,7 @@ def build_signer_embargo(context: QuorumContext) -> SignerEmbargo:
     """
     contract_status = context.fetch_contract_status()
     until = contract_status.block.time + context.settings.ttl_seconds
-    has_signer = context.tx.publisher.has_signer
+    has_signer = context.account_context.sender_account.has_signer
     head = contract_status.head
     return SignerEmbargo(head.round, contract_status.last_report, until if has_signer else None)
 
@@ -223,8 +231,10 @@ def embargo_signer(
     context: QuorumContext, signer_embargo: SignerEmbargo, actor: str | None
 ) -> None:
     """Store the embargo of a signer, because statements in its lost database may still land."""
-    with context.tx.writing() as uow:
-        build_embargo_writer(context, signer_embargo)(uow, context.tx.stamp._replace(actor=actor))
+    with context.account_context.write_transaction() as uow:
+        build_embargo_writer(context, signer_embargo)(
+            uow, context.account_context.stamp._replace(actor=actor)
+        )
 
 
 def build_embargo_writer(
@@ -235,7 +245,10 @@ def build_embargo_writer(
     def write_embargo(uow: UnitOfWork, stamp: Stamp) -> None:
         if context is None or signer_embargo is None or signer_embargo.embargoed_until is None:
             return
-        domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
+        domain, signer = (
+            context.account_context.sender_account.domain,
+            context.account_context.sender_account.signer.address,
+        )
         uow.statements.set_embargo(
             domain.chain_id, domain.contract, signer, signer_embargo.embargoed_until, stamp
         )

@@ -80,11 +80,13 @@ class Peer:
             body = self._fetch_body(path)
             statements = [] if body is None else decode_statements(body)
         except RpcError:
-            return self._count_answer("none", [])
+            return self._count_response("none", [])
         except ValueError:
-            return self._count_answer("bad", [])
+            return self._count_response("bad", [])
         genuine = [statement for statement in statements if is_genuine(statement)]
-        return self._count_answer("good" if len(genuine) == len(statements) else "forged", genuine)
+        return self._count_response(
+            "good" if len(genuine) == len(statements) else "forged", genuine
+        )
 
     def _fetch_body(self, path: str) -> bytes | None:
         """Return the response body, or None if the peer has no statement at this path.
@@ -102,7 +104,7 @@ class Peer:
             raise ValueError(f"response larger than {_MAX_BYTES} bytes")
         return answer.body
 
-    def _count_answer(
+    def _count_response(
         self, result: str, statements: list[StatementMessage]
     ) -> list[StatementMessage]:
         quorum_metrics.PEER_ANSWERS.labels(self.name, result).inc()

@@ -7,7 +7,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
 from oracle.quorum.board import Board
 from oracle.quorum.peer_client import PeerClients
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class QuorumContext:
     a statement.
     """
 
-    tx: TxContext
+    account_context: AccountContext
     settings: ReportSettings
     board: Board | None = None
     peers: PeerClients | None = None
@@ -58,7 +58,10 @@ class QuorumContext:
 
     def get_contract(self) -> OracleContract:
         """Return the oracle contract, read from synced endpoints."""
-        return OracleContract(self.tx.get_synced_pool_view(), self.tx.publisher.domain.contract)
+        return OracleContract(
+            self.account_context.get_synced_pool_view(),
+            self.account_context.sender_account.domain.contract,
+        )
 
     def fetch_contract_status(self) -> ContractStatus:
         """Fetch the contract status at the newest block.

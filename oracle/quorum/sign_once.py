@@ -38,7 +38,7 @@ def sign_once(
         TransientError: the signer cannot be reached now, refused, or returned a wrong signature.
         FatalError: the lease was lost.
     """
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         earlier = uow.statements.get_live(record)
         is_signed = earlier is not None and earlier.digest == record.digest
         if not is_signed and not _can_sign(uow, record, earlier, contract_status):
@@ -46,30 +46,32 @@ def sign_once(
     if earlier is not None and is_signed:
         publish_statement(context, statement, earlier)
         return earlier
-    if context.tx.publisher.signer_backoff.seconds_left() > 0:
+    if context.account_context.sender_account.signer_backoff.seconds_left() > 0:
         return None
-    context.tx.publisher.pool_view.check_chain(record.chain_id)
+    context.account_context.sender_account.pool_view.check_chain(record.chain_id)
     signature = _request_signature(context, statement)
-    signed = replace(record, signer=context.tx.publisher.signer.address, signature=signature)
-    with context.tx.writing() as uow:
+    signed = replace(
+        record, signer=context.account_context.sender_account.signer.address, signature=signature
+    )
+    with context.account_context.write_transaction() as uow:
         # The check is repeated in the commit that stores the statement.
         earlier = uow.statements.get_live(record)
         if not _can_sign(uow, record, earlier, contract_status):
             return None
         if earlier is not None:
             reason = expiry_reason(uow, earlier, contract_status) or "expired"
-            uow.statements.mark_expired(earlier.digest, reason, context.tx.stamp)
-        uow.statements.add(signed, context.tx.stamp)
+            uow.statements.mark_expired(earlier.digest, reason, context.account_context.stamp)
+        uow.statements.add(signed, context.account_context.stamp)
     publish_statement(context, statement, signed)
     return signed
 
 
 def _request_signature(context: QuorumContext, statement: Statement) -> bytes:
     """Request the signature; after a refusal or a wrong answer the signer backs off."""
-    backoff = context.tx.publisher.signer_backoff
+    backoff = context.account_context.sender_account.signer_backoff
     try:
-        signature = context.tx.publisher.signer.sign_statement(
-            statement, context.tx.publisher.domain
+        signature = context.account_context.sender_account.signer.sign_statement(
+            statement, context.account_context.sender_account.domain
         )
     except (SignerRefusedError, WrongSignatureError) as error:
         backoff.start(None)

@@ -78,12 +78,14 @@ def tally_signatures(
     Raises:
         TransientError: no endpoint returns the signers.
     """
-    signers = get_signers(context.tx.publisher.pool_view, record.contract, contract_status.block)
+    signers = get_signers(
+        context.account_context.sender_account.pool_view, record.contract, contract_status.block
+    )
     round_key = (record.contract, record.kind, record.round, record.subject)
     agreeing: set[Address] = set()
     conflicting: dict[Hash, set[Address]] = {}
     dissenting: set[Address] = set()
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         own_statements = [
             own_statement
             for own_statement in uow.statements.list_for_round(*round_key)
@@ -137,7 +139,7 @@ def has_conflict(
     )
 
 
-def has_differed(
+def has_disagreed(
     context: QuorumContext,
     uow: UnitOfWork,
     statement: SignedStatement,
@@ -182,7 +184,10 @@ def report_conflicts(
         and earlier_statement.digest != statement.digest
     ]
     is_alive = expiry_reason(uow, statement, contract_status) is None
-    if context.tx.publisher.has_signer and statement.signer == context.tx.publisher.signer.address:
+    if (
+        context.account_context.sender_account.has_signer
+        and statement.signer == context.account_context.sender_account.signer.address
+    ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
         _record_conflict(context, uow, "unknown_signature_from_peer", received)
     elif is_alive and any(
@@ -193,7 +198,7 @@ def report_conflicts(
         _record_conflict(
             context, uow, "signer_equivocated", received, {"ours": earlier_statements[0].digest}
         )
-    if has_conflict(context, uow, statement, contract_status) or has_differed(
+    if has_conflict(context, uow, statement, contract_status) or has_disagreed(
         context, uow, statement, contract_status
     ):
         quorum_metrics.DISAGREEMENT.labels(statement.signer).inc()
@@ -212,7 +217,7 @@ def _compute_digest(
     statement = build_report_statement(stored.report, contract_status)
     # The report's own round is used, because later rounds may have followed.
     statement = replace(statement, round=stored.report.head_round + 1)
-    return statement.compute_digest(context.tx.publisher.domain)
+    return statement.compute_digest(context.account_context.sender_account.domain)
 
 
 def _compute_period(context: QuorumContext, uow: UnitOfWork, statement: SignedStatement) -> int:
@@ -253,7 +258,7 @@ def _record_conflict(
         f"{record.signer} signed {record.digest} for {record.kind} {record.round}, not "
         f"{own_digest}"
     )
-    uow.outbox.journal.write(event, context.tx.stamp, JournalSubject(), detail)
+    uow.outbox.journal.write(event, context.account_context.stamp, JournalSubject(), detail)
     peer_values = (
         {"period": message.period, "data_hash": message.data_hash}
         if isinstance(message, ReportMessage)

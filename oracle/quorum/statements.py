@@ -28,13 +28,13 @@ def build_report_statement(report: Report, contract_status: ContractStatus) -> R
 def build_report_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
     """Return the record of a report's statement; the signer is zero if we have no key."""
     return SignedStatement(
-        chain_id=context.tx.publisher.domain.chain_id,
-        contract=context.tx.publisher.domain.contract,
+        chain_id=context.account_context.sender_account.domain.chain_id,
+        contract=context.account_context.sender_account.domain.contract,
         signer=_get_own_signer(context),
         kind=REPORT,
         round=statement.round,
         subject="",
-        digest=statement.compute_digest(context.tx.publisher.domain),
+        digest=statement.compute_digest(context.account_context.sender_account.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.prev,
@@ -47,13 +47,13 @@ def build_report_record(context: QuorumContext, statement: ReportStatement) -> S
 def build_kick_record(context: QuorumContext, statement: KickStatement) -> SignedStatement:
     """Return the record of a kickout's statement; its subject is the node."""
     return SignedStatement(
-        chain_id=context.tx.publisher.domain.chain_id,
-        contract=context.tx.publisher.domain.contract,
+        chain_id=context.account_context.sender_account.domain.chain_id,
+        contract=context.account_context.sender_account.domain.contract,
         signer=_get_own_signer(context),
         kind=KICK,
         round=statement.round,
         subject=statement.node,
-        digest=statement.compute_digest(context.tx.publisher.domain),
+        digest=statement.compute_digest(context.account_context.sender_account.domain),
         signature=b"",
         expires_at=statement.deadline,
         prev_digest=statement.report,
@@ -62,7 +62,11 @@ def build_kick_record(context: QuorumContext, statement: KickStatement) -> Signe
 
 
 def _get_own_signer(context: QuorumContext) -> Address:
-    return context.tx.publisher.signer.address if context.tx.publisher.has_signer else ZERO_ADDRESS
+    return (
+        context.account_context.sender_account.signer.address
+        if context.account_context.sender_account.has_signer
+        else ZERO_ADDRESS
+    )
 
 
 def expiry_reason(

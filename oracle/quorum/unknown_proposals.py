@@ -59,7 +59,10 @@ class Proposal:
             evidence=self.kick.evidence,
             deadline=own_statement.expires_at,
         )
-        return kick_statement.compute_digest(context.tx.publisher.domain) == own_statement.digest
+        return (
+            kick_statement.compute_digest(context.account_context.sender_account.domain)
+            == own_statement.digest
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def scan_proposals(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> Pro
     bookmark, newest_kicks = uow.bookmarks.get(_BOOKMARK), uow.rounds.list_newest_kicks()
     if bookmark is None:
         cursor = uow.cursor.get()
-        is_first = cursor is not None and context.tx.is_at_head(uow, heads)
+        is_first = cursor is not None and context.account_context.is_at_head(uow, heads)
         return ProposalScan((), f"{cursor.number}" if cursor is not None and is_first else None)
     since, *seen_keys = bookmark.split(" ")
     later_kicks = [kick for kick in newest_kicks if kick.proposed_at.block > int(since)]
@@ -111,7 +114,7 @@ def is_signed_elsewhere(context: QuorumContext, proposal: Proposal) -> bool:
         own_statement.digest == digest for own_statement in proposal.own_statements
     )
     return not is_signed_here and is_signed_by(
-        context.tx.publisher.signer.address, digest, signatures
+        context.account_context.sender_account.signer.address, digest, signatures
     )
 
 
@@ -122,7 +125,7 @@ def _build_key(kick: Kick) -> str:
 
 
 def _load_proposal(context: QuorumContext, uow: UnitOfWork, kick: Kick) -> Proposal | None:
-    position, domain = kick.proposed_at, context.tx.publisher.domain
+    position, domain = kick.proposed_at, context.account_context.sender_account.domain
     logs = (
         log
         for log in uow.logs.iterate_between(position.block, position.block)
@@ -131,7 +134,7 @@ def _load_proposal(context: QuorumContext, uow: UnitOfWork, kick: Kick) -> Propo
     log = next(logs, None)
     if log is None:
         return None
-    signer, subject = context.tx.publisher.signer.address, kick.node
+    signer, subject = context.account_context.sender_account.signer.address, kick.node
     statements = [
         statement
         for round_number in range(max(kick.round - RECENT_ROUNDS, 0) + 1, kick.round + 1)
@@ -154,7 +157,7 @@ def _fetch_signed_digest(context: QuorumContext, proposal: Proposal) -> tuple[Ha
     except MalformedError:
         return None
     kick_statement = decode_kick_proposal(calldata, proposal.config)
-    return kick_statement.compute_digest(context.tx.publisher.domain), signatures
+    return kick_statement.compute_digest(context.account_context.sender_account.domain), signatures
 
 
 def _fetch_input(context: QuorumContext, tx_hash: Hash) -> str | None:
@@ -166,7 +169,7 @@ def _fetch_input(context: QuorumContext, tx_hash: Hash) -> str | None:
         TransientError: no endpoint answers.
     """
     last_error: TransientError | None = TransientError("no endpoint is configured")
-    for endpoint in context.tx.publisher.pool_view.callers:
+    for endpoint in context.account_context.sender_account.pool_view.callers:
         try:
             tx = endpoint.request("eth_getTransactionByHash", tx_hash)
         except CallRefusedError:
@@ -178,7 +181,9 @@ def _fetch_input(context: QuorumContext, tx_hash: Hash) -> str | None:
         last_error = None
         with expect_response_format("a transaction"):
             if tx is not None and tx["hash"] == tx_hash:
-                is_direct = (tx["to"] or "").lower() == context.tx.publisher.domain.contract
+                is_direct = (
+                    tx["to"] or ""
+                ).lower() == context.account_context.sender_account.domain.contract
                 return str(tx["input"]) if is_direct else None
     if last_error is not None:
         raise last_error
@@ -191,7 +196,7 @@ def _must_be_signed_by_us(context: QuorumContext, proposal: Proposal) -> bool:
         for own_statement in proposal.own_statements
     ):
         return False
-    publisher, kick = context.tx.publisher, proposal.kick
+    publisher, kick = context.account_context.sender_account, proposal.kick
     contract_status = context.fetch_contract_status()
     signers = get_signers(publisher.pool_view, publisher.domain.contract, contract_status.block)
     is_required = publisher.signer.address in signers and contract_status.head.quorum >= len(

@@ -4,12 +4,12 @@ from oracle.chain.heads import Heads
 from oracle.domain.reports.round_data import encode_records, encode_round
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
-from oracle.store.reports.report_repository import ReportState, StoredCut
+from oracle.store.reports.report_repository import ReportState, StoredReportHeader
 from oracle.txmgr.context import StepResult
 
 
 def mark_landed_reports(
-    context: ReportingContext, heads: Heads, cuts: list[StoredCut]
+    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader]
 ) -> StepResult | None:
     """Mark reports as landed once their round is final; return None if there are none.
 
@@ -23,7 +23,7 @@ def mark_landed_reports(
     ]
     if not open_cuts:
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         landed_periods = [
             stored_cut.cut.period
             for stored_cut in open_cuts
@@ -31,13 +31,15 @@ def mark_landed_reports(
         ]
     if not landed_periods:
         return None
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         for period in landed_periods:
             uow.reports.mark_state(period, ReportState.LANDED)
     return StepResult("report landed", None, f"period {', '.join(map(str, landed_periods))}")
 
 
-def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> StepResult | None:
+def mark_missed_reports(
+    context: ReportingContext, cuts: list[StoredReportHeader]
+) -> StepResult | None:
     """Mark signed reports that can no longer land as missed; return None if there are none.
 
     A report whose push is still unfinished is left to that push.
@@ -49,8 +51,12 @@ def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> Ste
     ]
     if not signed_cuts:
         return None
-    with context.tx.store.read_transaction() as uow:
-        account = context.tx.account if context.tx.publisher.has_payer else None
+    with context.account_context.store.read_transaction() as uow:
+        account = (
+            context.account_context.account
+            if context.account_context.sender_account.has_payer
+            else None
+        )
         unfinished = [] if account is None else uow.outbox.intents.list_unfinished(account)
         pushed_digests = {intent.request.digest for intent in unfinished}
         reasons = [
@@ -61,20 +67,20 @@ def mark_missed_reports(context: ReportingContext, cuts: list[StoredCut]) -> Ste
     missed = [(period, reason) for period, reason in reasons if reason is not None]
     if not missed:
         return None
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         for period, reason in missed:
             uow.reports.mark_state(period, ReportState.MISSED, reason)
     detail = "; ".join(f"period {period}: {reason}" for period, reason in missed)
     return StepResult("report missed", None, detail)
 
 
-def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredCut) -> bool:
+def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
     """Return whether the contract accepted the signed report in a round that is not final yet."""
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
     return accepted is not None and accepted.digest == stored_cut.digest
 
 
-def _miss_reason(uow: UnitOfWork, stored_cut: StoredCut) -> str | None:
+def _miss_reason(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
     if is_awaiting_finality(uow, stored_cut):
         return None
     round_number, cursor = stored_cut.cut.head_round + 1, uow.cursor.get()
@@ -84,18 +90,18 @@ def _miss_reason(uow: UnitOfWork, stored_cut: StoredCut) -> str | None:
     return "its deadline passed" if is_late else None
 
 
-def _may_have_landed(stored_cut: StoredCut) -> bool:
+def _may_have_landed(stored_cut: StoredReportHeader) -> bool:
     is_missed = stored_cut.state is ReportState.MISSED and stored_cut.digest is not None
     return is_missed or stored_cut.state is ReportState.DUE
 
 
 def _has_landed(
-    context: ReportingContext, uow: UnitOfWork, stored_cut: StoredCut, heads: Heads
+    context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
     if accepted is None or accepted.as_of != stored_cut.cut.as_of:
         return False
-    if not context.tx.is_final(accepted.at.block, heads):
+    if not context.account_context.is_final(accepted.at.block, heads):
         return False
     if stored_cut.digest is not None:
         return stored_cut.digest == accepted.digest

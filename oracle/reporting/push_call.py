@@ -57,7 +57,7 @@ class PushCall(CallKind):
     def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
         """Return whether the stuck push can no longer land, or both push the same statement."""
         contract_status = self._context.quorum.fetch_contract_status()
-        with self._context.tx.store.read_transaction() as uow:
+        with self._context.account_context.store.read_transaction() as uow:
             is_hopeless = hopeless_push_reason(uow, stuck, contract_status) is not None
         return is_hopeless or has_same_statement(stuck, ready)
 
@@ -106,7 +106,7 @@ class PushCall(CallKind):
         )
 
     @override
-    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
+    def missing_event(self, receipt: Receipt, call: Intent) -> str | None:
         return find_missing_event(
             receipt, call.request.contract, call.request.calldata, call.request.digest
         )

@@ -45,15 +45,15 @@ def should_retry_push(context: ReportingContext, push: Intent) -> bool:
     """
     if push.state not in _MINED_STATES or push.nonce is None:
         return False
-    with context.tx.store.read_transaction() as uow:
-        slot = uow.outbox.slots.get_slot(context.tx.account, push.nonce)
+    with context.account_context.store.read_transaction() as uow:
+        slot = uow.outbox.slots.get_slot(context.account_context.account, push.nonce)
     if slot is None or slot.succeeded is not False or slot.block_number is None:
         return False
     request = push.request
     call = SimulatedCall(request.account.address, request.contract, request.calldata)
     pool_view, decode_refusal = (
-        context.tx.get_synced_pool_view(),
-        context.tx.registry.decode_refusal,
+        context.account_context.get_synced_pool_view(),
+        context.account_context.registry.decode_refusal,
     )
     refusal = fetch_refusal(pool_view, call, slot.block_number, decode_refusal)
     return refusal is not None and refusal.is_pause

@@ -22,7 +22,7 @@ def reporting_obstacle(
 
     The contract's last round is read from the logs and by a call; both must return the same round.
     """
-    if not context.tx.is_at_head(uow, heads):
+    if not context.account_context.is_at_head(uow, heads):
         return "the database is behind the head"
     gap = find_first_gap(uow)
     if gap is not None:
@@ -50,18 +50,25 @@ def find_first_gap(uow: UnitOfWork) -> int | None:
     return gaps[0].first if gaps else None
 
 
-def waiting_reason(context: ReportingContext) -> str | None:
+def unsent_report_reason(context: ReportingContext) -> str | None:
     """Return why the newest report is held, unsigned, or short of signatures for long, or None."""
-    with context.tx.store.read_transaction() as uow:
-        waiting_holds = uow.holds.list_waiting()
+    with context.account_context.store.read_transaction() as uow:
+        waiting_holds = uow.holds.list_awaiting_operator()
         if waiting_holds:
             return f"period {waiting_holds[-1].period} is held: {waiting_holds[-1].reason}"
-        embargo_text = _embargo_reason(context, uow) if context.tx.publisher.has_signer else None
+        embargo_text = (
+            _embargo_reason(context, uow)
+            if context.account_context.sender_account.has_signer
+            else None
+        )
         return embargo_text or context.quorum.missing.reason
 
 
 def _embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
-    domain, signer = context.tx.publisher.domain, context.tx.publisher.signer.address
+    domain, signer = (
+        context.account_context.sender_account.domain,
+        context.account_context.sender_account.signer.address,
+    )
     until = uow.statements.get_embargo_end(domain.chain_id, domain.contract, signer)
     cursor = uow.cursor.get()
     if until is None or (cursor is not None and cursor.time >= until):
@@ -91,7 +98,7 @@ def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
         yield f"{span_text}: {reason}"
 
 
-def why_missed(report: ReportHeader, contract_status: ContractStatus) -> str | None:
+def missed_reason(report: ReportHeader, contract_status: ContractStatus) -> str | None:
     """Return why a report can never be accepted any more, or None."""
     head = contract_status.head
     if (head.round, contract_status.last_report) != (report.head_round, report.prev):

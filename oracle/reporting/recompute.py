@@ -15,7 +15,7 @@ from oracle.domain.reports.wanted_words import (
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.folded_state import FoldedState, fold_state_up_to
-from oracle.reporting.registering import find_registrations_among
+from oracle.reporting.registering import find_registrations_in_memory
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState
 
@@ -39,7 +39,7 @@ def build_report(
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
     scored_at = build_scoring_context(nodes, as_of.time, rules)
     registration_rules = RegistrationRules(rules, settings.min_scores, settings.max_words)
-    registrations = find_registrations_among(
+    registrations = find_registrations_in_memory(
         rounds, nodes, folded.first_events, as_of.time, registration_rules
     )
     words = compute_folded_words(rounds, nodes, scored_at)

@@ -26,19 +26,19 @@ def find_registrations(
     repository = uow.registrations
     candidates = repository.list_scored_newcomers(registration_rules.min_scores)
     unscored_nodes = uow.nodes.get_many(
-        repository.list_unscored_members(registration_rules.min_scores, time)
+        repository.list_penalised_members(registration_rules.min_scores, time)
     )
     excluded_addresses = [
         node.address
         for node in unscored_nodes.values()
         if is_reportable(node, time, registration_rules)
     ]
-    candidates += repository.list_timed_out(excluded_addresses)
+    candidates += repository.list_first_timeouts(excluded_addresses)
     free = find_reusable_indexes(rounds, time, repository.filter_members)
     return choose_registrations(rounds, candidates, free, registration_rules.max_words)
 
 
-def find_registrations_among(
+def find_registrations_in_memory(
     rounds: Rounds,
     nodes: Mapping[Address, Node],
     first_events: FirstEvents,

@@ -74,7 +74,7 @@ class ReportCutter(BlockHook):
         if headers and not too_old:
             return
         first_kept = headers[min(len(too_old), len(headers) - 1)] if headers else last
-        uow.reports.mark_left_out_below(
+        uow.reports.set_first_complete_period(
             compute_period(first_kept.time, self.settings.period_seconds)
         )
 

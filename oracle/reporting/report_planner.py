@@ -31,17 +31,17 @@ from oracle.reporting.push_retries import (
 from oracle.reporting.readiness import (
     REPORT_MISSED,
     format_missed_periods,
+    missed_reason,
     reporting_obstacle,
-    why_missed,
 )
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.sanity_gate import (
+    drop_held_records,
     hold_reason,
     hold_report,
-    silence_held_cuts,
     update_hold_metrics,
 )
-from oracle.reporting.submission import compute_submission_value
+from oracle.reporting.submission import decide_report_submission
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -51,7 +51,7 @@ from oracle.store.outbox.records import (
     IntentState,
     SignedStatement,
 )
-from oracle.store.reports.report_repository import ReportState, StoredCut, StoredReport
+from oracle.store.reports.report_repository import ReportState, StoredReport, StoredReportHeader
 from oracle.telemetry.tracing import start_span
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.inclusion_time import deadline_obstacle
@@ -79,11 +79,11 @@ def plan_push(
         TransientError: no endpoint answers; or the contract's rules differ from the configured
             ones.
     """
-    if context.tx.is_halted():
+    if context.account_context.is_halted():
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         # A report that landed may have ended a hold.
-        update_hold_metrics(uow.holds.list_waiting())
+        update_hold_metrics(uow.holds.list_awaiting_operator())
         cuts = load_current_cuts(uow, context.settings)
         push_in_flight = _find_push_in_flight(context, uow)
         is_idle = not any(_needs_work(context, uow, stored_cut, heads) for stored_cut in cuts)
@@ -106,7 +106,7 @@ def plan_push(
 def _sign_and_plan_push(
     context: ReportingContext,
     heads: Heads,
-    cuts: list[StoredCut],
+    cuts: list[StoredReportHeader],
     push_in_flight: Intent | None,
     *,
     marks_outcomes: bool,
@@ -128,7 +128,7 @@ def _sign_and_plan_push(
     )
 
 
-def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredCut]:
+def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredReportHeader]:
     """Return the cuts of the last submission windows, and all since the first due report."""
     newest_period, first_due_period = (
         uow.reports.get_newest_period(),
@@ -138,13 +138,13 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredC
         return []
     window_periods = compute_submission_window(settings)
     start = (newest_period // window_periods - 2) * window_periods
-    return uow.reports.list_cuts_since(
+    return uow.reports.list_outcomes_since(
         start if first_due_period is None else min(start, first_due_period)
     )
 
 
 def _needs_work(
-    context: ReportingContext, uow: UnitOfWork, stored_cut: StoredCut, heads: Heads
+    context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
     """Return whether a report still needs work; the contract is queried only in this case."""
     if stored_cut.state is not ReportState.DUE or stored_cut.cut.as_of > context.max_as_of_block(
@@ -156,11 +156,13 @@ def _needs_work(
 
 def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
     """Return the newest push in flight, or None; no other push is planned while it may land."""
-    if not context.tx.publisher.has_payer:
+    if not context.account_context.sender_account.has_payer:
         return None
     pushes = [
         intent
-        for intent in uow.outbox.intents.list_in_states(context.tx.account, PENDING_STATES)
+        for intent in uow.outbox.intents.list_in_states(
+            context.account_context.account, PENDING_STATES
+        )
         if intent.request.kind == PUSH
     ]
     return max(pushes, key=lambda intent: intent.id, default=None)
@@ -170,12 +172,12 @@ def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -
     """Return whether a sent push can no longer land, so that the next push may take its nonce."""
     if push.state is not IntentState.LIVE:
         return False
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         return hopeless_push_reason(uow, push, status) is not None
 
 
 def _mark_unsigned_missed(
-    context: ReportingContext, cuts: list[StoredCut], status: ContractStatus
+    context: ReportingContext, cuts: list[StoredReportHeader], status: ContractStatus
 ) -> StepResult | None:
     """Mark unsigned reports that can never be accepted any more as missed."""
     unsigned_cuts = [
@@ -183,28 +185,28 @@ def _mark_unsigned_missed(
         for stored_cut in cuts
         if stored_cut.state is ReportState.DUE and stored_cut.digest is None
     ]
-    candidates = [(cut.period, why_missed(cut, status)) for cut in unsigned_cuts]
+    candidates = [(cut.period, missed_reason(cut, status)) for cut in unsigned_cuts]
     missed_periods = [(period, reason) for period, reason in candidates if reason is not None]
     if not missed_periods:
         return None
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         for period, reason in missed_periods:
             uow.reports.mark_state(period, ReportState.MISSED, reason)
     return StepResult(REPORT_MISSED, None, format_missed_periods(missed_periods))
 
 
 def _check_scheduled_report(
-    context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
+    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: ContractStatus
 ) -> _ScheduledReport | None:
     """Return the scheduled report, or None if there is none or the state is incomplete.
 
     Raises:
         TransientError: the contract's rules differ from the configured ones.
     """
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         if reporting_obstacle(context, uow, heads, status) is not None:
             return None
-    scheduled = _load_scheduled_report(context, heads, cuts, status)
+    scheduled = _bind_scheduled_report(context, heads, cuts, status)
     if scheduled is None:
         return None
     if status.rules_hash != context.rules_hash:
@@ -215,11 +217,11 @@ def _check_scheduled_report(
     return scheduled
 
 
-def _load_scheduled_report(
-    context: ReportingContext, heads: Heads, cuts: list[StoredCut], status: ContractStatus
+def _bind_scheduled_report(
+    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: ContractStatus
 ) -> _ScheduledReport | None:
-    with context.tx.store.read_transaction() as uow:
-        stored = find_scheduled_cut(uow, context.settings, cuts, status)
+    with context.account_context.store.read_transaction() as uow:
+        stored = load_scheduled_report(uow, context.settings, cuts, status)
     if stored is None or stored.report.as_of.number > context.max_as_of_block(heads):
         return None
     statement = build_report_statement(stored.report, status)
@@ -228,10 +230,10 @@ def _load_scheduled_report(
     )
 
 
-def find_scheduled_cut(
+def load_scheduled_report(
     uow: UnitOfWork,
     settings: ReportSettings,
-    cuts: list[StoredCut],
+    cuts: list[StoredReportHeader],
     status: ContractStatus,
 ) -> StoredReport | None:
     """Return the report that is scheduled for the next round, or None.
@@ -249,16 +251,16 @@ def find_scheduled_cut(
         anchor_window=status.limits.anchor_window,
     )
     scheduled_cut = find_scheduled_report(
-        silence_held_cuts(uow, cuts), uow.reports.get_first_complete_period(), moment, settings
+        drop_held_records(uow, cuts), uow.reports.get_first_complete_period(), moment, settings
     )
     return None if scheduled_cut is None else uow.reports.get(scheduled_cut.period)
 
 
 def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> StepResult | None:
     """Sign the report if a signer exists and nothing holds it; return None if nothing is new."""
-    if not context.tx.publisher.has_signer:
+    if not context.account_context.sender_account.has_signer:
         return None
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         live = uow.statements.get_live(scheduled.record)
         reason = None if live is not None else hold_reason(context, uow, scheduled.report)
         stored = uow.reports.get(scheduled.report.period)
@@ -273,7 +275,7 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
         traced.record_result({} if signed is None else {"digest": signed.digest})
     if signed is None or (stored is not None and stored.digest == signed.digest):
         return None
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         uow.reports.bind_round(scheduled.report.period, signed.round, signed.digest)
     context.quorum.missing.signer_reason = unknown_signer_reason(
         context.quorum, scheduled.contract_status
@@ -291,7 +293,10 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
     if quorum_signatures is None:
         return _hold_disputed_report(context, scheduled)
     context.quorum.missing.clear()
-    if not context.tx.publisher.has_payer or not scheduled.contract_status.is_open:
+    if (
+        not context.account_context.sender_account.has_payer
+        or not scheduled.contract_status.is_open
+    ):
         return None
     report, record = scheduled.report, scheduled.record
     calldata = encode_push(
@@ -300,18 +305,21 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
     tries = _count_tries(context, record)
     if (
         tries is None
-        or not compute_submission_value(context, report, scheduled.contract_status).should_send
+        or not decide_report_submission(context, report, scheduled.contract_status).should_send
     ):
         return None
     block_time, head_start_seconds = (
         scheduled.contract_status.block.time,
-        context.tx.rank.head_start_seconds,
+        context.account_context.rank.head_start_seconds,
     )
-    with context.tx.store.read_transaction() as uow:
-        if deadline_obstacle(context.tx, uow, report.deadline, block_time) is not None:
+    with context.account_context.store.read_transaction() as uow:
+        if (
+            deadline_obstacle(context.account_context, uow, report.deadline, block_time)
+            is not None
+        ):
             return None
     request = CallRequest(
-        account=context.tx.account,
+        account=context.account_context.account,
         contract=record.contract,
         kind=PUSH,
         dedup_key=f"push:round={record.round}:{record.digest}:try={tries + 1}",
@@ -325,9 +333,9 @@ def _plan_report_push(context: ReportingContext, scheduled: _ScheduledReport) ->
         deadline=report.deadline,
         exclusive_key=PUSH,
     )
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         uow.reports.bind_round(report.period, record.round, record.digest)
-        intent_id = uow.outbox.intents.add(request, context.tx.stamp)
+        intent_id = uow.outbox.intents.add(request, context.account_context.stamp)
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")
 
 
@@ -338,7 +346,7 @@ def _count_tries(context: ReportingContext, record: SignedStatement) -> int | No
     A push that was mined while the contract was paused is tried again, too. After any other
     outcome, the next statement or an operator decides.
     """
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         pushes = uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH)
     same_statement = [push for push in pushes if push.request.digest == record.digest]
     if len(same_statement) >= MAX_TRIES:

@@ -9,7 +9,7 @@ from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.txmgr.context import BLOCKS_UNDER_HEAD, TxContext
+from oracle.txmgr.context import BLOCKS_UNDER_HEAD, AccountContext
 
 # The kind of a report push in the outbox.
 PUSH = "push"
@@ -31,9 +31,9 @@ class ReportingContext:
     sanity: SanityLimits = field(default_factory=SanityLimits)
 
     @property
-    def tx(self) -> TxContext:
+    def account_context(self) -> AccountContext:
         """The context of the account that sends the pushes."""
-        return self.quorum.tx
+        return self.quorum.account_context
 
     @property
     def settings(self) -> ReportSettings:

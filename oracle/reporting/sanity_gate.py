@@ -25,7 +25,7 @@ from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.reports.hold_repository import ReportHold
-from oracle.store.reports.report_repository import StoredCut, StoredReport
+from oracle.store.reports.report_repository import StoredReport, StoredReportHeader
 from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 
@@ -66,16 +66,16 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
     if hold is not None:
         return hold.reason if hold.released_at is None else None
     member_count = _count_members(uow)
-    moves = _find_moves(uow, report, None)
+    moves = _find_lane_changes(uow, report, None)
     reason = excess_change_reason(
         list(moves.values()), member_count, context.settings.kick_line, context.sanity
     )
     if reason is not None:
-        reason = _strict_hold_reason(context, uow, report)
-    return reason or _quiet_reason(context, uow, report)
+        reason = _member_hold_reason(context, uow, report)
+    return reason or _quiet_period_hold_reason(context, uow, report)
 
 
-def silence_held_cuts(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[ReportHeader]:
+def drop_held_records(uow: UnitOfWork, cuts: Sequence[StoredReportHeader]) -> list[ReportHeader]:
     """Return the cuts, without records where a report is held, so that the next one is scheduled.
 
     A disputed report keeps its records: it was signed already, and its round is taken until the
@@ -90,7 +90,7 @@ def silence_held_cuts(uow: UnitOfWork, cuts: Sequence[StoredCut]) -> list[Report
 
 def hold_report(context: ReportingContext, report: Report, reason: str) -> StepResult | None:
     """Store and log that a report is held; return None if the hold is stored already."""
-    with context.tx.writing() as uow:
+    with context.account_context.write_transaction() as uow:
         activity = load_activity(uow, report, context.sanity.periods)
         facts = {
             "as_of": report.as_of.number,
@@ -100,8 +100,8 @@ def hold_report(context: ReportingContext, report: Report, reason: str) -> StepR
             "registers": len(report.registrations.new_nodes),
             "tasks_ended": activity[-1].tasks if activity else None,
         }
-        is_news = uow.holds.hold(report.period, reason, facts, context.tx.stamp)
-        update_hold_metrics(uow.holds.list_waiting())
+        is_news = uow.holds.hold(report.period, reason, facts, context.account_context.stamp)
+        update_hold_metrics(uow.holds.list_awaiting_operator())
     if not is_news:
         return None
     structlog.get_logger().error("report_held", period=report.period, reason=reason, **facts)
@@ -115,10 +115,12 @@ def update_hold_metrics(holds: list[ReportHold]) -> None:
     quorum_metrics.DISPUTED.set(disputed > 0)
 
 
-def _strict_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
+def _member_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     """Return why the report is held, comparing members only, and with the last released report."""
     released_report = _find_released_report(context, uow, report)
-    moves = _find_moves(uow, report, None if released_report is None else released_report.report)
+    moves = _find_lane_changes(
+        uow, report, None if released_report is None else released_report.report
+    )
     indexes = uow.rounds.load().indexes
     nodes = uow.nodes.get_many({indexes[index].node for index in moves if index in indexes})
     member_moves = [
@@ -133,7 +135,9 @@ def _strict_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Repo
     )
 
 
-def _quiet_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
+def _quiet_period_hold_reason(
+    context: ReportingContext, uow: UnitOfWork, report: Report
+) -> str | None:
     activity = load_activity(uow, report, context.sanity.periods)
     if not activity:
         return None
@@ -167,7 +171,9 @@ def _count_members(uow: UnitOfWork) -> int:
     return sum(number for (membership, *_), number in counts if membership is Membership.MEMBER)
 
 
-def _find_moves(uow: UnitOfWork, report: Report, released: Report | None) -> dict[int, LaneChange]:
+def _find_lane_changes(
+    uow: UnitOfWork, report: Report, released: Report | None
+) -> dict[int, LaneChange]:
     """Return the lanes that the report would change, by index.
 
     The report is compared with the on-chain state, or with a released report that is newer.
@@ -213,7 +219,7 @@ def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHol
     """
     hold = get_active_hold(uow, period)
     uow.holds.release(period, stamp)
-    update_hold_metrics(uow.holds.list_waiting())
+    update_hold_metrics(uow.holds.list_awaiting_operator())
     return hold
 
 
@@ -222,7 +228,9 @@ def get_active_hold(uow: UnitOfWork, period: int) -> ReportHold:
     hold = uow.holds.get(period)
     if hold is None or hold.released_at is not None:
         held_periods = (
-            ", ".join(str(waiting_hold.period) for waiting_hold in uow.holds.list_waiting())
+            ", ".join(
+                str(waiting_hold.period) for waiting_hold in uow.holds.list_awaiting_operator()
+            )
             or "none"
         )
         state = "was released already" if hold is not None else "is not held"

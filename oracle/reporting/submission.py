@@ -21,7 +21,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent
 
 
-def compute_submission_value(
+def decide_report_submission(
     context: ReportingContext, report: Report, contract_status: ContractStatus
 ) -> SubmissionDecision:
     """Return whether to send a report now, and the maximum wei per gas to pay.
@@ -30,10 +30,10 @@ def compute_submission_value(
     exceeds the cap. A report that the sanity gate holds is not sent, whoever signed it, and this
     function stores the hold. See docs/explanation/reports.md#when-to-publish.
     """
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         reason = hold_reason(context, uow, report)
         times = contract_status.head.pushed_at, contract_status.block.time
-        value = _compute_value(context, uow, report, times)
+        value = _decide_by_change(context, uow, report, times)
     if reason is not None:
         hold_report(context, report, reason)
         return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)
@@ -45,10 +45,10 @@ def compute_submission_value(
 
 def _is_too_expensive(context: ReportingContext, value: SubmissionDecision) -> bool:
     """Return whether the current fee exceeds what the report is worth so far."""
-    if value.max_fee_per_gas >= context.tx.publisher.caps.fee_per_gas:
+    if value.max_fee_per_gas >= context.account_context.sender_account.caps.fee_per_gas:
         # No endpoint is queried if only the cap counts, because pricing the call checks the cap.
         return False
-    fee_market = context.tx.fetch_fee_market()
+    fee_market = context.account_context.fetch_fee_market()
     return fee_market.base_fee + fee_market.tip > value.max_fee_per_gas
 
 
@@ -61,13 +61,13 @@ def submission_obstacle(
     queried, because the commit that assigns the nonce calls this function, too. `now` is the
     newest block's time.
     """
-    value = compute_push_value(context, uow, intent, now)
+    value = decide_push_submission(context, uow, intent, now)
     if value is None or value.should_send:
         return None
     return "not_worth", value.reason
 
 
-def compute_push_value(
+def decide_push_submission(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionDecision | None:
     """Return whether a planned push is worth sending, from the indexed state alone.
@@ -84,10 +84,10 @@ def compute_push_value(
             should_send=False, reason=f"held: {hold.reason}", max_fee_per_gas=0
         )
     newest = uow.rounds.list_accepted(1)
-    return _compute_value(context, uow, stored.report, (newest[-1].time if newest else 0, now))
+    return _decide_by_change(context, uow, stored.report, (newest[-1].time if newest else 0, now))
 
 
-def _compute_value(
+def _decide_by_change(
     context: ReportingContext, uow: UnitOfWork, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
     """Return whether a report is worth sending; `times` are the last round's time and now."""
@@ -106,5 +106,5 @@ def _compute_value(
         report_change,
         context.submission_policy,
         heartbeat=context.settings.heartbeat_seconds,
-        cap=context.tx.publisher.caps.fee_per_gas,
+        cap=context.account_context.sender_account.caps.fee_per_gas,
     )

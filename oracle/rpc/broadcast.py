@@ -48,7 +48,7 @@ def broadcast(
 def _send_to_endpoint(
     endpoint: Endpoint, raw_transactions: Sequence[bytes]
 ) -> list[BroadcastResult]:
-    if endpoint.status.is_foreign:
+    if endpoint.status.is_on_other_chain:
         reason = endpoint.status.quarantine_reason or ""
         refusal = RpcError(endpoint.name, ErrorKind.QUARANTINED, reason)
         return [BroadcastResult(endpoint.name, refusal)] * len(raw_transactions)

@@ -23,7 +23,7 @@ from oracle.rpc.rpc_errors import (
     RpcError,
     error_from_body,
 )
-from oracle.rpc.wire import MAX_BATCH_SIZE, BatchSize, JsonRpcWire, is_ambiguous_batch_error
+from oracle.rpc.wire import MAX_BATCH_SIZE, BatchSize, JsonRpcConnection, is_ambiguous_batch_error
 from oracle.telemetry.metrics import RPC_ERRORS
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ RpcRequest = tuple[str, Sequence[Any]]
 class CallObserver(Protocol):
     """Observer of the requests to an endpoint; it may refuse or retry them."""
 
-    def observe_call(self, method: str, call_count: int, send: Callable[[], T]) -> T:
+    def send_with_retries(self, method: str, call_count: int, send: Callable[[], T]) -> T:
         """Return the result of `send`, one request of `call_count` calls; may retry it.
 
         Raises:
@@ -48,7 +48,7 @@ class CallObserver(Protocol):
         """
         ...
 
-    def observe_single_attempt(
+    def send_once(
         self, method: str, call_count: int, send: Callable[[], list[Json]], *, ignore_backoff: bool
     ) -> list[Json]:
         """Return the result of `send` without a retry; the calls may have different methods.
@@ -59,10 +59,10 @@ class CallObserver(Protocol):
 
 
 class _NullObserver:
-    def observe_call(self, _method: str, _call_count: int, send: Callable[[], T]) -> T:
+    def send_with_retries(self, _method: str, _call_count: int, send: Callable[[], T]) -> T:
         return send()
 
-    def observe_single_attempt(
+    def send_once(
         self,
         _method: str,
         _call_count: int,
@@ -93,7 +93,7 @@ class JsonRpcClient:
         observer: CallObserver | None = None,
     ) -> None:
         self.observer: CallObserver = observer or _NullObserver()
-        self._wire = JsonRpcWire(url, timeout_seconds, max_bytes)
+        self._wire = JsonRpcConnection(url, timeout_seconds, max_bytes)
         self._batch_size = BatchSize()
         # Some endpoints refuse a batch of different methods but accept a large batch of one
         # method.
@@ -146,7 +146,7 @@ class JsonRpcClient:
                 raise self._wire.reset_after_misrouted_response(method)
             return self._wire.extract_result(method, body, reply)
 
-        return self.observer.observe_call(method, 1, send_call)
+        return self.observer.send_with_retries(method, 1, send_call)
 
     def batch(
         self, method: str, params_list: Sequence[Sequence[object]], result_type: type[T]
@@ -211,7 +211,7 @@ class JsonRpcClient:
                     return [self._send_single(*chunk[0], timeout_seconds)]
                 return self._send_mixed_chunk(chunk, timeout_seconds)
 
-            results += self.observer.observe_single_attempt(
+            results += self.observer.send_once(
                 chunk[0][0], len(chunk), send_chunk, ignore_backoff=ignore_backoff
             )
         return results
@@ -228,7 +228,7 @@ class JsonRpcClient:
     def _send_observed_batch(
         self, method: str, requests: list[dict[str, Any]], result_type: type[T]
     ) -> dict[int, JsonRpcResponse[T]]:
-        return self.observer.observe_call(
+        return self.observer.send_with_retries(
             method, len(requests), lambda: self._send_batch(method, requests, result_type)
         )
 

@@ -52,13 +52,15 @@ class EndpointCaller:
             CallRefusedError: one of them was refused.
             RpcError: a response is missing, or the endpoint is quarantined or in backoff.
         """
-        results = self.request_each(requests)
+        results = self.request_all_or_refusals(requests)
         for result in results:
             if isinstance(result, CallRefusedError):
                 raise result
         return results
 
-    def request_each(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
+    def request_all_or_refusals(
+        self, requests: Sequence[RpcRequest]
+    ) -> "list[Json | CallRefusedError]":
         """Return the result or refusal of each of several requests, in order.
 
         Raises:
@@ -146,7 +148,7 @@ class PoolView:
         """Return one view for each endpoint."""
         return tuple(self._with_endpoints([endpoint]) for endpoint in self._endpoints)
 
-    def at_or_above(self, block_number: int) -> "PoolView":
+    def with_head_at_least(self, block_number: int) -> "PoolView":
         """Return a view of the endpoints whose head is at this block or later, or of all if none.
 
         An endpoint that has stopped below the block would otherwise serve an outdated head.

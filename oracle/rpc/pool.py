@@ -55,7 +55,7 @@ class EndpointPool:
             chain_id,
             lambda: self.checkpoints,
             clock,
-            lambda endpoint, fault: self.quarantine(endpoint, fault, is_foreign=True),
+            lambda endpoint, fault: self.quarantine(endpoint, fault, is_on_other_chain=True),
             self._record_failure,
         )
         # The endpoint that did the last work.
@@ -167,7 +167,7 @@ class EndpointPool:
         if all(failure.kind is ErrorKind.BACKOFF for failure in failures):
             self._endpoints.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
         failure = combine_failures(failures)
-        failure.retry_after = self._endpoints.seconds_left(failures)
+        failure.retry_after = self._endpoints.seconds_until_usable(failures)
         raise failure
 
     def other_endpoints(self, excluded: str) -> list[Endpoint]:
@@ -176,13 +176,13 @@ class EndpointPool:
         Endpoints that are quarantined or rate-limited are left out. The caller must prove the
         chain of each endpoint before using it.
         """
-        return self._usable_without({excluded})
+        return self._list_usable_except({excluded})
 
     def other_witnesses(self, excluded: str) -> list[Endpoint]:
         """Return the usable endpoints that belong to another witness than `excluded`."""
-        return self._usable_without(self.witness_quorum.endpoints_of_same_witness(excluded))
+        return self._list_usable_except(self.witness_quorum.endpoints_of_same_witness(excluded))
 
-    def _usable_without(self, names: Container[str]) -> list[Endpoint]:
+    def _list_usable_except(self, names: Container[str]) -> list[Endpoint]:
         candidates = [endpoint for endpoint in self._endpoints if endpoint.name not in names]
         return [
             endpoint
@@ -214,10 +214,10 @@ class EndpointPool:
         if chain_fault is None:
             endpoint.status.mark_proven(self.clock())
             return
-        endpoint.status.quarantine(chain_fault, self.clock(), None, is_foreign=True)
+        endpoint.status.quarantine(chain_fault, self.clock(), None, is_on_other_chain=True)
         if all(listed_endpoint.status.is_of_another_chain for listed_endpoint in self._endpoints):
             raise InputError(f"[chain] endpoints: {endpoint.name} {chain_fault}")
-        self.quarantine(endpoint, chain_fault, is_foreign=True)
+        self.quarantine(endpoint, chain_fault, is_on_other_chain=True)
         raise RpcError(endpoint.name, ErrorKind.QUARANTINED, chain_fault)
 
     def require_new_proofs(self) -> None:
@@ -231,7 +231,7 @@ class EndpointPool:
         reason: str,
         checkpoint: Checkpoint | None = None,
         *,
-        is_foreign: bool = False,
+        is_on_other_chain: bool = False,
     ) -> None:
         """Stop using the endpoint until it is found to be on the right chain, or until a restart.
 
@@ -240,7 +240,9 @@ class EndpointPool:
         transactions are not sent to it either.
         """
         endpoint = self._endpoints.get(endpoint)
-        endpoint.status.quarantine(reason, self.clock(), checkpoint, is_foreign=is_foreign)
+        endpoint.status.quarantine(
+            reason, self.clock(), checkpoint, is_on_other_chain=is_on_other_chain
+        )
         metrics.QUARANTINED.labels(endpoint.name).set(1)
         structlog.get_logger().error("endpoint_quarantined", endpoint=endpoint.name, reason=reason)
         self._endpoints.update_usable_metric()
@@ -270,7 +272,7 @@ class EndpointPool:
             self._endpoints.get(endpoint).status.clear_failures()
         self._endpoints.update_usable_metric()
 
-    def restore_endpoints_after_outvote(self, outvoted: str) -> None:
+    def clear_lag_failures(self, outvoted: str) -> None:
         """Restore the endpoints that seemed to lag behind one that was outvoted."""
         self.clear_failures(
             endpoint
@@ -311,7 +313,7 @@ class EndpointPool:
                     reason=str(failures[-1]),
                 )
         self._last_used = endpoint
-        self._compare_speed(endpoint)
+        self._mark_if_slow(endpoint)
         self._endpoints.update_usable_metric()
         return result
 
@@ -324,7 +326,7 @@ class EndpointPool:
         if endpoint.status.record_failure(error, self.clock()):
             self.quarantine(endpoint, f"refused repeatedly: {error.detail}")
 
-    def _compare_speed(self, endpoint: Endpoint) -> None:
+    def _mark_if_slow(self, endpoint: Endpoint) -> None:
         """Mark the endpoint as slow if another endpoint was much faster at the same method."""
         for other_endpoint in self._endpoints:
             if other_endpoint is not endpoint and other_endpoint.unavailability_error() is None:

@@ -27,7 +27,7 @@ class RefusedFeature(StrEnum):
     BATCH = "several requests in one batch"
 
 
-class Dialect(NamedTuple):
+class ProviderMessage(NamedTuple):
     """One error message of a provider; the first row whose `pattern` matches gives the kind.
 
     `pattern` is a regular expression. A row with an empty pattern matches by `code` alone, and
@@ -423,7 +423,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, RefusedFeature], str, int, str, str], ...] =
     (_RESULTS, "", -32005, "EIP-1474", ""),
 )
 DIALECTS = tuple(
-    Dialect(*kind_and_feature, pattern, code, provider, example)
+    ProviderMessage(*kind_and_feature, pattern, code, provider, example)
     for kind_and_feature, pattern, code, provider, example in _ROWS
 )
 
@@ -455,12 +455,12 @@ def is_batch_refusal(message: str) -> bool:
     return row is not None and row.refused_feature is RefusedFeature.BATCH
 
 
-def _find_dialect(message: str) -> Dialect | None:
+def _find_dialect(message: str) -> ProviderMessage | None:
     return next((row for row, pattern in _compiled_patterns() if pattern.search(message)), None)
 
 
 @cache
-def _compiled_patterns() -> tuple[tuple[Dialect, re.Pattern[str]], ...]:
+def _compiled_patterns() -> tuple[tuple[ProviderMessage, re.Pattern[str]], ...]:
     """Return the compiled patterns; compiled on first use, because most commands meet no error."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 

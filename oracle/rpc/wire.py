@@ -43,7 +43,7 @@ _KINDS_UNRELATED_TO_SIZE = {
 }
 
 
-class JsonRpcWire:
+class JsonRpcConnection:
     """The JSON-RPC connection to one endpoint; see `JsonRpcClient`."""
 
     def __init__(self, url: str, timeout_seconds: float, max_bytes: int) -> None:

@@ -217,7 +217,7 @@ class Store:
             with self._translate_errors(), self._write_engine.begin() as connection:
                 uow = UnitOfWork(connection)
                 if self._epoch is not None:
-                    uow.lease.guard(self._epoch)
+                    uow.lease.lock_held_lease(self._epoch)
                 yield uow
                 self._check_file_identity()
                 is_committing = True

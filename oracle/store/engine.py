@@ -135,11 +135,11 @@ def _restrict_file_mode(url: URL) -> None:
 
 def _create_sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url, pool_size=4, max_overflow=4, pool_timeout=BUSY_SECONDS)
-    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "connect", _configure_sqlite_connection)
     return engine
 
 
-def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+def _configure_sqlite_connection(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     # SQLAlchemy events begin transactions, so the driver's own handling is turned off.
     connection.isolation_level = None
     cursor = connection.cursor()

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.engine import URL
 
 from oracle.errors import InputError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.store.db_errors import format_database_name, translate_db_error
 from oracle.store.engine import (
     create_read_engine,
@@ -148,7 +148,9 @@ def _upgrade_to_head(connection: Connection) -> None:
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
-    config.set_main_option("script_location", str(shipped_path("migrations")).replace("%", "%%"))
+    config.set_main_option(
+        "script_location", str(find_shipped_path("migrations")).replace("%", "%%")
+    )
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 

@@ -36,8 +36,8 @@ def get_parameters(policy: SelectionPolicy) -> dict[str, str]:
     """Return the parameters of a policy by name, with their values as text; it may have none."""
     parameters = _get_parameter_object(policy)
     return {
-        weighting_field.name: _format_parameter(parameters, weighting_field)
-        for weighting_field in _get_fields(parameters)
+        parameter_field.name: _format_parameter(parameters, parameter_field)
+        for parameter_field in _get_fields(parameters)
     }
 
 
@@ -55,7 +55,7 @@ def override_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> 
         return policy
     parameters = _get_parameter_object(policy)
     field_by_name = {
-        weighting_field.name: weighting_field for weighting_field in _get_fields(parameters)
+        parameter_field.name: parameter_field for parameter_field in _get_fields(parameters)
     }
     for name in changes:
         if name not in field_by_name:

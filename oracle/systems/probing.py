@@ -42,15 +42,15 @@ class ProbeWindow(NamedTuple):
 
     def compute_due_time(self, node: Address) -> int:
         """Return the block time from which a node without a task in the window is due."""
-        return self.start + self._compute_lot(node) % max(
+        return self.start + self._hash_nodes(node) % max(
             1, self.seconds - self.seconds // _LAST_SHARE
         )
 
-    def compute_companion_lot(self, node: Address, companion: Address) -> int:
+    def compute_companion_rank(self, node: Address, companion: Address) -> int:
         """Return the number that ranks `companion` as a companion of `node`; the lowest wins."""
-        return self._compute_lot(node, companion)
+        return self._hash_nodes(node, companion)
 
-    def _compute_lot(self, *nodes: Address) -> int:
+    def _hash_nodes(self, *nodes: Address) -> int:
         node_bytes = b"".join(bytes.fromhex(node[2:]) for node in nodes)
         return int.from_bytes(
             sha256(bytes.fromhex(self.seed[2:]) + node_bytes + b"probe").digest()
@@ -80,7 +80,7 @@ def select_due_probes(
     reserved: AbstractSet[Address],
     *,
     models: AbstractSet[str],
-    group: bool,
+    with_companions: bool,
 ) -> list[Probe]:
     """Return the due system tasks, the most urgent first; no node is in two of them.
 
@@ -91,7 +91,7 @@ def select_due_probes(
             excluded.
         reserved: nodes that were drawn for another task.
         models: the models that a node must have on disk for the work.
-        group: whether two other nodes do the same work, so that a task score results.
+        with_companions: whether two other nodes do the same work, so that a task score results.
     """
     time, rules = time_and_rules
     available = [
@@ -113,7 +113,10 @@ def select_due_probes(
                 for candidate in available
                 if candidate.address not in busy_addresses and candidate is not node
             ]
-            team = [node, *(_choose_companions(node, free_nodes, window) if group else ())]
+            team = [
+                node,
+                *(_choose_companions(node, free_nodes, window) if with_companions else ()),
+            ]
             busy_addresses.update(member.address for member in team)
             probes.append(_build_probe(team))
     return probes
@@ -147,7 +150,7 @@ def _choose_companions(
     comparable_nodes.sort(
         key=lambda candidate: (
             not is_probe_due(candidate, window),
-            window.compute_companion_lot(node.address, candidate.address),
+            window.compute_companion_rank(node.address, candidate.address),
         )
     )
     return comparable_nodes[:_COMPANION_COUNT] if len(comparable_nodes) >= _COMPANION_COUNT else ()

@@ -71,7 +71,7 @@ class QueueItem(NamedTuple):
         return group if self.siblings and group is not None else self.task.key
 
 
-class Drop(NamedTuple):
+class QueueDrop(NamedTuple):
     """Tasks that leave the queue together; `group` is None for a single task."""
 
     tasks: tuple[TaskKey, ...]
@@ -136,7 +136,7 @@ class TaskQueue:
 
     def add(self, item: QueueItem) -> None:
         """Add an item; none of its tasks may be queued yet."""
-        ordered_item = OrderedItem(_serving_order(item), item.criteria, item)
+        ordered_item = OrderedItem(_get_sort_key(item), item.criteria, item)
         self._classes.setdefault(ordered_item.criteria, EquivalenceClass()).add(ordered_item)
         self._places |= dict.fromkeys((task.key for task in item.tasks), ordered_item)
 
@@ -192,9 +192,9 @@ class WaitingTasks:
             if group not in self._groups and any(map(is_waiting, changed_tasks))
         }
         self._groups |= {group: {} for group in new_groups}
-        for fellow in load_group_tasks(new_groups) if new_groups else ():
-            if fellow.group is not None:
-                grouped[fellow.group].append(fellow)
+        for group_task in load_group_tasks(new_groups) if new_groups else ():
+            if group_task.group is not None:
+                grouped[group_task.group].append(group_task)
         for group, changed_tasks in grouped.items():
             if group in self._groups:
                 self._update_group(group, changed_tasks)
@@ -227,7 +227,7 @@ def build_queue(
     incomplete, so that it cannot start yet, or can no longer reach a verdict, so that it will
     never start.
     """
-    groups = tasks_by_group(group_tasks)
+    groups = collect_tasks_by_group(group_tasks)
     nodes_by_group = {
         group: frozenset(task.node for task in tasks if task.node is not None)
         for group, tasks in groups.items()
@@ -255,7 +255,7 @@ def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
     return is_given_up or is_broken or 0 < _get_group_size(tasks) <= 2 * len(ended_tasks)
 
 
-def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
+def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
     """Group tasks by validation group, in the given order; tasks without one are left out."""
     groups: dict[GroupKey, list[Task]] = {}
     for task in tasks:
@@ -264,7 +264,7 @@ def tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
     return groups
 
 
-def find_drop(task: Task, group_tasks: Collection[Task]) -> Drop | None:
+def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | None:
     """Return the drop that removes a waiting task from the queue, or None if it cannot leave.
 
     `group_tasks` holds all tasks of its group. A group leaves as a unit, before any of its tasks
@@ -272,14 +272,14 @@ def find_drop(task: Task, group_tasks: Collection[Task]) -> Drop | None:
     (contracts/network/TaskOrders.sol).
     """
     if task.group is None or cannot_reach_verdict(group_tasks):
-        return Drop((task.key,), None)
+        return QueueDrop((task.key,), None)
     if not all(map(is_waiting, group_tasks)):
         return None
     oldest_first = sorted(
         group_tasks,
         key=lambda group_task: (group_task.created_at or BEFORE_EVERYTHING, group_task.key),
     )
-    return Drop(tuple(group_task.key for group_task in oldest_first), task.group)
+    return QueueDrop(tuple(group_task.key for group_task in oldest_first), task.group)
 
 
 def _get_group_size(tasks: Collection[Task]) -> int:
@@ -292,8 +292,8 @@ def sort_by_value(items: Iterable[QueueItem]) -> list[QueueItem]:
 
     Tasks that start together are as old as the last of them.
     """
-    return sorted(items, key=_serving_order)
+    return sorted(items, key=_get_sort_key)
 
 
-def _serving_order(item: QueueItem) -> tuple[Fraction, Position, TaskKey]:
+def _get_sort_key(item: QueueItem) -> tuple[Fraction, Position, TaskKey]:
     return -item.value, item.tasks[-1].created_at or BEFORE_EVERYTHING, item.task.key

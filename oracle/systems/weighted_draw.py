@@ -46,9 +46,9 @@ class IndexDraw(NamedTuple):
         return NodeDraw(addresses[self.place], self.digest, self.x, self.total)
 
 
-def compute_draw_seed(block_hash: Hash, name: TaskKey | GroupKey) -> bytes:
+def compute_draw_seed(block_hash: Hash, key: TaskKey | GroupKey) -> bytes:
     """Return the seed of a task, or of a group drawn as one: sha256(block hash || key)."""
-    return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(name[2:])).digest()
+    return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(key[2:])).digest()
 
 
 def draw_nodes(
@@ -72,11 +72,11 @@ def draw_nodes(
     weights = [weight for _, weight in sorted_candidates]
     if min(weights, default=0) < 0:
         raise ValueError("weights must be 0 or more")
-    index_draws = draw_places(weights, bytearray(b"\1" * len(weights)), seed, count)
+    index_draws = draw_indexes(weights, bytearray(b"\1" * len(weights)), seed, count)
     return [index_draw.to_node_draw(addresses) for index_draw in index_draws]
 
 
-def draw_places(
+def draw_indexes(
     weights: "list[int] | array[int]", offered: bytearray, seed: bytes, count: int
 ) -> Iterator[IndexDraw]:
     """Draw indexes from a list of weights, for callers that keep the list sorted by address.
@@ -98,12 +98,12 @@ def draw_places(
         digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
         # If all weights are zero, every remaining candidate counts 1.
         effective_weights = weights if any(weights) else [*offered]
-        index, x, total = _locate(effective_weights, int.from_bytes(digest, "big"))
+        index, x, total = _find_weighted_index(effective_weights, int.from_bytes(digest, "big"))
         weights[index] = offered[index] = 0
         yield IndexDraw(index, f"0x{digest.hex()}", x, total)
 
 
-def _locate(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
+def _find_weighted_index(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
     """Return the first index whose cumulative weight exceeds x, then x and the total.
 
     The weight at that index is never 0; at least one weight must be above 0.

@@ -60,7 +60,7 @@ class LogStream:
         self._stream = stream
         self.lost_line_count = 0
         # Python's buffer would keep a failed line, and fail with it again at exit.
-        self._file_descriptor = _file_descriptor_of(stream)
+        self._file_descriptor = _get_file_descriptor(stream)
         self._lock = Lock()
 
     def isatty(self) -> bool:
@@ -96,7 +96,7 @@ class LogStream:
             remaining_bytes = remaining_bytes[os.write(self._file_descriptor, remaining_bytes) :]
 
 
-def _file_descriptor_of(stream: TextIO) -> int | None:
+def _get_file_descriptor(stream: TextIO) -> int | None:
     """Return the stream's file descriptor, or None if it has none, as in tests."""
     try:
         stream.flush()

@@ -182,7 +182,7 @@ class _StatisticsCollector(Collector):
         if statistics is None:
             return
         yield _build_gauge(
-            "oracle_nodes", "Nodes by status.", ["status"], _with_single_label(statistics.nodes)
+            "oracle_nodes", "Nodes by status.", ["status"], _key_by_label_tuple(statistics.nodes)
         )
         yield GaugeMetricFamily(
             "oracle_excluded_nodes",
@@ -196,7 +196,7 @@ class _StatisticsCollector(Collector):
             "oracle_kickouts",
             "Kickouts by state.",
             ["state"],
-            _with_single_label(statistics.kickouts),
+            _key_by_label_tuple(statistics.kickouts),
         )
         yield GaugeMetricFamily("oracle_round", "Last accepted round.", value=statistics.round)
         if statistics.round_age is not None:
@@ -258,7 +258,9 @@ def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
         "planned (not on chain yet), open, answered (the node has the model), unanswered "
         "(deadline passed).",
         ["state"],
-        _with_single_label({**dict.fromkeys(DOWNLOAD_STATES, 0), **statistics.downloads_by_state}),
+        _key_by_label_tuple(
+            {**dict.fromkeys(DOWNLOAD_STATES, 0), **statistics.downloads_by_state}
+        ),
     )
     if statistics.balance_wei is not None:
         yield GaugeMetricFamily(
@@ -288,7 +290,7 @@ def render_metrics() -> bytes:
     return generate_latest(REGISTRY)
 
 
-def _with_single_label(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]:
+def _key_by_label_tuple(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]:
     return {(label,): count for label, count in counts.items()}
 
 

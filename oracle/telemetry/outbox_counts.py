@@ -49,7 +49,7 @@ class BucketCounts:
         duplicate.value_sum = self.value_sum
         return duplicate
 
-    def cumulative_buckets(self) -> Iterator[tuple[str, float]]:
+    def iterate_cumulative_buckets(self) -> Iterator[tuple[str, float]]:
         """Yield (upper bound, number of values up to it), as Prometheus expects."""
         cumulative_count = 0
         for bound, count in zip((*self.bounds, float("inf")), self._counts, strict=True):

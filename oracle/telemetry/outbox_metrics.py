@@ -114,7 +114,7 @@ def _collect_nonces(figures: OutboxFigures) -> Iterator[Metric]:
         family = HistogramMetricFamily(name, text, labels=["kind"])
         for kind, bucket_counts in sorted(counts_by_kind.items()):
             family.add_metric(
-                [kind], list(bucket_counts.cumulative_buckets()), bucket_counts.value_sum
+                [kind], list(bucket_counts.iterate_cumulative_buckets()), bucket_counts.value_sum
             )
         yield family
 

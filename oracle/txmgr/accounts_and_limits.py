@@ -12,7 +12,7 @@ from oracle.signing.local import KeySigner, ReadOnlySigner
 from oracle.signing.signer import Fees, Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import FeeMarket, SendLimits, quote
+from oracle.txmgr.client.fee_quote import FeeMarket, SendLimits, compute_fees
 from oracle.txmgr.client.send_raw import init_broadcast_metrics
 
 
@@ -161,7 +161,7 @@ class SenderAccount:
             TransientError: no endpoint answers.
         """
         max_fee = self.caps.fee_per_gas
-        return quote(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
+        return compute_fees(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
 
     def fetch_fee_market(self) -> FeeMarket:
         """Fetch the base fee and the tip that the chain requires now.

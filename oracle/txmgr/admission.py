@@ -13,9 +13,9 @@ from oracle.txmgr.budget import (
     Reason,
     balance_obstacle,
     compute_gas_limit,
+    compute_nonce_budget,
     fetch_block_gas_limit,
     fetch_l1_cost,
-    nonce_budget,
     update_budget_metrics,
 )
 from oracle.txmgr.call_registry import CallStage, Decision
@@ -23,11 +23,11 @@ from oracle.txmgr.client.preflight import (
     PreflightOutcome,
     PreflightResult,
     count_preflight,
-    is_taken_in_pool,
+    is_duplicate_pending,
     preflight_all,
 )
 from oracle.txmgr.client.receipts import SimulatedCall
-from oracle.txmgr.context import StepResult, TxContext, format_counts
+from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import (
     apply_decision,
     decide_calls,
@@ -41,7 +41,9 @@ from oracle.txmgr.unconfirmed import find_takeover_target
 _DUPLICATE_PENDING_TEXT = "another transmitter's call for the same purpose is pending"
 
 
-def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str, str] | None:
+def head_start_reason(
+    context: AccountContext, intent: Intent, heads: Heads
+) -> tuple[str, str] | None:
     """Return why a call is left to lower-ranked transmitters, as (class, text), or None.
 
     Every transmitter of a quorum plans the same calls, and if two of them land, one reverts. The
@@ -64,7 +66,7 @@ def yield_reason(context: TxContext, intent: Intent, heads: Heads) -> tuple[str,
 
 
 def find_pending_duplicate_wait(
-    context: TxContext, intent: Intent, heads: Heads
+    context: AccountContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
     """Return how long a call waits for another transmitter's pending call, or None if not at all.
 
@@ -83,7 +85,9 @@ def find_pending_duplicate_wait(
         if deadline_obstacle(context, uow, request.deadline, wait_until) is not None:
             return None
     call = SimulatedCall(request.account.address, request.contract, request.calldata)
-    if not is_taken_in_pool(context.get_synced_pool_view(), call, context.registry.decode_refusal):
+    if not is_duplicate_pending(
+        context.get_synced_pool_view(), call, context.registry.decode_refusal
+    ):
         return None
     return wait_until, (YIELDED_CLASS, _DUPLICATE_PENDING_TEXT)
 
@@ -117,7 +121,7 @@ class _PricedCall:
     cost: int
 
 
-def admit_calls(context: TxContext, heads: Heads) -> StepResult | None:
+def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
     """Make the most urgent planned calls ready; return None if nothing changed."""
     with context.store.read_transaction() as uow:
         planned = uow.outbox.intents.list_in_states(context.account, [IntentState.PLANNED])
@@ -132,7 +136,7 @@ def admit_calls(context: TxContext, heads: Heads) -> StepResult | None:
 
 
 def preflight_calls(
-    context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
+    context: AccountContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> list[AdmissionCheck]:
     """Check whether each call is still wanted, and simulate it on the newest block.
 
@@ -173,7 +177,7 @@ def preflight_calls(
 
 
 def defer_or_end_call(
-    context: TxContext, check: AdmissionCheck, heads: Heads
+    context: AccountContext, check: AdmissionCheck, heads: Heads
 ) -> StepResult | None:
     """End or defer a call that cannot be sent now; return None if it waits for that already.
 
@@ -186,7 +190,7 @@ def defer_or_end_call(
 
 
 def _select_due_intents(
-    uow: UnitOfWork, context: TxContext, planned: Sequence[Intent], heads: Heads
+    uow: UnitOfWork, context: AccountContext, planned: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
     """Return the calls whose `not_before` has passed, and earlier ones that must end already.
 
@@ -208,7 +212,7 @@ def _select_due_intents(
 
 
 def _decide_before_preflight(
-    context: TxContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
+    context: AccountContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> dict[int, Decision]:
     """Return the decision about each call, by intent id, before any endpoint is queried."""
     with context.store.read_transaction() as uow:
@@ -223,7 +227,7 @@ def _decide_before_preflight(
     }
     for intent in timely_intents:
         reason = (
-            yield_reason(context, intent, heads)
+            head_start_reason(context, intent, heads)
             if decision_by_intent[intent.id].is_accepted
             else None
         )
@@ -236,7 +240,7 @@ def _decide_before_preflight(
     }
 
 
-def _build_simulated_call(context: TxContext, intent: Intent, heads: Heads) -> SimulatedCall:
+def _build_simulated_call(context: AccountContext, intent: Intent, heads: Heads) -> SimulatedCall:
     request, kind = intent.request, context.registry.get_kind(intent)
     return SimulatedCall(
         request.account.address, request.contract, kind.build_simulation_calldata(intent, heads)
@@ -244,14 +248,14 @@ def _build_simulated_call(context: TxContext, intent: Intent, heads: Heads) -> S
 
 
 def _decide_on_duplicate(
-    context: TxContext, check: AdmissionCheck, heads: Heads
+    context: AccountContext, check: AdmissionCheck, heads: Heads
 ) -> Decision | None:
     duplicate_wait = find_pending_duplicate_wait(context, check.intent, heads)
     return None if duplicate_wait is None else Decision.wait_until(*duplicate_wait)
 
 
 def _admit_batch(
-    context: TxContext, intents: Sequence[Intent], heads: Heads
+    context: AccountContext, intents: Sequence[Intent], heads: Heads
 ) -> Iterator[StepResult]:
     """Yield the results of a batch; calls that can be sent are made ready together."""
     checks = preflight_calls(context, intents, heads, CallStage.ADMIT)
@@ -264,7 +268,7 @@ def _admit_batch(
 
 
 def _price_calls(
-    context: TxContext, checks: Sequence[AdmissionCheck], heads: Heads
+    context: AccountContext, checks: Sequence[AdmissionCheck], heads: Heads
 ) -> list[StepResult | None]:
     """Make ready the calls that the caps and the balance allow; defer the others with a reason."""
     block_gas_limit = fetch_block_gas_limit(context)
@@ -309,7 +313,7 @@ def _price_calls(
 
 
 def _mark_ready(
-    context: TxContext, priced: Sequence[_PricedCall], fees: Fees, heads: Heads
+    context: AccountContext, priced: Sequence[_PricedCall], fees: Fees, heads: Heads
 ) -> list[StepResult | None]:
     balance, stamp = context.fetch_balance(), context.stamp
     with context.store.read_transaction() as uow:
@@ -319,7 +323,7 @@ def _mark_ready(
     pairs = list(zip(priced, obstacles, strict=True))
     affordable = [call for call, reason in pairs if reason is None]
     if affordable:
-        with context.writing() as uow:
+        with context.write_transaction() as uow:
             for call in affordable:
                 uow.outbox.intents.mark_ready(call.intent, call.gas_limit, call.cost, stamp)
     results = [_build_ready_result(affordable)] if affordable else []
@@ -348,7 +352,7 @@ def _payment_obstacle(uow: UnitOfWork, budget: Budget, call: _PricedCall) -> Rea
         if reason is None:
             budget.reserve_cost(call.cost)
         return reason
-    if call.cost > nonce_budget(uow, context, stuck.slot):
+    if call.cost > compute_nonce_budget(uow, context, stuck.slot):
         return "cost_cap", f"up to {call.cost} wei, more than [limits] allows for this nonce"
     return balance_obstacle(uow, context, budget.balance, call.cost, stuck.slot)
 

@@ -20,7 +20,7 @@ from oracle.store.outbox.records import (
 )
 from oracle.txmgr.client.nonce_uses import NonceQuery, NonceUse, find_nonce_use
 from oracle.txmgr.client.receipts import ReceiptQuorum
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import record_foreign_use
 
 # The error class of a call whose nonce is used although no endpoint shows a receipt.
@@ -30,7 +30,7 @@ _REORG_MARGIN_BLOCKS = 64
 
 
 def attribute_used_nonce(
-    context: TxContext,
+    context: AccountContext,
     slot: NonceSlot,
     attempts: Sequence[Attempt],
     receipt_quorum: ReceiptQuorum,
@@ -47,27 +47,27 @@ def attribute_used_nonce(
     if not context.search_backoff.is_due(slot.nonce, heads.final.number):
         return None
     query = NonceQuery(context.account.chain_id, context.account.address, slot.nonce)
-    evidence = find_nonce_use(context.publisher.pool_view, query, heads.final)
+    evidence = find_nonce_use(context.sender_account.pool_view, query, heads.final)
     use = evidence.use
     if use is not None and evidence.is_agreed and use.hash not in own_hashes:
         hashes = [attempt.signed.tx_hash for attempt in attempts]
         # An endpoint that shows a receipt of one of our transactions contradicts a foreign use.
         if not hashes or evidence.endpoints.isdisjoint(
-            receipt_quorum.endpoints - receipt_quorum.endpoints_without(hashes)
+            receipt_quorum.endpoints - receipt_quorum.endpoints_without_receipt(hashes)
         ):
             return record_foreign_use(context, slot, use)
     context.search_backoff.record_failure(slot.nonce, heads.final.number)
     return _record_wait_reason(context, slot, _describe_use(use, own_hashes))
 
 
-def record_missing_receipt(context: TxContext, slot: NonceSlot) -> StepResult | None:
+def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
     """Store that the receipt of a mined nonce is gone; return None if that is stored already."""
     return _record_wait_reason(
         context, slot, f"by our transaction, mined in block {slot.block_number}"
     )
 
 
-def missing_receipt_reason(context: TxContext) -> str | None:
+def missing_receipt_reason(context: AccountContext) -> str | None:
     """Return the error of a used nonce without a receipt, or None if there is none."""
     with context.store.read_transaction() as uow:
         intents = find_intents_without_receipt(uow, context.account)
@@ -85,7 +85,7 @@ def _load_own_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attemp
     """Return every stored transaction hash of this nonce, signed or rebuilt."""
     rebuilt_hashes = [
         intent.error_text.split()[0]
-        for intent in uow.outbox.intents.list_bound_to(slot.account, slot.nonce)
+        for intent in uow.outbox.intents.list_for_nonce(slot.account, slot.nonce)
         if intent.request.kind == REBUILT and intent.error_text
     ]
     return {*(attempt.signed.tx_hash for attempt in attempts), *map(Hash, rebuilt_hashes)}
@@ -112,10 +112,12 @@ def _describe_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
     return f"by {use.hash} of block {use.block_number}, but too few witnesses confirm it"
 
 
-def _record_wait_reason(context: TxContext, slot: NonceSlot, use_text: str) -> StepResult | None:
+def _record_wait_reason(
+    context: AccountContext, slot: NonceSlot, use_text: str
+) -> StepResult | None:
     """Store on the intent why its nonce waits; return None if that is stored already."""
     text = f"nonce {slot.nonce} is used {use_text}; no endpoint shows a receipt of ours"
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         intent = uow.outbox.intents.get(slot.intent_id)
         if intent is None or not uow.outbox.intents.set_error(
             intent, (NO_RECEIPT, text), context.stamp

@@ -12,7 +12,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, NonceSlot, PauseKind
 from oracle.telemetry.tracing import start_span
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_all
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 
 # Send errors that pause the account until the cause is repaired.
 _PAUSE_KIND_BY_OUTCOME = {
@@ -23,7 +23,7 @@ _PAUSE_KIND_BY_OUTCOME = {
 }
 
 
-def broadcast_unsent(context: TxContext, heads: Heads) -> StepResult | None:
+def broadcast_unsent(context: AccountContext, heads: Heads) -> StepResult | None:
     """Send new stored transactions and record the results; return None if there are none."""
     with context.store.read_transaction() as uow:
         unsent_attempts = [
@@ -40,7 +40,7 @@ def broadcast_unsent(context: TxContext, heads: Heads) -> StepResult | None:
 
 
 def send_attempts(
-    context: TxContext, unsent_attempts: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
+    context: AccountContext, unsent_attempts: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> StepResult:
     """Send stored transactions once to each endpoint and record the results.
 
@@ -64,7 +64,7 @@ class Rebroadcast(NamedTuple):
 
 
 def rebroadcast(
-    context: TxContext, slot: NonceSlot, attempt: Attempt, heads: Heads
+    context: AccountContext, slot: NonceSlot, attempt: Attempt, heads: Heads
 ) -> Rebroadcast:
     """Send an unmined transaction again; each repeated result doubles the wait before the next.
 
@@ -87,14 +87,16 @@ def rebroadcast(
 
 
 def _send_and_record(
-    context: TxContext, pairs: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
+    context: AccountContext, pairs: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> list[SendResult]:
     context.check_can_send()
     attempts = [attempt for _, attempt in pairs]
     with start_span("send", **build_trace_ids(attempts)) as traced:
-        results = send_all(context.publisher.pool, [attempt.signed.raw for attempt in attempts])
+        results = send_all(
+            context.sender_account.pool, [attempt.signed.raw for attempt in attempts]
+        )
         traced.attributes["answers"] = " ".join(result.outcome for result in results)
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         for pair, result in zip(pairs, results, strict=True):
             _record_result(uow, context, pair, result, heads)
     for result in results:
@@ -124,7 +126,7 @@ def _describe_results(
 
 def _record_result(
     uow: UnitOfWork,
-    context: TxContext,
+    context: AccountContext,
     slot_and_attempt: tuple[NonceSlot, Attempt],
     result: SendResult,
     heads: Heads,

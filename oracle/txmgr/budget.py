@@ -21,7 +21,7 @@ from oracle.telemetry.txmgr_metrics import BUDGET_USED
 from oracle.txmgr.client.fee_quote import add_gas_margin, compute_floor_gas
 from oracle.txmgr.client.l1_fees import fetch_l1_fee, fetch_operator_fee
 from oracle.txmgr.client.receipts import Receipt
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 
 HOUR_SECONDS = 3_600
 DAY_SECONDS = 86_400
@@ -38,13 +38,13 @@ class Budget:
     `windows` holds the name, the limit and the amount spent or reserved, for the hour and the day.
     """
 
-    context: TxContext
+    context: AccountContext
     balance: int
     reserved: int
     windows: list[tuple[str, int, int]]
 
     @classmethod
-    def from_outbox(cls, uow: UnitOfWork, context: TxContext, balance: int) -> "Budget":
+    def from_outbox(cls, uow: UnitOfWork, context: AccountContext, balance: int) -> "Budget":
         """Load how much of each limit is used."""
         windows = [
             (_window_name(seconds), limit, spent)
@@ -59,7 +59,7 @@ class Budget:
 
     def spending_obstacle(self, intent: Intent, cost: int) -> Reason | None:
         """Return why a call may not cost this much now, or None if it may."""
-        max_cost = self.context.publisher.caps.cost_per_transaction
+        max_cost = self.context.sender_account.caps.cost_per_transaction
         if cost > max_cost:
             return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {max_cost}"
         reserved_for_others = self._compute_reserve_for_others(intent)
@@ -85,20 +85,24 @@ class Budget:
 
     def _compute_reserve_for_others(self, intent: Intent) -> int:
         """Return the amount reserved for other kinds, which a flood of this kind cannot use."""
-        caps = self.context.publisher.caps
+        caps = self.context.sender_account.caps
         smallest_limit = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
         return smallest_limit * self.context.registry.get_kind(intent).reserve_share // 100
 
 
-def nonce_budget(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> int:
+def compute_nonce_budget(uow: UnitOfWork, context: AccountContext, slot: NonceSlot) -> int:
     """Return the maximum cost of a nonce without a receipt, its present reservation included."""
     return find_tightest_limit(uow, context, slot)[0]
 
 
-def find_tightest_limit(uow: UnitOfWork, context: TxContext, slot: NonceSlot) -> tuple[int, str]:
+def find_tightest_limit(
+    uow: UnitOfWork, context: AccountContext, slot: NonceSlot
+) -> tuple[int, str]:
     """Return the maximum cost of a nonce without a receipt, and the setting that limits it."""
     slot_cost = uow.outbox.slots.compute_cost_wei(slot)
-    bounds = [(context.publisher.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")]
+    bounds = [
+        (context.sender_account.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")
+    ]
     for seconds, limit, spent in _load_spending_windows(uow, context):
         # The spent amount includes open transactions, however old they are.
         bounds.append(
@@ -108,7 +112,11 @@ def find_tightest_limit(uow: UnitOfWork, context: TxContext, slot: NonceSlot) ->
 
 
 def balance_obstacle(
-    uow: UnitOfWork, context: TxContext, balance: int, cost: int, own_slot: NonceSlot | None = None
+    uow: UnitOfWork,
+    context: AccountContext,
+    balance: int,
+    cost: int,
+    own_slot: NonceSlot | None = None,
 ) -> Reason | None:
     """Return why the balance does not suffice, or None if it does.
 
@@ -126,7 +134,7 @@ def balance_obstacle(
     )
 
 
-def _insufficient_funds_reason(context: TxContext, balance: int, needed: int) -> Reason:
+def _insufficient_funds_reason(context: AccountContext, balance: int, needed: int) -> Reason:
     return (
         "funds",
         f"{context.account.address} has {balance} wei and needs {needed} wei; send ether to it",
@@ -134,7 +142,7 @@ def _insufficient_funds_reason(context: TxContext, balance: int, needed: int) ->
 
 
 def compute_paid(
-    context: TxContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
+    context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> CallCost:
     """Return the cost that is booked for a mined call.
 
@@ -149,9 +157,9 @@ def compute_paid(
     gas_price = min(receipt.gas_price, mined_attempt.signed.max_fee_wei)
     l1_cost_wei = receipt.l1_fee
     l1_cost_wei += fetch_operator_fee(
-        context.publisher.pool_view, context.send_settings.l1_fee, receipt.gas_used
+        context.sender_account.pool_view, context.send_settings.l1_fee, receipt.gas_used
     )
-    if not receipt.is_priced:
+    if not receipt.has_agreed_price:
         with context.store.read_transaction() as uow:
             max_reserved = uow.outbox.slots.compute_max_reserved_wei(slot)
         l1_cost_wei = min(l1_cost_wei, max(0, max_reserved - receipt.gas_used * gas_price))
@@ -169,7 +177,7 @@ def compute_runway_seconds(
     return balance * DAY_SECONDS / spent if spent else None
 
 
-def update_budget_metrics(uow: UnitOfWork, context: TxContext) -> None:
+def update_budget_metrics(uow: UnitOfWork, context: AccountContext) -> None:
     """Set the metrics of how much of each limit is used."""
     for seconds, limit, spent in _load_spending_windows(uow, context):
         BUDGET_USED.labels(context.role, _window_name(seconds)).set(spent / limit)
@@ -179,14 +187,14 @@ def _window_name(seconds: int) -> str:
     return "hour" if seconds == HOUR_SECONDS else "day"
 
 
-def _load_spending_windows(uow: UnitOfWork, context: TxContext) -> list[tuple[int, int, int]]:
+def _load_spending_windows(uow: UnitOfWork, context: AccountContext) -> list[tuple[int, int, int]]:
     """Return (seconds, limit, amount spent or reserved) for every window that has a limit.
 
     Entries more than a day in the future come from a wrong clock and are ignored, because they
     would count for ever. Entries less far in the future count: they were paid recently, whatever a
     clock showed.
     """
-    caps, now, slots = context.publisher.caps, context.stamp.at, uow.outbox.slots
+    caps, now, slots = context.sender_account.caps, context.stamp.at, uow.outbox.slots
     windows = ((HOUR_SECONDS, caps.cost_per_hour), (DAY_SECONDS, caps.cost_per_day))
     return [
         (
@@ -199,7 +207,7 @@ def _load_spending_windows(uow: UnitOfWork, context: TxContext) -> list[tuple[in
     ]
 
 
-def resume_if_funded(context: TxContext) -> StepResult | None:
+def resume_if_funded(context: AccountContext) -> StepResult | None:
     """End a pause for lack of funds once the balance covers open transactions and the next call.
 
     Raises:
@@ -210,7 +218,7 @@ def resume_if_funded(context: TxContext) -> StepResult | None:
     if pause is None or pause.kind is not PauseKind.FUNDS:
         return None
     balance = context.fetch_balance()
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         ready = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
         cost = (ready[0].max_cost_wei or 0) if ready else 0
         if balance_obstacle(uow, context, balance, cost) is not None:
@@ -229,7 +237,7 @@ def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | No
     )
 
 
-def fetch_block_gas_limit(context: TxContext) -> int:
+def fetch_block_gas_limit(context: AccountContext) -> int:
     """Return the gas limit of the newest block, the highest that any endpoint reports.
 
     The highest limit is used, so that an endpoint that reports too little delays no call. If it is
@@ -244,9 +252,11 @@ def fetch_block_gas_limit(context: TxContext) -> int:
         with expect_response_format("the newest block"):
             return parse_quantity(block["gasLimit"])
 
-    return max(gas for _, gas in context.publisher.pool_view.read_each(read_gas_limit))
+    return max(gas for _, gas in context.sender_account.pool_view.read_each(read_gas_limit))
 
 
-def fetch_l1_cost(context: TxContext, calldata: str, gas: int) -> int:
+def fetch_l1_cost(context: AccountContext, calldata: str, gas: int) -> int:
     """Return what a rollup charges for a call in addition to its gas, in wei; else 0."""
-    return fetch_l1_fee(context.publisher.pool_view, context.send_settings.l1_fee, calldata, gas)
+    return fetch_l1_fee(
+        context.sender_account.pool_view, context.send_settings.l1_fee, calldata, gas
+    )

@@ -167,7 +167,7 @@ class CallKind(Protocol):
         del uow, call
         return False
 
-    def missing_effect(self, receipt: Receipt, call: Intent) -> str | None:
+    def missing_event(self, receipt: Receipt, call: Intent) -> str | None:
         """Return the expected event that a successful call did not emit, or None."""
         del receipt, call
         return None

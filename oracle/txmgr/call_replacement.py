@@ -19,11 +19,11 @@ from oracle.store.outbox.records import (
     SignedCall,
 )
 from oracle.telemetry.txmgr_metrics import FEE_CAPPED
-from oracle.txmgr.budget import compute_gas_limit, fetch_block_gas_limit, nonce_budget
+from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_block_gas_limit
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, add_gas_margin
 from oracle.txmgr.client.preflight import PreflightOutcome, count_preflight, preflight
 from oracle.txmgr.client.receipts import SimulatedCall
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import apply_decision, decide_on_deadline, handle_refused_call
 from oracle.txmgr.fee_bump import send_newest_attempt
 from oracle.txmgr.replacement_offer import Replacement, price_replacement
@@ -38,7 +38,7 @@ from oracle.txmgr.unconfirmed import (
 _STATES_WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})
 
 
-def replace_stuck_call(context: TxContext, heads: Heads) -> StepResult | None:
+def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | None:
     """Give a ready call the nonce of a stuck call that its kind gives up; return None if idle."""
     with context.store.read_transaction() as uow:
         if uow.outbox.accounts.get_pause(context.account) is not None:
@@ -61,7 +61,7 @@ def replace_stuck_call(context: TxContext, heads: Heads) -> StepResult | None:
     return _replace_call(context, unconfirmed, ready_intent, heads)
 
 
-def cancel_intent(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
+def cancel_intent(context: AccountContext, heads: Heads, intent_id: int) -> StepResult:
     """Cancel a call by hand, with a no-op at its nonce if it has one.
 
     The call or the no-op may land; the outbox shows which did. The no-op is priced within the same
@@ -75,12 +75,12 @@ def cancel_intent(context: TxContext, heads: Heads, intent_id: int) -> StepResul
         intent = _get_intent(uow, intent_id)
     if intent.nonce is not None or intent.state not in _STATES_WITHOUT_NONCE:
         return replace_with_noop(context, prepare_noop(context, intent_id), heads)
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         uow.outbox.intents.cancel(intent, "cancelled by an operator", context.stamp)
     return StepResult(f"{intent.request.kind} cancelled", intent.id)
 
 
-def prepare_noop(context: TxContext, intent_id: int) -> Replacement:
+def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
     """Return the no-op that may take the nonce of a sent call, without writing anything.
 
     Raises:
@@ -89,7 +89,7 @@ def prepare_noop(context: TxContext, intent_id: int) -> Replacement:
         TransientError: no endpoint answers.
     """
     account = context.account
-    context.publisher.pool_view.check_chain(account.chain_id)
+    context.sender_account.pool_view.check_chain(account.chain_id)
     with context.store.read_transaction() as uow:
         intent = _get_intent(uow, intent_id)
         slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)
@@ -102,7 +102,7 @@ def prepare_noop(context: TxContext, intent_id: int) -> Replacement:
     check_not_mined(context, unconfirmed)
     self_call = SimulatedCall(account.address, account.address, "0x")
     preflight_result = preflight(
-        context.publisher.pool_view, self_call, context.registry.decode_refusal
+        context.sender_account.pool_view, self_call, context.registry.decode_refusal
     )
     # Some rollups charge for transaction data in gas.
     limit = (
@@ -122,7 +122,7 @@ def _get_intent(uow: UnitOfWork, intent_id: int) -> Intent:
 
 
 def _replace_call(
-    context: TxContext, unconfirmed: UnconfirmedNonce, ready_intent: Intent, heads: Heads
+    context: AccountContext, unconfirmed: UnconfirmedNonce, ready_intent: Intent, heads: Heads
 ) -> StepResult | None:
     request, slot = ready_intent.request, unconfirmed.slot
     preflight_result = context.preflight(request.calldata, request.contract)
@@ -144,11 +144,11 @@ def _replace_call(
         unconfirmed, gas_limit, replacement_fees.fees, replacement_fees.l1_cost_wei
     )
     signed = sign_call(context, ready_intent, slot.nonce, replacement_fees.fees, gas_limit)
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         # This is checked again in the commit that reserves the cost and assigns the nonce.
         is_same = _find_ready_call(uow, context) == ready_intent
         is_same = is_same and find_takeover_target(uow, context, ready_intent) == unconfirmed
-        if not is_same or replacement.max_cost > nonce_budget(uow, context, slot):
+        if not is_same or replacement.max_cost > compute_nonce_budget(uow, context, slot):
             return None
         uow.outbox.intents.raise_reserved_cost(ready_intent, replacement.max_cost)
         _reassign_nonce(
@@ -160,7 +160,7 @@ def _replace_call(
 
 
 def replace_with_noop(
-    context: TxContext, noop_replacement: Replacement, heads: Heads
+    context: AccountContext, noop_replacement: Replacement, heads: Heads
 ) -> StepResult:
     """Sign and send a prepared no-op; the call or the no-op lands.
 
@@ -185,9 +185,9 @@ def replace_with_noop(
     )
     planned_intent = _build_planned_intent(request)
     signed = sign_call(context, planned_intent, slot.nonce, fees, gas_limit)
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         intents = uow.outbox.intents
-        if noop_replacement.max_cost > nonce_budget(uow, context, slot):
+        if noop_replacement.max_cost > compute_nonce_budget(uow, context, slot):
             raise InputError(f"nonce {slot.nonce}: the budgets of [limits] do not allow a no-op")
         noop = intents.get(intents.add(request, context.stamp) or 0)
         if noop is None:
@@ -202,7 +202,7 @@ def replace_with_noop(
 
 def _reassign_nonce(
     uow: UnitOfWork,
-    context: TxContext,
+    context: AccountContext,
     unconfirmed: UnconfirmedNonce,
     successor: tuple[Intent, SignedCall, AttemptReason],
     heads: Heads,
@@ -220,7 +220,7 @@ def _reassign_nonce(
     )
 
 
-def _find_ready_call(uow: UnitOfWork, context: TxContext) -> Intent | None:
+def _find_ready_call(uow: UnitOfWork, context: AccountContext) -> Intent | None:
     """Return the most urgent ready call that may take another's nonce, or None."""
     ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
     return next(

@@ -26,7 +26,7 @@ from oracle.txmgr.client.receipts import (
     is_in_block,
 )
 from oracle.txmgr.client.send_raw import SendOutcome
-from oracle.txmgr.context import StepResult, TxContext, merge_results
+from oracle.txmgr.context import AccountContext, StepResult, merge_results
 from oracle.txmgr.finalizer import finalize_nonce, record_mined, record_reorged
 from oracle.txmgr.unconfirmed import find_canonical_receipt
 
@@ -49,7 +49,7 @@ MAX_DECISIONS_PER_PASS = 64
 _WatchedSlot = tuple[NonceSlot, list[Attempt]]
 
 
-def confirm_transactions(context: TxContext, heads: Heads) -> StepResult | None:
+def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | None:
     """Record everything that happened to open nonces; return None if nothing did.
 
     Lower nonces come first, so that transactions dropped from a pool are sent again in order. A
@@ -60,8 +60,8 @@ def confirm_transactions(context: TxContext, heads: Heads) -> StepResult | None:
         TransientError: no endpoint answers.
         InputError: an endpoint serves another chain.
     """
-    context.publisher.pool_view.check_chain(context.publisher.domain.chain_id)
-    if not context.publisher.has_payer:
+    context.sender_account.pool_view.check_chain(context.sender_account.domain.chain_id)
+    if not context.sender_account.has_payer:
         return None
     with context.store.read_transaction() as uow:
         slots = uow.outbox.slots.list_unfinished(context.account)
@@ -89,7 +89,7 @@ def confirm_transactions(context: TxContext, heads: Heads) -> StepResult | None:
 class _ConfirmationPass:
     """One pass over the open nonces of a context, with the receipts that the endpoints show."""
 
-    context: TxContext
+    context: AccountContext
     heads: Heads
     watched: Sequence[_WatchedSlot]
     # Nonces that would be decided if enough endpoints agreed.
@@ -101,7 +101,7 @@ class _ConfirmationPass:
     def receipt_quorum(self) -> ReceiptQuorum:
         """The receipts of every attempt, requested in one batch from each endpoint."""
         hashes = [attempt.signed.tx_hash for _, attempts in self.watched for attempt in attempts]
-        pool_view = self.context.publisher.pool_view
+        pool_view = self.context.sender_account.pool_view
         return (
             fetch_receipt_quorum(pool_view, hashes)
             if hashes
@@ -112,7 +112,9 @@ class _ConfirmationPass:
     def used_nonce_count(self) -> int:
         """The number of used nonces at the final block, from the first endpoint that answers."""
         account, final_block = self.context.account, hex(self.heads.final.number)
-        return fetch_mined_count(self.context.publisher.pool_view, account.address, final_block)
+        return fetch_mined_count(
+            self.context.sender_account.pool_view, account.address, final_block
+        )
 
     def update_metrics(self, deferred_count: int = 0) -> None:
         """Set the metrics of undecided nonces; `deferred_count` of them were not checked."""
@@ -209,8 +211,8 @@ class _ConfirmationPass:
         block_number, block_hash = slot.block_number, slot.block_hash
         if block_number is None or block_hash is None:
             return False
-        pool_view, hashes = self.context.publisher.pool_view, _get_hashes(attempts)
-        if len(self.receipt_quorum.endpoints_without(hashes)) == len(pool_view.callers):
+        pool_view, hashes = self.context.sender_account.pool_view, _get_hashes(attempts)
+        if len(self.receipt_quorum.endpoints_without_receipt(hashes)) == len(pool_view.callers):
             return not is_in_block(pool_view, (block_number, block_hash), hashes)
         return is_block_reorged(self.context.get_synced_pool_view(), block_number, block_hash)
 
@@ -229,7 +231,7 @@ def _get_hashes(attempts: Sequence[Attempt]) -> list[Hash]:
 
 
 def _select_slots(
-    context: TxContext, slots: Sequence[NonceSlot], heads: Heads
+    context: AccountContext, slots: Sequence[NonceSlot], heads: Heads
 ) -> tuple[list[NonceSlot], int]:
     """Return the slots whose receipts to request now, by nonce, and how many wait for later.
 
@@ -255,7 +257,7 @@ def _select_slots(
 
 
 def _find_settled_slots(
-    context: TxContext, slots: list[NonceSlot], heads: Heads
+    context: AccountContext, slots: list[NonceSlot], heads: Heads
 ) -> list[NonceSlot]:
     """Return the mined slots whose block is canonical and not final."""
     recent_slots = [

@@ -13,7 +13,7 @@ from oracle.store.outbox.records import Account, Stamp
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import FeeMarket, quote
+from oracle.txmgr.client.fee_quote import FeeMarket, compute_fees
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.client.preflight import PreflightResult, preflight
 from oracle.txmgr.client.receipts import SimulatedCall, balance_of
@@ -150,7 +150,7 @@ def format_counts(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TxContext:
+class AccountContext:
     """The context of one sending account; it exists only where sending is configured.
 
     `registry` holds the kinds of calls that it sends. `epoch` is the epoch of the lease, which
@@ -161,7 +161,7 @@ class TxContext:
     """
 
     store: Store
-    publisher: SenderAccount
+    sender_account: SenderAccount
     registry: CallRegistry
     epoch: int
     clock: Callable[[], float]
@@ -181,7 +181,7 @@ class TxContext:
     @property
     def account(self) -> Account:
         """The account that sends."""
-        return Account(self.publisher.domain.chain_id, self.publisher.sender)
+        return Account(self.sender_account.domain.chain_id, self.sender_account.sender)
 
     @property
     def stamp(self) -> Stamp:
@@ -189,14 +189,14 @@ class TxContext:
         return Stamp(int(self.clock()), self.epoch, self.actor)
 
     @contextmanager
-    def writing(self) -> Iterator[UnitOfWork]:
+    def write_transaction(self) -> Iterator[UnitOfWork]:
         """Open a write transaction that is fenced by the lease.
 
         Raises:
             FatalError: another process has taken over the lease.
         """
         with self.store.transaction() as uow:
-            uow.lease.guard(self.epoch)
+            uow.lease.lock_held_lease(self.epoch)
             yield uow
 
     def check_can_send(self) -> None:
@@ -210,21 +210,21 @@ class TxContext:
             TransientError: the database is not writable now, so nothing may be sent.
         """
         with self.store.transaction() as uow:
-            uow.lease.prove(self.epoch)
+            uow.lease.verify_by_write(self.epoch)
 
     def get_synced_pool_view(self) -> PoolView:
         """Return a view of the endpoints that reached the indexed block, or of all if none did."""
         with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         folded_block = 0 if cursor is None else cursor.number
-        return self.publisher.pool_view.at_or_above(folded_block - BLOCKS_UNDER_HEAD)
+        return self.sender_account.pool_view.with_head_at_least(folded_block - BLOCKS_UNDER_HEAD)
 
     def preflight(self, calldata: str, contract: Address | None = None) -> PreflightResult:
         """Simulate a call on the synced endpoints.
 
         `contract` defaults to the account's contract.
         """
-        target = contract or self.publisher.domain.contract
+        target = contract or self.sender_account.domain.contract
         call = SimulatedCall(self.account.address, target, calldata)
         return preflight(self.get_synced_pool_view(), call, self.registry.decode_refusal)
 
@@ -234,7 +234,7 @@ class TxContext:
         Raises:
             TransientError: no endpoint answers.
         """
-        return ask_market(self.get_synced_pool_view(), self.publisher.caps)
+        return ask_market(self.get_synced_pool_view(), self.sender_account.caps)
 
     def quote_fees(self, cap: int | None = None) -> Fees | None:
         """Return the fees of a transaction sent now, or None if the caps are below the market.
@@ -242,8 +242,8 @@ class TxContext:
         Raises:
             TransientError: no endpoint answers.
         """
-        max_fee = self.publisher.caps.fee_per_gas
-        return quote(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
+        max_fee = self.sender_account.caps.fee_per_gas
+        return compute_fees(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
 
     def fetch_balance(self) -> int:
         """Return the balance in wei from the synced endpoints; others may miss a recent top-up.

@@ -10,7 +10,7 @@ from oracle.telemetry.txmgr_metrics import TOO_BIG
 from oracle.txmgr.budget import fetch_block_gas_limit
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.inclusion_time import deadline_obstacle
 
 # The error class of a call that succeeded without its expected event.
@@ -26,7 +26,7 @@ _OVER_BLOCK_GAS = re.compile(
 
 def decide_calls(
     uow: UnitOfWork,
-    context: TxContext,
+    context: AccountContext,
     calls: Sequence[Intent],
     heads: Heads,
     stage: CallStage,
@@ -46,7 +46,7 @@ def decide_calls(
 
 
 def decide_on_deadline(
-    context: TxContext, uow: UnitOfWork, intent: Intent, heads: Heads
+    context: AccountContext, uow: UnitOfWork, intent: Intent, heads: Heads
 ) -> Decision | None:
     """Return the decision to end a call that cannot meet its deadline, or None if it still may."""
     reason = deadline_obstacle(context, uow, intent.request.deadline, heads.latest.time)
@@ -54,7 +54,7 @@ def decide_on_deadline(
 
 
 def handle_refused_call(
-    context: TxContext, intent: Intent, result: PreflightResult, heads: Heads
+    context: AccountContext, intent: Intent, result: PreflightResult, heads: Heads
 ) -> StepResult | None:
     """Let the kind decide about a call whose simulation failed, and apply the decision.
 
@@ -71,14 +71,16 @@ def handle_refused_call(
     return apply_decision(context, intent, kind.on_refused(intent, result, heads))
 
 
-def apply_decision(context: TxContext, intent: Intent, decision: Decision) -> StepResult | None:
+def apply_decision(
+    context: AccountContext, intent: Intent, decision: Decision
+) -> StepResult | None:
     """Apply a decision to a call; return None if it already waits for the same reason."""
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         return store_decision(context, uow, intent, decision)
 
 
 def store_decision(
-    context: TxContext, uow: UnitOfWork, intent: Intent, decision: Decision
+    context: AccountContext, uow: UnitOfWork, intent: Intent, decision: Decision
 ) -> StepResult | None:
     """Apply a decision as part of an open write transaction."""
     error_class, text = decision.reason
@@ -98,14 +100,14 @@ def store_decision(
 
 
 def defer_call(
-    context: TxContext, intent: Intent, heads: Heads, reason: tuple[str, str]
+    context: AccountContext, intent: Intent, heads: Heads, reason: tuple[str, str]
 ) -> StepResult | None:
     """Defer a call to the next block; return None if it already waits for this reason."""
     return apply_decision(context, intent, Decision.wait_for_next_block(heads, reason))
 
 
 def end_call(
-    context: TxContext, intent: Intent, state: IntentState, reason: str
+    context: AccountContext, intent: Intent, state: IntentState, reason: str
 ) -> StepResult | None:
     """End a call that was never sent."""
     return apply_decision(context, intent, Decision.end(state, reason))

@@ -10,7 +10,7 @@ from typing import NoReturn
 from typing_extensions import override
 
 from oracle.signing.local import DryRunSignatureError
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 
 
 class WriteAttemptedError(Exception):
@@ -18,11 +18,11 @@ class WriteAttemptedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class DryRunContext(TxContext):
+class DryRunContext(AccountContext):
     """A context that raises on every write or send; its keys raise on every signature."""
 
     @override
-    def writing(self) -> NoReturn:
+    def write_transaction(self) -> NoReturn:
         raise WriteAttemptedError
 
     @override
@@ -30,10 +30,10 @@ class DryRunContext(TxContext):
         raise WriteAttemptedError
 
 
-def build_dry_run_context(context: TxContext) -> DryRunContext:
+def build_dry_run_context(context: AccountContext) -> DryRunContext:
     """Return a copy of the context for a dry run."""
     values_by_field = {field.name: getattr(context, field.name) for field in fields(context)}
-    return DryRunContext(**{**values_by_field, "publisher": context.publisher.to_read_only()})
+    return DryRunContext(**{**values_by_field, "publisher": context.sender_account.to_read_only()})
 
 
 def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:

@@ -13,10 +13,10 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import AttemptReason, NonceSlot, NonceState, PauseKind
 from oracle.telemetry.txmgr_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
 from oracle.txmgr.broadcaster import send_attempts
-from oracle.txmgr.budget import compute_gas_limit, fetch_block_gas_limit, nonce_budget
+from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_block_gas_limit
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.client.send_raw import SendOutcome
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.inclusion_time import deadline_obstacle
 from oracle.txmgr.replacement_offer import UNDERPRICED, Replacement, price_replacement
 from oracle.txmgr.signing_queue import sign_call
@@ -41,7 +41,7 @@ class _BumpGas(NamedTuple):
     is_malformed: bool = False
 
 
-def bump_lowest_nonce(context: TxContext, heads: Heads) -> StepResult | None:
+def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | None:
     """Sign a fee bump for the lowest unconfirmed nonce if it is due; return None if it is not."""
     with context.store.read_transaction() as uow:
         is_paused = uow.outbox.accounts.get_pause(context.account) is not None
@@ -70,7 +70,7 @@ def bump_lowest_nonce(context: TxContext, heads: Heads) -> StepResult | None:
     return None if gas.limit is None else _bump_within_limits(context, unconfirmed, gas.limit)
 
 
-def bump_now(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
+def bump_now(context: AccountContext, heads: Heads, intent_id: int) -> StepResult:
     """Sign and send a fee bump at once, on an operator's request; the caps apply.
 
     Raises:
@@ -79,7 +79,7 @@ def bump_now(context: TxContext, heads: Heads, intent_id: int) -> StepResult:
     return send_fee_bump(context, prepare_bump(context, heads, intent_id), heads)
 
 
-def send_fee_bump(context: TxContext, replacement: Replacement, heads: Heads) -> StepResult:
+def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Heads) -> StepResult:
     """Sign and send a prepared fee bump.
 
     Raises:
@@ -94,7 +94,7 @@ def send_fee_bump(context: TxContext, replacement: Replacement, heads: Heads) ->
     return send_newest_attempt(context, replacement.unconfirmed.slot, heads) or step
 
 
-def prepare_bump(context: TxContext, heads: Heads, intent_id: int) -> Replacement:
+def prepare_bump(context: AccountContext, heads: Heads, intent_id: int) -> Replacement:
     """Return the fee bump of a call, gas and fees included, without writing anything.
 
     Raises:
@@ -102,7 +102,7 @@ def prepare_bump(context: TxContext, heads: Heads, intent_id: int) -> Replacemen
             mined, it would fail, or a cap, a budget or the balance forbids the bump.
         TransientError: no endpoint answers.
     """
-    context.publisher.pool_view.check_chain(context.account.chain_id)
+    context.sender_account.pool_view.check_chain(context.account.chain_id)
     with context.store.read_transaction() as uow:
         unconfirmed = find_lowest_unconfirmed(uow, context)
         intent = uow.outbox.intents.get(intent_id)
@@ -127,7 +127,7 @@ def prepare_bump(context: TxContext, heads: Heads, intent_id: int) -> Replacemen
     return Replacement(unconfirmed, gas.limit, replacement_fees.fees, replacement_fees.l1_cost_wei)
 
 
-def find_lowest_unconfirmed(uow: UnitOfWork, context: TxContext) -> UnconfirmedNonce | None:
+def find_lowest_unconfirmed(uow: UnitOfWork, context: AccountContext) -> UnconfirmedNonce | None:
     """Return the lowest nonce without a receipt if its newest attempt was sent, else None."""
     for slot in uow.outbox.slots.list_unfinished(context.account):
         if slot.state is NonceState.MINED:
@@ -140,7 +140,9 @@ def find_lowest_unconfirmed(uow: UnitOfWork, context: TxContext) -> UnconfirmedN
     return None
 
 
-def send_newest_attempt(context: TxContext, slot: NonceSlot, heads: Heads) -> StepResult | None:
+def send_newest_attempt(
+    context: AccountContext, slot: NonceSlot, heads: Heads
+) -> StepResult | None:
     """Send the newest attempt of a nonce if it was not sent yet."""
     with context.store.read_transaction() as uow:
         attempts = uow.outbox.slots.list_attempts(slot)
@@ -149,11 +151,11 @@ def send_newest_attempt(context: TxContext, slot: NonceSlot, heads: Heads) -> St
     return send_attempts(context, [(slot, attempts[-1])], heads)
 
 
-def _is_urgent(uow: UnitOfWork, context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
+def _is_urgent(uow: UnitOfWork, context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     return context.registry.get_kind(unconfirmed.intent).is_urgent(uow, unconfirmed.intent)
 
 
-def _has_attempts_left(context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
+def _has_attempts_left(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     """Return whether another attempt may be signed; else the signed ones are sent repeatedly."""
     has_left = len(unconfirmed.attempts) < context.send_settings.max_attempts
     ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not has_left))
@@ -161,7 +163,7 @@ def _has_attempts_left(context: TxContext, unconfirmed: UnconfirmedNonce) -> boo
 
 
 def _is_bump_due(
-    context: TxContext, unconfirmed: UnconfirmedNonce, heads: Heads, *, is_urgent: bool
+    context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads, *, is_urgent: bool
 ) -> bool:
     waited_blocks, error_class = (
         heads.latest.number - unconfirmed.sent_block,
@@ -179,9 +181,11 @@ def _is_bump_due(
     )
 
 
-def _has_waited_seconds(context: TxContext, unconfirmed: UnconfirmedNonce, heads: Heads) -> bool:
+def _has_waited_seconds(
+    context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
+) -> bool:
     """Return whether `bump_seconds` have passed in chain time; the local clock may jump."""
-    block = context.publisher.pool_view.request(
+    block = context.sender_account.pool_view.request(
         "eth_getBlockByNumber", hex(unconfirmed.sent_block), False
     )
     if not isinstance(block, dict):
@@ -193,7 +197,9 @@ def _has_waited_seconds(context: TxContext, unconfirmed: UnconfirmedNonce, heads
         )
 
 
-def _compute_bump_gas(context: TxContext, unconfirmed: UnconfirmedNonce, heads: Heads) -> _BumpGas:
+def _compute_bump_gas(
+    context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
+) -> _BumpGas:
     """Return the gas limit of a bump: unchanged, or a new estimate if it is old or was refused."""
     current_limit, request = unconfirmed.newest.signed.gas_limit, unconfirmed.intent.request
     is_refused = unconfirmed.newest.last_error_class == SendOutcome.INTRINSIC.value
@@ -233,20 +239,20 @@ def _raise_gas_limit(
     return _BumpGas(None, reason, is_malformed=True)
 
 
-def _pause_account(context: TxContext, reason: str) -> None:
+def _pause_account(context: AccountContext, reason: str) -> None:
     """Pause the account: no block accepts this call, and all others wait behind it."""
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         uow.outbox.accounts.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 
 
-def _blocks_later_nonces(context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
+def _blocks_later_nonces(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     with context.store.read_transaction() as uow:
         watched = uow.outbox.slots.list_unfinished(context.account)
     return any(slot.nonce > unconfirmed.slot.nonce for slot in watched)
 
 
 def _bump_within_limits(
-    context: TxContext, unconfirmed: UnconfirmedNonce, gas_limit: int
+    context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int
 ) -> StepResult | None:
     """Sign the fee bump within every limit; return None if no limit allows the minimum raise."""
     replacement_fees = price_replacement(
@@ -262,7 +268,7 @@ def _bump_within_limits(
     return step
 
 
-def _sign_and_store_bump(context: TxContext, replacement: Replacement) -> StepResult | None:
+def _sign_and_store_bump(context: AccountContext, replacement: Replacement) -> StepResult | None:
     """Sign and store a fee bump; return None if the budget is used up."""
     slot, intent, gas_limit, fees = (
         replacement.unconfirmed.slot,
@@ -271,9 +277,9 @@ def _sign_and_store_bump(context: TxContext, replacement: Replacement) -> StepRe
         replacement.fees,
     )
     signed = sign_call(context, intent, slot.nonce, fees, gas_limit)
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         # Checked again in the commit that reserves the cost.
-        if replacement.max_cost > nonce_budget(uow, context, slot):
+        if replacement.max_cost > compute_nonce_budget(uow, context, slot):
             return None
         uow.outbox.intents.raise_reserved_cost(intent, replacement.max_cost)
         uow.outbox.slots.store_attempt(slot, signed, AttemptReason.BUMP, context.stamp)

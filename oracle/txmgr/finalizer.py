@@ -17,7 +17,7 @@ from oracle.telemetry.txmgr_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
 from oracle.txmgr.budget import compute_paid
 from oracle.txmgr.client.nonce_uses import NonceUse
 from oracle.txmgr.client.receipts import Receipt, SimulatedCall, find_revert_reason
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 
 # The options of an operator when the key signed a transaction that the database lacks.
@@ -34,7 +34,7 @@ def describe_transaction(use: NonceUse) -> str:
 
 
 def record_mined(
-    context: TxContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
+    context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
     """Record a receipt that is not final, or another receipt after a reorg."""
     paid_cost = compute_paid(context, slot, mined_attempt, receipt)
@@ -46,22 +46,22 @@ def record_mined(
         paid_cost.gas_price_wei,
         l1_fee_wei=paid_cost.l1_fee_wei,
     )
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         uow.outbox.slots.record_receipt(slot, mined_attempt, mined, context.stamp)
     outcome = "worked" if receipt.succeeded else "failed"
     return StepResult("mined", mined_attempt.intent_id, f"block {receipt.block_number}, {outcome}")
 
 
-def record_reorged(context: TxContext, slot: NonceSlot) -> StepResult:
+def record_reorged(context: AccountContext, slot: NonceSlot) -> StepResult:
     """Record that a reorg removed the receipt."""
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         uow.outbox.slots.revert_to_live(slot, context.stamp)
     TAKEN_BACK.inc()
     return StepResult("reorged", slot.intent_id, f"was in block {slot.block_number}")
 
 
 def finalize_nonce(
-    context: TxContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
+    context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
     """Close a nonce by a receipt in a final block that the endpoints agree on.
 
@@ -69,18 +69,20 @@ def finalize_nonce(
     """
     intent = _load_intent(context, slot)
     request = intent.request
-    paid_cost = compute_paid(context, slot, mined_attempt, receipt) if receipt.is_priced else None
+    paid_cost = (
+        compute_paid(context, slot, mined_attempt, receipt) if receipt.has_agreed_price else None
+    )
     if not receipt.succeeded:
         call = SimulatedCall(request.account.address, request.contract, request.calldata)
         revert_reason = find_revert_reason(
-            context.publisher.pool_view,
+            context.sender_account.pool_view,
             receipt,
             call,
             gas_limit=mined_attempt.signed.gas_limit,
             decode_refusal=context.registry.decode_refusal,
         )
         return _finalize_slot(context, slot, paid_cost, revert_reason)
-    missing_event = context.registry.get_kind(intent).missing_effect(receipt, intent)
+    missing_event = context.registry.get_kind(intent).missing_event(receipt, intent)
     if missing_event is None:
         return _finalize_slot(context, slot, paid_cost)
     return _hold_slot(
@@ -88,11 +90,11 @@ def finalize_nonce(
     )
 
 
-def record_foreign_use(context: TxContext, slot: NonceSlot, use: NonceUse) -> StepResult:
+def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) -> StepResult:
     """Record that a foreign transaction used the nonce, and pause the sender."""
     reason = _foreign_use_reason(context, slot, use)
-    with context.writing() as uow:
-        bound_intents = uow.outbox.intents.list_bound_to(context.account, slot.nonce)
+    with context.write_transaction() as uow:
+        bound_intents = uow.outbox.intents.list_for_nonce(context.account, slot.nonce)
         uow.outbox.slots.mark_foreign(slot, context.stamp, reason)
         pause = uow.outbox.accounts.get_pause(context.account)
         # An existing pause for a foreign transaction is kept, because it has more details.
@@ -112,14 +114,14 @@ def record_foreign_use(context: TxContext, slot: NonceSlot, use: NonceUse) -> St
     return StepResult("foreign", slot.intent_id, reason)
 
 
-def _foreign_use_reason(context: TxContext, slot: NonceSlot, use: NonceUse) -> str:
+def _foreign_use_reason(context: AccountContext, slot: NonceSlot, use: NonceUse) -> str:
     return (
         f"nonce {slot.nonce} was used by {describe_transaction(use)}, which "
         f"{context.account.address} signed, but this database did not: {RECOVERY_OPTIONS}"
     )
 
 
-def _load_intent(context: TxContext, slot: NonceSlot) -> Intent:
+def _load_intent(context: AccountContext, slot: NonceSlot) -> Intent:
     with context.store.read_transaction() as uow:
         return _get_intent(uow, slot)
 
@@ -131,14 +133,16 @@ def _get_intent(uow: UnitOfWork, slot: NonceSlot) -> Intent:
     return intent
 
 
-def _notify_kind(context: TxContext, uow: UnitOfWork, intent: Intent, reason: str | None) -> None:
+def _notify_kind(
+    context: AccountContext, uow: UnitOfWork, intent: Intent, reason: str | None
+) -> None:
     context.registry.get_kind(intent).on_closed(uow, intent, reason)
 
 
 def _finalize_slot(
-    context: TxContext, slot: NonceSlot, paid_cost: CallCost | None, reason: str | None = None
+    context: AccountContext, slot: NonceSlot, paid_cost: CallCost | None, reason: str | None = None
 ) -> StepResult:
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         intent = _get_intent(uow, slot)
         uow.outbox.slots.finalize(slot, context.stamp, reason, paid_cost)
         _notify_kind(context, uow, intent, reason)
@@ -147,10 +151,10 @@ def _finalize_slot(
 
 
 def _hold_slot(
-    context: TxContext, slot: NonceSlot, paid_cost: CallCost | None, missing_event: str
+    context: AccountContext, slot: NonceSlot, paid_cost: CallCost | None, missing_event: str
 ) -> StepResult:
     reason = f"{WITHOUT_EFFECT_CLASS}({missing_event})"
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         uow.outbox.slots.finalize(slot, context.stamp, call_cost=paid_cost)
         intent = _get_intent(uow, slot)
         error_values: dict[str, str | int | None] = {

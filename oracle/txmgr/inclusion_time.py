@@ -6,7 +6,7 @@ A call that lands after its deadline reverts and costs its gas.
 from itertools import pairwise
 
 from oracle.store.database import UnitOfWork
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 
 # How many of the last landed transactions and of the newest blocks are measured.
 _LANDED_SAMPLE, _BLOCK_SAMPLE = 20, 64
@@ -15,7 +15,7 @@ _MIN_BLOCKS = 2
 
 
 def deadline_obstacle(
-    context: TxContext, uow: UnitOfWork, deadline: int | None, now: int
+    context: AccountContext, uow: UnitOfWork, deadline: int | None, now: int
 ) -> str | None:
     """Return why a call cannot land by its deadline (chain time) any more, or None if it may."""
     if deadline is None:
@@ -28,7 +28,7 @@ def deadline_obstacle(
     return f"its deadline is in {deadline - now} s, but landing may take {margin_s} s"
 
 
-def compute_margin_seconds(context: TxContext, uow: UnitOfWork) -> int:
+def compute_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
     """Return how many seconds of chain time before its deadline a call is no longer signed.
 
     The margin covers as many blocks as all but the slowest twentieth of the last landed
@@ -37,7 +37,7 @@ def compute_margin_seconds(context: TxContext, uow: UnitOfWork) -> int:
     and nothing would be measured any more.
     """
     inclusion_blocks = sorted(
-        uow.outbox.slots.list_blocks_to_land(context.account, _LANDED_SAMPLE)
+        uow.outbox.slots.list_landing_block_counts(context.account, _LANDED_SAMPLE)
     )
     slow_blocks = (
         inclusion_blocks[(len(inclusion_blocks) - 1) * 19 // 20] if inclusion_blocks else 0

@@ -17,7 +17,7 @@ from oracle.txmgr.budget import Budget, resume_if_funded
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.call_replacement import replace_stuck_call
 from oracle.txmgr.confirmer import confirm_transactions
-from oracle.txmgr.context import StepResult, TxContext, format_counts
+from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import decide_calls, store_decision
 from oracle.txmgr.fee_bump import bump_lowest_nonce
 from oracle.txmgr.nonce_conflicts import sync_at_start, sync_while_running
@@ -26,7 +26,7 @@ from oracle.txmgr.signing_queue import can_sign, resume_after_refusal, sign_assi
 _MAX_RETRY_CANDIDATES = 50
 
 
-def plan_retry(context: TxContext, heads: Heads) -> StepResult | None:
+def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
     """Plan a new call in place of a reverted one; return None if there is nothing to plan.
 
     Whether the new call is still wanted and works is checked when it is admitted.
@@ -40,7 +40,7 @@ def plan_retry(context: TxContext, heads: Heads) -> StepResult | None:
         retry_request = kind.build_retry(intent, heads)
         if retry_request is None:
             continue
-        with context.writing() as uow:
+        with context.write_transaction() as uow:
             added_id = uow.outbox.intents.add(retry_request, context.stamp)
             if added_id is not None:
                 kind.on_retried(uow, retry_request)
@@ -52,7 +52,7 @@ def plan_retry(context: TxContext, heads: Heads) -> StepResult | None:
     return None
 
 
-def assign_nonces(context: TxContext, heads: Heads) -> StepResult | None:
+def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
     """Assign the lowest free nonces to ready calls; return None if no call may get one."""
     with context.store.read_transaction() as uow:
         if not _select_assignable(uow, context) or not can_sign(context):
@@ -60,7 +60,7 @@ def assign_nonces(context: TxContext, heads: Heads) -> StepResult | None:
     balance = context.fetch_balance()
     assignments: list[tuple[Intent, int]] = []
     deferrals: list[StepResult] = []
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         # Checked again in the commit that assigns the nonces.
         ready = _select_assignable(uow, context)
         budget = Budget.from_outbox(uow, context, balance)
@@ -82,10 +82,10 @@ def assign_nonces(context: TxContext, heads: Heads) -> StepResult | None:
     return _build_assigned_result(assignments) or next(iter(deferrals), None)
 
 
-def _open_slot(uow: UnitOfWork, context: TxContext, intent: Intent, heads: Heads) -> int:
+def _open_slot(uow: UnitOfWork, context: AccountContext, intent: Intent, heads: Heads) -> int:
     outbox, account = uow.outbox, context.account
     vacant_slot = outbox.slots.find_vacant_slot(account)
-    nonce = outbox.accounts.take_nonce(account) if vacant_slot is None else vacant_slot.nonce
+    nonce = outbox.accounts.allocate_nonce(account) if vacant_slot is None else vacant_slot.nonce
     outbox.slots.assign_nonce(intent, nonce, heads.latest.number, context.stamp)
     return nonce
 
@@ -101,7 +101,7 @@ def _build_assigned_result(assignments: Sequence[tuple[Intent, int]]) -> StepRes
     )
 
 
-def _select_assignable(uow: UnitOfWork, context: TxContext) -> list[Intent]:
+def _select_assignable(uow: UnitOfWork, context: AccountContext) -> list[Intent]:
     """Return the ready calls that may get a nonce now, the most urgent first."""
     ready = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
     if not ready or uow.outbox.accounts.get_pause(context.account) is not None:
@@ -114,7 +114,7 @@ def _select_assignable(uow: UnitOfWork, context: TxContext) -> list[Intent]:
 
 
 def _iter_within_kind_limits(
-    uow: UnitOfWork, context: TxContext, ready: Sequence[Intent]
+    uow: UnitOfWork, context: AccountContext, ready: Sequence[Intent]
 ) -> Iterator[Intent]:
     """Yield the ready calls that stay within the `max_in_flight` of their kind."""
     limit_by_kind = {
@@ -149,7 +149,7 @@ _STAGES = (
 class TransactionManager:
     """The transaction manager of one account; each step handles `context.batch_size` calls."""
 
-    context: TxContext
+    context: AccountContext
 
     def run_step(self, heads: Heads) -> StepResult | None:
         """Run the most urgent stage that has work; return None if none has."""

@@ -15,7 +15,7 @@ from oracle.store.outbox.records import Pause, PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.client.nonce_uses import NonceQuery, NonceUse, find_nonce_use
 from oracle.txmgr.client.receipts import fetch_newest_block
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import RECOVERY_OPTIONS, describe_transaction
 from oracle.txmgr.nonce_sync import NonceAheadError, reconcile
 
@@ -26,7 +26,7 @@ _EARLIER_MARKER = "; it rested before, "
 
 
 def sync_at_start(
-    context: TxContext, on_known_conflict: Callable[[], None] | None = None
+    context: AccountContext, on_known_conflict: Callable[[], None] | None = None
 ) -> StepResult | None:
     """Reconcile nonces at the start of a daemon; a sender paused for this conflict may start.
 
@@ -49,7 +49,7 @@ def sync_at_start(
         return None
 
 
-def sync_while_running(context: TxContext) -> StepResult | None:
+def sync_while_running(context: AccountContext) -> StepResult | None:
     """Reconcile nonces in a running daemon, and pause the sender if the chain is ahead.
 
     Raises:
@@ -71,18 +71,18 @@ def sync_while_running(context: TxContext) -> StepResult | None:
         return _pause_sender(context, error, use)
 
 
-def _find_first_foreign_use(context: TxContext, error: NonceAheadError) -> NonceUse | None:
+def _find_first_foreign_use(context: AccountContext, error: NonceAheadError) -> NonceUse | None:
     """Return the transaction that used the first unknown nonce, or None if endpoints disagree.
 
     A transaction count is no proof: an endpoint that reports it must show the transaction.
     """
-    pool_view, account = context.publisher.pool_view, context.account
+    pool_view, account = context.sender_account.pool_view, context.account
     query = NonceQuery(account.chain_id, account.address, error.next_nonce)
     evidence = find_nonce_use(pool_view, query, fetch_newest_block(pool_view))
     return evidence.use if evidence.is_agreed else None
 
 
-def _format_conflict(context: TxContext, error: NonceAheadError) -> str:
+def _format_conflict(context: AccountContext, error: NonceAheadError) -> str:
     address = context.account.address
     return (
         f"{address} has used nonces up to {error.highest - 1}, {_CONFLICT_MARKER} "
@@ -94,7 +94,7 @@ def _is_already_paused(pause: Pause | None, conflict_text: str) -> bool:
     return pause is not None and pause.reason.startswith(conflict_text)
 
 
-def _pause_sender(context: TxContext, error: NonceAheadError, use: NonceUse) -> StepResult:
+def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse) -> StepResult:
     """Pause the sender, and log the transaction that used its nonce."""
     address, conflict_text = context.account.address, _format_conflict(context, error)
     reason = (
@@ -103,7 +103,7 @@ def _pause_sender(context: TxContext, error: NonceAheadError, use: NonceUse) -> 
     )
     earlier_pause = _get_pause(context)
     was_reported = earlier_pause is not None and _CONFLICT_MARKER in earlier_pause.reason
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         # It replaces every other pause, because some of them end automatically.
         uow.outbox.accounts.pause(
             context.account,
@@ -135,6 +135,6 @@ def _format_earlier_pause(earlier_pause: Pause | None) -> str:
     return f"{_EARLIER_MARKER}{earlier_pause.kind.value}: {earlier_pause.reason}"
 
 
-def _get_pause(context: TxContext) -> Pause | None:
+def _get_pause(context: AccountContext) -> Pause | None:
     with context.store.read_transaction() as uow:
         return uow.outbox.accounts.get_pause(context.account)

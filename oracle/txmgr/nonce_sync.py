@@ -12,7 +12,7 @@ from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 from oracle.txmgr.client.chain_nonces import NonceCounts, fetch_nonce_counts
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 
 _REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
 # How many missing nonces an error names; the others are counted.
@@ -34,7 +34,7 @@ class NonceAheadError(InputError):
         self.highest, self.next_nonce = highest, next_nonce
 
 
-def reconcile(context: TxContext) -> StepResult | None:
+def reconcile(context: AccountContext) -> StepResult | None:
     """Enroll the transmitter at its first start; later check that no nonce is missing.
 
     Everything else recovers by itself: a nonce without bytes is signed, stored bytes are sent, and
@@ -48,10 +48,10 @@ def reconcile(context: TxContext) -> StepResult | None:
         TransientError: no endpoint answers, or too few witnesses agree; or a rebuilt nonce is in
             no pool any more.
     """
-    context.publisher.pool_view.check_chain(context.publisher.domain.chain_id)
-    if not context.publisher.has_payer:
+    context.sender_account.pool_view.check_chain(context.sender_account.domain.chain_id)
+    if not context.sender_account.has_payer:
         return None
-    account, pool_view = context.account, context.publisher.pool_view
+    account, pool_view = context.account, context.sender_account.pool_view
     with context.store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.get_next_nonce(account)
         unfinished_count = len(uow.outbox.slots.list_unfinished(account))
@@ -91,7 +91,7 @@ def start_refusal_reason(store: Store, pool_view: PoolView, account: Account) ->
 
 
 def _check_chain_not_ahead(
-    context: TxContext, counts: Sequence[NonceCounts], next_nonce: int | None
+    context: AccountContext, counts: Sequence[NonceCounts], next_nonce: int | None
 ) -> None:
     """Raise an error if the chain has more nonces of the account than this database assigned."""
     # Pending transactions matter only to a database that does not contain the account.
@@ -106,7 +106,7 @@ def _check_chain_not_ahead(
     if not ahead_by_endpoint:
         return
     highest, address = max(ahead_by_endpoint.values()), context.account.address
-    quorum = context.publisher.pool_view.quorum
+    quorum = context.sender_account.pool_view.quorum
     if not quorum.is_reached_by(ahead_by_endpoint):
         raise TransientError(
             f"only {_format_names(ahead_by_endpoint)} reports {highest} transactions of "
@@ -122,7 +122,7 @@ def _check_chain_not_ahead(
     raise NonceAheadError(address, highest, next_nonce)
 
 
-def _check_gaps(context: TxContext, counts: Sequence[NonceCounts]) -> None:
+def _check_gaps(context: AccountContext, counts: Sequence[NonceCounts]) -> None:
     """Raise TransientError if a nonce that was rebuilt while pending is in no pool any more.
 
     No later nonce can land.
@@ -136,15 +136,15 @@ def _check_gaps(context: TxContext, counts: Sequence[NonceCounts]) -> None:
         )
 
 
-def _enroll_account(context: TxContext, counts: Sequence[NonceCounts]) -> StepResult:
-    quorum = context.publisher.pool_view.quorum
+def _enroll_account(context: AccountContext, counts: Sequence[NonceCounts]) -> StepResult:
+    quorum = context.sender_account.pool_view.quorum
     endpoints = [count.endpoint for count in counts]
     if not quorum.is_reached_by(endpoints):
         raise TransientError(
             f"only {_format_names(endpoints)} reports that {context.account.address} has never "
             f"sent anything; nothing is sent until another {quorum.witness_kind} reports the same"
         )
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         uow.outbox.accounts.enroll(context.account, 0, context.stamp)
     return StepResult("enrolled", None, f"{context.account.address} at nonce 0")
 

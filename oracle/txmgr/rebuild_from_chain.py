@@ -11,17 +11,17 @@ from oracle.errors import TransientError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import NOOP, Account, CallReceipt, CallRequest, Stamp
 from oracle.txmgr.client.chain_nonces import (
+    MinedTransaction,
     NonceCounts,
-    SpentNonce,
     fetch_nonce_counts,
     find_agreed_counts,
-    find_spent_nonces,
+    find_mined_transactions,
 )
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryFindings:
+class RebuildPlan:
     """The changes that a rebuild would write; `next_nonce` is None if the account is not stored.
 
     `nonces` get a slot each, and `spent` holds the transactions that used them, if the blocks have
@@ -37,7 +37,7 @@ class RecoveryFindings:
     nonces: range
     nonces_ahead: Sequence[int]
     dropped: Sequence[int]
-    spent: Mapping[int, SpentNonce]
+    transaction_by_nonce: Mapping[int, MinedTransaction]
 
     @property
     def is_empty(self) -> bool:
@@ -50,13 +50,13 @@ class RecoveryFindings:
         return bool(self.nonces or self.nonces_ahead)
 
 
-def compare_with_chain(context: TxContext, max_blocks: int) -> RecoveryFindings:
+def compare_with_chain(context: AccountContext, max_blocks: int) -> RebuildPlan:
     """Compare the account's nonces with the chain, back to at most `max_blocks` blocks.
 
     Raises:
         TransientError: too few witnesses answer, or agree on the transaction count.
     """
-    account, pool_view = context.account, context.publisher.pool_view
+    account, pool_view = context.account, context.sender_account.pool_view
     count = _fetch_agreed_count(context)
     with context.store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.get_next_nonce(account)
@@ -71,7 +71,7 @@ def compare_with_chain(context: TxContext, max_blocks: int) -> RecoveryFindings:
         lost_nonces = uow.outbox.slots.list_foreign_nonces(account)
         dropped_nonces = uow.outbox.gaps.list_gaps(account, count.pending)
     lowest_nonce = min([next_nonce or 0, *(nonce for nonce, _ in open_nonces), *lost_nonces])
-    spent = find_spent_nonces(
+    spent = find_mined_transactions(
         pool_view, account.address, range(lowest_nonce, count.mined), max_blocks
     )
     # If the whole database was lost, transactions below the searched blocks are not written.
@@ -83,7 +83,7 @@ def compare_with_chain(context: TxContext, max_blocks: int) -> RecoveryFindings:
         if nonce in spent and spent[nonce].hash not in own_hashes
     ]
     nonces_ahead += [nonce for nonce in lost_nonces if nonce in spent]
-    return RecoveryFindings(
+    return RebuildPlan(
         account=account,
         next_nonce=next_nonce,
         mined=count.mined,
@@ -91,13 +91,13 @@ def compare_with_chain(context: TxContext, max_blocks: int) -> RecoveryFindings:
         nonces=nonces,
         nonces_ahead=nonces_ahead,
         dropped=dropped_nonces,
-        spent=spent,
+        transaction_by_nonce=spent,
     )
 
 
 def rebuild_outbox(
-    context: TxContext,
-    findings: RecoveryFindings,
+    context: AccountContext,
+    findings: RebuildPlan,
     actor: str,
     write_extra: Callable[[UnitOfWork, Stamp], None] = lambda *_: None,
 ) -> None:
@@ -110,16 +110,16 @@ def rebuild_outbox(
         TransientError: the database has changed since `compare_with_chain`.
     """
     stamp, account = context.stamp._replace(actor=actor), findings.account
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         outbox = uow.outbox
         if outbox.accounts.get_next_nonce(account) != findings.next_nonce:
             raise TransientError("the outbox has changed in the meantime; run the command again")
         if findings.next_nonce is None:
             outbox.accounts.enroll(account, findings.nonces.start, stamp)
         for nonce in sorted({*findings.nonces, *findings.nonces_ahead}):
-            spent = findings.spent.get(nonce)
+            spent = findings.transaction_by_nonce.get(nonce)
             tx_hash, mined = (None, None) if spent is None else (spent.hash, _build_mined(spent))
-            outbox.slots.record_rebuilt(account, nonce, tx_hash, mined, stamp)
+            outbox.slots.record_rebuilt_nonce(account, nonce, tx_hash, mined, stamp)
         for nonce in findings.dropped:
             outbox.gaps.reopen_nonce(account, nonce, stamp)
             outbox.intents.add(_build_noop(account, nonce), stamp)
@@ -129,8 +129,8 @@ def rebuild_outbox(
         write_extra(uow, stamp)
 
 
-def _fetch_agreed_count(context: TxContext) -> NonceCounts:
-    pool_view, address = context.publisher.pool_view, context.account.address
+def _fetch_agreed_count(context: AccountContext) -> NonceCounts:
+    pool_view, address = context.sender_account.pool_view, context.account.address
     counts = fetch_nonce_counts(pool_view, address)
     agreed = find_agreed_counts(counts, pool_view.quorum)
     if agreed is None:
@@ -157,7 +157,7 @@ def _build_noop(account: Account, nonce: int) -> CallRequest:
     )
 
 
-def _build_mined(spent: SpentNonce) -> CallReceipt:
+def _build_mined(spent: MinedTransaction) -> CallReceipt:
     return CallReceipt(
         spent.block_number,
         spent.block_hash,

@@ -16,7 +16,7 @@ from oracle.txmgr.client.fee_quote import (
     raise_fee,
 )
 from oracle.txmgr.client.send_raw import SendOutcome
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 from oracle.txmgr.unconfirmed import UnconfirmedNonce
 
 # The pool refused the newest attempt for its fee.
@@ -68,7 +68,7 @@ class Replacement(NamedTuple):
 
 
 def price_replacement(
-    context: TxContext,
+    context: AccountContext,
     unconfirmed: UnconfirmedNonce,
     gas_limit: int,
     calldata: str,
@@ -107,7 +107,7 @@ def compute_highest_fees(attempts: Sequence[Attempt]) -> Fees:
 
 
 def _find_fee_cap(
-    context: TxContext, unconfirmed: UnconfirmedNonce, gas_limit: int, l1_cost_wei: int
+    context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int, l1_cost_wei: int
 ) -> tuple[int, str]:
     """Return the maximum fee per gas, and the name of the limit.
 
@@ -121,7 +121,7 @@ def _find_fee_cap(
             unconfirmed.slot
         )
     caps = [
-        (context.publisher.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
+        (context.sender_account.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
         ((nonce_budget - l1_cost_wei) // gas_limit, setting),
         (
             (balance - reserved_elsewhere - l1_cost_wei) // gas_limit,

@@ -29,7 +29,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.admission import AdmissionCheck, defer_or_end_call, preflight_calls
 from oracle.txmgr.budget import fetch_l1_cost
 from oracle.txmgr.call_registry import CallStage
-from oracle.txmgr.context import StepResult, TxContext, format_counts
+from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import defer_call
 
 # A nonce slot and the call that it is assigned to.
@@ -37,21 +37,21 @@ _AssignedCall = tuple[NonceSlot, Intent]
 _SIGNER_REFUSED = "the signer refused"
 
 
-def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> SignedBytes:
+def sign_as_payer(context: AccountContext, transaction: TransactionRequest) -> SignedBytes:
     """Sign a transaction with the account's key. Call it outside of a database transaction.
 
     Raises:
         TransientError: the key cannot be reached, refused, or returned a wrong signature; the
             account is paused then, and nothing was stored.
     """
-    backoff = context.publisher.payer_backoff
+    backoff = context.sender_account.payer_backoff
     try:
-        signed = context.publisher.payer.sign_transaction(transaction)
+        signed = context.sender_account.payer.sign_transaction(transaction)
     except (SignerRefusedError, WrongSignatureError) as error:
         backoff.start(None)
         is_wrong = isinstance(error, WrongSignatureError)
         reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
-        with context.writing() as uow:
+        with context.write_transaction() as uow:
             # The first reason is kept, because an operator has to review it.
             if uow.outbox.accounts.get_pause(context.account) is None:
                 uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
@@ -60,16 +60,16 @@ def sign_as_payer(context: TxContext, transaction: TransactionRequest) -> Signed
     return signed
 
 
-def can_sign(context: TxContext) -> bool:
+def can_sign(context: AccountContext) -> bool:
     """Return whether the key may be used: it is not backing off and not paused for an operator."""
-    if context.publisher.payer_backoff.seconds_left() > 0:
+    if context.sender_account.payer_backoff.seconds_left() > 0:
         return False
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(context.account)
     return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
 
 
-def manual_pause_reason(context: TxContext) -> str | None:
+def blocking_pause_reason(context: AccountContext) -> str | None:
     """Return why an account is paused until an operator acts, or None if it is not.
 
     Pauses that end automatically, and those that an operator requested, are left out.
@@ -81,20 +81,20 @@ def manual_pause_reason(context: TxContext) -> str | None:
     return f"{context.account.address} sends nothing ({pause.kind.value}): {pause.reason}"
 
 
-def resume_after_refusal(context: TxContext) -> StepResult | None:
+def resume_after_refusal(context: AccountContext) -> StepResult | None:
     """End the pause of a key that refused, once its backoff is over."""
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
         return None
-    if context.publisher.payer_backoff.seconds_left() > 0:
+    if context.sender_account.payer_backoff.seconds_left() > 0:
         return None
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         uow.outbox.accounts.resume(context.account, context.stamp)
     return StepResult("resumed", None, f"the key of {context.account.address} is used again")
 
 
-def sign_assigned_calls(context: TxContext, heads: Heads) -> StepResult | None:
+def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | None:
     """Sign the lowest unsigned nonces, up to the first that must not be signed."""
     with context.store.read_transaction() as uow:
         assigned = _load_unsigned(uow, context)
@@ -102,7 +102,7 @@ def sign_assigned_calls(context: TxContext, heads: Heads) -> StepResult | None:
     if not assigned or not can_sign(context):
         return None
     if vacant_slot is not None and vacant_slot.nonce < assigned[0][0].nonce:
-        return _return_nonces(context, assigned, heads)
+        return _release_nonces(context, assigned, heads)
     assigned = assigned[: context.batch_size]
     checks = preflight_calls(context, [intent for _, intent in assigned], heads, CallStage.SIGN)
     if not checks[0].is_admissible:
@@ -122,7 +122,7 @@ def sign_assigned_calls(context: TxContext, heads: Heads) -> StepResult | None:
         reason = ("fee_above_reserve", "gas or fees rose above the reserved cost")
         return defer_call(context, assigned[0][1], heads, reason)
     signed = [(slot, sign_call(context, intent, slot.nonce, fees)) for slot, intent in signable]
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         for slot, call in signed:
             uow.outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, context.stamp)
     return _build_signed_result(signable, signed[0][1])
@@ -144,7 +144,7 @@ def _is_within_limits(pair: tuple[_AssignedCall, AdmissionCheck]) -> bool:
     return check.is_admissible and check.gas <= (intent.gas_limit or 0)
 
 
-def _compute_max_fee_per_gas(context: TxContext, intent: Intent) -> int:
+def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
     """Return the reserved fee per gas, without the rollup's charge for data."""
     gas_limit = intent.gas_limit or 1
     return (
@@ -152,7 +152,7 @@ def _compute_max_fee_per_gas(context: TxContext, intent: Intent) -> int:
     ) // gas_limit
 
 
-def _load_unsigned(uow: UnitOfWork, context: TxContext) -> list[_AssignedCall]:
+def _load_unsigned(uow: UnitOfWork, context: AccountContext) -> list[_AssignedCall]:
     """Return the nonces without signed bytes and their calls, the lowest nonce first."""
     assigned = uow.outbox.intents.list_in_states(context.account, [IntentState.ASSIGNED])
     by_nonce = {intent.nonce: intent for intent in assigned}
@@ -166,13 +166,13 @@ def _load_unsigned(uow: UnitOfWork, context: TxContext) -> list[_AssignedCall]:
     ]
 
 
-def _return_nonces(
-    context: TxContext, assigned: Sequence[_AssignedCall], heads: Heads
+def _release_nonces(
+    context: AccountContext, assigned: Sequence[_AssignedCall], heads: Heads
 ) -> StepResult:
     """Release the nonces above a vacant one; their calls get the lowest nonces again."""
     reason = ("lower_nonce", "a lower nonce became free")
     stamp = context.stamp
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         for _, intent in assigned:
             uow.outbox.intents.postpone(intent, heads.latest.time, reason, stamp)
     return StepResult(
@@ -183,7 +183,7 @@ def _return_nonces(
 
 
 def sign_call(
-    context: TxContext, intent: Intent, nonce: int, fees: Fees, gas_limit: int = 0
+    context: AccountContext, intent: Intent, nonce: int, fees: Fees, gas_limit: int = 0
 ) -> SignedCall:
     """Sign the call of an intent at this nonce; the caller stores the bytes at once.
 
@@ -193,7 +193,7 @@ def sign_call(
         TransientError: the key returned no signature; see `sign_as_payer`.
     """
     request, gas_limit = intent.request, gas_limit or intent.gas_limit or 0
-    context.publisher.pool_view.check_chain(request.account.chain_id)
+    context.sender_account.pool_view.check_chain(request.account.chain_id)
     signed = sign_as_payer(
         context,
         TransactionRequest(

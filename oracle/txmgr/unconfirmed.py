@@ -15,7 +15,7 @@ from oracle.txmgr.client.receipts import (
     fetch_receipt_quorum,
     is_block_reorged,
 )
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class UnconfirmedNonce:
 
 
 def find_takeover_target(
-    uow: UnitOfWork, context: TxContext, ready_intent: Intent
+    uow: UnitOfWork, context: AccountContext, ready_intent: Intent
 ) -> UnconfirmedNonce | None:
     """Return the unconfirmed call of the same kind whose nonce may be taken over.
 
@@ -56,7 +56,7 @@ def find_takeover_target(
     return None
 
 
-def is_nonce_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
+def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     """Return whether an endpoint shows an attempt in a block, or enough count the nonce as used.
 
     After an outage of an hour a nonce is overdue although it was used long ago, so this is checked
@@ -65,7 +65,7 @@ def is_nonce_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
     Raises:
         TransientError: no endpoint answers.
     """
-    pool_view = context.publisher.pool_view
+    pool_view = context.sender_account.pool_view
     hashes = [attempt.signed.tx_hash for attempt in unconfirmed.attempts]
     if (
         find_canonical_receipt(context, fetch_receipt_quorum(pool_view, hashes), hashes)
@@ -80,7 +80,7 @@ def is_nonce_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> bool:
 
 
 def find_canonical_receipt(
-    context: TxContext,
+    context: AccountContext,
     receipt_quorum: ReceiptQuorum,
     hashes: Sequence[Hash],
     known_block_hash: Hash | None = None,
@@ -105,7 +105,7 @@ def find_canonical_receipt(
         reorged_hashes.add(receipt.block_hash)
 
 
-def check_not_mined(context: TxContext, unconfirmed: UnconfirmedNonce) -> None:
+def check_not_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> None:
     """Raise an error if the nonce of a transaction that should be replaced is already used.
 
     Raises:

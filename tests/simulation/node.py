@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from oracle.chain.decode.abi import load_abi
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from tests.simulation.chain import GAS_USED, GWEI, Block, Branch, Chain, Tx
 
 Json = Any
@@ -225,7 +225,7 @@ def _told(block: Block) -> Json:
 @cache
 def _views() -> dict[str, str]:
     """Return by selector what the oracle contract answers: 0 in every field but one."""
-    abi = msgspec.json.decode(shipped_path("abi/QoSOracle.json").read_bytes())["abi"]
+    abi = msgspec.json.decode(find_shipped_path("abi/QoSOracle.json").read_bytes())["abi"]
     functions = load_abi("QoSOracle").functions
     return {
         functions[part["name"]].digest[:_SELECTOR]: _answer(part["outputs"])

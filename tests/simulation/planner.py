@@ -47,8 +47,8 @@ class Planner:
         if signed is None:
             return None
         request = CallRequest(
-            account=context.tx.account,
-            contract=context.tx.publisher.domain.contract,
+            account=context.account_context.account,
+            contract=context.account_context.sender_account.domain.contract,
             kind=kind,
             dedup_key=f"{kind}:{wanted}:{tries}",
             calldata=wanted,
@@ -60,14 +60,16 @@ class Planner:
             deadline=signed.expires_at,
             exclusive_key=PUSH if kind == PUSH else f"{kind}:{signed.subject}",
         )
-        with context.tx.writing() as uow:
-            added = uow.outbox.intents.add(request, context.tx.stamp)
+        with context.account_context.write_transaction() as uow:
+            added = uow.outbox.intents.add(request, context.account_context.stamp)
         return StepResult("wanted", added, f"{kind} {wanted}, try {tries}")
 
     def _next(self, context: QuorumContext, heads: Heads) -> tuple[str, str, int] | None:
         known, now = self.books.requests(), heads.latest.time
-        with context.tx.store.read_transaction() as uow:
-            under_way = uow.outbox.intents.list_in_states(context.tx.account, PENDING_STATES)
+        with context.account_context.store.read_transaction() as uow:
+            under_way = uow.outbox.intents.list_in_states(
+                context.account_context.account, PENDING_STATES
+            )
         # Beside one that can no longer land the next is planned, which then takes its nonce.
         pushes = [one for one in under_way if one.request.kind == PUSH]
         late = [
@@ -94,13 +96,13 @@ class Planner:
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
         statement, record = _stated(context, wanted, kind, terms)
-        with context.tx.store.read_transaction() as uow:
+        with context.account_context.store.read_transaction() as uow:
             live = uow.statements.get_live(record)
         is_good = live is not None and live.expires_at >= head.time
         if live is not None and is_good:
             terms = (live.as_of_block or 0, live.expires_at)
             statement, record = _stated(context, wanted, kind, terms)
-        publisher = context.tx.publisher
+        publisher = context.account_context.sender_account
         standing = OracleContract(publisher.pool_view, publisher.domain.contract).get_status()
         signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:

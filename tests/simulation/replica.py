@@ -23,7 +23,7 @@ from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import SendLimits
-from oracle.txmgr.context import SendSettings, StepResult, TxContext
+from oracle.txmgr.context import AccountContext, SendSettings, StepResult
 from oracle.txmgr.fee_bump import bump_now
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.nonce_sync import reconcile
@@ -87,9 +87,9 @@ class Replica:
         store = cast("Store", MortalStore(self.store, world, self._judge))
         epoch = acquire_lease(store, "run")
         self._reconciled = False
-        tx = TxContext(
+        tx = AccountContext(
             store=store,
-            publisher=self._publisher(),
+            sender_account=self._publisher(),
             registry=CallRegistry(decode_refusal),
             epoch=epoch,
             clock=world.clock,
@@ -118,7 +118,7 @@ class Replica:
         return SenderAccount(pool, domain=Domain(CHAIN_ID, CONTRACT), caps=caps, keys=keys)
 
     def _work(self, quorum: QuorumContext) -> None:
-        context = quorum.tx
+        context = quorum.account_context
         # Not at each turn: who was overtaken learns it from what it writes, now and then.
         if self.world.number >= self._renewed_at + _RENEWED_EVERY:
             renew_held_lease(context.store, context.epoch)
@@ -140,7 +140,7 @@ class Replica:
         if self.world.weather.noise == 0:
             self._release_all(context)
 
-    def _confirm(self, context: TxContext, heads: Heads) -> StepResult | None:
+    def _confirm(self, context: AccountContext, heads: Heads) -> StepResult | None:
         wanted = self.books.to_watch()
         self._talk.hashes.clear()
         seen = TransactionManager(context).confirm(heads)
@@ -151,7 +151,7 @@ class Replica:
         """Hold what was just written to the invariants."""
         self.books.check(self._talk.balance, self.world.clock())
 
-    def _operate(self, context: TxContext) -> None:
+    def _operate(self, context: AccountContext) -> None:
         """Meddle with a call, as `outbox bump`, `cancel`, `hold` and `release` do."""
         with context.store.read_transaction() as uow:
             found = uow.outbox.intents.list_in_states(context.account, _MEDDLED)
@@ -167,7 +167,7 @@ class Replica:
         except InputError as error:
             self.log(f"  operator is told: {error}")
 
-    def _release_all(self, context: TxContext) -> None:
+    def _release_all(self, context: AccountContext) -> None:
         """When all is calm the operator lets everything go."""
         with context.store.read_transaction() as uow:
             held = uow.outbox.intents.list_in_states(context.account, [IntentState.HELD])
@@ -175,8 +175,8 @@ class Replica:
             if intent.nonce is None:
                 self._hold_or_release(context, intent)
 
-    def _hold_or_release(self, context: TxContext, intent: Intent) -> None:
-        with context.writing() as uow:
+    def _hold_or_release(self, context: AccountContext, intent: Intent) -> None:
+        with context.write_transaction() as uow:
             if intent.state is IntentState.HELD:
                 uow.outbox.intents.release(intent, context.stamp)
             else:
@@ -188,7 +188,7 @@ class Replica:
         self.log(f"  ends: {type(error).__name__}, {str(error).partition(';')[0]}")
         dice, was_leader = self.world.dice, self._context is not None
         if self._context is not None:
-            self._context.tx.publisher.pool.close()
+            self._context.account_context.sender_account.pool.close()
         self._context = None
         self._back_at = self.world.number + _KNOCKS_EVERY
         if was_leader or isinstance(error, Died):

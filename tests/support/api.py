@@ -12,7 +12,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Hash
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.rules_binding import check_rules
+from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
 from oracle.queries.explain import EventArchive
@@ -52,7 +52,7 @@ class IndexedHistory:
         self.fold.fold_events(list(events))
         as_of = a_block(block, time)
         with self.store.transaction() as uow:
-            check_rules(uow, self.rules)
+            bind_or_check_rules(uow, self.rules)
             uow.write_changes(
                 self.fold.drain_changes(), uow.rule_sets.get_or_assign_number(self.rules)
             )

@@ -24,7 +24,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState, ingest_next_window
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.quorum.key_watch import watch_key
+from oracle.quorum.key_watch import check_for_foreign_signatures
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.key_locations import KeyFiles
@@ -37,7 +37,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmer import confirm_transactions
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.manager import TransactionManager
 from oracle.txmgr.nonce_sync import reconcile
 from tests.office_contexts import WithContexts, contexts_of
@@ -70,7 +70,7 @@ def key_files(folder: Path, name: str) -> KeyFiles:
     return files
 
 
-def next_step(context: TxContext, heads: Heads) -> StepResult | None:
+def next_step(context: AccountContext, heads: Heads) -> StepResult | None:
     """The most urgent step of an account."""
     return TransactionManager(context).run_step(heads)
 
@@ -182,7 +182,9 @@ class Office(WithContexts):
         self._reader = EventReader.from_profile("reference", contracts, self.premises.address)
         with self.store.transaction() as uow:
             genesis = self.premises.chain.rpc("eth_getBlockByNumber", "0x0", False)["hash"]
-            uow.identity.set(Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0))
+            uow.identity.store_or_check(
+                Identity(CHAIN_ID, genesis, contracts, self.premises.address, 0)
+            )
             epoch = uow.lease.acquire("test", 3600)
             assert epoch is not None
             if self.premises.keys.transmitter is not None:
@@ -208,12 +210,12 @@ class Office(WithContexts):
         domain = Domain(CHAIN_ID, premises.address)
         self.contexts = contexts_of(self, domain, RULES, rules_hash)
         self.contexts.register_calls()
-        if self.context.publisher.has_payer:
+        if self.context.sender_account.has_payer:
             reconcile(self.context)
 
     def close(self) -> None:
         self.source.close()
-        self.context.publisher.pool.close()
+        self.context.sender_account.pool.close()
 
     def restart(self, **changes: Any) -> None:
         """Go on as another process would: nothing is remembered but the database."""
@@ -239,7 +241,7 @@ class Office(WithContexts):
         """One turn of the scheduler: index, then do what is due until nothing is."""
         self.index()
         done: list[StepResult] = []
-        sends = (confirm_transactions, next_step) if self.context.publisher.has_payer else ()
+        sends = (confirm_transactions, next_step) if self.context.sender_account.has_payer else ()
         for step in (*sends, plan_push, *sends[1:], plan_kickout_call, *sends[1:]):
             done += self.repeat(step)
         self.steps += done
@@ -254,7 +256,11 @@ class Office(WithContexts):
         return done
 
     def _context_for(self, step: Any) -> Any:
-        own = {plan_push: self.reporting, plan_kickout_call: self.kickouts, watch_key: self.quorum}
+        own = {
+            plan_push: self.reporting,
+            plan_kickout_call: self.kickouts,
+            check_for_foreign_signatures: self.quorum,
+        }
         return own.get(step, self.context)
 
     # --- the chain's ---
@@ -321,4 +327,4 @@ def sending_jobs_of(office: Office) -> SendingJobs:
         index, office.epoch, office.ingest, health, max_wait_seconds=None
     )
     senders = Senders(office.contexts)
-    return SendingJobs(senders, office.ingest, health, maintenance.find_unsure_reason)
+    return SendingJobs(senders, office.ingest, health, maintenance.unreportable_state_reason)

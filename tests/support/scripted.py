@@ -253,10 +253,10 @@ class ScriptedChain:
     def are_receipts_provable(self) -> bool:
         return self.most_level >= VerificationLevel.PROVEN
 
-    def providers(self) -> dict[str, str]:
+    def get_providers(self) -> dict[str, str]:
         return {name: name for name in self.names}
 
-    def endpoint_names(self) -> tuple[str, ...]:
+    def list_endpoint_names(self) -> tuple[str, ...]:
         return self.names
 
     def _answering(self) -> "ScriptedChain":

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, Unpack
 
 from devnet.fakechain.answering import FakeEndpoint
-from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, with_default_methods
+from devnet.fakechain.fault import FaultLimits, InjectedFault, skip_errors, with_default_methods
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ def override_header_fields(
         return {**result, **fields}
 
     return InjectedFault(
-        name, on_success(change_result), limits=with_default_methods(limits, *HEADER_METHODS)
+        name, skip_errors(change_result), limits=with_default_methods(limits, *HEADER_METHODS)
     )
 
 
@@ -72,7 +72,7 @@ def change_receipts(
 
     return InjectedFault(
         name,
-        on_success(change_result),
+        skip_errors(change_result),
         limits=with_default_methods(limits, "eth_getBlockReceipts"),
     )
 
@@ -99,7 +99,7 @@ def invert_status(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
     methods = ("eth_getBlockReceipts", "eth_getTransactionReceipt")
     return InjectedFault(
-        "other status", on_success(change_result), limits=with_default_methods(limits, *methods)
+        "other status", skip_errors(change_result), limits=with_default_methods(limits, *methods)
     )
 
 

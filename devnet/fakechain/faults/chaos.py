@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
-from devnet.fakechain.fault import InjectedFault, on_success
+from devnet.fakechain.fault import InjectedFault, skip_errors
 from devnet.fakechain.faults import (
     block_faults as blocks,
     log_faults as logs,
@@ -158,7 +158,7 @@ def _serve_old_head(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
             return upstream.handle_call(request.method, [hex(max(0, head)), *request.params[1:]])
         return result if int(result["number"], 16) <= head else None
 
-    return InjectedFault("lagging", on_success(change_result))
+    return InjectedFault("lagging", skip_errors(change_result))
 
 
 def _delay_body(seconds: float) -> InjectedFault:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 from devnet.fakechain.answering import FakeEndpoint
-from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, with_default_methods
+from devnet.fakechain.fault import FaultLimits, InjectedFault, skip_errors, with_default_methods
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ def change_logs(
         ]
 
     return InjectedFault(
-        name, on_success(change_result), limits=with_default_methods(limits, *LOG_METHODS)
+        name, skip_errors(change_result), limits=with_default_methods(limits, *LOG_METHODS)
     )
 
 
@@ -96,7 +96,7 @@ def serve_pruned_silently(below: int, **limits: Unpack[FaultLimits]) -> Injected
 
     return InjectedFault(
         "pruned history",
-        on_success(change_result),
+        skip_errors(change_result),
         limits=with_default_methods(limits, *LOG_AND_RECEIPT_METHODS),
     )
 
@@ -112,7 +112,7 @@ def return_empty_for_unknown(**limits: Unpack[FaultLimits]) -> InjectedFault:
     )
 
 
-def serve_logs_of(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> InjectedFault:
+def serve_logs_from(other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves the logs of another endpoint, for example of another fork."""
 
     def change_result(request: FakeRequest, _result: object) -> object:

@@ -7,7 +7,7 @@ docs/reference/rpc-requirements.md#errors-when-reading.
 from collections.abc import Callable
 from typing import NamedTuple, Unpack
 
-from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success, with_default_methods
+from devnet.fakechain.fault import FaultLimits, InjectedFault, skip_errors, with_default_methods
 from devnet.fakechain.requests import FakeRequest, FakeRpcError
 from oracle.rpc.provider_dialects import DIALECTS, RefusedFeature
 
@@ -83,7 +83,7 @@ def _limit_logs(
 
     return InjectedFault(
         message.message,
-        on_success(change_result),
+        skip_errors(change_result),
         limits=with_default_methods(limits, "eth_getLogs"),
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from oracle.cli.main import build
+from oracle.cli.main import build_app
 from reference.markdown import head
 
 _ABOUT = """\
@@ -21,7 +21,7 @@ _WIDTH = 100
 
 def commands() -> Iterator[tuple[str, TyperCommand]]:
     """Yield every command with its whole name, in the order of `--help`."""
-    top = typer.main.get_command(build())
+    top = typer.main.get_command(build_app())
     if not isinstance(top, TyperGroup):
         raise TypeError("the command line has no commands")
     yield from _below(top, "qos-oracle")

@@ -9,7 +9,7 @@ import msgspec
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.errors import FatalError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 
 _SELECTOR_DIGITS = 10
 
@@ -78,7 +78,7 @@ def load_abi(contract: str) -> Abi:
     Raises:
         FatalError: the installation does not contain the artifact.
     """
-    artifact = msgspec.json.decode(shipped_path(f"abi/{contract}.json").read_bytes())
+    artifact = msgspec.json.decode(find_shipped_path(f"abi/{contract}.json").read_bytes())
     return parse_abi(contract, artifact["abi"])
 
 

@@ -44,7 +44,7 @@ _HEX_PREFIX_LENGTH = 2
 _int_from_bytes = int.from_bytes
 
 
-def has_standard_layout(abi_type: str) -> bool:
+def is_strictly_decodable(abi_type: str) -> bool:
     """Return whether the strict decoder, which accepts only the compiler's layout, reads the type.
 
     Structs and nested arrays are not supported.
@@ -252,7 +252,7 @@ def build_decoder_plan(event: AbiSignature, wanted_names: Collection[str]) -> De
         indexed_parameter.name: _build_topic_value(topic_index, indexed_parameter)
         for topic_index, indexed_parameter in enumerate(indexed_parameters, 1)
     }
-    if all(has_standard_layout(parameter.abi_type) for parameter in data_parameters):
+    if all(is_strictly_decodable(parameter.abi_type) for parameter in data_parameters):
         data_layout = DataLayout.from_parameters(
             data_parameters, wanted_names, 1 + len(indexed_parameters)
         )

@@ -97,9 +97,9 @@ def _fit_size(typed_value: TypedValue) -> Getter | None:
     return typed_value.with_conversion(lambda size: min(size, INT63_MAX) or None)
 
 
-def _fit_place(typed_value: TypedValue) -> Getter | None:
+def _fit_round_position(typed_value: TypedValue) -> Getter | None:
     return (
-        typed_value.with_conversion(_validate_place)
+        typed_value.with_conversion(_validate_round_position)
         if _get_unsigned_bits(typed_value.abi_type)
         else None
     )
@@ -142,7 +142,7 @@ def _fit_tasks(typed_value: TypedValue) -> Getter | None:
     return None
 
 
-def _validate_place(value: int) -> int:
+def _validate_round_position(value: int) -> int:
     if value > _MAX_PLACE:
         raise MalformedError(f"a round of {value}")
     return value
@@ -176,7 +176,7 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.GIGABYTES: _FieldFit(_build_capped_fit(UINT32_MAX), _NUMBER),
     kinds.SECONDS: _FieldFit(_build_capped_fit(INT63_MAX), _NUMBER),
     kinds.COUNT: _FieldFit(_fit_size, _NUMBER),
-    kinds.PLACE: _FieldFit(_fit_place, _NUMBER),
+    kinds.PLACE: _FieldFit(_fit_round_position, _NUMBER),
     kinds.VERSION: _FieldFit(_fit_version, "three unsigned numbers"),
 }
 # A boolean field, or an enumeration, which needs an enum of the profile.

@@ -23,7 +23,7 @@ class FeedResponseError(TransientError):
 
 
 @dataclass(frozen=True, slots=True)
-class FeedAnswer:
+class FeedPoll:
     """The rows of one poll: all with ids above `start_id`, up to the newest if `is_complete`.
 
     `is_complete` means that an empty page was read. A page with fewer rows than requested does not
@@ -55,7 +55,7 @@ class FeedClient:
         """Close the connections."""
         self._http.close()
 
-    def poll(self, start_id: int, page_size: int, max_pages: int = MAX_PAGES) -> FeedAnswer:
+    def poll(self, start_id: int, page_size: int, max_pages: int = MAX_PAGES) -> FeedPoll:
         """Return the rows above `start_id`, page by page, until a page is empty.
 
         `page_size` is the maximum number of rows of a page; the server may send fewer. A page that
@@ -74,7 +74,7 @@ class FeedClient:
                 is_complete = True
                 break
         newest_id = None if rows else self.fetch_newest_id()
-        return FeedAnswer(start_id, feed_time, tuple(rows), is_complete, newest_id)
+        return FeedPoll(start_id, feed_time, tuple(rows), is_complete, newest_id)
 
     def fetch_clock(self) -> int:
         """Return the feed's clock in unix seconds; raises the same errors as `poll`."""

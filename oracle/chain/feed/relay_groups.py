@@ -75,7 +75,7 @@ class GroupSearchResult:
 
 
 @dataclass(slots=True)
-class _GroupCore:
+class _CandidateGroup:
     """The rows of a group before invalid results are added: a winner and its refunds, or aborts.
 
     With `accepts_invalid`, a nearby invalid result may belong to the group. `winner` is None if
@@ -86,7 +86,7 @@ class _GroupCore:
     rows: list[FeedRow]
     accepts_invalid: bool
     winner: FeedRow | None = None
-    is_doubtful: bool = False
+    is_ambiguous: bool = False
     invalid: list[FeedRow] = field(default_factory=list)
 
     def can_include(self, invalid_row: FeedRow, scores: Mapping[str, SubmittedResult]) -> bool:
@@ -126,7 +126,7 @@ def find_groups(
     _assign_invalid_results(rows, cores, scores, result)
     for core in cores:
         members = sorted([*core.rows, *core.invalid], key=lambda row: row.id)
-        if core.is_doubtful or len(members) > GROUP_SIZE:
+        if core.is_ambiguous or len(members) > GROUP_SIZE:
             result.ambiguous.extend(members)
         else:
             result.groups.append(DetectedGroup(tuple(members), tuple(core.invalid)))
@@ -139,7 +139,7 @@ def find_groups(
 
 def _find_majority_groups(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], result: GroupSearchResult
-) -> list[_GroupCore]:
+) -> list[_CandidateGroup]:
     """Return the groups in which two or three results agree; the first one is validated."""
     winners = [row for row in rows if row.kind == "TaskValidated"]
     refunds = [row for row in rows if row.kind == "TaskEndGroupRefund"]
@@ -166,11 +166,11 @@ def _find_majority_groups(
         if len(candidates) == 1:
             refunds_by_winner.setdefault(candidates[0], []).append(row)
     return [
-        _GroupCore(
+        _CandidateGroup(
             [winner, *agreeing_refunds],
             accepts_invalid=len(agreeing_refunds) + 1 < GROUP_SIZE,
             winner=winner,
-            is_doubtful=winner in doubtful_winners,
+            is_ambiguous=winner in doubtful_winners,
         )
         for winner, agreeing_refunds in refunds_by_winner.items()
     ]
@@ -199,7 +199,7 @@ def _find_groups_without_winner(
     rejected: Mapping[FeedRow, tuple[str, int]],
     scores: Mapping[str, SubmittedResult],
     result: GroupSearchResult,
-) -> list[_GroupCore]:
+) -> list[_CandidateGroup]:
     """Return the groups that ended without a winner: two or three aborts of one creator.
 
     There are three cases: three different results; two, if the third member ended earlier; or two
@@ -227,7 +227,7 @@ def _find_groups_without_winner(
             continue
         members = sorted(group, key=lambda member: member.id)
         if members[0] is row:
-            cores.append(_GroupCore(members, accepts_invalid=error_count == _PAIR_SIZE))
+            cores.append(_CandidateGroup(members, accepts_invalid=error_count == _PAIR_SIZE))
     return cores
 
 
@@ -247,7 +247,7 @@ def _is_valid_disagreement(
 
 def _assign_invalid_results(
     rows: Sequence[FeedRow],
-    cores: Sequence[_GroupCore],
+    cores: Sequence[_CandidateGroup],
     scores: Mapping[str, SubmittedResult],
     result: GroupSearchResult,
 ) -> None:
@@ -275,10 +275,10 @@ def _assign_invalid_results(
         elif candidates:
             result.ambiguous.append(row)
             for core in candidates:
-                core.is_doubtful = True
+                core.is_ambiguous = True
 
 
-def _is_adjacent(invalid_row: FeedRow, core: _GroupCore, rows: Sequence[FeedRow]) -> bool:
+def _is_adjacent(invalid_row: FeedRow, core: _CandidateGroup, rows: Sequence[FeedRow]) -> bool:
     """Return whether only node exits lie between an invalid result and a group."""
     closest = min(core.rows, key=lambda row: abs(row.id - invalid_row.id))
     low_id, high_id = sorted((closest.id, invalid_row.id))

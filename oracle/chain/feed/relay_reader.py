@@ -15,7 +15,7 @@ from oracle.chain.feed.relay_groups import (
     slice_rows_by_id,
 )
 from oracle.chain.feed.relay_rows import (
-    IDENTITY,
+    DECODER_IDENTITY,
     KNOWN_KINDS,
     decode_event,
     parse_arguments,
@@ -122,7 +122,7 @@ class RelayReader:
     @property
     def identity(self) -> str:
         """A part of the rules id that changes with everything that affects decoding."""
-        return f"{IDENTITY} {'with' if self.reads_stakes else 'without'} stakes"
+        return f"{DECODER_IDENTITY} {'with' if self.reads_stakes else 'without'} stakes"
 
     def has_silent_members(self, span: FeedSpan) -> bool:
         """Return whether a group of the span has fewer rows than members."""

@@ -33,7 +33,7 @@ from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, TaskKey
 
 # Part of the rules id: raised whenever the same rows decode to different events.
-IDENTITY = "crynux-relay 2"
+DECODER_IDENTITY = "crynux-relay 2"
 
 TIMEOUT, INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CANCELLED = 1, 3, 5, 6, 7
 CREATOR_TIMEOUT, UPLOAD_TIMEOUT = 8, 9

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from oracle.chain.fetch.log_query import LogQuery
 from oracle.chain.fetch.log_times import set_log_times
 from oracle.chain.fetch.sampled_heights import (
-    heights_before_logs,
     sample_heights,
+    select_heights_before_logs,
     select_heights_to_recheck,
 )
 from oracle.chain.fetch.skipped_heights import fetch_linked_range, require_height
@@ -24,7 +24,7 @@ from oracle.chain.verification.full_headers import (
     fetch_full_headers,
     take_newest_header,
 )
-from oracle.chain.verification.sender_check import SenderCheck
+from oracle.chain.verification.sender_check import SenderChecker
 from oracle.chain.verification.transaction_check import extract_watched_calls
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import VerifiedWindow
@@ -161,7 +161,7 @@ class WindowFetcher:
         is_checked = request.max_level >= VerificationLevel.SEAMED
         header_numbers |= {log.block for log in logs if is_checked or log.time < 0}
         if request.max_level >= VerificationLevel.PROVEN:
-            header_numbers |= sample_heights(heights_before_logs(blocks, logs))
+            header_numbers |= sample_heights(select_heights_before_logs(blocks, logs))
         header_numbers |= sampled_numbers
         headers = [
             header
@@ -184,7 +184,7 @@ class WindowFetcher:
             logs,
             request.max_level,
             is_pinned=False,
-            is_whole=len(headers) == len(blocks),
+            has_all_headers=len(headers) == len(blocks),
         )
 
     def _fetch_linked(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
@@ -211,7 +211,7 @@ class WindowFetcher:
                 None,
                 request.max_level,
                 is_pinned=True,
-                is_whole=True,
+                has_all_headers=True,
             )
         logs = None
         if request.with_headers or endpoint.limits.omits_logs:
@@ -226,7 +226,7 @@ class WindowFetcher:
         is_pinned = logs is not None
         if logs is None:
             logs = self.query.fetch_logs(endpoint, blocks, divides_unknown=request.divides_unknown)
-        if not is_pinned or not self.query.reports_unknown_blocks(endpoint):
+        if not is_pinned or not self.query.rejects_unknown_blocks(endpoint):
             _check_block_unchanged(endpoint, last_block)
         return VerifiedWindow(
             endpoint,
@@ -235,7 +235,7 @@ class WindowFetcher:
             logs,
             request.max_level,
             is_pinned,
-            is_whole=True,
+            has_all_headers=True,
         )
 
     def _fetch_header_chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
@@ -255,22 +255,22 @@ class WindowFetcher:
     def _verify(
         self, endpoint: Endpoint, request: WindowRequest, fetched: VerifiedWindow
     ) -> BlockWindow:
-        set_log_times(endpoint.name, fetched.given_logs or (), fetched.headers)
-        senders = SenderCheck(endpoint.name, self.verifier.calibration)
+        set_log_times(endpoint.name, fetched.returned_logs or (), fetched.headers)
+        senders = SenderChecker(endpoint.name, self.verifier.calibration)
         fetched.calls_by_block = self._extract_watched_calls(endpoint, fetched, senders)
         fetched.required_blocks = _select_blocks_to_prove(request, fetched)
         self.verifier.verify_window(fetched)
-        logs = fetched.given_logs
+        logs = fetched.returned_logs
         if logs is None or fetched.is_repaired:
             logs = fetched.collect_logs()
         calls = _complete_watched_calls(fetched)
         calls += self._fetch_needed_calls(endpoint, logs, calls, senders)
         fetched.mark_unproven(senders.unproven_blocks)
-        if fetched.given_logs is None:
+        if fetched.returned_logs is None:
             # The time for headers and receipts shows nothing about the range limit of logs.
             endpoint.limits.range_sizer.record_response(fetched.range, len(logs), 0.0)
         elif fetched.is_repaired:
-            self.check_repaired_logs(endpoint, fetched.given_logs, logs)
+            self.check_repaired_logs(endpoint, fetched.returned_logs, logs)
         window = BlockWindow(
             fetched.range,
             fetched.headers[0].block.parent_hash,
@@ -278,7 +278,7 @@ class WindowFetcher:
             [header.block for header in fetched.headers] if request.with_headers else [],
             logs,
             sorted(calls, key=lambda call: (call.block, call.tx)),
-            fetched.min_level if fetched.is_whole else VerificationLevel.SEAMED,
+            fetched.min_level if fetched.has_all_headers else VerificationLevel.SEAMED,
             endpoint.name,
             fetched.proven_blocks,
         )
@@ -286,7 +286,7 @@ class WindowFetcher:
         return window
 
     def _extract_watched_calls(
-        self, endpoint: Endpoint, fetched: VerifiedWindow, senders: SenderCheck
+        self, endpoint: Endpoint, fetched: VerifiedWindow, senders: SenderChecker
     ) -> dict[int, list[Call]] | None:
         selectors = self.reader.selectors
         if not selectors:
@@ -294,7 +294,7 @@ class WindowFetcher:
         return extract_watched_calls(endpoint, fetched.headers, selectors, senders.check_sender)
 
     def _fetch_needed_calls(
-        self, endpoint: Endpoint, logs: list[Log], known_calls: list[Call], senders: SenderCheck
+        self, endpoint: Endpoint, logs: list[Log], known_calls: list[Call], senders: SenderChecker
     ) -> list[Call]:
         """Return the calls needed to decode single logs, except those already fetched."""
         call_topics, known_hashes = self.reader.call_topics, {call.tx_hash for call in known_calls}
@@ -308,7 +308,8 @@ def _complete_watched_calls(fetched: VerifiedWindow) -> list[Call]:
     calls_by_block = fetched.calls_by_block or {}
     calls = [call for number in sorted(calls_by_block) for call in calls_by_block[number]]
     set_call_outcomes(
-        fetched.endpoint, [call for call in calls if call.block not in fetched.settled_blocks]
+        fetched.endpoint,
+        [call for call in calls if call.block not in fetched.blocks_with_call_outcomes],
     )
     return calls
 
@@ -317,12 +318,12 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
     """Return the blocks that must be proven, even without logs or calls."""
     if request.proves_all_blocks:
         return {header.block.number for header in fetched.headers}
-    if request.with_headers or fetched.given_logs is None:
+    if request.with_headers or fetched.returned_logs is None:
         return ()
     # An endpoint without a block's receipts may lack its logs too, so it is not proven empty.
-    heights_without_logs = heights_before_logs(fetched.range, fetched.given_logs)
+    heights_without_logs = select_heights_before_logs(fetched.range, fetched.returned_logs)
     nonempty_blocks = [
-        header.block.number for header in fetched.headers if header.holds_transactions
+        header.block.number for header in fetched.headers if header.may_have_transactions
     ]
     return [number for number in nonempty_blocks if number in heights_without_logs][:1]
 

@@ -187,7 +187,7 @@ class LogQuery:
         self._record_missing_logs(endpoint, missing, "read by range")
         return True
 
-    def reports_unknown_blocks(self, endpoint: Endpoint) -> bool:
+    def rejects_unknown_blocks(self, endpoint: Endpoint) -> bool:
         """Return whether the endpoint returns an error for an unknown block; requested only once.
 
         Raises:

@@ -7,7 +7,7 @@ from oracle.domain.logs import Log
 from oracle.rpc.endpoints.range_sizer import SAMPLED_HEADERS
 
 
-def heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
+def select_heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
     """Return the heights before the first log, which a pruned endpoint may lack."""
     return range(blocks.first, logs[0].block if logs else blocks.last + 1)
 

@@ -110,7 +110,7 @@ class WindowSource:
         # The endpoint of the last window: its limits size the next range.
         self._last_endpoint = next(iter(endpoints))
 
-    def cut_range(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
+    def limit_range(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
         """Return the first part of the range, as large as one window can be."""
         max_blocks = MAX_BLOCKS
         if with_headers or self._reads_transactions:
@@ -118,7 +118,7 @@ class WindowSource:
         elif self._fetcher.needs_all_headers(self.policy.get_max_level(is_history=True)):
             max_blocks = MAX_LINKED_BLOCKS
         self._limit_store.restore_limits()
-        return self._last_endpoint.limits.range_sizer.first_range(blocks, max_blocks=max_blocks)
+        return self._last_endpoint.limits.range_sizer.limit_range(blocks, max_blocks=max_blocks)
 
     def fetch_window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         """Return the window of these blocks, verified as far as the policy requires.
@@ -147,14 +147,14 @@ class WindowSource:
         self._limit_store.restore_limits()
         return {"": self.calibration.collect_facts(), **self._limit_store.collect_facts()}
 
-    def is_settled(self) -> bool:
+    def is_calibrated(self) -> bool:
         """Return whether no more samples are needed for the verification of history."""
         is_wanted = self.policy.get_max_level(is_history=True) >= VerificationLevel.BLOOMED
         return not is_wanted or not self.calibration.needs_any_samples(
             self._verifier.sampler.features
         )
 
-    def forget_newest_headers(self, latest: BlockRef) -> None:
+    def discard_stale_headers(self, latest: BlockRef) -> None:
         """Drop the cached newest headers of endpoints whose head is not `latest`."""
         for endpoint in self._endpoints:
             endpoint.discard_newest_header(expected_hash=latest.hash)
@@ -179,7 +179,7 @@ class WindowSource:
     ) -> BlockWindow:
         """Fetch blocks again and verify them; see `ChainReader.fetch_verified_window`."""
         max_level = min(level, VerificationLevel.PROVEN)
-        first_part = self.cut_verified_range(blocks, level)
+        first_part = self.limit_verified_range(blocks, level)
         request = WindowRequest(
             first_part,
             max_level >= VerificationLevel.PINNED,
@@ -196,10 +196,10 @@ class WindowSource:
             request, only_endpoint=endpoint_name, excluded_endpoints=excluded_endpoints
         )
 
-    def cut_verified_range(self, blocks: BlockRange, level: VerificationLevel) -> BlockRange:
+    def limit_verified_range(self, blocks: BlockRange, level: VerificationLevel) -> BlockRange:
         """Return the first part of the range that `fetch_verified_window` reads at once."""
         if level < VerificationLevel.PINNED:
-            return self.cut_range(blocks, with_headers=False)
+            return self.limit_range(blocks, with_headers=False)
         return BlockRange(
             blocks.first, min(blocks.last, blocks.first + MAX_BLOCKS_WITH_HEADERS - 1)
         )
@@ -215,14 +215,15 @@ class WindowSource:
     def find_level_shortfall(self) -> LevelShortfall | None:
         """Return why history cannot reach the wanted level, or None if it can or may later."""
         wanted_level = self.policy.get_max_level(is_history=True)
-        refuted_features = self._verifier.find_refuted_features(wanted_level)
+        refuted_features = self._verifier.find_unsupported_features(wanted_level)
         if not refuted_features:
             return None
         lower_level = (
             VerificationLevel.PINNED if self.policy.every_header else VerificationLevel.SEAMED
         )
-        if wanted_level > VerificationLevel.BLOOMED and not self._verifier.find_refuted_features(
-            VerificationLevel.BLOOMED
+        if (
+            wanted_level > VerificationLevel.BLOOMED
+            and not self._verifier.find_unsupported_features(VerificationLevel.BLOOMED)
         ):
             lower_level = VerificationLevel.BLOOMED
         # Without a valid header hash, a lying endpoint can make any root fit.
@@ -278,7 +279,7 @@ class WindowSource:
         for _ in range(_MAX_ROUNDS - 1):
             fetch_round, demotions_before = (
                 _FetchRound(self._fetcher, self._endpoints, request),
-                self._demotions,
+                self._demotion_count,
             )
             try:
                 window = self._endpoints.run_with_endpoint(
@@ -292,11 +293,11 @@ class WindowSource:
                     else _build_undecided_refusal(error, blocks.first)
                 ) from None
             except RpcError as error:
-                self._refute_unproven_features(fetch_round)
+                self._mark_contradicted_features_unsupported(fetch_round)
                 if fetch_round.was_not_understood and not request.divides_unknown:
                     # No endpoint understood the request: a smaller range may be accepted.
                     request = replace(request, divides_unknown=True)
-                elif demotions_before == self._demotions:
+                elif demotions_before == self._demotion_count:
                     refusal = (
                         None
                         if only_endpoint or excluded_endpoints
@@ -342,10 +343,10 @@ class WindowSource:
         return window.level >= VerificationLevel.PROVEN and window.last.number == number
 
     @property
-    def _demotions(self) -> int:
+    def _demotion_count(self) -> int:
         return self.calibration.demotion_count
 
-    def _refute_unproven_features(self, fetch_round: _FetchRound) -> None:
+    def _mark_contradicted_features_unsupported(self, fetch_round: _FetchRound) -> None:
         """Mark an unproven feature as refuted if all providers contradict it in the same way.
 
         A feature that blocks have proven is not refuted by agreement alone.
@@ -359,7 +360,9 @@ class WindowSource:
         all_providers = set(provider_by_endpoint.values())
         for (feature, block_hash, _), providers in providers_by_claim.items():
             if providers == all_providers and len(providers) > 1:
-                self.calibration.refute(feature, f"all providers contradict it at {block_hash}")
+                self.calibration.mark_unsupported(
+                    feature, f"all providers contradict it at {block_hash}"
+                )
 
     def _fetch_logs_of_other_witness(
         self, excluded_endpoint: str, header: FullHeader

@@ -177,7 +177,7 @@ class EventReader:
                 decoded.dead_letters.append(_build_dead_letter(log, log.index, name, error))
         if has_call_events:
             decoded.events.sort(key=attrgetter("at"))
-        decoded.dead_letters.sort(key=_dead_letter_position)
+        decoded.dead_letters.sort(key=_get_dead_letter_position)
         return decoded
 
     def _decode_calls(self, calls: Sequence[Call], decoded: DecodedEvents) -> None:
@@ -206,7 +206,7 @@ def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError
     return DeadLetter(block, block_hash, time, tx, index, address, name, str(error))
 
 
-def _dead_letter_position(letter: DeadLetter) -> tuple[int, int, int]:
+def _get_dead_letter_position(letter: DeadLetter) -> tuple[int, int, int]:
     return letter.block, letter.tx, letter.index
 
 

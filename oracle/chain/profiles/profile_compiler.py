@@ -94,14 +94,14 @@ def _build_enum_table(
     enum: EnumMapping, field_name: str, table: Mapping[Literal, str]
 ) -> _EnumTable:
     enum_table = _EnumTable(
-        enum.key, {literal: _parse_word(field_name, word) for literal, word in table.items()}
+        enum.key, {literal: _parse_enum_value(field_name, word) for literal, word in table.items()}
     )
     if enum.otherwise is not None:
-        enum_table.set_default(_parse_word(field_name, enum.otherwise))
+        enum_table.set_default(_parse_enum_value(field_name, enum.otherwise))
     return enum_table
 
 
-def _parse_word(field_name: str, word: str) -> StrEnum | None:
+def _parse_enum_value(field_name: str, word: str) -> StrEnum | None:
     return None if word == ABSENT else ENUM_CLASS_BY_FIELD[field_name](word)
 
 
@@ -133,7 +133,7 @@ _Condition: TypeAlias = Callable[[Parts], bool]
 _get_block_number: Getter = itemgetter(-1)
 
 
-class _CompiledReading(NamedTuple):
+class _CompiledMapping(NamedTuple):
     """The function that builds the event (None for no event), and the conditions on the parts."""
 
     make: RecordReader | None
@@ -186,7 +186,7 @@ class MappingCompiler:
     ) -> CompiledMapping | None:
         fault_count, field_compiler = len(self.faults), _FieldCompiler(self, inputs, split_row)
         compiled = [
-            _CompiledReading(
+            _CompiledMapping(
                 field_compiler.build_event_reader(mapping),
                 field_compiler.build_conditions(mapping),
             )
@@ -216,7 +216,7 @@ def _append_block_number(split_log: LogSplitter) -> LogSplitter:
 
 
 def _build_multi_mapping_reader(
-    readings: Sequence[_CompiledReading], split_row: _RowSplitter
+    readings: Sequence[_CompiledMapping], split_row: _RowSplitter
 ) -> Callable[[Any], Any]:
     """Return a reader that applies every matching mapping in order.
 

@@ -21,7 +21,7 @@ def parse_enum(
         tables.append(
             (
                 _parse_from_block(table_key, table, settings, faults),
-                _parse_words(f"{table_key}.words", table, faults),
+                _parse_enum_values(f"{table_key}.words", table, faults),
             )
         )
         defaults.add(_parse_otherwise(f"{table_key}.otherwise", table, faults))
@@ -51,7 +51,7 @@ def _parse_from_block(
     return 0
 
 
-def _parse_words(key: str, table: Table, faults: FaultCollector) -> Mapping[Literal, str]:
+def _parse_enum_values(key: str, table: Table, faults: FaultCollector) -> Mapping[Literal, str]:
     """Return the enumeration value of each input; the inputs of a list are numbered from 0."""
     raw_words = table.get("words")
     if isinstance(raw_words, list):

@@ -18,7 +18,7 @@ from oracle.chain.profiles.profile_contracts import parse_contract
 from oracle.chain.profiles.profile_enums import parse_enum
 from oracle.chain.profiles.toml_tables import FaultCollector, ProfileSettings, Table
 from oracle.errors import InputError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 
 PROFILES_FOLDER = "profiles"
 _PROFILE_SUFFIX = ".toml"
@@ -32,7 +32,9 @@ _LOCATION_KEYS = {"abi", "address", "start_block", "proxy"}
 
 def list_shipped_profiles() -> list[str]:
     """Return the names of the profiles that are shipped with the program."""
-    return sorted(path.stem for path in shipped_path(PROFILES_FOLDER).glob(f"*{_PROFILE_SUFFIX}"))
+    return sorted(
+        path.stem for path in find_shipped_path(PROFILES_FOLDER).glob(f"*{_PROFILE_SUFFIX}")
+    )
 
 
 def load_profile(name_or_path: str, options: Mapping[str, Literal] | None = None) -> Profile:
@@ -60,7 +62,9 @@ def _load_shipped_profile(name: str, options: tuple[tuple[str, Literal], ...]) -
             f"{', '.join(list_shipped_profiles())}, or the path of a file that ends in "
             f"{_PROFILE_SUFFIX}"
         )
-    return _read_profile(shipped_path(PROFILES_FOLDER) / (name + _PROFILE_SUFFIX), dict(options))
+    return _read_profile(
+        find_shipped_path(PROFILES_FOLDER) / (name + _PROFILE_SUFFIX), dict(options)
+    )
 
 
 def _read_toml(path: Path) -> Table:

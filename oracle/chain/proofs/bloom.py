@@ -44,15 +44,15 @@ def compute_bloom(logs: Iterable[BloomInput]) -> int:
     return bits
 
 
-def may_contain(bits: int, mask_bits: int) -> bool:
+def may_contain_bits(bits: int, mask_bits: int) -> bool:
     """Return whether the bloom may contain these mask bits; only False is certain."""
     return bits & mask_bits == mask_bits
 
 
 def may_contain_log(bits: int, address_masks: Iterable[int], topic_masks: Iterable[int]) -> bool:
     """Return whether the bloom may contain a log of one of the addresses and one of the topics."""
-    return any(may_contain(bits, mask_bits) for mask_bits in address_masks) and any(
-        may_contain(bits, mask_bits) for mask_bits in topic_masks
+    return any(may_contain_bits(bits, mask_bits) for mask_bits in address_masks) and any(
+        may_contain_bits(bits, mask_bits) for mask_bits in topic_masks
     )
 
 

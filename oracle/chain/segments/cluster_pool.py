@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from oracle.chain.segments.frames import decode_order, encode_frame
-from oracle.chain.segments.order import SegmentOrder, SegmentPlan
+from oracle.chain.segments.frames import decode_request, encode_frame
+from oracle.chain.segments.order import SegmentPlan, SegmentRequest
 from oracle.chain.segments.preparing import SegmentPreparer
 from oracle.chain.segments.process_pool import WorkerDiedError, WorkerStartError
 from oracle.chain.segments.segment import RefusedSegmentError
@@ -65,7 +65,7 @@ class ClusterPool:
         # The cluster's key of each order, by the order's future.
         self._key_by_future: dict[Future[bytes], str] = {}
 
-    def submit(self, order: SegmentOrder) -> Future[bytes]:
+    def submit(self, order: SegmentRequest) -> Future[bytes]:
         """Submit an order; see SegmentExecutor."""
         answer: Future[bytes] = Future()
         client = self._get_or_open_client()
@@ -93,7 +93,7 @@ class ClusterPool:
         cluster_future.add_done_callback(lambda finished: _forward_result(finished, answer))
         return answer
 
-    def abort_order(self, future: Future[bytes]) -> None:
+    def abort_request(self, future: Future[bytes]) -> None:
         """Abort an order; see SegmentExecutor. A worker without a Dask nanny is not restarted."""
         key, client = self._key_by_future.get(future), self._client
         if key is None or client is None:
@@ -209,7 +209,7 @@ def prepare_on_worker(plan_frame: bytes, order_frame: bytes) -> bytes:
                 old_preparer.close()
             _preparer_by_plan.clear()
             _preparer_by_plan[plan_frame] = preparer
-        return _preparer_by_plan[plan_frame].prepare(decode_order(order_frame))
+        return _preparer_by_plan[plan_frame].prepare(decode_request(order_frame))
 
 
 def _read_endpoint_urls() -> list[str]:

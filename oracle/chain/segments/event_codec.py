@@ -55,7 +55,7 @@ _WIDE_FIELDS: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-class _EventClass(NamedTuple):
+class _EventClassCodec(NamedTuple):
     """The codec of one class of events; `get_fields` returns the values of an event's fields.
 
     `wide_fields` has the index, encoder and decoder of each field of more than 64 bits.
@@ -68,7 +68,7 @@ class _EventClass(NamedTuple):
     decoder: msgspec.msgpack.Decoder[tuple[list[Any], ...]]
 
     @classmethod
-    def build(cls, event_class: type) -> "_EventClass":
+    def build(cls, event_class: type) -> "_EventClassCodec":
         hints = get_type_hints(event_class)
         column_types = [
             _WIDE_FIELDS[name][0] if name in _WIDE_FIELDS else field_type
@@ -91,7 +91,7 @@ class _EventClass(NamedTuple):
             columns[index] = encode_column(columns[index])
         return msgspec.Raw(msgspec.msgpack.encode(columns))
 
-    def decode_events(self, encoded: msgspec.Raw) -> Iterator[Any]:
+    def decode_columns(self, encoded: msgspec.Raw) -> Iterator[Any]:
         """Decode the events of one class.
 
         Raises:
@@ -111,17 +111,17 @@ def _iterate_classes(*unions: object) -> Iterator[type]:
 
 
 @cache
-def _list_event_classes() -> tuple[_EventClass, ...]:
+def _list_event_classes() -> tuple[_EventClassCodec, ...]:
     """Return the codecs of all event classes, in the same order in all workers of a version."""
     event_classes = set(
         _iterate_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
     )
     classes = sorted(event_classes | {DeadLetter}, key=lambda event_class: event_class.__name__)
-    return tuple(_EventClass.build(event_class) for event_class in classes)
+    return tuple(_EventClassCodec.build(event_class) for event_class in classes)
 
 
 @cache
-def _number_by_class() -> dict[type, int]:
+def _get_number_by_class() -> dict[type, int]:
     return {kind.event_class: number for number, kind in enumerate(_list_event_classes())}
 
 
@@ -131,7 +131,7 @@ def encode_events(events: Sequence[object]) -> EventRows:
     Raises:
         OverflowError: a number is larger than the maximum of its field.
     """
-    number_by_class, event_classes = _number_by_class(), _list_event_classes()
+    number_by_class, event_classes = _get_number_by_class(), _list_event_classes()
     class_numbers = bytes(map(number_by_class.__getitem__, map(type, events)))
     events_by_class: dict[int, list[object]] = {number: [] for number in set(class_numbers)}
     for number, event in zip(class_numbers, events, strict=True):
@@ -145,7 +145,7 @@ def encode_events(events: Sequence[object]) -> EventRows:
     )
 
 
-def events_of(rows: EventRows) -> list[Any]:
+def decode_events(rows: EventRows) -> list[Any]:
     """Decode the events that `encode_events` encoded.
 
     Raises:
@@ -155,7 +155,7 @@ def events_of(rows: EventRows) -> list[Any]:
     if any(number >= len(event_classes) for number in rows.columns_by_class):
         raise ValueError("unknown event class")
     iterator_by_class = {
-        number: event_classes[number].decode_events(columns)
+        number: event_classes[number].decode_columns(columns)
         for number, columns in rows.columns_by_class.items()
     }
     try:

@@ -5,13 +5,13 @@ from typing import BinaryIO
 import msgspec
 from typing_extensions import override
 
-from oracle.chain.segments.order import SegmentOrder, SegmentPlan
+from oracle.chain.segments.order import SegmentPlan, SegmentRequest
 
 # Far more than any window of logs; a larger length is invalid.
 MAX_FRAME_BYTES = 1 << 30
 _LENGTH_BYTES = 4
 
-_ORDER_DECODER = msgspec.msgpack.Decoder(SegmentOrder)
+_ORDER_DECODER = msgspec.msgpack.Decoder(SegmentRequest)
 
 
 class WorkerSetup(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class FrameError(Exception):
     """The input is not a valid frame."""
 
 
-def encode_frame(message: SegmentOrder | WorkerSetup) -> bytes:
+def encode_frame(message: SegmentRequest | WorkerSetup) -> bytes:
     """Encode the content of a frame."""
     return msgspec.msgpack.encode(message)
 
@@ -42,7 +42,7 @@ def decode_setup(content: bytes) -> WorkerSetup:
     return _SETUP_DECODER.decode(content)
 
 
-def decode_order(content: bytes) -> SegmentOrder:
+def decode_request(content: bytes) -> SegmentRequest:
     """Decode an order. Raises msgspec.DecodeError if it is invalid."""
     return _ORDER_DECODER.decode(content)
 

@@ -75,7 +75,7 @@ class WriterState(msgspec.Struct, frozen=True):
     providers: dict[str, str] = {}
 
 
-class SegmentOrder(msgspec.Struct, frozen=True):
+class SegmentRequest(msgspec.Struct, frozen=True):
     """The order to prepare blocks `first` to `last` from `endpoint`; its `number` is unique.
 
     `rate` is the number of calls per second that the worker may send, or None for no limit.

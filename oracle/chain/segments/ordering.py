@@ -11,7 +11,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.limit_memory import lower_block_limit
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.segments.carried_metrics import add_increases
-from oracle.chain.segments.order import SegmentOrder, SegmentPlan, WriterState
+from oracle.chain.segments.order import SegmentPlan, SegmentRequest, WriterState
 from oracle.chain.segments.segment import (
     RefusedSegmentError,
     SegmentError,
@@ -64,25 +64,25 @@ class SegmentCoordinator:
         """
         if self._select_endpoint() is None:
             return False
-        if not self.window_source.is_settled():
+        if not self.window_source.is_calibrated():
             try:
                 self.window_source.calibrate()
             except TransientError:
                 # The error is raised again when the writer reads the range itself.
                 return False
-        return self.window_source.is_settled()
+        return self.window_source.is_calibrated()
 
-    def create_order(self, blocks: BlockRange) -> SegmentOrder | None:
+    def create_request(self, blocks: BlockRange) -> SegmentRequest | None:
         """Return the order of a range, or None if no endpoint may be queried now."""
         endpoint = self._select_endpoint()
         if endpoint is None:
             return None
         self._last_number += 1
         bucket = endpoint.health.rate_limiter
-        bucket.spend(self._call_estimate)
+        bucket.take_tokens(self._call_estimate)
         self._reserved_calls[self._last_number] = self._call_estimate
         rate = None if bucket.rate == math.inf else bucket.rate / self.worker_count
-        return SegmentOrder(
+        return SegmentRequest(
             self._plan_id,
             self._last_number,
             blocks.first,
@@ -93,12 +93,12 @@ class SegmentCoordinator:
             None if self.level is None else int(self.level),
         )
 
-    def cancel_order(self, order: SegmentOrder) -> None:
+    def cancel_request(self, order: SegmentRequest) -> None:
         """Release the calls reserved for an order that will not be answered."""
         self._reserved_calls.pop(order.number, None)
 
     def accept_answer(
-        self, order: SegmentOrder, answer_bytes: bytes, *, is_restored: bool = False
+        self, order: SegmentRequest, answer_bytes: bytes, *, is_restored: bool = False
     ) -> BlockWindow:
         """Return the window in the answer of an order.
 
@@ -141,12 +141,12 @@ class SegmentCoordinator:
         return window
 
     def _merge_observations(
-        self, order: SegmentOrder, endpoint: Endpoint, observed: WorkerObservations
+        self, order: SegmentRequest, endpoint: Endpoint, observed: WorkerObservations
     ) -> None:
         add_increases(observed.counter_increases)
         self._call_estimate = max(1, observed.calls)
         # The reserved calls were spent when the order was created.
-        endpoint.health.rate_limiter.spend(
+        endpoint.health.rate_limiter.take_tokens(
             observed.calls - self._reserved_calls.pop(order.number, 0)
         )
         for name, facts in observed.facts.items():
@@ -155,7 +155,7 @@ class SegmentCoordinator:
         endpoint.highest_block = max(endpoint.highest_block, observed.highest)
 
     def _record_throttling(
-        self, order: SegmentOrder, endpoint: Endpoint, refusal: SegmentRefusal
+        self, order: SegmentRequest, endpoint: Endpoint, refusal: SegmentRefusal
     ) -> None:
         """Apply an endpoint's rate limit once for all orders that were pending."""
         if refusal.kind != ErrorKind.THROTTLED.value:

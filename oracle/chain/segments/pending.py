@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.segments.order import SegmentOrder
+from oracle.chain.segments.order import SegmentRequest
 from oracle.chain.segments.ordering import SegmentCoordinator
 from oracle.chain.segments.process_pool import SegmentExecutor
 from oracle.chain.segments.staging import SegmentStage
@@ -24,7 +24,7 @@ class PendingRange:
 
     blocks: BlockRange
     local_window: Future[BlockWindow] | None = None
-    order: SegmentOrder | None = None
+    order: SegmentRequest | None = None
     worker_answer: Future[bytes] | None = None
     worker_deaths: int = 0
     has_waited: bool = False
@@ -95,7 +95,7 @@ class SegmentWorkers:
             self.stage.clear()
 
 
-def run_now(fetch_window: Callable[[], BlockWindow]) -> Future[BlockWindow]:
+def run_synchronously(fetch_window: Callable[[], BlockWindow]) -> Future[BlockWindow]:
     """Run the function in this thread, and return a future with its result or exception."""
     future: Future[BlockWindow] = Future()
     try:

@@ -18,7 +18,7 @@ from oracle.chain.segments.carried_metrics import (
     compute_increases,
     snapshot_counters,
 )
-from oracle.chain.segments.order import FactsByEndpoint, SegmentOrder, SegmentPlan, WriterState
+from oracle.chain.segments.order import FactsByEndpoint, SegmentPlan, SegmentRequest, WriterState
 from oracle.chain.segments.segment import (
     RefusedSegmentError,
     SegmentRefusal,
@@ -48,9 +48,9 @@ class _CountingLimiter(RateLimiter):
     spent_calls: int = 0
 
     @override
-    def spend(self, calls: int) -> None:
+    def take_tokens(self, calls: int) -> None:
         self.spent_calls += calls
-        RateLimiter.spend(self, calls)
+        RateLimiter.take_tokens(self, calls)
 
 
 class _RecordingPool(EndpointPool):
@@ -79,7 +79,7 @@ class _RecordingPool(EndpointPool):
         reason: str,
         checkpoint: Checkpoint | None = None,
         *,
-        is_foreign: bool = False,
+        is_on_other_chain: bool = False,
     ) -> None:
         self.doubts.append(reason)
 
@@ -116,7 +116,7 @@ class SegmentPreparer:
         self._window_source: WindowSource | None = None
         self._store = _FactStore({})
 
-    def prepare(self, order: SegmentOrder) -> bytes:
+    def prepare(self, order: SegmentRequest) -> bytes:
         """Return an encoded segment, or an encoded refusal; errors are never raised."""
         started_at, counters_before = time.monotonic(), snapshot_counters()
         calls_before = 0 if self._pool is None else self._pool.count_spent_calls()
@@ -146,7 +146,7 @@ class SegmentPreparer:
             self._pool.close()
         self._pool = self._window_source = None
 
-    def _fetch_window(self, order: SegmentOrder) -> BlockWindow:
+    def _fetch_window(self, order: SegmentRequest) -> BlockWindow:
         window_source, pool = self._open_source(order.writer_state)
         for endpoint in pool:
             endpoint.highest_block = max(
@@ -196,7 +196,11 @@ class SegmentPreparer:
         return window_source, pool
 
     def _collect_observations(
-        self, order: SegmentOrder, counters: CounterIncreases, calls_before: int, started_at: float
+        self,
+        order: SegmentRequest,
+        counters: CounterIncreases,
+        calls_before: int,
+        started_at: float,
     ) -> WorkerObservations:
         pool = self._pool
         calls = 0 if pool is None else max(0, pool.count_spent_calls() - calls_before)
@@ -206,7 +210,7 @@ class SegmentPreparer:
 
 
 def _build_refusal(
-    order: SegmentOrder, error: Exception, observed: WorkerObservations
+    order: SegmentRequest, error: Exception, observed: WorkerObservations
 ) -> SegmentRefusal:
     kind = error.kind.value if isinstance(error, RpcError) else ""
     retry_after = error.retry_after if isinstance(error, RpcError) else None

@@ -24,7 +24,7 @@ from oracle.chain.segments.frames import (
     read_frame,
     write_frame,
 )
-from oracle.chain.segments.order import SegmentOrder, SegmentPlan
+from oracle.chain.segments.order import SegmentPlan, SegmentRequest
 from oracle.chain.segments.worker import READY_MESSAGE
 from oracle.errors import OracleError
 
@@ -64,7 +64,7 @@ class SegmentExecutor(Protocol):
         """The plan of all its orders."""
         ...
 
-    def submit(self, order: SegmentOrder) -> Future[bytes]:
+    def submit(self, order: SegmentRequest) -> Future[bytes]:
         """Submit an order; the future returns the bytes of `SegmentPreparer.prepare`.
 
         Only the future raises: WorkerDiedError if the worker with the order died, and
@@ -72,7 +72,7 @@ class SegmentExecutor(Protocol):
         """
         ...
 
-    def abort_order(self, future: Future[bytes]) -> None:
+    def abort_request(self, future: Future[bytes]) -> None:
         """Kill the worker of this order, which takes too long or gave an invalid answer."""
         ...
 
@@ -90,7 +90,7 @@ class ProcessPool:
         self._orders: SimpleQueue[_QueuedOrder | None] = SimpleQueue()
         self._workers = [_Worker(setup_frame, self._orders) for _ in range(self.worker_count)]
 
-    def submit(self, order: SegmentOrder) -> Future[bytes]:
+    def submit(self, order: SegmentRequest) -> Future[bytes]:
         """Queue an order; see SegmentExecutor."""
         queued = _QueuedOrder(encode_frame(order))
         for worker in self._workers:
@@ -98,7 +98,7 @@ class ProcessPool:
         self._orders.put(queued)
         return queued.future
 
-    def abort_order(self, future: Future[bytes]) -> None:
+    def abort_request(self, future: Future[bytes]) -> None:
         """Abort an order; see SegmentExecutor."""
         future.cancel()
         for worker in self._workers:
@@ -141,7 +141,9 @@ class _Worker:
     def start_thread(self) -> None:
         """Start the thread, unless it was started already."""
         if self._thread is None:
-            self._thread = Thread(target=self._process_orders, name="segment worker", daemon=True)
+            self._thread = Thread(
+                target=self._process_requests, name="segment worker", daemon=True
+            )
             self._thread.start()
 
     def get_pid(self) -> int | None:
@@ -165,7 +167,7 @@ class _Worker:
             self._thread.join(_JOIN_SECONDS)
         self._end_process()
 
-    def _process_orders(self) -> None:
+    def _process_requests(self) -> None:
         while not self._is_closed:
             try:
                 queued = self._orders.get(timeout=IDLE_SECONDS)
@@ -175,9 +177,9 @@ class _Worker:
             if queued is None:
                 return
             if queued.future.set_running_or_notify_cancel():
-                self._execute_order(queued)
+                self._execute_request(queued)
 
-    def _execute_order(self, queued: _QueuedOrder) -> None:
+    def _execute_request(self, queued: _QueuedOrder) -> None:
         try:
             process = self._ensure_process()
         except (OSError, FrameError) as error:

@@ -14,8 +14,8 @@ import msgspec
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.segments.event_codec import EventRows, encode_events, events_of
-from oracle.chain.segments.order import FactsByEndpoint, SegmentOrder
+from oracle.chain.segments.event_codec import EventRows, decode_events, encode_events
+from oracle.chain.segments.order import FactsByEndpoint, SegmentRequest
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash
@@ -127,7 +127,9 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
     def to_window(self) -> BlockWindow:
         """Return the segment as a window. Raises ValueError if an event is malformed."""
         decoded = DecodedEvents(
-            events_of(self.events), events_of(self.contract_events), events_of(self.dead)
+            decode_events(self.events),
+            decode_events(self.contract_events),
+            decode_events(self.dead),
         )
         return BlockWindow(
             BlockRange(self.first, self.newest.number),
@@ -161,7 +163,10 @@ _DECODER: msgspec.msgpack.Decoder[Segment | SegmentRefusal] = msgspec.msgpack.De
 
 
 def build_segment(
-    order: SegmentOrder, window: BlockWindow, decoded: DecodedEvents, observed: WorkerObservations
+    order: SegmentRequest,
+    window: BlockWindow,
+    decoded: DecodedEvents,
+    observed: WorkerObservations,
 ) -> Segment:
     """Return a window as a segment.
 
@@ -194,7 +199,7 @@ def encode_answer(answer: Segment | SegmentRefusal) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def decode_answer(content: bytes, order: SegmentOrder) -> Segment | SegmentRefusal:
+def decode_answer(content: bytes, order: SegmentRequest) -> Segment | SegmentRefusal:
     """Decode an answer, and check that it is a valid answer to this order.
 
     Raises:
@@ -214,7 +219,7 @@ def decode_answer(content: bytes, order: SegmentOrder) -> Segment | SegmentRefus
     return answer
 
 
-def _validate_segment(segment: Segment, order: SegmentOrder) -> None:
+def _validate_segment(segment: Segment, order: SegmentRequest) -> None:
     first, last = segment.first, segment.newest.number
     if first != order.first or not first <= last <= order.last:
         raise SegmentError(

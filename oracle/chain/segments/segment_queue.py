@@ -19,7 +19,7 @@ from oracle.chain.segments.pending import (
     SegmentWorkers,
     make_completed_future,
     make_failed_future,
-    run_now,
+    run_synchronously,
 )
 from oracle.chain.segments.process_pool import WorkerDiedError, WorkerStartError
 from oracle.chain.segments.segment import RefusedSegmentError, SegmentError
@@ -83,7 +83,7 @@ _ORDER_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
 # Ready windows are joined up to this many logs, because each commit is expensive.
-_TOGETHER = 12_000
+_MAX_JOINED_LOGS = 12_000
 
 WindowFetch = Callable[[BlockRange], BlockWindow]
 RangeCut = Callable[[BlockRange], BlockRange]
@@ -144,7 +144,7 @@ class SegmentQueue:
     def discard_pending(self) -> None:
         """Discard all prepared ranges, and the results of requests that are still running."""
         for pending in self._pending_ranges:
-            self._cancel_order(pending)
+            self._cancel_request(pending)
         if self._pending_ranges and self.workers is not None:
             self.workers.discard_all()
         self._pending_ranges.clear()
@@ -168,7 +168,7 @@ class SegmentQueue:
             and failed_range.first == blocks.first
         ):
             # Fetched in its own thread, as before, because later ranges are pending too.
-            reordered = self._submit_order(PendingRange(failed_range)) if uses_workers else None
+            reordered = self._submit_request(PendingRange(failed_range)) if uses_workers else None
             self._pending_ranges.appendleft(
                 reordered or self._fetch_locally(failed_range, is_only_range=False)
             )
@@ -183,7 +183,7 @@ class SegmentQueue:
             )
             pending = self._restore_range(next_block, blocks.last) if uses_workers else None
             if pending is None and uses_workers:
-                pending = self._submit_order(PendingRange(next_range))
+                pending = self._submit_request(PendingRange(next_range))
             if pending is None and uses_workers and self._pending_ranges:
                 # No endpoint may take a further order now.
                 return
@@ -198,10 +198,12 @@ class SegmentQueue:
             return self._depth
         return self.workers.executor.worker_count + _EXTRA_ORDERS
 
-    def _submit_order(self, pending: PendingRange) -> PendingRange | None:
+    def _submit_request(self, pending: PendingRange) -> PendingRange | None:
         """Submit an order to prepare a range, or return None if that is not possible now."""
         order = (
-            None if self.workers is None else self.workers.coordinator.create_order(pending.blocks)
+            None
+            if self.workers is None
+            else self.workers.coordinator.create_request(pending.blocks)
         )
         if order is None or self.workers is None:
             return None
@@ -226,13 +228,13 @@ class SegmentQueue:
             )
             return PendingRange(blocks, future)
         # There is no other range to fetch in parallel, so a thread would only cost time.
-        return PendingRange(blocks, run_now(lambda: self._fetch_window(blocks)))
+        return PendingRange(blocks, run_synchronously(lambda: self._fetch_window(blocks)))
 
-    def _cancel_order(self, pending: PendingRange) -> None:
+    def _cancel_request(self, pending: PendingRange) -> None:
         if pending.worker_answer is not None and pending.order is not None:
             pending.worker_answer.cancel()
             if self.workers is not None:
-                self.workers.coordinator.cancel_order(pending.order)
+                self.workers.coordinator.cancel_request(pending.order)
 
     # --- the next window ---
 
@@ -268,7 +270,7 @@ class SegmentQueue:
         except WorkerStartError as error:
             self._disable_workers(error)
         except (TimeoutError, WorkerDiedError, SegmentError) as error:
-            self._repeat_lost_order(pending, error)
+            self._repeat_lost_request(pending, error)
         else:
             SEGMENTS.labels("recalled" if pending.is_restored else "taken").inc()
         return window
@@ -294,7 +296,9 @@ class SegmentQueue:
         """Join a window with the ready windows after it, as many as are worth one commit."""
         windows, log_count = [window], len(window.logs)
         while (
-            self._pending_ranges and self._pending_ranges[0].is_ready() and log_count < _TOGETHER
+            self._pending_ranges
+            and self._pending_ranges[0].is_ready()
+            and log_count < _MAX_JOINED_LOGS
         ):
             pending = self._pending_ranges[0]
             if (
@@ -322,7 +326,7 @@ class SegmentQueue:
 
     # --- lost orders and missing workers ---
 
-    def _repeat_lost_order(self, pending: PendingRange, error: Exception) -> None:
+    def _repeat_lost_request(self, pending: PendingRange, error: Exception) -> None:
         """Repeat an order whose worker died, hung or gave an invalid answer.
 
         The range is not read in this process, because it might crash the writer too.
@@ -340,8 +344,8 @@ class SegmentQueue:
             reason=reason,
         )
         if self.workers is not None and pending.worker_answer is not None:
-            self.workers.executor.abort_order(pending.worker_answer)
-            self._cancel_order(pending)
+            self.workers.executor.abort_request(pending.worker_answer)
+            self._cancel_request(pending)
         block_ranges, kept_deaths = [blocks], deaths
         if deaths >= _MAX_WORKER_DEATHS:
             if len(blocks) == 1:
@@ -350,7 +354,7 @@ class SegmentQueue:
                 )
             block_ranges, kept_deaths = list(blocks.chunks((len(blocks) + 1) // 2)), 0
         orders = [
-            self._submit_order(PendingRange(block_range, worker_deaths=kept_deaths))
+            self._submit_request(PendingRange(block_range, worker_deaths=kept_deaths))
             for block_range in block_ranges
         ]
         if any(order is None for order in orders):
@@ -374,7 +378,7 @@ def build_verification_queue(
     window_source = coordinator.window_source
     queue = SegmentQueue(
         lambda blocks: window_source.fetch_verified_window(blocks, level, endpoint, None),
-        lambda blocks: window_source.cut_verified_range(blocks, level),
+        lambda blocks: window_source.limit_verified_range(blocks, level),
     )
     verifying_coordinator = SegmentCoordinator(
         coordinator.plan,

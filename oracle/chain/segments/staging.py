@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from oracle.chain.segments.order import SegmentOrder
+from oracle.chain.segments.order import SegmentRequest
 
 _SEGMENT_SUFFIX, _TEMPORARY_SUFFIX = ".segment", ".half"
 _DIGEST_BYTES = 32
@@ -20,7 +20,7 @@ _MAX_BYTES = 256 * 2**20
 class StagedSegment(msgspec.Struct, frozen=True, array_like=True):
     """An order and its encoded answer."""
 
-    order: SegmentOrder
+    order: SegmentRequest
     answer: bytes
 
 
@@ -51,7 +51,7 @@ class SegmentStage:
                 path.stat().st_size,
             )
 
-    def store_answer(self, order: SegmentOrder, answer: bytes) -> None:
+    def store_answer(self, order: SegmentRequest, answer: bytes) -> None:
         """Store an answer that waits to be committed; skip it if space or disk is missing."""
         body = msgspec.msgpack.encode(StagedSegment(order, answer))
         content = body + hashlib.sha256(body).digest()

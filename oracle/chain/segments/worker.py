@@ -15,7 +15,7 @@ import structlog
 from oracle.chain.segments.frames import (
     MAX_FRAME_BYTES,
     WorkerSetup,
-    decode_order,
+    decode_request,
     decode_setup,
     read_frame,
     write_frame,
@@ -35,13 +35,13 @@ def main() -> None:
     # Errors are logged by the writer, which reads the range again.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:
-        process_orders(sys.stdin.buffer, answer_stream)
+        serve_requests(sys.stdin.buffer, answer_stream)
     except BrokenPipeError:
         # The parent process is gone.
         os._exit(0)
 
 
-def process_orders(order_stream: BinaryIO, answer_stream: BinaryIO) -> None:
+def serve_requests(order_stream: BinaryIO, answer_stream: BinaryIO) -> None:
     """Answer each order; the first frame contains the plan and the endpoints.
 
     Raises:
@@ -56,7 +56,7 @@ def process_orders(order_stream: BinaryIO, answer_stream: BinaryIO) -> None:
     gc.freeze()
     write_frame(answer_stream, READY_MESSAGE)
     while (order_frame := read_frame(order_stream, MAX_FRAME_BYTES)) is not None:
-        write_frame(answer_stream, preparer.prepare(decode_order(order_frame)))
+        write_frame(answer_stream, preparer.prepare(decode_request(order_frame)))
     preparer.close()
 
 

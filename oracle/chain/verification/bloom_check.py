@@ -48,7 +48,7 @@ class BloomChecker:
         On a chain without blooms, every block may have matching logs.
         """
         if not self.calibration.is_proven(HeaderFeature.BLOOM):
-            return self.calibration.is_refuted(HeaderFeature.BLOOM)
+            return self.calibration.is_unsupported(HeaderFeature.BLOOM)
         return header.bloom is None or self._may_contain_log(header.bloom)
 
     def check_window(self, window: VerifiedWindow) -> None:
@@ -65,7 +65,7 @@ class BloomChecker:
             if not may_contain_logs(bloom, logs):
                 if window.is_proven(header.block.number) and has_valid_hash(header):
                     # The receipts match the root of a valid header, which proves the logs.
-                    self.calibration.refute(
+                    self.calibration.mark_unsupported(
                         HeaderFeature.BLOOM, f"block {header.block.hash} has logs outside of it"
                     )
                     return
@@ -86,7 +86,7 @@ class BloomChecker:
 
     def _raise_level(self, window: VerifiedWindow, header: FullHeader) -> None:
         number, bloom = header.block.number, header.bloom
-        if bloom is None or window.is_proven(number) or not window.is_whole:
+        if bloom is None or window.is_proven(number) or not window.has_all_headers:
             return
         if number not in window.logs_by_block and self._may_contain_log(bloom):
             other_logs = self.fetch_other_logs(window.endpoint_name, header)

@@ -57,11 +57,11 @@ class _FeatureState:
     invalid_blocks: set[str] = field(default_factory=set)
     undecided_blocks: set[str] = field(default_factory=set)
     is_proven: bool = False
-    refuted_at: float | None = None
+    unsupported_since: float | None = None
 
     def get_metric_value(self) -> int:
         """Return the value of the metric."""
-        if self.refuted_at is not None:
+        if self.unsupported_since is not None:
             return -1
         return int(self.is_proven)
 
@@ -111,7 +111,7 @@ class Calibration:
             refuted_at = self.clock() - (0.0 if is_tried else RETRY_SECONDS)
             self._state_by_feature[feature] = _FeatureState(
                 is_proven=stored_value == "right",
-                refuted_at=refuted_at if stored_value == "wrong" else None,
+                unsupported_since=refuted_at if stored_value == "wrong" else None,
             )
             self._update_metric(feature)
         self._restore_refusals(stored_facts)
@@ -121,10 +121,10 @@ class Calibration:
         with self._lock:
             return self._state_by_feature[feature].is_proven
 
-    def is_refuted(self, feature: HeaderFeature) -> bool:
+    def is_unsupported(self, feature: HeaderFeature) -> bool:
         """Return whether the chain was found not to have the feature."""
         with self._lock:
-            return self._state_by_feature[feature].refuted_at is not None
+            return self._state_by_feature[feature].unsupported_since is not None
 
     def needs_samples(self, feature: HeaderFeature) -> bool:
         """Return whether samples are needed: the feature is neither proven nor recently refuted.
@@ -133,8 +133,8 @@ class Calibration:
         """
         with self._lock:
             state = self._state_by_feature[feature]
-            if state.refuted_at is not None:
-                return self.clock() - state.refuted_at >= RETRY_SECONDS
+            if state.unsupported_since is not None:
+                return self.clock() - state.unsupported_since >= RETRY_SECONDS
             return not state.is_proven
 
     def needs_any_samples(self, features: Iterable[HeaderFeature]) -> bool:
@@ -191,13 +191,17 @@ class Calibration:
         """
         with self._lock:
             for feature, state in self._state_by_feature.items():
-                if state.undecided_blocks and not state.is_proven and state.refuted_at is None:
+                if (
+                    state.undecided_blocks
+                    and not state.is_proven
+                    and state.unsupported_since is None
+                ):
                     return UndecidedSample(
                         feature, min(state.undecided_blocks), self._unanswered_providers
                     )
             return None
 
-    def refute_invalid_features(self) -> None:
+    def mark_unsupported_features(self) -> None:
         """Mark features without a valid sample as refuted, after new and old blocks were sampled.
 
         A feature of which some samples are valid is left undecided until there are more samples.
@@ -206,11 +210,11 @@ class Calibration:
             for feature, state in self._state_by_feature.items():
                 if not self.needs_samples(feature):
                     continue
-                if state.refuted_at is not None:
-                    state.refuted_at = self.clock()
+                if state.unsupported_since is not None:
+                    state.unsupported_since = self.clock()
                     self._store_refutation(feature)
                 elif not state.valid_blocks and len(state.invalid_blocks) >= REQUIRED_SAMPLES:
-                    self.refute(
+                    self.mark_unsupported(
                         feature, f"invalid in all {len(state.invalid_blocks)} blocks with logs"
                     )
 
@@ -231,14 +235,14 @@ class Calibration:
         with self._lock:
             return (feature, block_hash) in self._accepted_blocks
 
-    def refute(self, feature: HeaderFeature, proof: str) -> None:
+    def mark_unsupported(self, feature: HeaderFeature, proof: str) -> None:
         """Mark a feature as refuted, until samples show it to be valid.
 
         `proof` is logged; a proven feature must not be refuted without a proof.
         """
         with self._lock:
             was_proven = self._state_by_feature[feature].is_proven
-            self._state_by_feature[feature] = _FeatureState(refuted_at=self.clock())
+            self._state_by_feature[feature] = _FeatureState(unsupported_since=self.clock())
             self._store_refutation(feature)
             self.demotion_count += 1
         if was_proven:
@@ -253,12 +257,12 @@ class Calibration:
             facts = {
                 format_trust_fact(feature): "right" if state.is_proven else "wrong"
                 for feature, state in self._state_by_feature.items()
-                if state.is_proven or state.refuted_at is not None
+                if state.is_proven or state.unsupported_since is not None
             }
             facts |= {
                 format_trust_fact(feature) + _RECENTLY_TRIED_SUFFIX: ""
                 for feature, state in self._state_by_feature.items()
-                if state.refuted_at is not None and not self.needs_samples(feature)
+                if state.unsupported_since is not None and not self.needs_samples(feature)
             }
             acceptances = {
                 f"{ACCEPTED_PREFIX}{check} {block_hash}": ""

@@ -58,12 +58,12 @@ class FullHeader:
         return self.receipts_root == EMPTY_TRIE_ROOT
 
     @property
-    def holds_transactions(self) -> bool:
+    def may_have_transactions(self) -> bool:
         """Whether the block has receipts to fetch, even if the chain does not fill its roots."""
         return not self.is_without_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
-    def whole_header(self) -> HeaderResponse | None:
+    def complete_header(self) -> HeaderResponse | None:
         """All hashed fields of the header, or None if one is missing."""
         try:
             return msgspec.convert(self.response, HeaderResponse, from_attributes=True)

@@ -100,7 +100,7 @@ class HeaderSampler:
                 except RpcError:
                     # An endpoint without old blocks may still be good for new ones.
                     break
-            self.calibration.refute_invalid_features()
+            self.calibration.mark_unsupported_features()
             self.calibration.mark_scanned()
 
     def sample_blocks(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
@@ -111,7 +111,7 @@ class HeaderSampler:
                 answer.
         """
         self._record_samples(endpoint, blocks, 2 * REQUIRED_SAMPLES)
-        self.calibration.refute_invalid_features()
+        self.calibration.mark_unsupported_features()
         self._raise_if_undecided()
 
     def _raise_if_undecided(self) -> None:

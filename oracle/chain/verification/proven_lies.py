@@ -18,7 +18,7 @@ from oracle.rpc.rpc_errors import RpcError
 # The log fields that the receipts root commits to; positions follow from the order alone.
 LogContentCounts = Counter[tuple[str, tuple[str, ...], str]]
 # Fetches one block from an endpoint, and returns whether all of it could be proven.
-BlockProver = Callable[[Endpoint, int], bool]
+ProvabilityCheck = Callable[[Endpoint, int], bool]
 
 
 def count_log_contents(logs: Iterable[Log]) -> LogContentCounts:
@@ -36,7 +36,7 @@ class MisbehaviourDetector:
     """Excludes endpoints that are proven wrong while windows are read."""
 
     endpoints: EndpointPool
-    is_block_provable: BlockProver
+    is_block_provable: ProvabilityCheck
 
     def check_repaired_logs(
         self, endpoint: Endpoint, given_logs: Sequence[Log], true_logs: Sequence[Log]

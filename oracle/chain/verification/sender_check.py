@@ -31,7 +31,7 @@ class ForgeryError(ContradictionError):
 
 
 @dataclass(slots=True)
-class SenderCheck:
+class SenderChecker:
     """Checks the senders of one window's calls, all from one endpoint.
 
     `unproven_blocks` have calls whose sender is not proven by a signature.

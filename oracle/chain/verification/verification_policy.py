@@ -34,7 +34,7 @@ class LevelShortfall:
 
     wanted_level: VerificationLevel
     reachable_level: VerificationLevel
-    refuted_features: tuple[str, ...]
+    unsupported_features: tuple[str, ...]
     unproven_below: VerificationLevel
 
 

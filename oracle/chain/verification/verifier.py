@@ -32,7 +32,7 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Minimum of non-empty blocks in a window that is read by receipts alone.
-LEAST_FULL_BLOCKS = 80
+MIN_NONEMPTY_BLOCKS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class WindowVerifier:
         has_roots = max_level >= VerificationLevel.PROVEN and self.calibration.is_proven(
             HeaderFeature.RECEIPTS
         )
-        if has_roots and self.calibration.is_refuted(HeaderFeature.BLOOM):
+        if has_roots and self.calibration.is_unsupported(HeaderFeature.BLOOM):
             has_unproven_calls = (
                 self.sampler.reads_transactions
                 and not self.calibration.is_proven(HeaderFeature.TRANSACTIONS)
@@ -100,7 +100,7 @@ class WindowVerifier:
             return False
         nonempty_headers = [header for header in blocks if not header.is_without_transactions]
         return (
-            len(nonempty_headers) >= max(LEAST_FULL_BLOCKS, len(blocks) // 2)
+            len(nonempty_headers) >= max(MIN_NONEMPTY_BLOCKS, len(blocks) // 2)
             and not any(
                 # The logs of a block that an operator accepted must be requested.
                 self.calibration.is_accepted(feature, header.block.hash)
@@ -110,7 +110,7 @@ class WindowVerifier:
             and all(map(self.bloom_checker.may_have_logs, nonempty_headers))
         )
 
-    def find_refuted_features(self, level: VerificationLevel) -> tuple[HeaderFeature, ...]:
+    def find_unsupported_features(self, level: VerificationLevel) -> tuple[HeaderFeature, ...]:
         """Return the refuted features among those that blocks at this level rely on.
 
         Without a valid header hash, roots and blooms are unproven claims of the endpoint.
@@ -126,7 +126,7 @@ class WindowVerifier:
                 [HeaderFeature.TRANSACTIONS] if self.sampler.reads_transactions else []
             )
         return tuple(
-            feature for feature in needed_features if self.calibration.is_refuted(feature)
+            feature for feature in needed_features if self.calibration.is_unsupported(feature)
         )
 
     def verify_window(self, window: VerifiedWindow) -> None:
@@ -145,7 +145,7 @@ class WindowVerifier:
             HeaderFeature.BLOOM
         ):
             self.bloom_checker.check_window(window)
-        if window.given_logs is None and len(window.proven_blocks) < len(window.headers):
+        if window.returned_logs is None and len(window.proven_blocks) < len(window.headers):
             message = "some blocks have no proven receipts; expected them for every block"
             raise RpcError(window.endpoint_name, ErrorKind.INVALID, message)
         if window.calls_by_block is not None:
@@ -202,14 +202,14 @@ class WindowVerifier:
                 window.level_by_block[number] = VerificationLevel.PROVEN
             elif (
                 has_content
-                or window.given_logs is None
+                or window.returned_logs is None
                 or number in window.required_blocks
                 or self.bloom_checker.may_have_logs(header)
             ):
                 headers_to_prove.append(header)
         for header, block_receipts in fetch_receipts(window.endpoint, headers_to_prove):
             computed_root = try_compute_receipts_root(block_receipts)
-            if computed_root != header.receipts_root and self._refute_if_root_absent(
+            if computed_root != header.receipts_root and self._mark_unsupported_if_root_absent(
                 header, HeaderFeature.RECEIPTS
             ):
                 return
@@ -241,7 +241,7 @@ class WindowVerifier:
         )
         if not are_logs_complete(given_logs, block_receipts, self.log_filter):
             true_logs = self._extract_logs(window.endpoint_name, header, block_receipts)
-            if window.given_logs is None:
+            if window.returned_logs is None:
                 window.logs_by_block[number] = true_logs
             elif given_logs != true_logs:
                 record_missing_logs(
@@ -251,7 +251,7 @@ class WindowVerifier:
                 window.replace_logs(number, true_logs)
         for call in calls:
             call.succeeded = block_receipts[call.tx].succeeded
-        window.settled_blocks.add(number)
+        window.blocks_with_call_outcomes.add(number)
         window.level_by_block[number] = VerificationLevel.PROVEN
 
     def _extract_logs(
@@ -287,7 +287,9 @@ class WindowVerifier:
         for header in window.headers:
             if header.is_without_transactions:
                 continue
-            if not is_provable or self._refute_if_root_absent(header, HeaderFeature.TRANSACTIONS):
+            if not is_provable or self._mark_unsupported_if_root_absent(
+                header, HeaderFeature.TRANSACTIONS
+            ):
                 window.limit_level(header.block.number, VerificationLevel.BLOOMED)
             elif (
                 computed_root := try_compute_transactions_root(header)
@@ -303,11 +305,13 @@ class WindowVerifier:
                 )
                 window.limit_level(header.block.number, VerificationLevel.BLOOMED)
 
-    def _refute_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
+    def _mark_unsupported_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
         """Mark a feature as refuted if the block's valid header proves that it has no root."""
         if not is_root_absent(header, feature):
             return False
-        self.calibration.refute(feature, f"the header of block {header.block.hash} has no root")
+        self.calibration.mark_unsupported(
+            feature, f"the header of block {header.block.hash} has no root"
+        )
         return True
 
     def _raise_contradiction(

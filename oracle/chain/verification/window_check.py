@@ -70,10 +70,10 @@ class VerifiedWindow:
     endpoint: Endpoint
     range: BlockRange
     headers: Sequence[FullHeader]
-    given_logs: list[Log] | None
+    returned_logs: list[Log] | None
     max_level: VerificationLevel
     is_pinned: bool
-    is_whole: bool
+    has_all_headers: bool
     required_blocks: Collection[int] = ()
     calls_by_block: Mapping[int, Sequence[Call]] | None = None
     logs_by_block: dict[int, list[Log]] = field(init=False)
@@ -81,11 +81,11 @@ class VerifiedWindow:
     # Whether the endpoint's logs were replaced by proven ones.
     is_repaired: bool = False
     # The blocks whose receipts proved which calls succeeded.
-    settled_blocks: set[int] = field(default_factory=set)
+    blocks_with_call_outcomes: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         by_block: dict[int, list[Log]] = defaultdict(list)
-        for log in self.given_logs or ():
+        for log in self.returned_logs or ():
             by_block[log.block].append(log)
         self.logs_by_block = dict(by_block)
         level = VerificationLevel.PINNED if self.is_pinned else VerificationLevel.SEAMED

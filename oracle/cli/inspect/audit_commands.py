@@ -115,7 +115,9 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     3: nothing could be proven.
     """
     witness_times = [] if witness is None else _read_witness_file(witness)
-    memory, feed_url = (None, None) if config is None else _load_daemon_memory(config, network)
+    memory, feed_url = (
+        (None, None) if config is None else _load_daemon_observations(config, network)
+    )
     relay_url = url or feed_url
     if relay_url is None:
         raise InputError("--url: required unless --config names a daemon with feed.url")
@@ -144,7 +146,7 @@ def _read_witness_file(path: Path) -> list[tuple[int, Hash, int]]:
         raise InputError(f"--witness: {error}") from None
 
 
-def _load_daemon_memory(
+def _load_daemon_observations(
     config: Path, network: str | None
 ) -> tuple[DaemonObservations, str | None]:
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:

@@ -132,15 +132,15 @@ def _load_ranking(records: Records, explanation: Explanation) -> NodeRanking | N
         return NodeRankingCache(records.rules).get_ranking(uow, cursor)
 
 
-def _print_explanation(explanation: Explanation, node_standing: NodeSummary) -> None:
+def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> None:
     qos = explanation.figures.qos
     typer.echo(
-        f"{'-' if qos is None else format_two_decimals(qos):<4}  {format_headline(node_standing)}"
+        f"{'-' if qos is None else format_two_decimals(qos):<4}  {format_headline(node_summary)}"
     )
-    for sentence in (format_details(node_standing), format_improvement(node_standing)):
+    for sentence in (format_details(node_summary), format_improvement(node_summary)):
         if sentence:
             typer.echo(f"      {sentence}")
-    cost_reasons = find_score_costs(explanation, node_standing)
+    cost_reasons = find_score_costs(explanation, node_summary)
     if cost_reasons:
         typer.echo()
         rows = [

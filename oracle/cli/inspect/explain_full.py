@@ -65,7 +65,7 @@ def _render_scores(explanation: Explanation) -> Iterator[str]:
         yield _describe_source(explanation, entry.at)
     mean = format_decimal(explanation.figures.long_term)
     if explanation.scores:
-        spread = explanation.spread
+        spread = explanation.creator_spread
         yield (
             f"Creators of these tasks: {spread.creators}; max scores from one creator: "
             f"{spread.max_per_creator}"
@@ -84,21 +84,24 @@ def _describe_race(explanation: Explanation, entry: ScoreEntry) -> str:
         if member.rank is not None
     ]
     ranked.sort(key=lambda member: member.rank or 0)
-    times = ", ".join(f"{member.elapsed} s{_error_note(explanation, member)}" for member in ranked)
+    times = ", ".join(
+        f"{member.elapsed} s{_format_error_note(explanation, member)}" for member in ranked
+    )
     if entry.rank is not None:
         return f"rank {entry.rank} of {times}"
     elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
     derived = ", membership derived" if entry.is_derived else ""
-    return f"no rank, {elapsed}{derived}{_wrong_note(explanation, entry)}; the others: {times}"
+    rejection = _format_rejection_note(explanation, entry)
+    return f"no rank, {elapsed}{derived}{rejection}; the others: {times}"
 
 
-def _wrong_note(explanation: Explanation, entry: ScoreEntry) -> str:
+def _format_rejection_note(explanation: Explanation, entry: ScoreEntry) -> str:
     """Return a note if the verdict of the group rejected the node's answer, else an empty text."""
     task = explanation.task_by_key.get(entry.task)
     return ", answer rejected" if task is not None and task.ending is Ending.INVALIDATED else ""
 
 
-def _error_note(explanation: Explanation, member: GroupMember) -> str:
+def _format_error_note(explanation: Explanation, member: GroupMember) -> str:
     """Return a note if the member reported an error, which may rank behind a slower result."""
     task = explanation.task_by_key.get(member.task)
     return " (an error)" if task is not None and task.error_reported else ""
@@ -116,7 +119,7 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
         yield f"Reliability = {reliability_text}"
         return
     seconds = max(0, explanation.as_of.time - node.since)
-    yield f"Reliability {_recovery_text(node.base, seconds, rules)} = {reliability_text}"
+    yield f"Reliability {_format_recovery(node.base, seconds, rules)} = {reliability_text}"
 
 
 def _pair_with_previous(
@@ -139,9 +142,8 @@ def _render_change(
     rules = explanation.rules
     if previous is not None and previous.after < change.before:
         seconds = change.time - previous.time
-        yield (
-            f"  {_recovery_text(previous.after, seconds, rules)} = {format_decimal(change.before)}"
-        )
+        recovery = _format_recovery(previous.after, seconds, rules)
+        yield f"  {recovery} = {format_decimal(change.before)}"
     before, after = format_decimal(change.before), format_decimal(change.after)
     cause_text = CAUSES[change.cause].description
     yield (
@@ -153,7 +155,7 @@ def _render_change(
     yield _describe_source(explanation, change.at)
 
 
-def _recovery_text(base: int, seconds: int, rules: Rules) -> str:
+def _format_recovery(base: int, seconds: int, rules: Rules) -> str:
     """Return the formula by which H recovers from `base` within a number of seconds.
 
     See docs/reference/scoring-rules.md#reliability.

@@ -106,7 +106,7 @@ def _write_blocks(
 ) -> None:
     os.truncate(part_path, file_state.size)
     while file_state.next <= file_state.last:
-        last_block, lines = chain.with_window(
+        last_block, lines = chain.query_window(
             BlockRange(file_state.next, file_state.last), record_blocks
         )
         block_lines = [line for line in lines if line["kind"] == "block"]

@@ -79,7 +79,7 @@ def export_parquet(
     ):
         reader = open_reader(records.config)
         with records.store.read_transaction() as uow:
-            source = exporting.load_source(uow, reader)
+            source = exporting.load_export_source(uow, reader)
         folder = ParquetFolder.open_for_append(path, source, BLOCKS_PER_FOLDER)
         if dry_run:
             result = exporting.plan_export(folder, records.store, include_recent=recent)

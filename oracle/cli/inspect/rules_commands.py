@@ -7,7 +7,7 @@ import typer
 
 from oracle.cli.options import JsonOption, print_answer, print_json
 from oracle.cli.system_options import SetOption, parse_key_values
-from oracle.domain.scoring.rules import IDLE_RULES, Rules
+from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
 from oracle.errors import InputError
 from oracle.queries.rule_set_view import SystemEntry
 from oracle.queries.text.text_tables import print_table
@@ -130,7 +130,9 @@ def show(
         else {**published_values, **find_rule_changes(complete_rules)}
     )
     unused_rules = (
-        IDLE_RULES if any(rule.startswith("legacy.") for rule in published_values) else {}
+        RULES_IGNORED_BY_LEGACY
+        if any(rule.startswith("legacy.") for rule in published_values)
+        else {}
     )
     rule_names = [
         rule

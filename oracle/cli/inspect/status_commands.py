@@ -31,13 +31,13 @@ from oracle.queries.feed_view import format_feed_lines
 from oracle.queries.health import (
     build_chain_findings,
     build_health_report,
+    find_contract_findings,
     has_current_report,
-    report_findings,
 )
 from oracle.queries.operator_status import build_operator_status
 from oracle.queries.status import StatusReport, load_status_report
 from oracle.queries.status_models import CatchingUp
-from oracle.queries.text.certainty_text import load_certainty
+from oracle.queries.text.certainty_text import load_proof_status
 from oracle.queries.text.status_text import (
     format_catching_up,
     format_index_lines,
@@ -79,7 +79,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
         has_contract = index.config.oracle.address is not None
         heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
         now = int(unix_seconds())
-        unproven_findings, verification_facts = load_certainty(
+        unproven_findings, verification_facts = load_proof_status(
             index.store, index.chain, index.folder.scope
         )
         health = _assess_health(index, status_report, chain_view, now, unproven_findings)
@@ -129,7 +129,7 @@ def _assess_health(
     has_contract = index.config.oracle.address is not None
     heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
     direct_findings = (
-        report_findings(chain_view, heartbeat)
+        find_contract_findings(chain_view, heartbeat)
         if is_reported
         else build_chain_findings(status_report, chain_view, heartbeat, now)
     )

@@ -34,7 +34,7 @@ def not_due_reason(records: Records, node: Address) -> str:
 
 def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
     """Describe the time until which a live kickout can be vetoed; `now` is in chain time."""
-    deadline = _utc_text(ready_at)
+    deadline = _format_utc_time(ready_at)
     if now < ready_at:
         return f"the vetoer has until {deadline}"
     return (
@@ -43,7 +43,7 @@ def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
     )
 
 
-def _utc_text(unix_seconds: int) -> str:
+def _format_utc_time(unix_seconds: int) -> str:
     return format_utc(unix_seconds, "%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -79,7 +79,7 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
             period or the required rounds are not over, or the call cannot be planned now.
     """
     _check_synced(context, heads)
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         if not is_kickout_still_due(uow, KickoutRules(context.rules, context.settings), kick):
             raise InputError(
                 f"{kick.node}: the kickout was proposed on evidence {kick.evidence}, but today "
@@ -117,20 +117,21 @@ def _pending_conditions(kick: Kick, contract_status: ContractStatus) -> Iterator
     now, head = contract_status.block.time, contract_status.head
     if now < kick.ready_at:
         left = kick.ready_at - now
-        yield f"the vetoer has until {_utc_text(kick.ready_at)}, {left} s of chain time from now"
+        deadline = _format_utc_time(kick.ready_at)
+        yield f"the vetoer has until {deadline}, {left} s of chain time from now"
     executable_round = kick.round + contract_status.limits.kick_rounds
     if head.round < executable_round:
         yield f"round {executable_round} must be accepted first, the newest is {head.round}"
 
 
 def _check_synced(context: KickoutContext, heads: Heads) -> None:
-    with context.tx.store.read_transaction() as uow:
-        if not context.tx.is_at_head(uow, heads):
+    with context.account_context.store.read_transaction() as uow:
+        if not context.account_context.is_at_head(uow, heads):
             raise InputError(
                 f"the database is behind block {heads.latest.number}, so a kickout that it shows "
                 "as due may not be due any more; run `qos-oracle run --once` first"
             )
-        if uow.holds.has_waiting():
+        if uow.holds.is_awaiting_operator():
             raise InputError(
                 "a report is held, and kickouts wait for its review; see `qos-oracle "
                 "report release`"

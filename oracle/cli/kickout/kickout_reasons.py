@@ -35,18 +35,18 @@ def proposal_obstacle(
             "yet; `qos-oracle report push` shows the progress"
         )
     record = build_kick_record(context.quorum, statement)
-    with context.tx.store.read_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
         reasons = (
             _expiry_reason(record, contract_status),
             _unsent_reason(context, uow, record, contract_status)
-            if context.tx.publisher.has_payer
+            if context.account_context.sender_account.has_payer
             else None,
             _unsigned_reason(uow, record, contract_status)
-            if context.tx.publisher.has_signer
+            if context.account_context.sender_account.has_signer
             else None,
         )
     first_reason = next((reason for reason in reasons if reason is not None), None)
-    if first_reason is None and not context.tx.publisher.has_payer:
+    if first_reason is None and not context.account_context.sender_account.has_payer:
         return (
             "no transmitter key is configured; a reporter that has one sends the call with this "
             "daemon's signature"
@@ -57,8 +57,10 @@ def proposal_obstacle(
 def execution_obstacle(context: KickoutContext, kick: Kick) -> str:
     """Return why the execution of an executable kickout was not planned."""
     subject, kind = kick.node, EXECUTE_KICK
-    with context.tx.store.read_transaction() as uow:
-        held_intents = uow.outbox.intents.list_in_states(context.tx.account, [IntentState.HELD])
+    with context.account_context.store.read_transaction() as uow:
+        held_intents = uow.outbox.intents.list_in_states(
+            context.account_context.account, [IntentState.HELD]
+        )
         matching_intents = [
             held_intent
             for held_intent in held_intents
@@ -70,7 +72,7 @@ def execution_obstacle(context: KickoutContext, kick: Kick) -> str:
     if blocking_intent is not None:
         return _describe_open_call(blocking_intent)
     call = encode_execute_kick(kick.node)
-    verdict = context.tx.preflight(call)
+    verdict = context.account_context.preflight(call)
     return f"the contract rejects it: {verdict.reason or 'no reason is given'}"
 
 
@@ -145,8 +147,10 @@ def _missing_signatures_reason(
     record: SignedStatement,
     contract_status: ContractStatus,
 ) -> str:
-    signers = get_signers(context.tx.publisher.pool_view, record.contract, contract_status.block)
-    with context.tx.store.read_transaction() as uow:
+    signers = get_signers(
+        context.account_context.sender_account.pool_view, record.contract, contract_status.block
+    )
+    with context.account_context.store.read_transaction() as uow:
         collected_signatures = load_signatures(uow, record)
     missing = [signer for signer in signers if signer not in collected_signatures]
     count, quorum = len(signers) - len(missing), contract_status.head.quorum

@@ -38,7 +38,7 @@ from oracle.queries.outbox_change_models import OutboxChange
 from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_call
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.call_replacement import prepare_noop, replace_with_noop
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 from oracle.txmgr.fee_bump import prepare_bump, send_fee_bump as sign_replacement
 from oracle.txmgr.nonce_sync import reconcile
 from oracle.txmgr.replacement_offer import Replacement
@@ -226,7 +226,7 @@ def cancel(
 @contextmanager
 def _open_sender_session(
     records: Records, intent: Intent, command: str, *, dry_run: bool
-) -> Iterator[tuple[TxContext, ChainSource]]:
+) -> Iterator[tuple[AccountContext, ChainSource]]:
     """Open the sender of a call, and the chain, under the lease; a dry run needs no lease."""
     account = intent.request.account
     with open_index(records) as index:
@@ -243,7 +243,7 @@ def _open_sender_session(
 
 
 @contextmanager
-def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator[TxContext]:
+def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator[AccountContext]:
     """Open the context of the configured key with the account's address.
 
     Raises:
@@ -258,7 +258,7 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
 @contextmanager
 def _open_matching_context(
     index: Index, account: Account, epoch: int
-) -> Iterator[TxContext | None]:
+) -> Iterator[AccountContext | None]:
     """Yield the context of the key with this address, the report account's key first, or None."""
     config, open_key = index.config, make_key_opener(index.config)
     if config.oracle.address is None and index.dispatch_settings is None:
@@ -269,12 +269,12 @@ def _open_matching_context(
         if config.oracle.address is not None:
             reporter = stack.enter_context(open_reporter(index, open_key))
             if reporter.account.has_payer:
-                context = open_reporter_contexts(reporter, epoch, unix_seconds).tx
+                context = open_reporter_contexts(reporter, epoch, unix_seconds).account_context
                 if context.account == account:
                     yield context
                     return
         if index.dispatch_settings is not None and open_key("dispatcher") is not None:
-            context = open_dispatcher(index, open_key, epoch, unix_seconds).tx
+            context = open_dispatcher(index, open_key, epoch, unix_seconds).account_context
             if context.account == account:
                 yield context
                 return

@@ -45,9 +45,9 @@ from oracle.quorum.key_watch import (
 )
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.outbox.records import Account
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 from oracle.txmgr.rebuild_from_chain import (
-    RecoveryFindings,
+    RebuildPlan,
     compare_with_chain,
     rebuild_outbox,
 )
@@ -104,18 +104,24 @@ def rebuild(
                 check_index_chain(index)
                 store_or_check_identity(index)
                 answers = [
-                    rebuild_account(tx, quorum) for tx, quorum in _open_accounts(index, epoch)
+                    rebuild_account(account_context, quorum)
+                    for account_context, quorum in _open_accounts(index, epoch)
                 ]
         else:
             warn_if_leased(index.store)
             check_index_chain(index)
             check_identity(index)
-            answers = [rebuild_account(tx, quorum) for tx, quorum in _open_accounts(index, 0)]
+            answers = [
+                rebuild_account(account_context, quorum)
+                for account_context, quorum in _open_accounts(index, 0)
+            ]
     if as_json:
         print_answer(answers)
 
 
-def _open_accounts(index: Index, epoch: int) -> Iterator[tuple[TxContext, QuorumContext | None]]:
+def _open_accounts(
+    index: Index, epoch: int
+) -> Iterator[tuple[AccountContext, QuorumContext | None]]:
     """Yield the report account and the dispatcher account, as far as their keys are configured.
 
     The second element is the quorum of the account's signer, or None if it signs no statements.
@@ -126,17 +132,17 @@ def _open_accounts(index: Index, epoch: int) -> Iterator[tuple[TxContext, Quorum
             if reporter.account.has_keys:
                 has_account = True
                 quorum = open_reporter_contexts(reporter, epoch, unix_seconds).quorum
-                yield replace(quorum.tx, actor=get_actor()), quorum
+                yield replace(quorum.account_context, actor=get_actor()), quorum
     if index.dispatch_settings is not None and open_key("dispatcher") is not None:
         has_account = True
         dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
-        yield replace(dispatcher.tx, actor=get_actor()), None
+        yield replace(dispatcher.account_context, actor=get_actor()), None
     if not has_account:
         raise InputError("[keys]: no sending or signing key is configured; nothing to rebuild")
 
 
 def _rebuild_account(
-    context: TxContext,
+    context: AccountContext,
     quorum: QuorumContext | None,
     *,
     blocks: int,
@@ -147,13 +153,13 @@ def _rebuild_account(
 
     With `dry_run` nothing is stored.
     """
-    if not context.publisher.has_payer:
+    if not context.sender_account.has_payer:
         signer_history = None if quorum is None else build_signer_embargo(quorum)
         if quorum is not None and signer_history is not None and not dry_run:
             embargo_signer(quorum, signer_history, get_actor())
         if show_result:
-            _show_signer_history(signer_history, dry_run=dry_run)
-        return _add_signer_history(RebuiltAccount(dry_run=dry_run), signer_history)
+            _show_signer_embargo(signer_history, dry_run=dry_run)
+        return _add_signer_embargo(RebuiltAccount(dry_run=dry_run), signer_history)
     findings = compare_with_chain(context, blocks)
     may_have_lost_statements = quorum is not None and findings.may_have_lost_more
     signer_history = (
@@ -181,10 +187,10 @@ def _rebuild_account(
         ),
         paused=pause,
     )
-    return _add_signer_history(answer, signer_history)
+    return _add_signer_embargo(answer, signer_history)
 
 
-def _read_pause(context: TxContext) -> str | None:
+def _read_pause(context: AccountContext) -> str | None:
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(context.account)
     return None if pause is None else f"{pause.kind.value}: {pause.reason}"
@@ -201,7 +207,7 @@ def _show_pause(account: Account, pause: str | None) -> None:
 
 
 def _show_findings(
-    findings: RecoveryFindings, signer_history: SignerEmbargo | None, *, dry_run: bool
+    findings: RebuildPlan, signer_embargo: SignerEmbargo | None, *, dry_run: bool
 ) -> None:
     """Print the findings: the table of nonces on stdout, and explanations on stderr."""
     address = findings.account.address
@@ -229,10 +235,10 @@ def _show_findings(
     verb = "would be" if dry_run else "is"
     typer.echo(f"the next nonce {verb} {findings.nonces.stop}", err=True)
     _show_dropped(findings, dry_run=dry_run)
-    _show_signer_history(signer_history, dry_run=dry_run)
+    _show_signer_embargo(signer_embargo, dry_run=dry_run)
 
 
-def _show_dropped(findings: RecoveryFindings, *, dry_run: bool) -> None:
+def _show_dropped(findings: RebuildPlan, *, dry_run: bool) -> None:
     """Print the nonces that were pending when they were rebuilt, and are in no mempool now."""
     if findings.dropped:
         nonce_text = ", ".join(map(_format_range, group_ranges(findings.dropped)))
@@ -244,15 +250,15 @@ def _show_dropped(findings: RecoveryFindings, *, dry_run: bool) -> None:
         )
 
 
-def _format_nonce_row(findings: RecoveryFindings, nonce: int) -> list[str]:
-    transaction = findings.spent.get(nonce)
+def _format_nonce_row(findings: RebuildPlan, nonce: int) -> list[str]:
+    transaction = findings.transaction_by_nonce.get(nonce)
     if transaction is None:
         return [str(nonce), "", "", "pending" if nonce >= findings.mined else "not found"]
     outcome = "succeeded" if transaction.succeeded else "failed"
     return [str(nonce), transaction.hash, str(transaction.block_number), outcome]
 
 
-def _format_range_row(findings: RecoveryFindings, nonce_range: range) -> list[str]:
+def _format_range_row(findings: RebuildPlan, nonce_range: range) -> list[str]:
     """Return one row for a range of nonces, with a count per outcome; --json lists every nonce."""
     cells = [_format_nonce_row(findings, nonce) for nonce in nonce_range]
     blocks = [int(block) for _, _, block, _ in cells if block]
@@ -281,20 +287,20 @@ def _format_range(number_range: range) -> str:
     )
 
 
-def _show_signer_history(signer_history: SignerEmbargo | None, *, dry_run: bool) -> None:
-    if signer_history is None:
+def _show_signer_embargo(signer_embargo: SignerEmbargo | None, *, dry_run: bool) -> None:
+    if signer_embargo is None:
         return
     typer.echo(
-        f"the contract is at round {signer_history.round}, {signer_history.last_report}", err=True
+        f"the contract is at round {signer_embargo.round}, {signer_embargo.last_report}", err=True
     )
-    if signer_history.embargoed_until is not None:
-        until = format_utc(signer_history.embargoed_until, "%Y-%m-%d %H:%M:%S")
+    if signer_embargo.embargoed_until is not None:
+        until = format_utc(signer_embargo.embargoed_until, "%Y-%m-%d %H:%M:%S")
         verb = "would sign" if dry_run else "signs"
         typer.echo(f"the signer {verb} nothing until {until} UTC, chain time", err=True)
 
 
-def _build_rebuilt_nonce(findings: RecoveryFindings, nonce: int) -> RebuiltNonce:
-    transaction = findings.spent.get(nonce)
+def _build_rebuilt_nonce(findings: RebuildPlan, nonce: int) -> RebuiltNonce:
+    transaction = findings.transaction_by_nonce.get(nonce)
     return RebuiltNonce(
         nonce=nonce,
         hash=None if transaction is None else transaction.hash,
@@ -305,16 +311,16 @@ def _build_rebuilt_nonce(findings: RecoveryFindings, nonce: int) -> RebuiltNonce
     )
 
 
-def _add_signer_history(
-    answer: RebuiltAccount, signer_history: SignerEmbargo | None
+def _add_signer_embargo(
+    answer: RebuiltAccount, signer_embargo: SignerEmbargo | None
 ) -> RebuiltAccount:
     """Return the result with the time until which the signer signs nothing."""
-    if signer_history is None:
+    if signer_embargo is None:
         return answer
     return answer.model_copy(
         update={
-            "round": signer_history.round,
-            "last_report": signer_history.last_report,
-            "quiet_until": signer_history.embargoed_until,
+            "round": signer_embargo.round,
+            "last_report": signer_embargo.last_report,
+            "quiet_until": signer_embargo.embargoed_until,
         }
     )

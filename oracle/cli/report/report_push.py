@@ -29,8 +29,8 @@ from oracle.errors import InputError, TransientError
 from oracle.queries.reports.report_models import PushedReport
 from oracle.queries.reports.report_view import build_report_basis
 from oracle.reporting.landing import is_awaiting_finality
-from oracle.reporting.readiness import REPORT_MISSED, why_missed
-from oracle.reporting.report_planner import find_scheduled_cut, load_current_cuts, plan_push
+from oracle.reporting.readiness import REPORT_MISSED, missed_reason
+from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import hold_reason
 from oracle.store.database import UnitOfWork
@@ -124,7 +124,7 @@ def _find_due_report(reporter: Reporter) -> Report:
     contract_status, settings = reporter.contract.get_status(), reporter.index.report_settings
     with reporter.index.store.read_transaction() as uow:
         cuts = load_current_cuts(uow, settings)
-        scheduled = find_scheduled_cut(uow, settings, cuts, contract_status)
+        scheduled = load_scheduled_report(uow, settings, cuts, contract_status)
         due_cuts = [
             stored_cut.cut
             for stored_cut in cuts
@@ -132,7 +132,7 @@ def _find_due_report(reporter: Reporter) -> Report:
         ]
         is_late = scheduled is not None and any(
             stored_cut.cut.period == scheduled.report.period
-            and why_missed(stored_cut.cut, contract_status) is not None
+            and missed_reason(stored_cut.cut, contract_status) is not None
             for stored_cut in cuts
         )
         hold = _find_hold(reporter, uow, due_cuts) if scheduled is None or is_late else None
@@ -151,7 +151,7 @@ def _no_report_reason(due_cuts: list[ReportHeader], contract_status: ContractSta
     """Return why no report can be pushed; `due_cuts` are the waiting cuts, oldest first."""
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"
-    reasons = {cut.period: why_missed(cut, contract_status) for cut in due_cuts}
+    reasons = {cut.period: missed_reason(cut, contract_status) for cut in due_cuts}
     live = next((period for period, miss_reason in reasons.items() if miss_reason is None), None)
     if live is None:
         last = due_cuts[-1].period
@@ -190,7 +190,7 @@ def _find_hold(
     if not reporter.account.has_signer:
         return None
     periods = {cut.period for cut in due_cuts}
-    holds = [hold for hold in uow.holds.list_waiting() if hold.period in periods]
+    holds = [hold for hold in uow.holds.list_awaiting_operator() if hold.period in periods]
     return holds[-1] if holds else None
 
 

@@ -61,7 +61,7 @@ def release_report(
 
 def _list_held_reports(records: Records, *, as_json: bool) -> None:
     with records.store.read_transaction() as uow:
-        holds = uow.holds.list_waiting()
+        holds = uow.holds.list_awaiting_operator()
     if as_json:
         print_answer([build_held_report(hold) for hold in holds])
         return

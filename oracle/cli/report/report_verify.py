@@ -93,12 +93,11 @@ def _print_verification(verification: RoundVerification) -> None:
 
 
 def _describe_difference(difference: LaneDifference) -> str:
-    return (
-        f"accepted {_lane_text(difference.accepted)}, computed {_lane_text(difference.computed)}"
-    )
+    accepted = _format_lane_or_none(difference.accepted)
+    return f"accepted {accepted}, computed {_format_lane_or_none(difference.computed)}"
 
 
-def _lane_text(lane: int | None) -> str:
+def _format_lane_or_none(lane: int | None) -> str:
     if lane is None:
         return "nothing"
     if lane == NEVER_REPORTED:

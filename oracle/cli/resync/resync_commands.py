@@ -70,7 +70,7 @@ def rewind(
         return
     summary = (
         f"rewound from block {result.abandoned_number} to {result.ancestor.number}, "
-        f"{_method_text(result)}; {result.log_count} logs marked as not canonical, "
+        f"{_describe_rewind_method(result)}; {result.log_count} logs marked as not canonical, "
         f"{result.report_count} reports as missed"
     )
     print_line(summary, dry_run=dry_run)
@@ -169,7 +169,7 @@ def _render_backfill(result: BackfillResult) -> Iterator[str]:
     )
 
 
-def _method_text(rewind_result: RewindResult) -> str:
+def _describe_rewind_method(rewind_result: RewindResult) -> str:
     """Return how the state was rewound, as readable text."""
     if not rewind_result.by_rebuild:
         return "by journal"

@@ -36,7 +36,7 @@ from oracle.queries.selection.draw_check_models import (
 )
 from oracle.queries.selection.network_snapshot import NetworkSnapshot, SnapshotQuery
 from oracle.queries.selection.node_selection import (
-    DrawTickets,
+    DrawParameters,
     Selection,
     build_task,
     run_selection as select_nodes,
@@ -222,7 +222,7 @@ def _run_selection(
     source: InputSource,
     choice: SystemChoice,
     task_request: TaskCreated,
-    time_and_tickets: tuple[int | None, DrawTickets | None],
+    time_and_tickets: tuple[int | None, DrawParameters | None],
 ) -> tuple[NetworkSnapshot, Selection]:
     at_time, tickets = time_and_tickets
     follower = choice.policy.create_follower()
@@ -243,11 +243,11 @@ def _read_task_file(file: str) -> TaskCreated:
             raise InputError(str(error)) from None
 
 
-def _parse_tickets(seed: str | None, draws: int | None) -> DrawTickets | None:
+def _parse_tickets(seed: str | None, draws: int | None) -> DrawParameters | None:
     if seed is None:
         if draws is not None:
             raise InputError("--draws: requires --seed")
         return None
     if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
         raise InputError(f"--seed {sanitize_text(seed)}: must be 32 bytes, as 64 hex digits")
-    return DrawTickets(bytes.fromhex(seed.removeprefix("0x")), draws)
+    return DrawParameters(bytes.fromhex(seed.removeprefix("0x")), draws)

@@ -127,7 +127,7 @@ def check(
             if settings.oracle.address is not None and "chain" in findings.facts:
                 _check_contract_if_keys_open(context, findings)
         findings.run_check("cost", lambda: _estimate_rpc_cost(settings, reader, open_endpoints()))
-        _check_work_costs(context, findings)
+        _check_report_and_start_costs(context, findings)
     if as_json:
         print_answer(
             ConfigCheck(facts=findings.facts, warnings=findings.warnings, faults=findings.faults)
@@ -141,7 +141,7 @@ def check(
         raise TransientError(message) if findings.may_be_transient else InputError(message)
 
 
-def _check_work_costs(context: _CheckContext, findings: _CheckFindings) -> None:
+def _check_report_and_start_costs(context: _CheckContext, findings: _CheckFindings) -> None:
     """Check the costs of reports and of task starts."""
     config = context.config
     if config.oracle.address is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from oracle.bindings.deployment import DEFAULT_LIMITS, NO_FLOORS, OracleSetup, override_limits
-from oracle.bindings.kick_targets import KickTarget, default_kick_target, kick_target_named
+from oracle.bindings.kick_targets import KickTarget, find_default_kick_target, kick_target_named
 from oracle.bindings.timelock import DEFAULT_DELAY
 from oracle.cli.options import (
     DEFAULT_CONFIG,
@@ -227,7 +227,7 @@ def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter
 def _find_kick_target(config: Config, name: str) -> KickTarget | None:
     if name == _NO_ADAPTER:
         return None
-    return kick_target_named(name) if name else default_kick_target(config.network.profile)
+    return kick_target_named(name) if name else find_default_kick_target(config.network.profile)
 
 
 def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:

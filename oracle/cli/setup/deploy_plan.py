@@ -264,7 +264,7 @@ class DeployPlan:
             self.payer,
             self._simulate_deployment(code),
             chain_id,
-            _start_receipt_timer(),
+            _make_receipt_waiter(),
         )
         if address != planned:
             raise FatalError(
@@ -298,7 +298,7 @@ class DeployPlan:
                 return []
             return [f"the network's admin calls setOracle({addresses.oracle})"]
         change = self.adapter.build_role_change(addresses.adapter)
-        if self.replaced is not None and self.adapter.target.can_give_back:
+        if self.replaced is not None and self.adapter.target.can_pass_on_role:
             step = f"the owner of the previous adapter calls giveBack({addresses.adapter})"
             return [f"{step}; until then the network refuses kickouts, which are retried"]
         return [f"{change.description}: {change.to} {change.calldata}"]
@@ -314,7 +314,7 @@ def _check_cost(config: Config, deployment: DeploymentPlan) -> None:
     check_funds(deployment)
 
 
-def _start_receipt_timer() -> Callable[[], bool]:
+def _make_receipt_waiter() -> Callable[[], bool]:
     """Return a function that sleeps between polls and returns False after the timeout."""
     deadline = time.monotonic() + _RECEIPT_TIMEOUT_SECONDS
 

@@ -123,7 +123,7 @@ def probe_endpoints(
             results = [
                 _add_learned_limits(
                     facts,
-                    probed(
+                    probe_single_endpoint(
                         endpoint_number,
                         endpoint,
                         requirements,
@@ -180,7 +180,7 @@ def readmit(
                 raise InputError(
                     f"{name}: not proven wrong; see the endpoints in `qos-oracle status`"
                 )
-            unaudited_blocks = uow.facts.quarantine.count_unaudited_blocks(
+            unaudited_blocks = uow.facts.quarantine.count_suspect_blocks(
                 build_scope(open_reader(records.config)).id, name
             )
         if not dry_run:
@@ -240,7 +240,7 @@ def _select_endpoints(
     return [numbered_endpoints[position - 1]]
 
 
-def probed(
+def probe_single_endpoint(
     position: int,
     rpc_endpoint: Endpoint,
     requirements: ProbeRequirements,

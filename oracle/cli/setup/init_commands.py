@@ -15,7 +15,11 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile_loader import list_shipped_profiles, load_profile
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption
 from oracle.cli.setup.config_commands import check
-from oracle.cli.setup.endpoint_commands import ProbedEndpoint, print_probe_results, probed
+from oracle.cli.setup.endpoint_commands import (
+    ProbedEndpoint,
+    print_probe_results,
+    probe_single_endpoint,
+)
 from oracle.cli.setup.network_survey import (
     BlockRate,
     FinalityProposal,
@@ -23,7 +27,7 @@ from oracle.cli.setup.network_survey import (
     measure_block_rate,
     propose_finality,
 )
-from oracle.cli.setup.profile_report import on_chain_actions
+from oracle.cli.setup.profile_report import describe_on_chain_actions
 from oracle.cli.setup.written_values import parse_named_address, parse_optional_address
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
@@ -262,9 +266,8 @@ def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkF
     _print_progress(
         f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block"
     )
-    _print_progress(
-        f"profile {inputs.profile}, on chain: {on_chain_actions(load_profile(inputs.profile))}"
-    )
+    actions = describe_on_chain_actions(load_profile(inputs.profile))
+    _print_progress(f"profile {inputs.profile}, on chain: {actions}")
     reader = EventReader.from_profile(inputs.profile, inputs.contracts, inputs.oracle, {})
     with closing(EndpointPool.from_urls(inputs.endpoints, rate.chain_id)) as pool:
         clients = [rpc_endpoint.client for rpc_endpoint in pool]
@@ -279,7 +282,7 @@ def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkF
         logs = LogFilter(frozenset(reader.addresses), frozenset(reader.topics))
         requirements = EndpointProber(pool, logs, found_block or 0).requirements
         probe_results = [
-            probed(position, rpc_endpoint, requirements, None)
+            probe_single_endpoint(position, rpc_endpoint, requirements, None)
             for position, rpc_endpoint in enumerate(pool, 1)
         ]
     print_probe_results(probe_results, err=True)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from oracle.bindings.kick_targets import KickTarget, default_kick_target
+from oracle.bindings.kick_targets import KickTarget, find_default_kick_target
 from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile import Contract, Profile
@@ -67,7 +67,7 @@ def format_profile(profile: Profile) -> str:
 
 def describe_on_chain_support(config: Config, reader: EventReader) -> str:
     """Return which actions are possible on-chain, and which setting still prevents them."""
-    support_text = on_chain_actions(reader.profile, has_feed=config.feed.url is not None)
+    support_text = describe_on_chain_actions(reader.profile, has_feed=config.feed.url is not None)
     if config.feed.url is not None and not config.feed.may_publish:
         return f"{support_text}. Nothing now: feed.may_publish is off"
     return (
@@ -77,7 +77,7 @@ def describe_on_chain_support(config: Config, reader: EventReader) -> str:
     )
 
 
-def on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
+def describe_on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
     """Return which of scores, kickouts and task starts are possible on-chain with a profile.
 
     See docs/how-to/connect-your-network.md#what-each-profile-can-put-on-chain.
@@ -86,7 +86,7 @@ def on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
         return "no scores: the profile emits no task events; a [feed] would have to supply them"
     scores = "scores, from a feed without proofs" if has_feed else "scores"
     starts = "task starts" if TASK_NETWORK_CONTRACT in profile.contracts else "no task starts"
-    return f"{scores}; {_describe_kickouts(default_kick_target(profile.name))}; {starts}"
+    return f"{scores}; {_describe_kickouts(find_default_kick_target(profile.name))}; {starts}"
 
 
 def _describe_kickouts(target: KickTarget | None) -> str:

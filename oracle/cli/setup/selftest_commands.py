@@ -50,7 +50,7 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.txmgr.client.receipts import balance_of
-from oracle.txmgr.context import TxContext
+from oracle.txmgr.context import AccountContext
 from oracle.txmgr.dry_run import build_dry_run_context, describe_dry_run
 from oracle.txmgr.nonce_sync import reconcile
 
@@ -234,16 +234,16 @@ def _check_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestChec
 def _check_transmitter_nonces(records: Records, open_key: OpenKey) -> str:
     with open_index(records) as index, open_reporter(index, open_key) as reporter:
         check_index_chain(index)
-        return _compare_nonces(open_reporter_contexts(reporter, 0, unix_seconds).tx)
+        return _compare_nonces(open_reporter_contexts(reporter, 0, unix_seconds).account_context)
 
 
 def _check_dispatcher_nonces(records: Records, open_key: OpenKey) -> str:
     with open_index(records) as index:
         check_index_chain(index)
-        return _compare_nonces(open_dispatcher(index, open_key, 0, unix_seconds).tx)
+        return _compare_nonces(open_dispatcher(index, open_key, 0, unix_seconds).account_context)
 
 
-def _compare_nonces(context: TxContext) -> str:
+def _compare_nonces(context: AccountContext) -> str:
     unused_text = "the key has never sent a transaction; nonces start at 0"
     difference = describe_dry_run(lambda: reconcile(build_dry_run_context(context)), unused_text)
     return difference or "the database matches the nonces on-chain"

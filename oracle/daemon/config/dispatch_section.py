@@ -79,10 +79,10 @@ def find_dispatch_faults(
             f"dispatch.start_block: {dispatch.start_block}; must be at least chain.start_block "
             f"({chain_start_block})"
         )
-    return faults + _find_number_faults(dispatch)
+    return faults + _find_start_setting_faults(dispatch)
 
 
-def _find_number_faults(dispatch: DispatchSection) -> list[str]:
+def _find_start_setting_faults(dispatch: DispatchSection) -> list[str]:
     faults = []
     if dispatch.weight_floor is not None and dispatch.policy not in _FLOORED_POLICIES:
         faults.append(

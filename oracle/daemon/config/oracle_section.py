@@ -75,7 +75,7 @@ class OracleSection(Section):
         return SubmissionPolicy(self.cheap_fee_wei, self.min_words, self.min_change)
 
     @property
-    def sanity(self) -> SanityLimits:
+    def sanity_limits(self) -> SanityLimits:
         """The limits beyond which a report is held for the operator."""
         return SanityLimits(
             changed_share=self.sanity_changed_share,

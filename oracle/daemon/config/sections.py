@@ -149,12 +149,12 @@ class ReportersSection(Section):
         return HttpAccess(certificate=certificate, ca_file=ca_file)
 
     @property
-    def head_start(self) -> int:
+    def head_start_seconds(self) -> int:
         """The head start given to transmitters of a lower rank, in seconds of the chain's time."""
         return self.transmit_rank * self.transmit_delay_seconds
 
     @property
-    def blocks_ahead(self) -> int:
+    def head_start_blocks(self) -> int:
         """The head start given to transmitters of a lower rank, in blocks."""
         return self.transmit_rank * self.transmit_delay_blocks
 

@@ -53,7 +53,7 @@ class CapabilityCache:
             return 0
         try:
             with store.transaction() as uow:
-                uow.lease.guard(epoch)
+                uow.lease.lock_held_lease(epoch)
                 uow.facts.prune(int(self.clock()))
                 for (endpoint, name), (value, expires) in unstored.items():
                     uow.facts.set(endpoint, {name: value}, expires)

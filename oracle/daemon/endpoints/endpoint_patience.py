@@ -24,14 +24,14 @@ _MAX_WAIT_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class EndpointPatience:
+class EndpointRetryWaiter:
     """Waits before a request is repeated; `stop` ends any wait."""
 
     stop: StopSignal
     max_seconds: float = MAX_PATIENCE_SECONDS
     _waited_seconds: float = 0.0
 
-    def run_patiently(self, request: Callable[[], T]) -> T:
+    def run_with_retries(self, request: Callable[[], T]) -> T:
         """Run `request` again whenever its endpoint requests a retry later.
 
         Raises:
@@ -73,12 +73,12 @@ class EndpointPatience:
         self._waited_seconds = 0.0
 
 
-def make_jobs_patient(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
+def wrap_jobs_with_waits(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
     """Return the jobs, wrapped so that each waits for rate-limited endpoints."""
-    return [_make_job_patient(job, EndpointPatience(stop)) for job in jobs]
+    return [_wrap_job_with_waits(job, EndpointRetryWaiter(stop)) for job in jobs]
 
 
-def _make_job_patient(job: Job, patience: EndpointPatience) -> Job:
+def _wrap_job_with_waits(job: Job, patience: EndpointRetryWaiter) -> Job:
     def tick() -> Mapping[str, object] | None:
         try:
             facts = job.tick()

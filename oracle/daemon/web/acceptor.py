@@ -122,7 +122,7 @@ class Acceptor:
         for connection in self._pending:
             self._drop_connection(connection)
 
-    def mark_complete(self, connection: PendingConnection) -> None:
+    def stop_waiting_for(self, connection: PendingConnection) -> None:
         """Stop waiting for a connection whose request is complete, or which is closed."""
         self._pending.remove_connection(connection)
 

@@ -173,7 +173,7 @@ class AnswerCache:
             return cached_response.response
         fresh_until = (
             self._clock() + _HISTORY_FRESH_SECONDS
-            if is_reading_history(cached_response.as_of)
+            if is_backfilling(cached_response.as_of)
             else 0.0
         )
         cached = _pack_response(cached_response, fresh_until)
@@ -232,7 +232,7 @@ class AnswerFlights(SingleFlight["_CachedAnswer | Response"]):
         super().__init__(max_answers, _PATIENCE_SECONDS)
 
 
-def is_reading_history(as_of: AsOf) -> bool:
+def is_backfilling(as_of: AsOf) -> bool:
     """Return whether the index is so far behind that it is in a backfill."""
     return as_of.lag_seconds > _HISTORY_LAG_SECONDS
 

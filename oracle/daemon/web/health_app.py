@@ -117,7 +117,7 @@ def _build_status(daemon_health: DaemonHealth, store: Store) -> OperatorStatus:
     return build_operator_status(
         load_status_report(store, find_leader),
         health=health,
-        chain=daemon_health.chain,
+        chain=daemon_health.chain_view,
         endpoints=daemon_health.endpoints,
         dispatcher=daemon_health.dispatcher_balance,
     )

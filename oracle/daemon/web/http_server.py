@@ -189,7 +189,7 @@ class _Server(uvicorn.Server):
 
     def mark_complete(self, connection: PendingConnection) -> bool:
         """Record a complete request; return False if too many other requests are being handled."""
-        self._acceptor.mark_complete(connection)
+        self._acceptor.stop_waiting_for(connection)
         self._idle.remove_connection(connection)
         if connection not in self._in_progress and len(self._in_progress) >= self._max_in_progress:
             self.refusals.record_refusal("answers", connection.address)
@@ -199,7 +199,7 @@ class _Server(uvicorn.Server):
 
     def mark_closed(self, connection: PendingConnection) -> None:
         """Record that the connection is closed."""
-        self._acceptor.mark_complete(connection)
+        self._acceptor.stop_waiting_for(connection)
         self._idle.remove_connection(connection)
         self._in_progress.discard(connection)
 

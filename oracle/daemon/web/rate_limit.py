@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
 
 # The number of clients whose requests are counted.
-_MOST_ADDRESSES = 1024
+_MAX_NETWORKS = 1024
 _IPV4 = 4
 
 
@@ -55,12 +55,12 @@ class ClientBuckets:
                 or self._create_bucket()
             )
             self._bucket_by_network[get_client_network(address)] = bucket
-            if len(self._bucket_by_network) > _MOST_ADDRESSES:
+            if len(self._bucket_by_network) > _MAX_NETWORKS:
                 del self._bucket_by_network[next(iter(self._bucket_by_network))]
         return bucket.try_acquire()
 
 
-@lru_cache(_MOST_ADDRESSES)
+@lru_cache(_MAX_NETWORKS)
 def get_client_network(address: str) -> str:
     """Return the network that counts as one client: the address, or the /64 network of IPv6."""
     try:

@@ -78,7 +78,7 @@ def _close_group(
         size=max(len(keys), *(task.group_size or 0 for task in known_tasks), 0),
         members=tuple(build_closing_member(key, task_by_key.get(key)) for key in present_keys),
         answered=tuple(
-            task.key for task in rank_by_speed(known_tasks, ledger.rules, in_order=is_ranked)
+            task.key for task in rank_by_speed(known_tasks, ledger.rules, is_ordered=is_ranked)
         ),
         invalid=frozenset(invalid),
         possible=(event.possible or ()) if isinstance(event, GroupValidated) else (),
@@ -139,13 +139,13 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
         return
     task = ledger.task_for_update(member.task)
     task.scored_in = result.group
-    if not _is_counted(task, member, ledger.rules):
+    if not _counts_for_pool(task, member, ledger.rules):
         return
     node = ledger.node_for_update(member.node, result.time)
     if ledger.rules.legacy is None:
         _append_score(node, member.score, result.time, ledger.rules)
     else:
-        legacy_tally.start_new_window(node, result.time, ledger.rules.legacy)
+        legacy_tally.advance_window(node, result.time, ledger.rules.legacy)
         # A kickout that was due in an earlier window ends with that window. This score may then
         # make a new one due.
         working_set.update_kickout_interval(ledger, node, ledger.at)
@@ -166,7 +166,7 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
     working_set.update_kickout_interval(ledger, node, ledger.at)
 
 
-def _is_counted(task: Task, member: GroupMember, rules: Rules) -> bool:
+def _counts_for_pool(task: Task, member: GroupMember, rules: Rules) -> bool:
     """Return whether a score enters the pool.
 
     If the rules spare aborted tasks, an unranked task counts only if it timed out.

@@ -131,7 +131,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
     task.scored_in = GroupKey(task.key)
     for run, round_score in zip(task.runs, scores, strict=True):
         node = ledger.node_for_update(run.node, event.time)
-        legacy_tally.start_new_window(node, event.time, rules.legacy)
+        legacy_tally.advance_window(node, event.time, rules.legacy)
         # A kickout that was due in an earlier window ends with that window. This score may then
         # make a new one due.
         working_set.update_kickout_interval(ledger, node, event.at)

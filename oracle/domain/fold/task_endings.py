@@ -140,6 +140,6 @@ def _update_reliability(
         ledger.changes.reliability.append(change)
     if rules.remembers_exclusion:
         node.excluded = is_excluded_after(
-            before, after, rules, excluded=node.excluded, penalty=is_penalty
+            before, after, rules, was_excluded=node.excluded, is_penalty=is_penalty
         )
     node.base, node.since = after, event.time

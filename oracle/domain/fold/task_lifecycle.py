@@ -74,12 +74,12 @@ def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task |
 
 
 def _build_ending_event(event: TaskCancelled, run: Run, task: Task) -> TaskTimedOut | TaskAborted:
-    if _was_waited_for(run, task):
+    if _was_network_waiting_for(run, task):
         return TaskTimedOut(event.at, event.time, event.task, run.node)
     return TaskAborted(event.at, event.time, event.task, run.node, AbortReason.CANCELLED)
 
 
-def _was_waited_for(run: Run, task: Task) -> bool:
+def _was_network_waiting_for(run: Run, task: Task) -> bool:
     """Return whether the network was waiting for this node when the task was cancelled.
 
     First every node has to commit, then every node has to disclose; an error report counts as

@@ -77,7 +77,7 @@ class RoundsChanges:
     accepted: list[RoundAccepted] = field(default_factory=list)
     # Settings made by the contract's administrators: the vetoer, limits, the configuration of
     # signers and rules.
-    set: list[SettingEvent] = field(default_factory=list)
+    settings: list[SettingEvent] = field(default_factory=list)
     pre_images: list[RoundsPreImages] = field(default_factory=list)
 
 

@@ -69,7 +69,7 @@ def compute_submission_window(settings: ReportSettings) -> int:
 
 def find_scheduled_report(
     headers: Sequence[ReportHeader],
-    complete_from: int,
+    first_complete_period: int,
     moment: ScheduleMoment,
     settings: ReportSettings,
 ) -> ReportHeader | None:
@@ -88,20 +88,20 @@ def find_scheduled_report(
     Args:
         headers: every report cut so far, oldest first, including reports without records; of
             earlier windows, only reports that can still land are needed.
-        complete_from: the first period from which on no report is missing.
+        first_complete_period: the first period from which on no report is missing.
         moment: the newest folded block, and the contract's head.
         settings: the settings that are part of the rules id.
     """
     length = compute_submission_window(settings)
-    for shift, group in groupby(headers, key=lambda header: header.period // length):
-        shift_headers = list(group)
+    for window_number, group in groupby(headers, key=lambda header: header.period // length):
+        window_headers = list(group)
         candidates = [
             header
-            for header in shift_headers
+            for header in window_headers
             if header.has_records and header.head_round == moment.head_round
         ]
         if not candidates or not _is_complete(
-            shift_headers, complete_from, shift * length, moment.head_round
+            window_headers, first_complete_period, window_number * length, moment.head_round
         ):
             continue
         scheduled = next(

@@ -241,7 +241,7 @@ class Rounds:
                     self._end_kick(kick.node, KickState.OUTDATED)
             case _:
                 return
-        self._changes.set.append(event)
+        self._changes.settings.append(event)
 
     def _get_cancelled_state(self, canceller: Address) -> KickState:
         """Return VETOED for a veto, or CANCELLED for the cleanup of an expired kickout by anyone.

@@ -29,14 +29,14 @@ class ClosingMember(NamedTuple):
     timeout: int | None
 
 
-def compute_elapsed(task: Task) -> int | None:
+def compute_elapsed_seconds(task: Task) -> int | None:
     """Return the seconds from start to submission or error report, or None without either."""
     if task.stopped_time is None or task.started_time is None:
         return None
     return max(0, task.stopped_time - task.started_time)
 
 
-def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False) -> list[Task]:
+def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = False) -> list[Task]:
     """Return the tasks that have an answer when the group closes, fastest first.
 
     Error reports come last, unless the rules rank them by their time. The list is empty if the
@@ -54,7 +54,7 @@ def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, in_order: bool = False
         if task.stopped_time is not None and task.ending not in _UNANSWERED_ENDINGS
     ]
     ranks_errors_last = rules.error_rank == "last"
-    if not in_order:
+    if not is_ordered:
         answered.sort(key=_get_speed_key)
     answered.sort(key=lambda task: ranks_errors_last and task.error_reported)
     return answered
@@ -87,7 +87,7 @@ def filter_confirmed_answers(
 
 def _get_speed_key(task: Task) -> tuple[int, Position]:
     first_position = task.created_at or task.started_at
-    elapsed = compute_elapsed(task)
+    elapsed = compute_elapsed_seconds(task)
     if first_position is None or elapsed is None:
         raise ValueError(f"task {task.key} has a result but was never started")
     return elapsed, first_position
@@ -113,7 +113,7 @@ def build_closing_member(key: TaskKey, task: Task | None) -> ClosingMember:
     """Return a task as a member of a closing group; `task` is None if it was never seen."""
     if task is None or task.node is None:
         return ClosingMember(key, None, None, None)
-    return ClosingMember(key, task.node, compute_elapsed(task), task.timeout)
+    return ClosingMember(key, task.node, compute_elapsed_seconds(task), task.timeout)
 
 
 def _score_member(

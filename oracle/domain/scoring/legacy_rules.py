@@ -12,9 +12,9 @@ from oracle.domain.scoring.rule_fields import (
     POSITIVE,
     SHARE,
     Fraction,
+    declare_rule,
     in_range,
     iter_bound_checks,
-    rule,
     rule_metadata,
 )
 from oracle.domain.scoring.rule_json import find_missing_rules, parse_rule_value, rule_to_json
@@ -61,7 +61,7 @@ class LegacyRules:
         )
     )
     # Windows are counted from the epoch.
-    window_seconds: int | None = rule(
+    window_seconds: int | None = declare_rule(
         None,
         "length of a window in seconds; none is the calendar month in UTC",
         _SOURCE,

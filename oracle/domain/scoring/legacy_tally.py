@@ -89,7 +89,7 @@ def get_stored_tally(node: Node) -> WindowTally:
     return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 
 
-def start_new_window(node: Node, time: int, legacy: LegacyRules) -> None:
+def advance_window(node: Node, time: int, legacy: LegacyRules) -> None:
     """Start a new window if `time` is after the node's current window."""
     window = compute_window(time, legacy)
     if window <= node.window:
@@ -102,14 +102,14 @@ def start_new_window(node: Node, time: int, legacy: LegacyRules) -> None:
 
 def add_score(node: Node, score: int, time: int, legacy: LegacyRules) -> None:
     """Add a task score to the window in which the task ended."""
-    start_new_window(node, time, legacy)
+    advance_window(node, time, legacy)
     node.window_sum += score
     node.window_count += 1
 
 
 def update_online_clock(node: Node, time: int, legacy: LegacyRules) -> None:
     """Start the online clock of a node that became a member, or stop it for one that left."""
-    start_new_window(node, time, legacy)
+    advance_window(node, time, legacy)
     if node.membership is Membership.MEMBER:
         node.online_since = max(time, compute_window_start(node.window, legacy))
     elif node.online_since is not None:

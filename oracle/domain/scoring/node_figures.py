@@ -17,7 +17,7 @@ from oracle.domain.scoring.node_scores import (
     compute_window_mean,
     exclusion_end_time,
     get_status,
-    is_excluded_at,
+    is_excluded_with_reliability,
     is_kickout_due,
 )
 from oracle.domain.scoring.rules import Rules
@@ -79,7 +79,7 @@ def figures_at(
         mean = compute_window_mean(tally, rules)
         is_due = tally.is_too_low(rules.legacy)
     is_member = node.membership is Membership.MEMBER
-    is_excluded = is_excluded_at(node, reliability, rules)
+    is_excluded = is_excluded_with_reliability(node, reliability, rules)
     return NodeFigures(
         status=get_status(node),
         state=classify_state(node, reliability, rules),
@@ -104,6 +104,6 @@ def classify_state(node: Node, reliability: int, rules: Rules) -> NodeState:
         return _STATE_OF_NON_MEMBER[node.membership]
     if node.paused:
         return "paused"
-    if is_excluded_at(node, reliability, rules):
+    if is_excluded_with_reliability(node, reliability, rules):
         return "excluded"
     return "recovering" if reliability < RECOVERING_BELOW else "selectable"

@@ -88,10 +88,10 @@ def is_excluded(node: Node, time: int, rules: Rules) -> bool:
         return False
     if rules.remembers_exclusion and not node.excluded:
         return False
-    return is_excluded_at(node, compute_reliability(node, time, rules), rules)
+    return is_excluded_with_reliability(node, compute_reliability(node, time, rules), rules)
 
 
-def is_excluded_at(node: Node, reliability: int, rules: Rules) -> bool:
+def is_excluded_with_reliability(node: Node, reliability: int, rules: Rules) -> bool:
     """Return whether a member whose current H is `reliability` is excluded from tasks."""
     if node.membership is not Membership.MEMBER:
         return False

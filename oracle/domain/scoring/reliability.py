@@ -28,7 +28,7 @@ def boost_reliability(reliability: int, rules: Rules) -> int:
 
 
 def is_excluded_after(
-    before: int, after: int, rules: Rules, *, excluded: bool, penalty: bool
+    before: int, after: int, rules: Rules, *, was_excluded: bool, is_penalty: bool
 ) -> bool:
     """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
 
@@ -36,7 +36,7 @@ def is_excluded_after(
     as soon as H reaches the exit threshold, also by healing alone
     (docs/reference/scoring-rules.md#relay).
     """
-    if penalty and after < rules.exclude_enter:
+    if is_penalty and after < rules.exclude_enter:
         return True
     has_exited = max(before, after) >= rules.exclude_exit
-    return excluded and not has_exited
+    return was_excluded and not has_exited

@@ -26,7 +26,7 @@ class RuleBounds:
     """The valid values of a rule, and the error message for all others."""
 
     accepts: Callable[[Any], bool]
-    refusal: str
+    error_message: str
 
 
 def one_of(*words: str) -> RuleBounds:
@@ -69,7 +69,7 @@ class RuleInfo:
     omit_default: bool = False
 
 
-def rule(
+def declare_rule(
     default: _Value,
     meaning: str,
     source: str,
@@ -126,4 +126,4 @@ def iter_bound_checks(rules: "DataclassInstance") -> Iterator[tuple[str, bool, s
     for rule_field in fields(rules):
         info, value = get_rule_info(rule_field), getattr(rules, rule_field.name)
         if info is not None and info.bounds is not None and value is not None:
-            yield rule_field.name, info.bounds.accepts(value), info.bounds.refusal
+            yield rule_field.name, info.bounds.accepts(value), info.bounds.error_message

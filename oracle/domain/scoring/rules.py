@@ -21,13 +21,13 @@ from oracle.domain.scoring.rule_fields import (
     POSITIVE,
     SHARE,
     Fraction,
+    declare_rule,
     get_declared_rules,
     get_rule_info,
     in_range,
     iter_bound_checks,
     non_rule_metadata,
     one_of,
-    rule,
 )
 from oracle.domain.scoring.rule_json import find_missing_rules, parse_rule_value, rule_to_json
 
@@ -52,41 +52,41 @@ class Rules:
     version: int = field(metadata=non_rule_metadata(bounds=POSITIVE))
 
     # Groups (docs/reference/scoring-rules.md#task-groups).
-    close: str = rule(
+    close: str = declare_rule(
         "validated",
         "groups are scored at their event (validated) or once all ended (terminal)",
         "ours",
         bounds=one_of("validated", "terminal"),
     )
-    group_size: int = rule(
+    group_size: int = declare_rule(
         3,
         "tasks in a group, if groups close by counting them",
         "QoS",
         bounds=POSITIVE,
         idle=_NO_GROUP,
     )
-    rank_scores: tuple[int, ...] = rule(
+    rank_scores: tuple[int, ...] = declare_rule(
         (10, 5, 2),
         "score by rank; the last one is for all lower ranks",
         "QoS, Task Score",
         bounds=NOT_EMPTY,
     )
-    absent_score: int = rule(
+    absent_score: int = declare_rule(
         0, "score of a member without a result when the group closes", "QoS, Task Score"
     )
-    pool_zero_only_on_timeout: bool = rule(
+    pool_zero_only_on_timeout: bool = declare_rule(
         False,
         "only members that timed out get absent_score",
         "relay",
         idle=f"{_NO_GROUP}; absent_score is the score without an answer",
     )
-    creator_timeout_rejects_group: bool = rule(
+    creator_timeout_rejects_group: bool = declare_rule(
         False,
         "a group whose creator validated nothing in time gets no scores",
         "relay",
         idle=_NO_GROUP,
     )
-    error_rank: str = rule(
+    error_rank: str = declare_rule(
         "last",
         "error reports rank last (ours), or as_reported: by their time",
         "relay",
@@ -94,7 +94,7 @@ class Rules:
         idle=f"{_NO_GROUP}; an error report counts as its node's answer in a round",
     )
     # `right`: `crynux` from version 3 on (docs/reference/scoring-rules.md#verdicts).
-    ranked_answers: str = rule(
+    ranked_answers: str = declare_rule(
         "all",
         "ranked answers: all (relay), or only those the verdict confirms (right)",
         "ours",
@@ -103,7 +103,7 @@ class Rules:
         omit_default=True,
     )
     # 0: every limit is credible (docs/reference/scoring-rules.md#limits-that-are-not-believed).
-    least_timeout_seconds: int = rule(
+    least_timeout_seconds: int = declare_rule(
         0,
         "a timeout of a task with a shorter limit has no effect",
         "ours",
@@ -112,49 +112,49 @@ class Rules:
     )
 
     # The pool (docs/reference/scoring-rules.md#long-term-score).
-    q_max: int = rule(
+    q_max: int = declare_rule(
         10,
         "best possible score, by which means are divided",
         "QoS",
         bounds=in_range(1, _LARGEST_SCORE),
     )
-    pool_size: int = rule(
+    pool_size: int = declare_rule(
         50,
         "number of newest task scores that count",
         "QoS",
         bounds=POSITIVE,
         idle=f"{_NO_POOL}, and legacy.kickout_tasks how many a kickout needs",
     )
-    new_node_long_term: Fraction = rule(
+    new_node_long_term: Fraction = declare_rule(
         UNIT // 2,
         "long-term score of an empty pool",
         "QoS, Node QoS Score",
         bounds=SHARE,
     )
-    zero_mean_is_new: bool = rule(
+    zero_mean_is_new: bool = declare_rule(
         False,
         "a mean of 0 counts as an empty pool",
         "relay",
         idle=f"{_NO_POOL}; new_node_long_term is for nodes without scores",
     )
-    rejoin_floor: Fraction | None = rule(
+    rejoin_floor: Fraction | None = declare_rule(
         None, "a node that rejoins below this score restarts with it", "relay", bounds=SHARE
     )
     # Such a node also gets H = 1 (docs/reference/scoring-rules.md#coming-back).
-    kickout_starts_anew: bool = rule(
+    kickout_starts_anew: bool = declare_rule(
         True, "a node kicked out while due rejoins with an empty pool", "ours"
     )
-    rejoin_heals: bool = rule(
+    rejoin_heals: bool = declare_rule(
         False, "every join sets reliability to 1", "QoS, relay", idle=_NO_RELIABILITY
     )
     # The mean is truncated.
-    reseed_copies: int = rule(
+    reseed_copies: int = declare_rule(
         0,
         "copies of the mean that replace a lost pool",
         "relay",
         idle=_NO_POOL,
     )
-    restarts: tuple[int, ...] = rule(
+    restarts: tuple[int, ...] = declare_rule(
         (),
         "block times at which all pools were lost",
         "relay",
@@ -163,35 +163,37 @@ class Rules:
     )
 
     # Reliability H (docs/reference/scoring-rules.md#reliability).
-    tau_seconds: int = rule(
+    tau_seconds: int = declare_rule(
         1800,
         "time constant of healing, in seconds",
         "QoS, Short-term Reliability Factor",
         bounds=POSITIVE,
         idle=_NO_RELIABILITY,
     )
-    penalty: Fraction = rule(
+    penalty: Fraction = declare_rule(
         3 * UNIT // 10, "factor applied to reliability at a timeout", "QoS", bounds=FACTOR
     )
-    first_penalty: Fraction | None = rule(
+    first_penalty: Fraction | None = declare_rule(
         None, "penalty for a node at first_penalty_from or above", "relay", bounds=FACTOR
     )
-    first_penalty_from: Fraction = rule(
+    first_penalty_from: Fraction = declare_rule(
         UNIT,
         "minimum reliability for the lighter first penalty",
         "relay",
         bounds=FACTOR,
         idle=_NO_RELIABILITY,
     )
-    boost: Fraction = rule(15 * UNIT // 100, "reliability added by a success", "QoS", bounds=SHARE)
+    boost: Fraction = declare_rule(
+        15 * UNIT // 100, "reliability added by a success", "QoS", bounds=SHARE
+    )
     # If both are equal, exclusion needs no stored state.
-    exclude_enter: Fraction = rule(
+    exclude_enter: Fraction = declare_rule(
         UNIT // 10,
         "a node is excluded below this reliability",
         "QoS, Hard Exclusion",
         idle=_NO_RELIABILITY,
     )
-    exclude_exit: Fraction = rule(
+    exclude_exit: Fraction = declare_rule(
         UNIT // 10,
         "an exclusion ends at this reliability",
         "relay; QoS: the same",
@@ -201,7 +203,7 @@ class Rules:
 
     # Kickouts (docs/reference/scoring-rules.md#qos-and-kickout). The sum of a pool is compared
     # with this mean times `pool_size`.
-    kickout_below: Fraction = rule(
+    kickout_below: Fraction = declare_rule(
         2 * UNIT,
         "kickout is due while a full pool's mean is below it",
         "QoS, Kickout",
@@ -209,7 +211,7 @@ class Rules:
     )
     # A share of the scores; with 1 no kickout is held
     # (docs/explanation/kickouts.md#held-for-a-person).
-    kick_creator_share: Fraction = rule(
+    kick_creator_share: Fraction = declare_rule(
         UNIT // 2,
         "share of one creator above which a person proposes the kickout",
         "ours",
@@ -244,16 +246,16 @@ class Rules:
 
     def _list_legacy_checks(self) -> tuple[tuple[str, bool, str], ...]:
         max_score = 2 * max((*self.rank_scores, self.absent_score))
-        inert = "under legacy rules, which have no reliability"
+        condition = "under legacy rules, which have no reliability"
         return (
             (
                 "q_max",
                 max_score <= self.q_max,
                 f"must be at least {max_score}, the best score of two rounds",
             ),
-            ("penalty", self.penalty == UNIT, f"must be 1 {inert}"),
-            ("first_penalty", self.first_penalty is None, f"must not be set {inert}"),
-            ("boost", self.boost == 0, f"must be 0 {inert}"),
+            ("penalty", self.penalty == UNIT, f"must be 1 {condition}"),
+            ("first_penalty", self.first_penalty is None, f"must not be set {condition}"),
+            ("boost", self.boost == 0, f"must be 0 {condition}"),
             (
                 "rejoin_floor",
                 self.rejoin_floor is None,
@@ -263,10 +265,10 @@ class Rules:
                 (
                     rule_field.name,
                     getattr(self, rule_field.name) == rule_field.default,
-                    IDLE_RULES[rule_field.name],
+                    RULES_IGNORED_BY_LEGACY[rule_field.name],
                 )
                 for rule_field in fields(self)
-                if rule_field.name in IDLE_RULES
+                if rule_field.name in RULES_IGNORED_BY_LEGACY
             ),
         )
 
@@ -325,7 +327,7 @@ def _omits_default(rule_field: Field[Any]) -> bool:
 
 
 # Rules that legacy rules ignore, each with a text that names the replacement.
-IDLE_RULES: Mapping[str, str] = MappingProxyType({
+RULES_IGNORED_BY_LEGACY: Mapping[str, str] = MappingProxyType({
     name: info.idle
     for name, (_, info) in get_declared_rules(Rules).items()
     if info.idle is not None

@@ -239,7 +239,7 @@ def _find_suspect_target(
     if not reason_by_endpoint or cursor is None or auditor.next_suspect_block > cursor.number:
         return None
     remaining = BlockRange(auditor.next_suspect_block, cursor.number)
-    span = quarantine.find_unaudited_blocks(folder.scope.id, remaining, auditor.window_blocks)
+    span = quarantine.find_suspect_blocks(folder.scope.id, remaining, auditor.window_blocks)
     return None if span is None else AuditTarget(span.blocks, span.endpoint, is_suspect=True)
 
 

@@ -14,7 +14,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from oracle.indexer.audit.quarantine_liars import (
-    describe_lie,
+    describe_wrong_blocks,
     is_served_data_wrong,
     is_stored_data_wrong,
 )
@@ -88,7 +88,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
             rebuild_result = repair_blocks(uow, folder, cursor, repair, rebuild_options)
         # In the same transaction, so that no repair is stored without its quarantine.
         lie = (
-            describe_lie(wrong_blocks)
+            describe_wrong_blocks(wrong_blocks)
             if chain.are_receipts_provable() and audit.source_endpoint
             else ""
         )
@@ -139,7 +139,7 @@ def _confirm_auditor_lie(
         # The endpoint has no block at this height, so its response proves nothing.
         return ""
     return (
-        describe_lie([number])
+        describe_wrong_blocks([number])
         if is_served_data_wrong(proofs[number], window.logs, window.calls, selectors)
         else ""
     )
@@ -166,7 +166,8 @@ def _fetch_proofs(chain: ChainReader, audit: AuditResult) -> dict[int, BlockWind
 
 
 def _fetch_proof(chain: ChainReader, number: int, audit: AuditResult) -> BlockWindow | None:
-    endpoints = [name for name in chain.endpoint_names() if name not in chain.get_proven_wrong()]
+    proven_wrong = chain.get_proven_wrong()
+    endpoints = [name for name in chain.list_endpoint_names() if name not in proven_wrong]
     # The source endpoint may have been removed from the settings; other endpoints can prove the
     # block as well.
     disputing_endpoints = [

@@ -53,7 +53,7 @@ def is_stored_data_wrong(
     return is_served_data_wrong(proven_window, logs, calls, folder.reader.selectors)
 
 
-def describe_lie(blocks: Sequence[int]) -> str:
+def describe_wrong_blocks(blocks: Sequence[int]) -> str:
     """Return what an endpoint was proven wrong about, or "" for no blocks."""
     if not blocks:
         return ""
@@ -63,7 +63,7 @@ def describe_lie(blocks: Sequence[int]) -> str:
 
 def count_usable_witnesses(chain: ChainReader) -> int:
     """Return the number of witnesses that were not proven wrong."""
-    providers = chain.providers()
+    providers = chain.get_providers()
     return WitnessQuorum(providers).count_witnesses(
         providers.keys() - chain.get_proven_wrong().keys()
     )

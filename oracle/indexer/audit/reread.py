@@ -66,7 +66,7 @@ class Rereader:
         final = min(cursor.final_number, cursor.number)
         if self.next_block > final:
             return None
-        span = uow.coverage.find_lowest_below(
+        span = uow.coverage.find_lowest_below_level(
             folder.scope.id, level, BlockRange(self.next_block, final)
         )
         # Everything below has the highest possible level and need not be searched again.
@@ -79,7 +79,9 @@ class Rereader:
         final = None if cursor is None else cursor.final_number
         if self.level is None or self.level < VerificationLevel.BLOOMED or final is None:
             return 0
-        return uow.coverage.count_blocks_below(folder.scope.id, self.level, self.next_block, final)
+        return uow.coverage.count_blocks_below_level(
+            folder.scope.id, self.level, self.next_block, final
+        )
 
 
 def reread_next_window(

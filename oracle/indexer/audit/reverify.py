@@ -16,7 +16,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.disputes import settle_disputes
 from oracle.indexer.audit.quarantine_liars import (
-    describe_lie,
+    describe_wrong_blocks,
     is_stored_data_wrong,
     record_proven_wrong,
 )
@@ -194,7 +194,9 @@ class _ReverifyRun:
         Return the result of the refold, or None if no row was repaired, and the number of rows
         that still differ.
         """
-        served_proven = {number for window in unequal_windows for number in _proven_blocks(window)}
+        served_proven = {
+            number for window in unequal_windows for number in _get_proven_block_numbers(window)
+        }
         rebuild_result = None
         with self.folder.resume_from(None), self.rebuild_options.transaction(self.store) as uow:
             cursor = require_indexed("verify", uow, self.request.blocks)
@@ -218,14 +220,14 @@ class _ReverifyRun:
 
     def _quarantine_sources(self, uow: UnitOfWork, window: BlockWindow, final_number: int) -> None:
         """Quarantine the endpoints that served rows proven wrong, up to the final block."""
-        for block_number in sorted(_proven_blocks(window)):
+        for block_number in sorted(_get_proven_block_numbers(window)):
             if block_number > final_number or not is_stored_data_wrong(
                 uow, self.folder, block_number, window
             ):
                 continue
             for span in uow.coverage.list_spans(self.folder.scope.id, block_number, block_number):
                 if span.endpoint not in {"", window.endpoint}:
-                    uow.facts.quarantine.add(span.endpoint, describe_lie([block_number]))
+                    uow.facts.quarantine.add(span.endpoint, describe_wrong_blocks([block_number]))
 
     def finish(self, *, is_equal: bool) -> None:
         """Delete the stored progress, so that the next run starts from the beginning.
@@ -241,7 +243,7 @@ class _ReverifyRun:
                 cursor, identity = uow.cursor.get(), uow.identity.get()
                 if cursor is not None and identity is not None:
                     indexed = BlockRange(identity.start_block, cursor.number)
-                    uow.raw_checksums.reset_spans(self.request.blocks, indexed)
+                    uow.raw_checksums.recompute_checksums(self.request.blocks, indexed)
             if is_equal and self.request.endpoint is not None:
                 settle_disputes(uow, self.request.blocks)
 
@@ -267,7 +269,7 @@ class _ReverifyRun:
         record_proven_blocks(uow, window)
 
 
-def _proven_blocks(window: BlockWindow) -> set[int]:
+def _get_proven_block_numbers(window: BlockWindow) -> set[int]:
     if window.level >= VerificationLevel.PROVEN:
         return set(range(window.range.first, window.range.last + 1))
     return set(window.proven)

@@ -124,15 +124,15 @@ def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> No
             f"block {window.last.number} follows block {window.range.first - 1} on the chain, but "
             "the database has blocks in between; the chain is reorganising"
         )
-    stored_hashes, served_hashes = _block_hashes(uow, window)
+    stored_hashes, served_hashes = _load_block_hashes(uow, window)
     number = find_conflicting_block(uow, window)
     if number is not None:
-        raise _conflict_error(cursor, number, served_hashes[number], stored_hashes[number])
+        raise _build_conflict_error(cursor, number, served_hashes[number], stored_hashes[number])
 
 
 def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
     """Return the lowest block with different hashes on both sides, or None."""
-    stored_hashes, served_hashes = _block_hashes(uow, window)
+    stored_hashes, served_hashes = _load_block_hashes(uow, window)
     return min(
         (
             number
@@ -143,7 +143,9 @@ def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
     )
 
 
-def _block_hashes(uow: UnitOfWork, window: BlockWindow) -> tuple[dict[int, Hash], dict[int, Hash]]:
+def _load_block_hashes(
+    uow: UnitOfWork, window: BlockWindow
+) -> tuple[dict[int, Hash], dict[int, Hash]]:
     """Return the stored and the served block hashes, by number.
 
     A window with all its headers also shows that there is no block at any height it omits.
@@ -176,7 +178,7 @@ def check_same_chain_or_blame(
         raise TransientError(f"{window.endpoint}: {error}") from error
 
 
-def _conflict_error(
+def _build_conflict_error(
     cursor: Cursor, number: int, served_hash: Hash, stored_hash: Hash
 ) -> Exception:
     difference = f"block {number} is {served_hash} on the chain but {stored_hash} in the database"

@@ -17,7 +17,7 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.repair import RepairContext
 from oracle.indexer.audit.row_diff import check_same_chain_or_blame
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.provenance import mark_fold_stale, why_rebuild
+from oracle.indexer.provenance import mark_fold_stale, rebuild_reason
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -70,7 +70,7 @@ def backfill_next_gap(
         return None
     context = RepairContext(chain, store, folder, rebuild_options)
     with store.read_transaction() as uow:
-        gap, reason = _find_first_gap(uow, folder.scope), why_rebuild(uow, folder.reader)
+        gap, reason = _find_first_gap(uow, folder.scope), rebuild_reason(uow, folder.reader)
     if gap is not None:
         return _fill_gap(context, scope_backfill, gap)
     if reason is not None:
@@ -159,7 +159,7 @@ def _fill_gap(
         rewrite_cursor(uow, cursor)
         uow.coverage.set_scope(context.folder.scope)
         row_count = uow.logs.append(logs) + uow.calls.append(calls)
-        uow.coverage.put_span(context.folder.scope.id, _merge_coverage(gap, blocks, windows))
+        uow.coverage.store_span(context.folder.scope.id, _merge_coverage(gap, blocks, windows))
         if row_count:
             mark_fold_stale(uow)
     return ScopeBackfillResult(

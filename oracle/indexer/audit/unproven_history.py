@@ -11,7 +11,7 @@ from oracle.indexer.audit.quarantine_liars import count_usable_witnesses
 from oracle.store.database import UnitOfWork
 
 
-def why_unproven(
+def unproven_history_reason(
     source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, max_unaudited: int = 0
 ) -> str | None:
     """Return which blocks are unproven and how to resolve that, or None if there are none.
@@ -22,7 +22,7 @@ def why_unproven(
     if shortfall is None or cursor is None or cursor.final_number is None:
         return None
     final_number = min(cursor.final_number, cursor.number)
-    unaudited_blocks = uow.coverage.count_unaudited_blocks(
+    unaudited_blocks = uow.coverage.count_unaudited_blocks_below_level(
         scope.id, shortfall.unproven_below, final_number
     )
     has_second = count_usable_witnesses(source) > 1
@@ -34,9 +34,10 @@ def why_unproven(
         else "there is no second endpoint"
     )
     advice = "wait for the audit" if has_second else "add a second one to [chain] endpoints"
+    unsupported = ", ".join(shortfall.unsupported_features)
     return (
         f"{unaudited_blocks} blocks are unproven and rest on a single endpoint, because "
-        f"{explanation} and the chain's headers ({', '.join(shortfall.refuted_features)}) do not "
+        f"{explanation} and the chain's headers ({unsupported}) do not "
         f'allow the proof that verify.history = "{shortfall.wanted_level.name.lower()}" '
         f"requires; {advice}, or lower the requirement with "
         f'verify.history = "{shortfall.reachable_level.name.lower()}"'

@@ -38,7 +38,7 @@ def merge_feed_events(
     if reader.feed is None:
         return decoded
     feed_events: list[DomainEvent] = []
-    placed_rows = uow.feed.list_placed(blocks.first, blocks.last)
+    placed_rows = uow.feed.list_rows_of_blocks(blocks.first, blocks.last)
     for stream, rows in groupby(placed_rows, key=attrgetter("stream")):
         feed_events += reader.feed.decode_span(_build_span(uow, stream, list(rows), reader.feed))
     if not feed_events:
@@ -83,7 +83,7 @@ class FeedHook(BlockHook):
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        rows, cursor = iter(uow.feed.list_unplaced(last.time)), uow.cursor.get()
+        rows, cursor = iter(uow.feed.list_rows_without_block(last.time)), uow.cursor.get()
         row = next(rows, None)
         for header in headers:
             if cursor is not None and header.number <= cursor.number:
@@ -92,8 +92,8 @@ class FeedHook(BlockHook):
             while row is not None and (row.time or 0) < header.time:
                 block_rows.append(row)
                 row = next(rows, None)
-            uow.feed.place_rows(header.number, block_rows)
+            uow.feed.assign_block(header.number, block_rows)
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor_number: int, stamp: Stamp) -> None:
-        uow.feed.unplace_above(ancestor_number)
+        uow.feed.unassign_blocks_above(ancestor_number)

@@ -7,7 +7,7 @@ No feed is trusted: differences are stored, reported, and left to an operator
 from collections.abc import Sequence
 from dataclasses import replace
 
-from oracle.chain.feed.feed_client import FeedAnswer
+from oracle.chain.feed.feed_client import FeedPoll
 from oracle.domain.feed_rows import FeedFault, FeedRow
 from oracle.indexer.feeds.feed_faults import (
     CHANGED,
@@ -30,7 +30,7 @@ def get_reread_start(cursor: FeedCursor) -> int:
     return max(0, cursor.settled_id - REREAD_ROWS)
 
 
-def ingest_reread(store: Store, response: FeedAnswer) -> tuple[FeedFault, ...]:
+def ingest_reread(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
     """Compare settled rows with the feed's current ones; return new faults.
 
     Rows below the feed's first row do not count, because a relay may delete rows by age. A late
@@ -69,7 +69,7 @@ def ingest_reread(store: Store, response: FeedAnswer) -> tuple[FeedFault, ...]:
         return record_faults(uow, faults)
 
 
-def ingest_comparison(store: Store, response: FeedAnswer, name: str) -> tuple[FeedFault, ...]:
+def ingest_comparison(store: Store, response: FeedPoll, name: str) -> tuple[FeedFault, ...]:
     """Compare settled rows with a second feed's; return new faults.
 
     Rows are compared up to the last row that both feeds have, because lagging behind is no fault.
@@ -99,13 +99,13 @@ def ingest_comparison(store: Store, response: FeedAnswer, name: str) -> tuple[Fe
         return record_faults(uow, faults)
 
 
-def _rows_up_to(response: FeedAnswer, last_id: int, stream: int, now: int) -> list[FeedRow]:
+def _rows_up_to(response: FeedPoll, last_id: int, stream: int, now: int) -> list[FeedRow]:
     row_values = {"stream": stream, "seen_from": now, "seen_to": now}
     return [replace(row, **row_values) for row in response.rows if row.id <= last_id]  # type: ignore[arg-type]
 
 
 def _last_covered_id(
-    response: FeedAnswer, served_rows: Sequence[FeedRow], cursor: FeedCursor
+    response: FeedPoll, served_rows: Sequence[FeedRow], cursor: FeedCursor
 ) -> int:
     """Return the last id that the response covers; later rows may have settled meanwhile."""
     return min(cursor.settled_id, response.rows[-1].id) if served_rows else cursor.settled_id

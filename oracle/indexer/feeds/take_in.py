@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from oracle.chain.feed.feed_client import FeedAnswer
+from oracle.chain.feed.feed_client import FeedPoll
 from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.domain.feed_rows import FeedFault, FeedRow
 from oracle.domain.ids import Hash
@@ -50,7 +50,7 @@ class FeedSettings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FeedTaken:
+class PollResult:
     """Result of one poll: numbers of new and of settled rows, and new faults."""
 
     row_count: int = 0
@@ -70,12 +70,12 @@ def get_next_start(
         if find_stopping_fault(uow) is not None:
             return None
         cursor = _get_cursor(uow, settings)
-        return cursor.highest_id if is_continuation else _poll_start(uow, cursor)
+        return cursor.highest_id if is_continuation else _get_poll_start_id(uow, cursor)
 
 
 def ingest_poll(
-    store: Store, response: FeedAnswer, settings: FeedSettings, local_time: float
-) -> FeedTaken | None:
+    store: Store, response: FeedPoll, settings: FeedSettings, local_time: float
+) -> PollResult | None:
     """Store the rows of a poll; return None if reading has stopped or moved on since the request.
 
     Raises:
@@ -89,7 +89,7 @@ def ingest_poll(
         )
     with store.transaction() as uow:
         cursor = _get_cursor(uow, settings)
-        expected_starts = (_poll_start(uow, cursor), cursor.highest_id)
+        expected_starts = (_get_poll_start_id(uow, cursor), cursor.highest_id)
         if find_stopping_fault(uow) is not None or response.start_id not in expected_starts:
             return None
         return _ingest_page(uow, cursor, response, settings)
@@ -101,7 +101,7 @@ def _get_cursor(uow: UnitOfWork, settings: FeedSettings) -> FeedCursor:
     return uow.feed.get_cursor() or new_cursor
 
 
-def _poll_start(uow: UnitOfWork, cursor: FeedCursor) -> int:
+def _get_poll_start_id(uow: UnitOfWork, cursor: FeedCursor) -> int:
     last_settled_rows = uow.feed.list_canonical(
         cursor.stream, cursor.settled_id, cursor.settled_id
     )
@@ -109,8 +109,8 @@ def _poll_start(uow: UnitOfWork, cursor: FeedCursor) -> int:
 
 
 def _ingest_page(
-    uow: UnitOfWork, cursor: FeedCursor, response: FeedAnswer, settings: FeedSettings
-) -> FeedTaken:
+    uow: UnitOfWork, cursor: FeedCursor, response: FeedPoll, settings: FeedSettings
+) -> PollResult:
     # The stored clock of the feed never goes back, even if the feed's own clock does.
     now = max(response.feed_time, cursor.asked_at)
     rows = [
@@ -119,7 +119,7 @@ def _ingest_page(
     ]
     stop_fault = _find_stop_fault(cursor, response, now)
     if stop_fault is not None:
-        return FeedTaken(faults=record_faults(uow, [stop_fault]))
+        return PollResult(faults=record_faults(uow, [stop_fault]))
     stored_rows = uow.feed.list_canonical(
         cursor.stream, response.start_id + 1, _expected_last_id(cursor, response)
     )
@@ -136,17 +136,17 @@ def _ingest_page(
         cursor = replace(cursor, whole_at=now)
     settled_count, cursor = _settle_rows(uow, cursor, settings, is_whole=response.is_complete)
     uow.feed.move_cursor(cursor, cursor.polls)
-    return FeedTaken(len(added), settled_count, record_faults(uow, faults))
+    return PollResult(len(added), settled_count, record_faults(uow, faults))
 
 
-def _expected_last_id(cursor: FeedCursor, response: FeedAnswer) -> int:
+def _expected_last_id(cursor: FeedCursor, response: FeedPoll) -> int:
     """Return the highest id that an unchanged feed would have returned."""
     if response.is_complete:
         return max(cursor.highest_id, response.rows[-1].id if response.rows else 0)
     return response.rows[-1].id if response.rows else response.start_id
 
 
-def _find_stop_fault(cursor: FeedCursor, response: FeedAnswer, now: int) -> FeedFault | None:
+def _find_stop_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFault | None:
     """Return a fault if the stream does not continue where reading stopped, else None."""
     is_anchored = response.start_id < cursor.settled_id
     if response.newest_id is not None and response.newest_id < cursor.settled_id:

@@ -105,7 +105,7 @@ def judge_final_block(
         return None
     final_number = cursor.final_number
     is_skipped = child_judgement is not None and chain_block.number > final_number
-    is_sure = child_judgement is not None and (
+    is_child_orphaned = child_judgement is not None and (
         is_skipped or child_judgement.denier_count < MIN_PROVIDERS
     )
     accuser = (
@@ -118,8 +118,10 @@ def judge_final_block(
     )
     judgement = judge_fork(fork_context, claim, fork_context.fork_watch.final)
     if judgement.verdict is ForkVerdict.CANONICAL:
-        raise _quarantine_liars(fork_context, claim, judgement)
-    if judgement.verdict is ForkVerdict.UNDECIDED and not (is_sure and judgement.hash_by_denier):
+        raise _quarantine_outvoted_endpoints(fork_context, claim, judgement)
+    if judgement.verdict is ForkVerdict.UNDECIDED and not (
+        is_child_orphaned and judgement.hash_by_denier
+    ):
         return None
     fork_context.fork_watch.final.reset()
     return _start_halt(fork_context.store, cursor, claim, judgement)
@@ -143,7 +145,7 @@ def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
     ):
         return None
     hash_by_endpoint = _fetch_hashes_at(fork_context, cursor.final_number)
-    if not _is_proof(fork_context, cursor, hash_by_endpoint, pause_seconds):
+    if not _is_final_block_confirmed(fork_context, cursor, hash_by_endpoint, pause_seconds):
         return None
     fork_context.fork_watch.final.reset()
     reason = (
@@ -171,7 +173,7 @@ def _fetch_hashes_at(fork_context: ForkContext, block_number: int) -> dict[str, 
     }
 
 
-def _is_proof(
+def _is_final_block_confirmed(
     fork_context: ForkContext,
     cursor: Cursor,
     hash_by_endpoint: Mapping[str, Hash],
@@ -184,7 +186,7 @@ def _is_proof(
     if set(hash_by_endpoint.values()) != {cursor.final_hash}:
         fork_evidence.reset()
         return False
-    provider_by_endpoint = fork_context.chain.providers()
+    provider_by_endpoint = fork_context.chain.get_providers()
     if len(set(provider_by_endpoint.values())) >= MIN_PROVIDERS:
         return (
             len({provider_by_endpoint.get(endpoint, endpoint) for endpoint in hash_by_endpoint})
@@ -213,7 +215,7 @@ def _start_halt(
     return HaltChanged(FINALITY_VIOLATION, is_active=True, reason=reason)
 
 
-def _quarantine_liars(
+def _quarantine_outvoted_endpoints(
     fork_context: ForkContext, claim: ForkClaim, judgement: ForkJudgement
 ) -> TransientError:
     indexer_metrics.REJECTED.labels("outvoted").inc()
@@ -221,8 +223,8 @@ def _quarantine_liars(
         f"reported that block {claim.number} is not {claim.indexed_hash}, which is final and "
         f"shown by {', '.join(judgement.supporting_endpoints)}"
     )
-    for endpoint in judgement.liars:
+    for endpoint in judgement.outvoted_endpoints:
         fork_context.chain.quarantine(endpoint, claim_text, (claim.number, claim.indexed_hash))
-    liars_text = ", ".join(judgement.liars) or "an endpoint"
+    liars_text = ", ".join(judgement.outvoted_endpoints) or "an endpoint"
     error_class = OutvotedError if judgement.supporter_count >= MIN_PROVIDERS else TransientError
     return error_class(f"{liars_text} {claim_text}; nothing was changed")

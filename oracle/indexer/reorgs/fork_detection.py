@@ -73,7 +73,7 @@ class ForkJudgement:
     supporter_count: int = 0
 
     @property
-    def liars(self) -> tuple[str, ...]:
+    def outvoted_endpoints(self) -> tuple[str, ...]:
         """Endpoints that were outvoted; an endpoint that only contradicts itself was not."""
         if self.verdict is ForkVerdict.ORPHANED:
             return self.supporting_endpoints
@@ -141,7 +141,7 @@ class ForkWatch:
             self.disputed_since = now
         self.dispute = description
 
-    def long_dispute(self, now: float) -> str | None:
+    def get_long_dispute(self, now: float) -> str | None:
         """Return a dispute that has blocked the newest block for long, or None."""
         return self.dispute if now - self.disputed_since > MAX_DISPUTE_SECONDS else None
 
@@ -181,7 +181,7 @@ def judge_fork(
     """
     views = fork_context.chain.fetch_witnesses(claim.number)
     views = [view for view in views if view.head.number >= claim.number]
-    judgement = _weigh_views(claim, views, fork_context.chain.providers())
+    judgement = _weigh_views(claim, views, fork_context.chain.get_providers())
     if judgement.verdict is not ForkVerdict.UNDECIDED:
         fork_evidence.reset()
     elif judgement.hash_by_denier:
@@ -217,7 +217,7 @@ def reject_fork_claim(
         f"reported that block {claim.number} left the chain, but it is still shown by "
         f"{', '.join(judgement.supporting_endpoints)}"
     )
-    if not judgement.liars:
+    if not judgement.outvoted_endpoints:
         indexer_metrics.REJECTED.labels("recanted").inc()
         return TransientError(
             f"block {claim.number + 1} was returned with the parent {claim.claimed_hash}, which "
@@ -225,14 +225,14 @@ def reject_fork_claim(
         )
     error_class = OutvotedError if judgement.supporter_count >= MIN_PROVIDERS else TransientError
     final_by_endpoint = _find_final_contradictions(fork_context)
-    for endpoint in judgement.liars:
+    for endpoint in judgement.outvoted_endpoints:
         indexer_metrics.REJECTED.labels("outvoted").inc()
         if endpoint in final_by_endpoint:
             reason = f"{claim_text}; it also shows another final block"
             fork_context.chain.quarantine(endpoint, reason, final_by_endpoint[endpoint])
         else:
             fork_context.chain.deprioritise(endpoint, claim_text, judgement.newest_number)
-    liars_text = ", ".join(judgement.liars)
+    liars_text = ", ".join(judgement.outvoted_endpoints)
     if error_class is TransientError:
         fork_context.fork_watch.record_dispute(f"{liars_text} {claim_text}", fork_context.now)
     return error_class(f"{liars_text} {claim_text}; the report was rejected, nothing was rewound")

@@ -87,11 +87,13 @@ def rewind_if_forked(
         fork_context.fork_watch.tip.reset()
         return None
     judgement = judge_fork(fork_context, claim, fork_context.fork_watch.tip)
-    if judgement.verdict is ForkVerdict.CANONICAL and (window is not None or judgement.liars):
+    if judgement.verdict is ForkVerdict.CANONICAL and (
+        window is not None or judgement.outvoted_endpoints
+    ):
         raise reject_fork_claim(fork_context, claim, judgement)
     if judgement.verdict is not ForkVerdict.ORPHANED:
         return None
-    for endpoint in judgement.liars:
+    for endpoint in judgement.outvoted_endpoints:
         reason = f"still shows block {claim.number} as {claim.indexed_hash}, which was orphaned"
         fork_context.chain.deprioritise(endpoint, reason, judgement.newest_number)
     ancestor, is_shared = _find_common_ancestor(fork_context, cursor, claim, judgement)
@@ -177,7 +179,7 @@ def _rewind_tables(
     uow.discard_verification_above(number)
     uow.snapshots.delete_above(number)
     # Reports are cut again on the new chain, like those of a reporter that never saw the old one.
-    report_count = uow.reports.drop_from(number)
+    report_count = uow.reports.delete_from_block(number)
     # Intents without a nonce are dropped with their report; the stamp has the chain's time.
     stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:

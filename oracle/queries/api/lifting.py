@@ -48,7 +48,7 @@ NO_LIFT = NodeLift(
 )
 
 
-def compute_node_lift(
+def compute_what_if_figures(
     node: Node, time: int, rules: Rules, ranking: NodeRanking | None
 ) -> NodeLift:
     """Return how many simulated events after a block time would change a node's standing.
@@ -102,7 +102,7 @@ def _count_first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple
 
     The result is None if more than `MAX_STEPS` first ranks are needed.
     """
-    time, order = ranking.cursor.time, ranking.sorted_keys("qos")
+    time, order = ranking.cursor.time, ranking.get_sorted_keys("qos")
     own_key = ranking.build_sort_key("qos", node)
     next_better = order[bisect_left(order, own_key) - 1]
     pool, reliability = (

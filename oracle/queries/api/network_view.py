@@ -70,7 +70,7 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
     halts = uow.halts.list_open_halts()
     held_texts = [
         f"the report of period {hold.period} is held: {hold.reason}"
-        for hold in uow.holds.list_waiting()
+        for hold in uow.holds.list_awaiting_operator()
     ]
     halt_texts = [f"{halt.name}: {halt.reason}" for halt in halts]
     return NetworkAnswer(

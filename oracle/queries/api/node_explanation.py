@@ -13,8 +13,8 @@ from oracle.queries.answers import Answer
 from oracle.queries.api.source import (
     ApiSnapshot,
     ApiSource,
-    NotKnownError,
-    QuestionError,
+    NotFoundError,
+    RequestError,
     open_snapshot,
 )
 from oracle.queries.explain import Explanation, explain_score
@@ -31,7 +31,7 @@ class ExplanationAnswer(Answer):
     )
 
 
-def node_explanation(
+def build_node_explanation(
     source: ApiSource, address: Address, block_number: int | None
 ) -> ExplanationAnswer:
     """Explain a node's score at a block, or at the cursor's block if `block_number` is None.
@@ -56,7 +56,7 @@ def explain_known_node(source: ApiSource, address: Address, block: BlockRef) -> 
     try:
         return explain_score(source.archive, address, block)
     except InputError as error:
-        raise NotKnownError(str(error)) from error
+        raise NotFoundError(str(error)) from error
 
 
 def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
@@ -65,7 +65,7 @@ def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
     if block_number is None or block_number == cursor.number:
         return BlockRef(cursor.number, cursor.hash, ZERO_HASH, cursor.time)
     if block_number > cursor.number:
-        raise QuestionError(
+        raise RequestError(
             f"block {block_number} is not indexed; the last indexed block is {cursor.number}"
         )
     stored_block = snapshot.uow.blocks.get_canonical(block_number)
@@ -73,7 +73,7 @@ def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
         return stored_block
     log = next(iter(snapshot.uow.logs.iterate_between(block_number, block_number)), None)
     if log is None:
-        raise NotKnownError(
+        raise NotFoundError(
             f"block {block_number}: its time is unknown, because it has no event and its header "
             "is not stored; choose a block with an event"
         )

@@ -23,7 +23,7 @@ from oracle.queries.api.history_course import (
     excluded_until,
     inexactness_reason,
 )
-from oracle.queries.api.source import ApiSnapshot, QuestionError
+from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.store.database import UnitOfWork
 
 MAX_POINTS = 2_000
@@ -104,7 +104,7 @@ def build_node_history(
         max(known_since, end_time - MAX_SPAN_SECONDS) if query.first is None else query.first
     )
     if not 0 <= end_time - start_time <= MAX_SPAN_SECONDS:
-        raise QuestionError("from, to: expected `from` before `to`, at most 400 days apart")
+        raise RequestError("from, to: expected `from` before `to`, at most 400 days apart")
     # Nothing is stored of the time before the node was first seen.
     start_time = max(start_time, known_since)
     record = _load_record(snapshot.uow, address, changes, (start_time, end_time, rules.pool_size))

@@ -12,7 +12,12 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.node_figures import NodeState
 from oracle.domain.state.node import Node
 from oracle.queries.api.node_order import NodeRanking, NodeSort, SortKey
-from oracle.queries.api.source import AmbiguousError, ApiSnapshot, NotKnownError, QuestionError
+from oracle.queries.api.source import (
+    AmbiguousPrefixError,
+    ApiSnapshot,
+    NotFoundError,
+    RequestError,
+)
 from oracle.queries.node_models import NodeEntry, NodePage
 from oracle.queries.population import Population, build_node_entry, has_feed_cursor
 
@@ -52,7 +57,9 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
     ranking = snapshot.get_ranking()
     epoch, start_key = (None, None) if query.cursor is None else _decode_cursor(query)
     matching_nodes = (
-        node for node in ranking.iter_after(query.sort, start_key) if query.matches(ranking, node)
+        node
+        for node in ranking.iterate_after(query.sort, start_key)
+        if query.matches(ranking, node)
     )
     page_nodes = list(islice(matching_nodes, query.limit + 1))
     rows = page_nodes[: query.limit]
@@ -103,9 +110,9 @@ def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:
     """
     addresses = snapshot.uow.nodes.list_by_prefix(prefix[2:], _MAX_CANDIDATES)
     if not addresses:
-        raise NotKnownError(f"no address of a node starts with {prefix}")
+        raise NotFoundError(f"no address of a node starts with {prefix}")
     if len(addresses) > 1:
-        raise AmbiguousError(prefix, list(addresses))
+        raise AmbiguousPrefixError(prefix, list(addresses))
     return snapshot.uow.nodes.get_many(addresses)[Address(addresses[0])]
 
 
@@ -121,12 +128,12 @@ def _decode_cursor(query: NodeListQuery) -> tuple[int, SortKey]:
         fields = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         epoch, sort, group, value, address = fields
     except (binascii.Error, ValueError, TypeError, RecursionError):
-        raise QuestionError(
+        raise RequestError(
             "cursor: not issued by this API; start again without a cursor"
         ) from None
     has_valid_numbers = all(type(number) is int for number in (epoch, group, value))
     if not has_valid_numbers or sort not in get_args(NodeSort) or not isinstance(address, str):
-        raise QuestionError("cursor: not issued by this API; start again without a cursor")
+        raise RequestError("cursor: not issued by this API; start again without a cursor")
     if sort != query.sort:
-        raise QuestionError("cursor: belongs to another sort order; start again without a cursor")
+        raise RequestError("cursor: belongs to another sort order; start again without a cursor")
     return epoch, SortKey(group, value, address)

@@ -109,7 +109,7 @@ class NodeRanking:
         """Return the state of a node at the block."""
         return state_at(node, self.cursor.time, self._rules)
 
-    def sorted_keys(self, sort: NodeSort) -> list[SortKey]:
+    def get_sorted_keys(self, sort: NodeSort) -> list[SortKey]:
         """Return the keys of all nodes, sorted."""
         with self._lock:
             order = self._orders.get(sort)
@@ -118,9 +118,9 @@ class NodeRanking:
                 order = self._orders[sort] = sorted(key(node) for node in self.nodes.values())
         return order
 
-    def iter_after(self, sort: NodeSort, key: SortKey | None) -> Iterator[Node]:
+    def iterate_after(self, sort: NodeSort, key: SortKey | None) -> Iterator[Node]:
         """Yield the nodes after a sort key (all nodes if None); the key's node need not exist."""
-        order = self.sorted_keys(sort)
+        order = self.get_sorted_keys(sort)
         start = 0 if key is None else bisect_right(order, key)
         for index in range(start, len(order)):
             yield self.nodes[Address(order[index].address)]
@@ -138,7 +138,7 @@ class NodeRanking:
         """Return the place of a node with this QoS, from 1, or None if it has no QoS."""
         if qos is None:
             return None
-        return bisect_left(self.sorted_keys("qos"), SortKey(0, -qos, address)) + 1
+        return bisect_left(self.get_sorted_keys("qos"), SortKey(0, -qos, address)) + 1
 
     def load_incentive_shares(self) -> Mapping[Address, int]:
         """Return the incentive share of every node, computed once per block."""
@@ -152,13 +152,13 @@ class NodeRanking:
     @property
     def member_count(self) -> int:
         """Return the number of nodes that have a QoS."""
-        return bisect_right(self.sorted_keys("qos"), SortKey(0, UNIT, "g"))
+        return bisect_right(self.get_sorted_keys("qos"), SortKey(0, UNIT, "g"))
 
     def _make_key_function(self, sort: NodeSort) -> Callable[[Node], SortKey]:
         name = sort.removeprefix("-")
         if name == "address":
             return lambda node: SortKey(0, 0, node.address)
-        get_value, sign = self._value_functions()[name], 1 if sort.startswith("-") else -1
+        get_value, sign = self._build_value_functions()[name], 1 if sort.startswith("-") else -1
 
         def build_key(node: Node) -> SortKey:
             number = get_value(node)
@@ -166,7 +166,7 @@ class NodeRanking:
 
         return build_key
 
-    def _value_functions(self) -> dict[str, Callable[[Node], int | None]]:
+    def _build_value_functions(self) -> dict[str, Callable[[Node], int | None]]:
         rules, time = self._rules, self.cursor.time
         return {
             "qos": self.compute_qos,
@@ -232,12 +232,12 @@ class NodeRankingCache:
                 self._basis = _RankingBasis(cursor.number, cursor.hash, remakes)
             return self._ranking
 
-    def _compute_ranking(self, uow: UnitOfWork, cursor: Cursor, remakes: int) -> NodeRanking:
+    def _compute_ranking(self, uow: UnitOfWork, cursor: Cursor, rebuild_count: int) -> NodeRanking:
         basis, ranking = self._basis, self._ranking
         if (
             basis is None
             or ranking is None
-            or not self._is_continuation(uow, basis, cursor, remakes)
+            or not self._is_continuation(uow, basis, cursor, rebuild_count)
         ):
             self._generation += 1
             return NodeRanking(
@@ -251,10 +251,10 @@ class NodeRankingCache:
 
     @staticmethod
     def _is_continuation(
-        uow: UnitOfWork, basis: _RankingBasis, cursor: Cursor, remakes: int
+        uow: UnitOfWork, basis: _RankingBasis, cursor: Cursor, rebuild_count: int
     ) -> bool:
         """Return whether the index only grew since `basis`, without a rewind or a rebuild."""
-        if remakes != basis.remakes or cursor.number < basis.number:
+        if rebuild_count != basis.remakes or cursor.number < basis.number:
             return False
         # Historical headers are not kept; a header that is kept must match.
         block = uow.blocks.get_canonical(basis.number)

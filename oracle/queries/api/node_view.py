@@ -11,7 +11,7 @@ from oracle.domain.state.group import GroupResult
 from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task
 from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
-from oracle.queries.api.lifting import NodeLift, compute_node_lift
+from oracle.queries.api.lifting import NodeLift, compute_what_if_figures
 from oracle.queries.api.node_list import load_population
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.kickout_models import ProposedKickout
@@ -99,7 +99,7 @@ def build_node_view(snapshot: ApiSnapshot, node: Node) -> NodeView:
         kickout=_build_kickout_progress(population, node, row),
         on_chain=_build_on_chain_score(population.rounds, row),
         earned=_compute_earned(snapshot, node),
-        lift=compute_node_lift(node, population.time, rules, ranking),
+        lift=compute_what_if_figures(node, population.time, rules, ranking),
     )
 
 

@@ -33,7 +33,7 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
     rules = snapshot.source.archive.rules
     published = get_published_rules(rules.name)
     system = get_systems().get(rules.name)
-    values = {**published, **find_changed_numbers(snapshot)}
+    values = {**published, **find_changed_rules(snapshot)}
     return RulesAnswer(
         as_of=snapshot.as_of,
         name=rules.name,
@@ -53,6 +53,6 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
     )
 
 
-def find_changed_numbers(snapshot: ApiSnapshot) -> dict[str, str]:
+def find_changed_rules(snapshot: ApiSnapshot) -> dict[str, str]:
     """Return the rules whose values differ from the published rule set."""
     return find_rule_changes(snapshot.source.archive.rules)

@@ -20,15 +20,15 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
 
-class QuestionError(InputError):
+class RequestError(InputError):
     """A request that is invalid or cannot be answered; the message is sent to the client."""
 
 
-class NotKnownError(QuestionError):
+class NotFoundError(RequestError):
     """The object was never seen up to the block of the answer."""
 
 
-class AmbiguousError(QuestionError):
+class AmbiguousPrefixError(RequestError):
     """A prefix that matches several objects; `candidates` are the first of them."""
 
     def __init__(self, prefix: str, candidates: list[str]) -> None:

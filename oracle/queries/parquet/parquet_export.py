@@ -15,7 +15,7 @@ from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.state.node import Node
 from oracle.errors import InputError
-from oracle.indexer.provenance import get_rebuild_count, why_rebuild
+from oracle.indexer.provenance import get_rebuild_count, rebuild_reason
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.parquet.event_columns import build_batch
@@ -41,7 +41,7 @@ class ExportResult:
     final_block: int
 
 
-def load_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
+def load_export_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
     """Return the identity of the history that a database holds.
 
     Raises:
@@ -50,7 +50,7 @@ def load_source(uow: UnitOfWork, reader: LogReader) -> ExportSource:
     identity, rules = uow.identity.get(), get_bound_rules(uow)
     if identity is None or rules is None or uow.cursor.get() is None:
         raise InputError("nothing is indexed yet: there is nothing to export")
-    why = why_rebuild(uow, reader)
+    why = rebuild_reason(uow, reader)
     if why is not None:
         raise InputError(f"{why}; run `qos-oracle resync rebuild` first")
     return ExportSource(
@@ -166,7 +166,7 @@ class _ExportRun:
         return newest_block
 
     def _check_source(self, uow: UnitOfWork) -> None:
-        if load_source(uow, self.reader) != self.folder.manifest.source:
+        if load_export_source(uow, self.reader) != self.folder.manifest.source:
             raise InputError(
                 "the database was rebuilt during the export; export into another folder"
             )

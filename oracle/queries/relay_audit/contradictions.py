@@ -75,17 +75,17 @@ def find_contradictions(
     Raises:
         InputError: the rows are of several networks, and the chain's network is not given.
     """
-    results = RowContradictions(list(_find_foreign_answers(rows)))
+    results = RowContradictions(list(_find_rows_of_other_nodes(rows)))
     if chain is not None:
         _check_single_network(rows, chain)
         for row in rows:
-            if row.kind in (_STAKED, _KICKED) and _is_of_network(row, chain):
+            if row.kind in (_STAKED, _KICKED) and _is_on_network(row, chain):
                 _check_against_chain(results, row, chain, max_lag_seconds)
     results.found.sort(key=lambda contradiction: contradiction.row)
     return results
 
 
-def _find_foreign_answers(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
+def _find_rows_of_other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
     """Yield the rows in which a node answered or ended a task that another node had started."""
     starters: dict[str, str] = {}
     for row in rows:
@@ -105,7 +105,7 @@ def _check_single_network(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
         raise InputError(f"--network: missing; choose the one of the chain: {', '.join(networks)}")
 
 
-def _is_of_network(row: FeedRow, chain: ChainStakes) -> bool:
+def _is_on_network(row: FeedRow, chain: ChainStakes) -> bool:
     return chain.network is None or _parse_network(row) in (None, chain.network)
 
 

@@ -153,7 +153,7 @@ def compute_figures_from_rows(
     for event in decoded.closed_groups:
         for task in event.possible or ():
             nodes[node_by_task[task]].possible_zero_rows.append(event.at.log)
-    _record_unplaced(nodes, rows, decoded, node_by_task)
+    _record_ambiguous_scores(nodes, rows, decoded, node_by_task)
     headless_count = sum(task.node is None for task in fold.ledger.tasks.values())
     row_bounds = (rows[0].id, rows[-1].id) if rows else (0, 0)
     return DerivedFigures(nodes, len(rows), *row_bounds, headless_count)
@@ -226,7 +226,7 @@ def _mark_ambiguous(nodes: Mapping[Address, DerivedNode], ambiguous_ids: Collect
                 node.ambiguous_at = max(node.ambiguous_at, row_id)
 
 
-def _record_unplaced(
+def _record_ambiguous_scores(
     nodes: Mapping[Address, DerivedNode],
     rows: Sequence[FeedRow],
     decoded: _DecodedRows,

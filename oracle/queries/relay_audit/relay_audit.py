@@ -222,7 +222,7 @@ def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _J
 
 
 def _judge_by_polls(
-    separate: Callable[[_PollComparison, DerivedNode], QualityFactors | None],
+    separate_figure: Callable[[_PollComparison, DerivedNode], QualityFactors | None],
     node: DerivedNode,
     comparisons: Sequence[_PollComparison],
 ) -> _JudgedNode | None:
@@ -230,7 +230,7 @@ def _judge_by_polls(
     agreed_row, judged_node = 0, None
     for comparison in comparisons:
         derived_node = comparison.derived.nodes.get(node.address)
-        factors = None if derived_node is None else separate(comparison, derived_node)
+        factors = None if derived_node is None else separate_figure(comparison, derived_node)
         if derived_node is None or factors is None:
             continue
         audit = _compare_node(derived_node, factors, comparison, agreed_row)

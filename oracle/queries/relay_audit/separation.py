@@ -6,7 +6,7 @@ See docs/reference/crynux-relay.md#two-polls.
 import math
 from dataclasses import dataclass
 
-from oracle.chain.feed.figures_client import NodeFigure
+from oracle.chain.feed.figures_client import NodeFigures
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 # The tolerated rounding difference of two machines over the complete computation.
@@ -27,7 +27,9 @@ class QualityFactors:
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
 
-def separate_factors(first_figure: NodeFigure, second_figure: NodeFigure) -> QualityFactors | None:
+def separate_factors(
+    first_figure: NodeFigures, second_figure: NodeFigures
+) -> QualityFactors | None:
     """Return the factors of a node's figure, from two figures without an event between them.
 
     The gap of H to 1 shrinks by exp(-t/tau) and Q_long is constant, so all growth comes from H.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from oracle.chain.protocols import ChainReader, LogReader
-from oracle.dispatch.assigner import require_same_settings
+from oracle.dispatch.assigner import check_draw_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.redraw import HeaderReader, Redrawer, TaskStart, is_started_at_creation
 from oracle.domain.blocks import BlockRange, BlockRef
@@ -99,7 +99,7 @@ def verify_draw(
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
     with store.read_transaction() as uow:
-        require_same_settings(uow, settings)
+        check_draw_settings(uow, settings)
         cursor, identity = uow.cursor.get(), uow.identity.get()
         stored_task = uow.tasks.get_many([task]).get(task)
         if cursor is None or identity is None:
@@ -129,7 +129,7 @@ def verify_draw(
     drawings = tuple(
         drawing for drawing in outcomes if isinstance(drawing, TaskDraw) and drawing.task == task
     )
-    drawn_node = redrawing.active.get(task)
+    drawn_node = redrawing.active_draws.get(task)
     verdict, reason = _judge_start(stored_task, drawn_node, settings.start_block)
     return DrawCheck(
         task=task,
@@ -154,7 +154,7 @@ def verify_all_draws(
         TransientError: the chain does not answer, or does not have the stored blocks any more.
     """
     with store.read_transaction() as uow:
-        require_same_settings(uow, settings)
+        check_draw_settings(uow, settings)
         cursor, identity = uow.cursor.get(), uow.identity.get()
         if cursor is None or identity is None:
             raise InputError("nothing is indexed yet: there is no draw to verify")

@@ -22,7 +22,7 @@ from oracle.systems.weighted_draw import NodeDraw, draw_nodes
 
 
 @dataclass(frozen=True, slots=True)
-class DrawTickets:
+class DrawParameters:
     """The parameters of a draw: the seed of 32 bytes, and the number of nodes.
 
     If `draw_count` is None, as many nodes are drawn as run a task in the system: three in
@@ -60,7 +60,7 @@ class Selection:
     task: Task
     chances: Sequence[CandidateChance]
     total_weight: int
-    tickets: DrawTickets | None
+    tickets: DrawParameters | None
     drawn: Sequence[NodeDraw]
     trio: TrioChoice | None
     predownloads: Sequence[Predownload] | None
@@ -79,7 +79,7 @@ def run_selection(
     policy: SelectionPolicy,
     follower: Follower,
     task: Task,
-    tickets: DrawTickets | None = None,
+    draw_parameters: DrawParameters | None = None,
 ) -> Selection:
     """Judge every member for the task, and draw nodes if there are tickets.
 
@@ -98,7 +98,7 @@ def run_selection(
         (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
     ]
     total = sum(weight for _, weight in weights)
-    drawn, trio = _draw_nodes(policy, task, policy_input, tickets, weights)
+    drawn, trio = _draw_nodes(policy, task, policy_input, draw_parameters, weights)
     return Selection(
         policy=policy.name,
         version=policy.version,
@@ -108,7 +108,7 @@ def run_selection(
             for verdict in verdicts
         ],
         total_weight=total or len(weights),
-        tickets=tickets,
+        tickets=draw_parameters,
         drawn=drawn,
         trio=trio,
         predownloads=_plan_predownloads(policy, task, snapshot, drawn),
@@ -126,7 +126,7 @@ def _draw_nodes(
     policy: SelectionPolicy,
     task: Task,
     policy_input: PolicyInput,
-    tickets: DrawTickets | None,
+    tickets: DrawParameters | None,
     weights: Sequence[tuple[Address, int]],
 ) -> tuple[Sequence[NodeDraw], TrioChoice | None]:
     if tickets is None:

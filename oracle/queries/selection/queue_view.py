@@ -42,7 +42,12 @@ from oracle.systems.legacy.trio_line import build_trio_queue, get_task_group as 
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput, SelectionPolicy
 from oracle.systems.waiting import compute_queue_capacity, get_queue_group
-from oracle.systems.waiting_line import QueueItem, build_queue, find_drop, tasks_by_group
+from oracle.systems.waiting_line import (
+    QueueItem,
+    build_queue,
+    collect_tasks_by_group,
+    find_queue_drop,
+)
 
 PLANNED = "planned"
 
@@ -173,9 +178,11 @@ def _compute_capacity(
     max_tasks = compute_queue_capacity(members, alpha)
     plan = AssignmentPlan(snapshot.drawn_node_by_task, frozenset())
     queue = get_queued_items(queue_entries, plan, 1 + (snapshot.block or 0))
-    tasks_of_group = tasks_by_group(snapshot.group_tasks)
+    tasks_of_group = collect_tasks_by_group(snapshot.group_tasks)
     drops = (
-        find_drop(entry.task, () if entry.task.group is None else tasks_of_group[entry.task.group])
+        find_queue_drop(
+            entry.task, () if entry.task.group is None else tasks_of_group[entry.task.group]
+        )
         for entry in reversed(queue[max_tasks - 1 :])
     )
     dropped = dict.fromkeys(
@@ -227,12 +234,12 @@ def _build_offer(
     if unfit_reason is not None:
         return QueueOffer(node=address, why_not=unfit_reason, takes=None, heads=[])
     if isinstance(follower, PocketFollower):
-        check_fit: _FitCheck = _PocketFit(follower, node, network)
+        check_fit: _FitCheck = _PocketFitCheck(follower, node, network)
     elif isinstance(policy, LegacyPolicy):
-        check_fit = _TrioFit(node, network, {})
+        check_fit = _TrioFitCheck(node, network, {})
     else:
         weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else CRYNUX_WEIGHTING
-        check_fit = _CrynuxFit.build_for_node(node, network, weighting)
+        check_fit = _CrynuxFitCheck.build_for_node(node, network, weighting)
     fits = [
         (entry, _check_entry(entry, address, snapshot.drawn_node_by_task, check_fit))
         for entry in queue_entries
@@ -294,7 +301,7 @@ def _check_entry(
 
 
 @dataclass(frozen=True, slots=True)
-class _CrynuxFit:
+class _CrynuxFitCheck:
     """Checks entries against the daemon's index of free nodes, which holds only the freed node."""
 
     node: Node
@@ -304,7 +311,7 @@ class _CrynuxFit:
     @classmethod
     def build_for_node(
         cls, node: Node, network: PolicyInput, weighting: Weighting
-    ) -> "_CrynuxFit":
+    ) -> "_CrynuxFitCheck":
         free_nodes = FreeNodes(network.rules, weighting)
         free_nodes.advance_to(network.time)
         free_nodes.update_node(node)
@@ -321,7 +328,7 @@ class _CrynuxFit:
 
 
 @dataclass(frozen=True, slots=True)
-class _PocketFit:
+class _PocketFitCheck:
     """Checks entries against Pocket's candidate pool, which holds only the freed node."""
 
     follower: PocketFollower
@@ -337,7 +344,7 @@ class _PocketFit:
 
 
 @dataclass(frozen=True, slots=True)
-class _TrioFit:
+class _TrioFitCheck:
     """Checks entries against all free nodes, of which three have to run a group together."""
 
     node: Node

@@ -9,7 +9,7 @@ from oracle.domain.reports.kicks import KickState
 from oracle.domain.scoring.node_figures import figures_at
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.state.node import Node
-from oracle.queries.api.lifting import compute_node_lift
+from oracle.queries.api.lifting import compute_what_if_figures
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.source import ApiSnapshot
@@ -20,14 +20,14 @@ from oracle.queries.sentences.node_sentences import NodeCauses, NodeSummary
 _MAX_CHANGES = 100
 
 
-class NodeScores(NamedTuple):
+class SummaryWithScores(NamedTuple):
     """A node's summary, and the task scores that count, oldest first."""
 
     summary: NodeSummary
     scores: list[ScoreEntry]
 
 
-def build_summary(snapshot: ApiSnapshot, node: Node, view: NodeView) -> NodeScores:
+def build_summary(snapshot: ApiSnapshot, node: Node, view: NodeView) -> SummaryWithScores:
     """Return the data for sentences about a node, as of the cursor."""
     scores = _load_scores(snapshot, node)
     causes, membership_change = (
@@ -48,7 +48,7 @@ def build_summary(snapshot: ApiSnapshot, node: Node, view: NodeView) -> NodeScor
         kick_at=_find_kick_time(view),
         changed_at=None if membership_change is None else membership_change.time,
     )
-    return NodeScores(summary, scores)
+    return SummaryWithScores(summary, scores)
 
 
 def build_summary_from_explanation(
@@ -71,7 +71,7 @@ def build_summary_from_explanation(
         group_size=sizes.pop() if len(sizes) == 1 else None,
         place=None if ranking is None else ranking.find_place(node.address),
         members=0 if ranking is None else ranking.member_count,
-        lift=compute_node_lift(node, time, rules, ranking),
+        lift=compute_what_if_figures(node, time, rules, ranking),
         changed_at=None if membership_change is None else membership_change.time,
     )
 

@@ -63,7 +63,7 @@ class EndpointStatus:
     was_proven: bool = False
     quarantine_reason: str | None = None
     # Whether it is quarantined for serving another chain.
-    is_foreign: bool = False
+    is_on_other_chain: bool = False
     # Only an operator ends the quarantine: the endpoint was proven wrong.
     needs_readmission: bool = False
     release_check_at: float = 0.0
@@ -136,7 +136,7 @@ class EndpointStatus:
         now: float,
         release_checkpoint: Checkpoint | None,
         *,
-        is_foreign: bool = False,
+        is_on_other_chain: bool = False,
     ) -> None:
         """Quarantine the endpoint, unless it was already proven wrong.
 
@@ -144,10 +144,10 @@ class EndpointStatus:
         """
         if self.needs_readmission:
             return
-        self.quarantine_reason, self.release_checkpoint, self.is_foreign = (
+        self.quarantine_reason, self.release_checkpoint, self.is_on_other_chain = (
             reason,
             release_checkpoint,
-            is_foreign,
+            is_on_other_chain,
         )
         self.clear_proof()
         self.schedule_release_check(now)
@@ -155,7 +155,7 @@ class EndpointStatus:
     def mark_proven_wrong(self, reason: str) -> None:
         """Quarantine the endpoint until an operator readmits it: it was proven wrong."""
         self.quarantine_reason, self.needs_readmission = reason, True
-        self.is_foreign = False
+        self.is_on_other_chain = False
         self.clear_proof()
 
     def readmit(self, now: float) -> None:
@@ -177,7 +177,7 @@ class EndpointStatus:
     def release_from_quarantine(self, now: float) -> None:
         """End the quarantine; other endpoints are preferred at first."""
         self.quarantine_reason, self.release_checkpoint, self.refusals = None, None, 0
-        self.is_foreign = False
+        self.is_on_other_chain = False
         self.mark_proven(now)
         self.mark_degraded(now)
         self.mark_recovered()

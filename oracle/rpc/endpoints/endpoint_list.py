@@ -73,7 +73,7 @@ class EndpointList:
 
         A name of an earlier configuration, which is not used any more, is ignored.
         """
-        if self._exclude(name, reason):
+        if self._quarantine_proven_wrong(name, reason):
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
     def sync_proven_wrong(self, reason_by_name: Mapping[str, str]) -> None:
@@ -83,13 +83,13 @@ class EndpointList:
             self.get(name).status.readmit(self._clock())
             self._update_metrics(name, is_excluded=False)
         for name, reason in reason_by_name.items():
-            self._exclude(name, reason)
+            self._quarantine_proven_wrong(name, reason)
 
     def proven_wrong_reasons(self) -> dict[str, str]:
         """Return the reasons of the endpoints proven wrong and not readmitted, by name."""
         return dict(self._proven_wrong)
 
-    def _exclude(self, name: str, reason: str) -> bool:
+    def _quarantine_proven_wrong(self, name: str, reason: str) -> bool:
         if (
             name not in {endpoint.name for endpoint in self._endpoints}
             or name in self._proven_wrong
@@ -106,7 +106,7 @@ class EndpointList:
         metrics.PROVEN_WRONG.labels(name).set(is_excluded)
         self.update_usable_metric()
 
-    def seconds_left(self, failures: Sequence[RpcError]) -> float | None:
+    def seconds_until_usable(self, failures: Sequence[RpcError]) -> float | None:
         """Return the seconds until a failed endpoint may be used again, or None if unknown."""
         throttled = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
         waits = [

@@ -217,7 +217,7 @@ class EndpointHealth:
     def __post_init__(self) -> None:
         self.rate_limiter, self.backoff = RateLimiter(self.clock), Backoff(self.clock)
 
-    def observe_single_attempt(
+    def send_once(
         self, method: str, call_count: int, send: Callable[[], list[Any]], *, ignore_backoff: bool
     ) -> list[Any]:
         """Send requests that must not be retried; start a backoff if the endpoint requests it.
@@ -234,7 +234,7 @@ class EndpointHealth:
             raise RpcError(
                 self.name, ErrorKind.BACKOFF, f"no requests for another {backoff_seconds:.1f} s"
             )
-        self.rate_limiter.spend(call_count)
+        self.rate_limiter.take_tokens(call_count)
         try:
             results = send()
         except RpcError as error:
@@ -269,7 +269,7 @@ class EndpointHealth:
         if is_rate_limited or error.kind is ErrorKind.SLOW or isinstance(error, RpcTimeoutError):
             self.backoff.start(error.retry_after)
 
-    def observe_call(self, method: str, call_count: int, send: Callable[[], T]) -> T:
+    def send_with_retries(self, method: str, call_count: int, send: Callable[[], T]) -> T:
         """Send one request, with a few immediate retries if it fails.
 
         The breaker and the latency record the request, not each attempt.
@@ -278,11 +278,11 @@ class EndpointHealth:
             RpcError: the request failed, or was not sent because the method failed too often or is
                 unsupported.
         """
-        self._check_admission(method)
+        self._check_method_allowed(method)
         started_at, retry_count = self.clock(), 0
         while True:
             attempt_started_at = self.clock()
-            self.rate_limiter.spend(call_count)
+            self.rate_limiter.take_tokens(call_count)
             try:
                 result = send()
             except RpcError as error:
@@ -357,7 +357,7 @@ class EndpointHealth:
         """Reset the latencies, so that the next responses measure them anew."""
         self.latency_by_method.clear()
 
-    def _check_admission(self, method: str) -> None:
+    def _check_method_allowed(self, method: str) -> None:
         if not self.supports_method(method):
             message = f"{method}: reported as unsupported within the last hour"
             raise RpcError(self.name, ErrorKind.UNSUPPORTED, message)

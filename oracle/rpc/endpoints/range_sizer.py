@@ -48,7 +48,7 @@ class RangeSizer:
         """Whether the endpoint has stated a limit."""
         return self.limit < MAX_BLOCKS
 
-    def first_range(self, blocks: BlockRange, *, max_blocks: int) -> BlockRange:
+    def limit_range(self, blocks: BlockRange, *, max_blocks: int) -> BlockRange:
         """Return the first part of the range for one request, at most `max_blocks` blocks."""
         with self._lock:
             block_count = min(self._blocks, self.limit, max_blocks)

@@ -64,7 +64,7 @@ class RateLimiter:
         with self._lock:
             return max(0.0, self._blocked_until - self.clock())
 
-    def spend(self, call_count: int) -> None:
+    def take_tokens(self, call_count: int) -> None:
         """Take tokens for the calls that are being sent."""
         with self._lock:
             now = self.clock()

@@ -69,7 +69,7 @@ class QuarantineRepository:
         rows = self._connection.execute(query.order_by(endpoint_fact.c.endpoint))
         return {row.endpoint: row.value for row in rows}
 
-    def find_unaudited_blocks(
+    def find_suspect_blocks(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
         """Return the lowest blocks of the range that only a quarantined endpoint served, or None.
@@ -78,7 +78,7 @@ class QuarantineRepository:
         """
         query = (
             select(coverage)
-            .where(_build_unaudited_condition(scope_id, blocks))
+            .where(_build_suspect_condition(scope_id, blocks))
             .order_by(coverage.c.first_block)
         )
         row = self._connection.execute(query.limit(1)).one_or_none()
@@ -89,16 +89,16 @@ class QuarantineRepository:
         last = min(blocks.last, span.last, first + max_blocks - 1)
         return CoverageInterval(first, last, span.level, span.endpoint)
 
-    def list_unaudited_spans(self, scope_id: bytes, blocks: BlockRange) -> list[CoverageInterval]:
+    def list_suspect_spans(self, scope_id: bytes, blocks: BlockRange) -> list[CoverageInterval]:
         """Return the intervals overlapping the range that only a quarantined endpoint served."""
         query = (
             select(coverage)
-            .where(_build_unaudited_condition(scope_id, blocks))
+            .where(_build_suspect_condition(scope_id, blocks))
             .order_by(coverage.c.first_block)
         )
         return [decode_coverage_row(row) for row in self._connection.execute(query)]
 
-    def count_unaudited_blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
+    def count_suspect_blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
         """Count the blocks that only a quarantined endpoint (`endpoint`, if given) served."""
         block_count = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
         count_query = select(block_count).where(coverage.c.scope == scope_id, _IS_UNAUDITED)
@@ -107,7 +107,7 @@ class QuarantineRepository:
         return int(self._connection.execute(count_query).scalar() or 0)
 
 
-def _build_unaudited_condition(scope_id: bytes, blocks: BlockRange) -> ColumnElement[bool]:
+def _build_suspect_condition(scope_id: bytes, blocks: BlockRange) -> ColumnElement[bool]:
     return and_(
         coverage.c.scope == scope_id,
         _IS_UNAUDITED,

@@ -53,7 +53,7 @@ class IdentityRepository:
             start_block=row.start_block,
         )
 
-    def set(self, configured: Identity) -> None:
+    def store_or_check(self, configured: Identity) -> None:
         """Store the identity of a new database; otherwise check it and store added contracts.
 
         Raises:
@@ -62,12 +62,12 @@ class IdentityRepository:
         """
         stored = self.get()
         if stored is None:
-            self._write(configured)
+            self._insert_identity(configured)
             return
         self.check(configured)
         if stored != configured:
             self._check_coverage_is_scoped()
-            self._extend(configured)
+            self._store_added_contracts(configured)
 
     def check(self, configured: Identity) -> None:
         """Reject a configuration that differs from the stored identity; contracts may be added.
@@ -103,7 +103,7 @@ class IdentityRepository:
                 "contracts until it has indexed a block, then add the new ones"
             )
 
-    def _extend(self, configured: Identity) -> None:
+    def _store_added_contracts(self, configured: Identity) -> None:
         self._connection.execute(
             update(identity).values(
                 contracts=_encode_contracts(configured),
@@ -111,7 +111,7 @@ class IdentityRepository:
             )
         )
 
-    def _write(self, configured: Identity) -> None:
+    def _insert_identity(self, configured: Identity) -> None:
         self._connection.execute(
             insert(identity).values(
                 id=1,

@@ -98,7 +98,7 @@ class LeaseRepository:
             update(lease).where(is_own_lease).values(holder=None, until_ms=self._build_now_ms())
         )
 
-    def guard(self, epoch: int) -> None:
+    def lock_held_lease(self, epoch: int) -> None:
         """Check that the lease is held, and lock out other writers until the transaction ends.
 
         Raises:
@@ -110,7 +110,7 @@ class LeaseRepository:
         if self._connection.execute(own_lease.with_for_update()).one_or_none() is None:
             raise FatalError(_TAKEN_OVER)
 
-    def prove(self, epoch: int) -> None:
+    def verify_by_write(self, epoch: int) -> None:
         """Check, by a write, that the lease is held and that the database is writable.
 
         The end of the lease moves by one millisecond, because SQLite skips writes that change

@@ -184,7 +184,7 @@ class IntentRepository:
         cancellable = intent if is_over else _require_no_nonce(intent)
         self.change_state(cancellable, IntentState.CANCELLED, stamp, values)
 
-    def list_bound_to(self, account: Account, nonce: int) -> list[Intent]:
+    def list_for_nonce(self, account: Account, nonce: int) -> list[Intent]:
         """Return every intent that was ever assigned to a nonce, oldest first."""
         return self._load(_select_of_account(account).where(pub_intent.c.nonce == nonce))
 
@@ -210,7 +210,7 @@ class IntentRepository:
         pending = self.list_in_states(account, PENDING_STATES)
         return next((intent for intent in pending if intent.request.kind == kind), None)
 
-    def count_attempted(
+    def count_for_round(
         self, account: Account, kind: str, subject: str, round_number: int | None
     ) -> int:
         """Count the intents of a kind for a subject and a round (or None), of any state."""

@@ -49,7 +49,7 @@ class NonceQueries:
         )
         return list(self._connection.execute(query.order_by(pub_nonce.c.nonce)).scalars())
 
-    def list_blocks_to_land(self, account: Account, limit: int) -> list[int]:
+    def list_landing_block_counts(self, account: Account, limit: int) -> list[int]:
         """Return how many blocks the last `limit` landed nonces took from sending to inclusion."""
         first_sent_block = func.min(pub_attempt.c.first_sent_block)
         query = (

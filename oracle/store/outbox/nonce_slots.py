@@ -200,7 +200,7 @@ class NonceSlotRepository(AttemptQueries):
         is_given_up = winner.request.kind == NOOP
         rival_state = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
         # The other intents end first: the index `one_got_ready` allows one per `exclusive_key`.
-        for rival in self._intents.list_bound_to(slot.account, slot.nonce):
+        for rival in self._intents.list_for_nonce(slot.account, slot.nonce):
             if rival.id != attempt.intent_id and rival.state in _RIVAL_STATES:
                 values = {"superseded_by": attempt.intent_id}
                 self._intents.change_state(rival, rival_state, stamp, values)
@@ -242,11 +242,11 @@ class NonceSlotRepository(AttemptQueries):
         """
         error_values = {"error_class": "foreign", "error_text": reason}
         self._update_slot(slot, NonceState.FOREIGN, finalised_at=stamp.at)
-        for intent in self._intents.list_bound_to(slot.account, slot.nonce):
+        for intent in self._intents.list_for_nonce(slot.account, slot.nonce):
             if intent.state in {IntentState.ASSIGNED, IntentState.LIVE}:
                 self._intents.change_state(intent, IntentState.HELD, stamp, error_values)
 
-    def record_rebuilt(
+    def record_rebuilt_nonce(
         self,
         account: Account,
         nonce: int,
@@ -271,7 +271,7 @@ class NonceSlotRepository(AttemptQueries):
             "error_text": tx_hash and description,
         }
         self._intents.change_state(intent, IntentState.FINAL, stamp, values)
-        for rival in self._intents.list_bound_to(account, nonce):
+        for rival in self._intents.list_for_nonce(account, nonce):
             # An intent is held if its nonce was found to be foreign.
             if rival.id != intent.id and rival.state in _RIVAL_STATES | {IntentState.HELD}:
                 rival_values = {"superseded_by": intent.id}

@@ -56,7 +56,7 @@ class AccountRepository:
         )
         self._journal.write("enrolled", stamp, JournalSubject(nonce=next_nonce), account.address)
 
-    def take_nonce(self, account: Account) -> int:
+    def allocate_nonce(self, account: Account) -> int:
         """Take the next nonce; its slot must be written in the same transaction.
 
         Raises:

@@ -106,7 +106,7 @@ class CoverageRepository:
         texts = select(scope.c.text).order_by(scope.c.number.desc())
         return [IngestScope.from_json(text) for text in self._connection.execute(texts).scalars()]
 
-    def put_span(self, scope_id: bytes, new_span: CoverageInterval) -> None:
+    def store_span(self, scope_id: bytes, new_span: CoverageInterval) -> None:
         """Store an interval, replacing earlier coverage of its blocks.
 
         Adjacent intervals with equal values are merged.
@@ -185,7 +185,7 @@ class CoverageRepository:
         """Raise blocks to a level at which an endpoint confirmed them; higher levels are kept."""
         for span in self.list_spans(scope_id, blocks.first, blocks.last):
             if span.level < level:
-                self.put_span(scope_id, replace(span, level=level, endpoint=endpoint))
+                self.store_span(scope_id, replace(span, level=level, endpoint=endpoint))
 
     def record_audit(
         self, scope_id: bytes, blocks: BlockRange, endpoint: str, head_block: int
@@ -193,7 +193,7 @@ class CoverageRepository:
         """Record that another endpoint confirmed the blocks; `head_block` is the newest block."""
         spans = self.list_spans(scope_id, blocks.first, blocks.last)
         for span in spans[:1] + spans[1:][-1:]:
-            self.put_span(scope_id, replace(span, audited_by=endpoint, audited_at=head_block))
+            self.store_span(scope_id, replace(span, audited_by=endpoint, audited_at=head_block))
         # The intervals in between lie completely in the range and rarely merge with others, so one
         # statement updates them all.
         starts_in_range = coverage.c.first_block.between(blocks.first, blocks.last)
@@ -237,7 +237,7 @@ class CoverageRepository:
             return None
         return replace(merged, last=min(blocks.last, merged.last, merged.first + max_blocks - 1))
 
-    def find_lowest_below(
+    def find_lowest_below_level(
         self, scope_id: bytes, level: VerificationLevel, blocks: BlockRange
     ) -> CoverageInterval | None:
         """Return the first interval of the range below this level, clipped, or None."""
@@ -252,7 +252,7 @@ class CoverageRepository:
         span = decode_coverage_row(row)
         return replace(span, first=max(blocks.first, span.first), last=min(blocks.last, span.last))
 
-    def count_blocks_below(
+    def count_blocks_below_level(
         self, scope_id: bytes, level: VerificationLevel, first: int, last: int
     ) -> int:
         """Count the blocks from `first` to `last` that were read below this level."""
@@ -260,7 +260,9 @@ class CoverageRepository:
         spans = map(decode_coverage_row, self._connection.execute(query))
         return sum(min(last, span.last) - max(first, span.first) + 1 for span in spans)
 
-    def count_unaudited_blocks(self, scope_id: bytes, level: VerificationLevel, last: int) -> int:
+    def count_unaudited_blocks_below_level(
+        self, scope_id: bytes, level: VerificationLevel, last: int
+    ) -> int:
         """Count the blocks up to `last` below this level that no second endpoint confirmed."""
         query = _select_below_level(scope_id, level, 0).where(
             coverage.c.first_block <= last, coverage.c.audited_by.is_(None)

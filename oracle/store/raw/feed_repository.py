@@ -112,14 +112,14 @@ class FeedRepository:
 
     # Blocks to which rows are assigned.
 
-    def list_unplaced(self, max_time: int) -> list[FeedRow]:
+    def list_rows_without_block(self, max_time: int) -> list[FeedRow]:
         """Return settled rows before `max_time` that have no block yet, in order."""
         has_no_block = feed_row.c.block.is_(None)
         return self._select_rows(
             feed_row.c.canonical, has_no_block, feed_row.c.time < max_time, limit=None
         )
 
-    def place_rows(self, block: int, rows: Iterable[FeedRow]) -> None:
+    def assign_block(self, block: int, rows: Iterable[FeedRow]) -> None:
         """Assign rows to a block."""
         row_list = list(rows)
         parameters = [{"in_stream": row.stream, "number": row.id} for row in row_list]
@@ -134,13 +134,13 @@ class FeedRepository:
                 update(feed_row).where(is_row).values(block=block), parameters
             )
 
-    def unplace_above(self, number: int) -> None:
+    def unassign_blocks_above(self, number: int) -> None:
         """Undo the assignment of rows to blocks above `number`."""
         is_above = feed_row.c.block > number
         with self._checksums.track_removal_above(FEED, number):
             self._connection.execute(update(feed_row).where(is_above).values(block=None))
 
-    def list_placed(self, first_block: int, last_block: int) -> list[FeedRow]:
+    def list_rows_of_blocks(self, first_block: int, last_block: int) -> list[FeedRow]:
         """Return the rows assigned to blocks `first_block` to `last_block`, in order."""
         is_in_range = feed_row.c.block.between(first_block, last_block)
         return self._select_rows(feed_row.c.canonical, is_in_range, limit=None)

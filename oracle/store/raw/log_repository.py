@@ -201,13 +201,13 @@ class LogRepository:
         """Return the highest block up to `number` that has a canonical log, and its hash."""
         return self._get_block_hash(log_block.c.number <= number, log_block.c.number.desc())
 
-    def find_block_after(self, first: int, count: int) -> int | None:
+    def find_block_of_log_from(self, first: int, count: int) -> int | None:
         """Return the block of the `count`-th canonical log from `first` on, or None if fewer."""
         query = select(_KEY).where(first << LOG_INDEX_BITS <= _KEY).order_by(_KEY)
         row = self._connection.execute(query.offset(count - 1).limit(1)).first()
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
-    def find_block_before(self, last: int, count: int) -> int | None:
+    def find_block_of_log_down_from(self, last: int, count: int) -> int | None:
         """Return the block of the `count`-th canonical log down from `last`, or None if fewer."""
         query = select(_KEY).where((last + 1) << LOG_INDEX_BITS > _KEY).order_by(_KEY.desc())
         row = self._connection.execute(query.offset(count - 1).limit(1)).first()

@@ -136,7 +136,7 @@ class RawChecksums:
                     damaged_spans.append(DamagedSpan(kind, blocks, difference.rows))
         return damaged_spans
 
-    def reset_spans(self, blocks: BlockRange, indexed: BlockRange) -> None:
+    def recompute_checksums(self, blocks: BlockRange, indexed: BlockRange) -> None:
         """Recompute the checksums of logs and calls in spans whose indexed blocks are in `blocks`.
 
         The caller must have compared the rows with the chain and found them equal.

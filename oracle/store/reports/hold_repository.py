@@ -66,16 +66,16 @@ class HoldRepository:
             _decode_hold_row(row) for row in self._connection.execute(query.order_by("period"))
         ]
 
-    def list_waiting(self) -> list[ReportHold]:
+    def list_awaiting_operator(self) -> list[ReportHold]:
         """Return the held reports of periods after the newest landed report, by period."""
         holds = self.list_held()
         # Usually nothing is held, and no further query is needed.
         newest_landed = self._reports.get_newest_landed_period() if holds else None
         return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
 
-    def has_waiting(self) -> bool:
+    def is_awaiting_operator(self) -> bool:
         """Return whether a held report waits for an operator, so that scores may be wrong."""
-        return bool(self.list_waiting())
+        return bool(self.list_awaiting_operator())
 
     def get(self, period: int) -> ReportHold | None:
         """Return the hold of a period, even if released, or None."""

@@ -58,7 +58,7 @@ class StoredReport:
         return "superseded" if is_superseded else self.state.value
 
 
-class StoredCut(NamedTuple):
+class StoredReportHeader(NamedTuple):
     """A report without its words, and its outcome."""
 
     cut: ReportHeader
@@ -147,7 +147,7 @@ class ReportRepository:
         """
         self._update_report(period, state=state, reason=reason)
 
-    def drop_from(self, block: int) -> int:
+    def delete_from_block(self, block: int) -> int:
         """Delete the reports as of `block` or a later block; return how many of them were due.
 
         The report as of `block` is deleted too, because the next block decides whether a period
@@ -159,7 +159,7 @@ class ReportRepository:
         self._connection.execute(delete(report).where(is_dropped))
         return due_count
 
-    def list_cuts_since(self, period: int) -> list[StoredCut]:
+    def list_outcomes_since(self, period: int) -> list[StoredReportHeader]:
         """Return the reports from `period` on, without their words, oldest first.
 
         Reports that have nothing to send are included.
@@ -179,7 +179,7 @@ class ReportRepository:
         """Return the period from which on no report was left out (see `mark_left_out_below`)."""
         return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
-    def mark_left_out_below(self, period: int) -> None:
+    def set_first_complete_period(self, period: int) -> None:
         """Record that earlier periods have no report, because they ended during the backfill."""
         if period > self.get_first_complete_period():
             self._bookmarks.set(_COMPLETE_FROM_BOOKMARK, period)
@@ -207,8 +207,8 @@ class ReportRepository:
             raise ValueError(f"there is no report of period {period}")
 
 
-def _decode_cut_row(row: Any) -> StoredCut:  # noqa: ANN401  a row of any driver
-    return StoredCut(
+def _decode_cut_row(row: Any) -> StoredReportHeader:  # noqa: ANN401  a row of any driver
+    return StoredReportHeader(
         cut=ReportHeader(
             period=row.period,
             as_of=row.as_of_number,

@@ -88,7 +88,7 @@ class DrawRepository:
             for row in self._connection.execute(query.order_by(*order).limit(limit))
         ]
 
-    def get_state_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
+    def load_draws_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
         """Return the draws that were active before a block, and the tasks drawn by its seed."""
         voided_block = draw.c.voided_block
         active = self._select_draws(

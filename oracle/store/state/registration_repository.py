@@ -43,7 +43,7 @@ class RegistrationRepository:
             _decode_newcomer_row(row, row.place or 0) for row in self._connection.execute(query)
         ]
 
-    def list_unscored_members(self, min_scores: int, time: int) -> list[Address]:
+    def list_penalised_members(self, min_scores: int, time: int) -> list[Address]:
         """Return the penalised members without an index and with too few scores.
 
         A member is penalised if its reliability was still recovering at `time`, in seconds, or if
@@ -59,7 +59,7 @@ class RegistrationRepository:
         count_query = select(func.count()).select_from(waiting)
         return int(self._connection.execute(count_query).scalar_one())
 
-    def list_timed_out(self, nodes: Collection[Address]) -> list[Newcomer]:
+    def list_first_timeouts(self, nodes: Collection[Address]) -> list[Newcomer]:
         """Return the nodes that ever timed out, each with the position of its first timeout."""
         keys = [decode_hex(address) for address in nodes]
         newcomer_by_key: dict[bytes, Newcomer] = {}

@@ -80,7 +80,7 @@ class RoundRepository:
         insert_rows(
             self._connection,
             contract_setting,
-            [encode_setting_row(entry) for entry in changes.set],
+            [encode_setting_row(entry) for entry in changes.settings],
         )
         UndoJournal(self._connection).write(changes.pre_images)
 
@@ -109,13 +109,13 @@ class RoundRepository:
         rows = self._connection.execute(query.order_by(accepted_round.c.round).limit(limit))
         return [decode_accepted_row(row) for row in rows]
 
-    def get_node_by_index(self, indexes: Collection[int]) -> dict[int, Address]:
+    def get_nodes_by_index(self, indexes: Collection[int]) -> dict[int, Address]:
         """Return the nodes of these lane indexes; unassigned ones are left out."""
         query = select(node_index.c.lane_index, node_index.c.node)
         rows = self._connection.execute(query.where(node_index.c.lane_index.in_(indexes)))
         return {index: Address(encode_hex(address)) for index, address in rows}
 
-    def find_low_nodes(self, max_lane: int) -> set[Address]:
+    def find_nodes_below_lane(self, max_lane: int) -> set[Address]:
         """Return the nodes with a reported lane whose value is below `max_lane`."""
         words = self._connection.execute(select(lane_word.c.word_index, lane_word.c.value)).all()
         low_indexes = [

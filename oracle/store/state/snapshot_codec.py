@@ -69,7 +69,7 @@ def pack(state: PackedState) -> bytes:
     return zlib.compress(encode(parts), _COMPRESSION)
 
 
-def unpack(body: bytes) -> PackedState:
+def unpack_state(body: bytes) -> PackedState:
     """Decode a state encoded by `pack`."""
     parts: list[Any] = decode(zlib.decompress(body))
     nodes, tasks, groups, last, number, as_of, digest, time, *trailing_parts = parts

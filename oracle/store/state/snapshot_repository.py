@@ -77,7 +77,7 @@ class SnapshotRepository:
         rows = self._connection.execute(
             select(columns.block, columns.logs, size).order_by(columns.block)
         )
-        surplus_blocks = choose_surplus(
+        surplus_blocks = choose_snapshots_to_delete(
             [SnapshotInfo(*row) for row in rows.all()], MAX_TOTAL_BYTES
         )
         if surplus_blocks:
@@ -97,7 +97,7 @@ class SnapshotRepository:
         return int(snapshots), int(total_bytes)
 
 
-def choose_surplus(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[int]:
+def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[int]:
     """Return the blocks of the snapshots to delete so that the others fit into `max_bytes`.
 
     The snapshot whose removal leaves the smallest gap for its age is deleted first, so that recent

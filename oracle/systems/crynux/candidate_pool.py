@@ -23,7 +23,7 @@ from oracle.systems.crynux.selection_weight import (
     find_largest_stake,
 )
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import NodeDraw, draw_places
+from oracle.systems.weighted_draw import NodeDraw, draw_indexes
 
 
 class CandidateList(NamedTuple):
@@ -193,7 +193,7 @@ class CandidatePool:
         available = self._list_available(task, time, reserved)
         if available is None:
             return []
-        index_draws = draw_places(available.weights, available.offered, seed, count)
+        index_draws = draw_indexes(available.weights, available.offered, seed, count)
         return [index_draw.to_node_draw(available.addresses) for index_draw in index_draws]
 
     def _list_available(

@@ -74,14 +74,14 @@ def misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason |
     Pool).
     """
     hardware_reason = (
-        _card_misfit(node, requirement)
+        _card_misfit_reason(node, requirement)
         if requirement.gpu is not None
-        else _memory_misfit(node, requirement.vram)
+        else _memory_misfit_reason(node, requirement.vram)
     )
-    return hardware_reason or _version_misfit(node.version, requirement.version)
+    return hardware_reason or _version_misfit_reason(node.version, requirement.version)
 
 
-def _card_misfit(node: Node, requirement: Requirement) -> IneligibilityReason | None:
+def _card_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
     if node.gpu_name is None:
         return IneligibilityReason.GPU_UNKNOWN
     if node.gpu_name != requirement.gpu:
@@ -93,7 +93,7 @@ def _card_misfit(node: Node, requirement: Requirement) -> IneligibilityReason | 
     )
 
 
-def _memory_misfit(node: Node, min_vram: int) -> IneligibilityReason | None:
+def _memory_misfit_reason(node: Node, min_vram: int) -> IneligibilityReason | None:
     if not min_vram:
         return None
     if node.gpu_vram is None:
@@ -101,7 +101,7 @@ def _memory_misfit(node: Node, min_vram: int) -> IneligibilityReason | None:
     return IneligibilityReason.VRAM_TOO_SMALL if node.gpu_vram < min_vram else None
 
 
-def _version_misfit(
+def _version_misfit_reason(
     version: Version | None, required_version: Version | None
 ) -> IneligibilityReason | None:
     """Return why the node's version does not fit, or None if it does.

@@ -63,7 +63,7 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
     eligible: list[Node] = []
     reason_by_node: dict[Address, str] = {}
     for node in members:
-        reason = inability_reason(node, requirement, policy_input, gpt=gpt)
+        reason = part_ineligibility_reason(node, requirement, policy_input, gpt=gpt)
         if reason is None:
             eligible.append(node)
         else:
@@ -80,7 +80,7 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
     return CandidateGroups(members, full_groups, reason_by_node)
 
 
-def inability_reason(
+def part_ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput, *, gpt: bool
 ) -> IneligibilityReason | None:
     """Return why a node cannot run a part of the task, or None; other nodes do not matter."""

@@ -15,7 +15,7 @@ from oracle.domain.state.task import Task
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.grading import TRIO_SIZE, is_gpt
 from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import QueueItem, sort_by_value, tasks_by_group
+from oracle.systems.waiting_line import QueueItem, collect_tasks_by_group, sort_by_value
 
 
 class TaskGroup(NamedTuple):
@@ -44,7 +44,7 @@ def build_trio_queue(
     its tasks' values. Its age is the age of its last task, because it cannot start without that
     task.
     """
-    groups = tasks_by_group(sorted(group_tasks, key=get_age_key))
+    groups = collect_tasks_by_group(sorted(group_tasks, key=get_age_key))
     waiting_groups = {task.group for task in waiting if task.group is not None}
     complete_groups = [
         tasks for group, tasks in groups.items() if group in waiting_groups and _is_complete(tasks)
@@ -61,7 +61,7 @@ def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task])
     Such a task has no group, or its group has another size, or a task of the group has ended or
     was started alone. An incomplete group may still become complete.
     """
-    groups = tasks_by_group(group_tasks)
+    groups = collect_tasks_by_group(group_tasks)
     unstartable = [
         task
         for task in waiting

@@ -12,7 +12,10 @@ from oracle.domain.state.task import Task
 from oracle.systems.assignment import DrawResult
 from oracle.systems.crynux.requirements import Requirement, build_requirement
 from oracle.systems.legacy.grading import CardGroup, is_gpt
-from oracle.systems.legacy.legacy_eligibility import find_candidate_groups, inability_reason
+from oracle.systems.legacy.legacy_eligibility import (
+    find_candidate_groups,
+    part_ineligibility_reason,
+)
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import PolicyInput
 from oracle.systems.waiting_line import QueueItem
@@ -72,7 +75,7 @@ class TrioPool:
         if row is None:
             return False
         requirement = build_requirement(task)
-        return inability_reason(row, requirement, self.network, gpt=is_gpt(task)) is None
+        return part_ineligibility_reason(row, requirement, self.network, gpt=is_gpt(task)) is None
 
     def _list_weighted_candidates(
         self, task: Task, policy_input: PolicyInput, card: CardGroup | None

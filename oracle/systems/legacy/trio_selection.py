@@ -13,7 +13,7 @@ from oracle.systems.legacy.grading import TRIO_SIZE, CardGroup
 from oracle.systems.legacy.legacy_eligibility import CandidateGroups, find_candidate_groups
 from oracle.systems.legacy.submission_speed import SubmissionSpeed, compute_submission_speeds
 from oracle.systems.policy import PolicyInput
-from oracle.systems.weighted_draw import IndexDraw, NodeDraw, draw_nodes, draw_places
+from oracle.systems.weighted_draw import IndexDraw, NodeDraw, draw_indexes, draw_nodes
 
 # The card group is drawn by sha256(seed || suffix), independent of the nodes' draws.
 _GROUP_SUFFIX = b"card group"
@@ -67,7 +67,7 @@ def _draw_group(
         return None, None
     sizes = [len(nodes) for nodes in candidate_groups.groups.values()]
     group_seed = sha256(seed + _GROUP_SUFFIX).digest()
-    group_draw = next(draw_places(sizes, bytearray(b"\1" * len(sizes)), group_seed, 1))
+    group_draw = next(draw_indexes(sizes, bytearray(b"\1" * len(sizes)), group_seed, 1))
     return groups[group_draw.place], group_draw
 
 

@@ -3,7 +3,7 @@
 See docs/explanation/pocket.md#explaining-tickets-to-node-owners.
 """
 
-from oracle.systems.pocket.js_arithmetic import to_fixed
+from oracle.systems.pocket.js_arithmetic import format_five_decimals
 from oracle.systems.pocket.parameters import PortalParameters
 from oracle.systems.pocket.ranking import RankedNode, TicketReason
 
@@ -38,15 +38,17 @@ def _format_reason(row: RankedNode) -> str:
 
 def _format_latency(row: RankedNode) -> str:
     stats = row.stats
-    weighted_text = f"weighted latency {to_fixed(stats.weighted)} s"
+    weighted_text = f"weighted latency {format_five_decimals(stats.weighted)} s"
     lost_before = row.params.max_tickets - row.factor_before
     lost_note = f"; {lost_before} lost to the nodes ranked before" if lost_before else ""
     if row.benchmark is None:
         if stats.median <= row.params.expected:
-            median_text = f"median {to_fixed(stats.median)} s"
+            median_text = f"median {format_five_decimals(stats.median)} s"
             return f"{median_text} is within the expected {row.params.expected:g} s{lost_note}"
         return f"{weighted_text} is the first that is measured, and costs nothing"
-    excess = f"{to_fixed(row.difference)} s over {to_fixed(row.benchmark)} s"
+    excess = (
+        f"{format_five_decimals(row.difference)} s over {format_five_decimals(row.benchmark)} s"
+    )
     zero_note = ", and nothing is left" if row.factor_after == 0 else ""
     return f"{weighted_text} is {excess}, which costs {row.lost}{lost_note}{zero_note}"
 
@@ -67,14 +69,14 @@ def build_parts(row: RankedNode) -> dict[str, str]:
     parts = {
         "attempts": str(stats.attempts),
         "success_rate": f"{stats.success_rate:.18f}",
-        "median": to_fixed(stats.median),
+        "median": format_five_decimals(stats.median),
     }
     if stats.p90 is not None:
-        parts["p90"] = to_fixed(stats.p90)
-    parts["weighted"] = to_fixed(stats.weighted)
+        parts["p90"] = format_five_decimals(stats.p90)
+    parts["weighted"] = format_five_decimals(stats.weighted)
     if row.benchmark is not None:
-        parts["benchmark"] = to_fixed(row.benchmark)
-        parts["difference"] = to_fixed(row.difference)
+        parts["benchmark"] = format_five_decimals(row.benchmark)
+        parts["difference"] = format_five_decimals(row.difference)
     if stats.out_until_ms is not None:
         parts["out_until"] = _format_seconds(stats.out_until_ms)
     return parts | {

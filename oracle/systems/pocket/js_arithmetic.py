@@ -20,17 +20,17 @@ def round_half_up(x: float) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def to_fixed(x: float) -> str:
+def format_five_decimals(x: float) -> str:
     """Format a number as `toFixed(5)` does: from its exact value, rounding ties up."""
     return str(Decimal(x).quantize(_FIVE_PLACES, ROUND_HALF_UP, _EXACT))
 
 
-def to_five_places(x: float) -> float:
+def round_to_five_decimals(x: float) -> float:
     """Round to five decimals, as `toFixed(5)` does."""
-    return float(to_fixed(x))
+    return float(format_five_decimals(x))
 
 
-def quantile(ascending: Sequence[float], q: float) -> float:
+def compute_quantile(ascending: Sequence[float], q: float) -> float:
     """Return the quantile `q` of at least one sample, interpolating linearly at (n - 1) * q."""
     position = (len(ascending) - 1) * q
     lower_index = math.floor(position)

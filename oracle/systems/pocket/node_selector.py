@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.js_arithmetic import quantile, to_five_places
+from oracle.systems.pocket.js_arithmetic import compute_quantile, round_to_five_decimals
 from oracle.systems.pocket.node_stats import ChainMemory, NodeStats
 from oracle.systems.pocket.parameters import ArticleParameters, Parameters, PortalParameters
 from oracle.systems.pocket.ranking import Ranking, rank_nodes
@@ -55,13 +55,16 @@ class PortalRecord:
         insort(self.samples, duration)
         if len(self.samples) > params.max_samples:
             self.samples = self.samples[::2]
-        median, p90 = quantile(self.samples, 0.5), quantile(self.samples, 0.9)
+        median, p90 = compute_quantile(self.samples, 0.5), compute_quantile(self.samples, 0.9)
         if fresh:
             median = duration
         weighted = median
         if self.successes + self.failures > params.p90_min_results:
             weighted += params.p90_weight * p90
-        self.median, self.weighted = to_five_places(median), to_five_places(weighted)
+        self.median, self.weighted = (
+            round_to_five_decimals(median),
+            round_to_five_decimals(weighted),
+        )
         self.p90 = p90
 
     def record_failure(self, now: int, params: PortalParameters) -> None:
@@ -87,7 +90,7 @@ class PortalRecord:
             node, attempts, rate, self.median, self.weighted, failing=False, p90=self.p90
         )
 
-    def apply_evaluation(self, now: int, params: PortalParameters) -> None:
+    def update_flag(self, now: int, params: PortalParameters) -> None:
         """Evaluate the node, which may set or clear its failure flag.
 
         See docs/explanation/pocket.md#portal-api.
@@ -143,7 +146,7 @@ class PortalMemory:
         record.record_failure(now, self._params)
         self._update_suspect(node, record, now)
 
-    def record_health_pass(self, node: Address, now: int) -> None:
+    def record_passed_health_check(self, node: Address, now: int) -> None:
         """Clear the failure flag, as upstream's sync check does."""
         self.set_flag(node, now + self._params.cleared_ttl_ms, flag=False)
 
@@ -153,7 +156,7 @@ class PortalMemory:
         if flag:
             self._suspects.add(node)
 
-    def forget_node(self, node: Address) -> None:
+    def reset_node(self, node: Address) -> None:
         self.records.pop(node, None)
         self._suspects.discard(node)
 
@@ -166,7 +169,7 @@ class PortalMemory:
         for node in sorted(self._suspects):
             record = self.records[node]
             if node in nodes:
-                record.apply_evaluation(now, self._params)
+                record.update_flag(now, self._params)
             if not self._is_suspect(record, now):
                 self._suspects.discard(node)
 
@@ -269,12 +272,12 @@ class ArticleMemory:
         # An outcome that arrives late never shortens the time that a newer one has set.
         window.out_until = max(window.out_until, min(now + params.out_cap_ms, extended_until))
 
-    def record_health_pass(self, node: Address, now: int) -> None:
+    def record_passed_health_check(self, node: Address, now: int) -> None:
         window = self._windows.get(node)
         if window is not None and self._params.health_clears:
             window.out_until = min(window.out_until, now)
 
-    def forget_node(self, node: Address) -> None:
+    def reset_node(self, node: Address) -> None:
         self._windows.pop(node, None)
 
     def compute_stats(self, node: Address, now: int) -> NodeStats:
@@ -300,7 +303,7 @@ def _build_stats(
         return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
     if not latencies:
         return NodeStats(node, attempts, 0.0, 0.0, 0.0, failing=False)
-    median, p90 = quantile(latencies, 0.5), quantile(latencies, 0.9)
+    median, p90 = compute_quantile(latencies, 0.5), compute_quantile(latencies, 0.9)
     weighted = median
     if attempts > params.p90_min_results:
         weighted += params.p90_weight * p90
@@ -308,8 +311,8 @@ def _build_stats(
         node,
         attempts,
         len(latencies) / attempts,
-        to_five_places(median),
-        to_five_places(weighted),
+        round_to_five_decimals(median),
+        round_to_five_decimals(weighted),
         failing=False,
         p90=p90,
     )
@@ -349,12 +352,12 @@ class NodeSelector:
 
     def record_health_pass(self, node: Address, chain: str, t_ms: int) -> None:
         """Record that a health check of the node passed at `t_ms`."""
-        self._get_memory(chain).record_health_pass(node, t_ms)
+        self._get_memory(chain).record_passed_health_check(node, t_ms)
 
     def forget_node(self, node: Address) -> None:
         """Clear a node's history in every chain."""
         for memory in self.chains.values():
-            memory.forget_node(node)
+            memory.reset_node(node)
 
     def rank_nodes(
         self,

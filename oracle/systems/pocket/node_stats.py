@@ -39,14 +39,14 @@ class ChainMemory(Protocol):
         """Record that a node failed."""
         ...
 
-    def record_health_pass(self, node: Address, now: int) -> None:
+    def record_passed_health_check(self, node: Address, now: int) -> None:
         """Record that a health check of the node passed.
 
         See docs/explanation/pocket.md#special-rules.
         """
         ...
 
-    def forget_node(self, node: Address) -> None:
+    def reset_node(self, node: Address) -> None:
         """Clear a node's history."""
         ...
 

@@ -27,13 +27,13 @@ def compute_unit_draw(seed: bytes, session: str, counter: int) -> Fraction:
     return Fraction(int.from_bytes(digest_prefix, "big"), 1 << 8 * _DRAWN_BYTES)
 
 
-def pick_node(ranking: Ranking, u: float | Fraction) -> Address:
+def pick_node(ranking: Ranking, unit_draw: float | Fraction) -> Address:
     """Return the node that holds ticket number floor(u * total); `u` in [0, 1).
 
     Raises:
         ValueError: `u` is out of range, or no node is ranked.
     """
-    return _find_ticket_holder(_sort_by_tickets(ranking), u).node
+    return _find_ticket_holder(_sort_by_tickets(ranking), unit_draw).node
 
 
 def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list[Address]:

@@ -24,7 +24,7 @@ class NonceCounts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SpentNonce:
+class MinedTransaction:
     """A mined transaction of the account, which used a nonce. `time` is that of its block.
 
     `gas_price` and `l1_fee` are in wei, as in `receipt_quorum.Receipt`.
@@ -73,9 +73,9 @@ def find_agreed_counts(counts: Sequence[NonceCounts], quorum: WitnessQuorum) -> 
     return top if quorum.is_reached_by(same) and highest == top.pending else None
 
 
-def find_spent_nonces(
+def find_mined_transactions(
     pool_view: PoolView, account: Address, nonces: range, max_blocks: int
-) -> Mapping[int, SpentNonce]:
+) -> Mapping[int, MinedTransaction]:
     """Walk back from the head and return the transactions that used these nonces, if found.
 
     Every endpoint is queried, and enough witnesses have to show the same transaction. The walk
@@ -87,7 +87,9 @@ def find_spent_nonces(
     if not nonces:
         return {}
     spent_by_endpoint = dict(
-        pool_view.read_each(lambda endpoint: _fetch_spent(endpoint, account, nonces, max_blocks))
+        pool_view.read_each(
+            lambda endpoint: _fetch_mined_transactions(endpoint, account, nonces, max_blocks)
+        )
     )
     if not pool_view.quorum.is_reached_by(spent_by_endpoint):
         answered = ", ".join(spent_by_endpoint)
@@ -97,18 +99,18 @@ def find_spent_nonces(
             "respond"
         )
     agreed_by_nonce = {
-        nonce: _find_agreed_spent(spent_by_endpoint, account, nonce, pool_view.quorum)
+        nonce: _find_agreed_transaction(spent_by_endpoint, account, nonce, pool_view.quorum)
         for nonce in nonces
     }
     return {nonce: spent for nonce, spent in agreed_by_nonce.items() if spent is not None}
 
 
-def _find_agreed_spent(
-    spent_by_endpoint: Mapping[str, Mapping[int, SpentNonce]],
+def _find_agreed_transaction(
+    spent_by_endpoint: Mapping[str, Mapping[int, MinedTransaction]],
     account: Address,
     nonce: int,
     quorum: WitnessQuorum,
-) -> SpentNonce | None:
+) -> MinedTransaction | None:
     """Return the transaction that enough witnesses show for a nonce, or None if none shows one.
 
     Its prices are the lowest that these witnesses report.
@@ -118,7 +120,7 @@ def _find_agreed_spent(
         for endpoint, spent_by_nonce in spent_by_endpoint.items()
         if nonce in spent_by_nonce
     }
-    endpoints_by_spent: dict[SpentNonce, list[str]] = {}
+    endpoints_by_spent: dict[MinedTransaction, list[str]] = {}
     for endpoint, spent in shown_by_endpoint.items():
         endpoints_by_spent.setdefault(replace(spent, gas_price=0, l1_fee=0), []).append(endpoint)
     agreed = [names for names in endpoints_by_spent.values() if quorum.is_reached_by(names)]
@@ -132,7 +134,7 @@ def _find_agreed_spent(
     if not shown_by_endpoint:
         return None
     reported = ", ".join(
-        f"{endpoint} {_describe_spent(spent_by_nonce.get(nonce))}"
+        f"{endpoint} {_describe_transaction(spent_by_nonce.get(nonce))}"
         for endpoint, spent_by_nonce in spent_by_endpoint.items()
     )
     raise TransientError(
@@ -142,20 +144,20 @@ def _find_agreed_spent(
     )
 
 
-def _describe_spent(spent: SpentNonce | None) -> str:
+def _describe_transaction(spent: MinedTransaction | None) -> str:
     if spent is None:
         return "none"
     outcome = "succeeded" if spent.succeeded else "failed"
     return f"{spent.hash} in block {spent.block_number} ({outcome})"
 
 
-def _fetch_spent(
+def _fetch_mined_transactions(
     endpoint: EndpointCaller, account: Address, nonces: range, max_blocks: int
-) -> Mapping[int, SpentNonce]:
+) -> Mapping[int, MinedTransaction]:
     """Return the transactions that one endpoint shows, by nonce."""
     sent_by_nonce: dict[int, tuple[Json, Json]] = {}
     with expect_response_format("blocks with their transactions, and receipts"):
-        for block in _fetch_blocks_down(endpoint, max_blocks):
+        for block in _iter_blocks_from_head(endpoint, max_blocks):
             own_txs = [tx for tx in block["transactions"] if tx["from"].lower() == account]
             sent_by_nonce |= {int(tx["nonce"], 16): (tx, block) for tx in own_txs}
             if sent_by_nonce.keys() >= set(nonces):
@@ -167,11 +169,15 @@ def _fetch_spent(
             [("eth_getTransactionReceipt", (tx["hash"],)) for tx, _ in mined_txs]
         )
         pairs = zip(mined_txs, receipts, strict=True)
-        decoded = [_decode_spent(tx, block, receipt) for (tx, block), receipt in pairs if receipt]
+        decoded = [
+            _decode_mined_transaction(tx, block, receipt)
+            for (tx, block), receipt in pairs
+            if receipt
+        ]
     return {transaction.nonce: transaction for transaction in decoded}
 
 
-def _fetch_blocks_down(endpoint: EndpointCaller, max_blocks: int) -> Iterator[Json]:
+def _iter_blocks_from_head(endpoint: EndpointCaller, max_blocks: int) -> Iterator[Json]:
     head = parse_quantity(endpoint.request("eth_blockNumber"))
     lowest = max(-1, head - max_blocks)
     for top in range(head, lowest, -_BLOCKS_PER_BATCH):
@@ -181,9 +187,9 @@ def _fetch_blocks_down(endpoint: EndpointCaller, max_blocks: int) -> Iterator[Js
         yield from (block for block in endpoint.request_all(requests) if block is not None)
 
 
-def _decode_spent(tx: Json, block: Json, receipt: Json) -> SpentNonce:
+def _decode_mined_transaction(tx: Json, block: Json, receipt: Json) -> MinedTransaction:
     calldata = str(tx["input"])
-    return SpentNonce(
+    return MinedTransaction(
         nonce=int(tx["nonce"], 16),
         hash=Hash(tx["hash"]),
         to=Address(tx["to"].lower()) if tx["to"] else None,

@@ -73,7 +73,7 @@ def combine_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | None:
     return FeeMarket(base_fee, min(fee_market.tip for fee_market in markets))
 
 
-def quote(fee_market: FeeMarket, cap: int) -> Fees | None:
+def compute_fees(fee_market: FeeMarket, cap: int) -> Fees | None:
     """Return twice the base fee plus the tip, or None if the base fee exceeds the cap."""
     if fee_market.base_fee > cap:
         return None

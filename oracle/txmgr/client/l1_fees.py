@@ -69,7 +69,7 @@ def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> i
     if kind is L1Fee.OPTIMISM:
         requests = [_build_l1_fee_request(encoded_tx), _build_operator_fee_request(gas)]
         return pool_view.compute_median(
-            lambda endpoint: _sum_op_stack_fees(endpoint.request_each(requests))
+            lambda endpoint: _sum_op_stack_fees(endpoint.request_all_or_refusals(requests))
         )
     if kind is L1Fee.ARBITRUM:
         return pool_view.compute_median(
@@ -91,7 +91,7 @@ def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
         return 0
     requests = [_build_operator_fee_request(gas_used)]
     return pool_view.compute_median(
-        lambda endpoint: _decode_operator_fee(endpoint.request_each(requests)[0])
+        lambda endpoint: _decode_operator_fee(endpoint.request_all_or_refusals(requests)[0])
     )
 
 

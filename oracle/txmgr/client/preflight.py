@@ -72,7 +72,7 @@ def preflight_all(
     ]
 
 
-def is_taken_in_pool(
+def is_duplicate_pending(
     pool_view: PoolView, call: SimulatedCall, decode_refusal: RefusalDecoder
 ) -> bool:
     """Return whether a pending call of another transmitter already does what this call would do.
@@ -164,8 +164,10 @@ def _simulate_calls(
 ) -> list[PreflightResult]:
     params_list = [(_build_call_params(call), "latest") for call in calls]
     try:
-        call_answers = endpoint.request_each([("eth_call", params) for params in params_list])
-        gas_answers = endpoint.request_each(
+        call_answers = endpoint.request_all_or_refusals(
+            [("eth_call", params) for params in params_list]
+        )
+        gas_answers = endpoint.request_all_or_refusals(
             [("eth_estimateGas", params) for params in params_list]
         )
     except TransientError as error:

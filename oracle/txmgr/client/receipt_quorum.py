@@ -45,7 +45,7 @@ class Receipt:
     events: tuple[ReceiptLog, ...] = ()
     l1_fee: int = 0
     # Whether enough witnesses report both prices; else they are the lowest reported.
-    is_priced: bool = False
+    has_agreed_price: bool = False
 
     def is_equivalent(self, other_receipt: "Receipt") -> bool:
         """Return whether both receipts have the same block, outcome and events."""
@@ -109,7 +109,7 @@ class ReceiptQuorum:
         """The names of the endpoints that answered."""
         return frozenset(view.endpoint for view in self.views)
 
-    def endpoints_without(self, hashes: Sequence[Hash]) -> frozenset[str]:
+    def endpoints_without_receipt(self, hashes: Sequence[Hash]) -> frozenset[str]:
         """Return the names of the endpoints that show no receipt of these hashes."""
         return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
@@ -142,7 +142,7 @@ class ReceiptQuorum:
         gas_price, l1_fee = (
             agreed[0] if agreed else map(min, zip(*endpoints_by_price, strict=True))
         )
-        return replace(receipt, gas_price=gas_price, l1_fee=l1_fee, is_priced=bool(agreed))
+        return replace(receipt, gas_price=gas_price, l1_fee=l1_fee, has_agreed_price=bool(agreed))
 
 
 def fetch_receipt_quorum(pool_view: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:

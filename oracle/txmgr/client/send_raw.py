@@ -166,7 +166,7 @@ _OUTCOME_BY_CODE: Mapping[int, SendOutcome] = {
 }
 
 
-def classify_send_answer(message: str, code: int = 0) -> SendOutcome:
+def classify_send_response(message: str, code: int = 0) -> SendOutcome:
     """Classify the error that a send returned, by its message first and its JSON-RPC code last.
 
     The texts come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth, Nitro,
@@ -186,7 +186,7 @@ def classify_send_answer(message: str, code: int = 0) -> SendOutcome:
 __all__ = [
     "SendOutcome",
     "SendResult",
-    "classify_send_answer",
+    "classify_send_response",
     "init_broadcast_metrics",
     "send",
     "send_all",
@@ -237,7 +237,7 @@ def _count_and_classify(answer: BroadcastResult) -> SendResult:
 
 
 def _classify_refusal(error: CallRefusedError) -> SendResult:
-    return SendResult(classify_send_answer(error.message, error.code), error.message)
+    return SendResult(classify_send_response(error.message, error.code), error.message)
 
 
 def init_broadcast_metrics(pool: EndpointPool) -> None:

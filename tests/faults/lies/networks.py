@@ -11,7 +11,7 @@ from eth_utils.crypto import keccak
 
 from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import FakeLog, Tx
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from tests.faults.lies.expected import Event, Watched
 from tests.faults.lies.story import Deed
 from tests.support.chain.network_logs import NETWORK, created, group, network, task
@@ -252,7 +252,7 @@ _CALLDATA: Mapping[str, Callable[[Deed], Written]] = {
 @cache
 def _code(contract: str) -> str:
     """Return the code of a shipped contract: a daemon looks at it before it trusts an address."""
-    artifact = msgspec.json.decode(shipped_path(f"abi/{contract}.json").read_bytes())
+    artifact = msgspec.json.decode(find_shipped_path(f"abi/{contract}.json").read_bytes())
     return str(artifact["deployedBytecode"])
 
 

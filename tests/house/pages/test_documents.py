@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.daemon.config.loader import Config, read_config
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from reference.metrics_page import metric_labels
 from reference.settings_page import settings
 
@@ -21,18 +21,18 @@ RULES = re.findall(r"- alert: (\w+)\n\s+expr: (.+)", ALERTS)
 @pytest.mark.parametrize("name", [one.name for one in settings()])
 def test_every_setting_is_in_example(name):
     section, key = name.split(".")
-    text = shipped_path("config/example.toml").read_text("utf-8")
+    text = find_shipped_path("config/example.toml").read_text("utf-8")
     body = text.split(f"[{section}]", 1)[1].split("\n[", 1)[0]
     assert re.search(rf"^(# )?{key} = ", body, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["example", "demo"])
 def test_shipped_configurations_are_valid(name):
-    assert read_config(shipped_path(f"config/{name}.toml")).chain.id == 31337
+    assert read_config(find_shipped_path(f"config/{name}.toml")).chain.id == 31337
 
 
 def test_shipped_public_network_configuration_sends_nothing():
-    written = read_config(shipped_path("config/crynux.toml"))
+    written = read_config(find_shipped_path("config/crynux.toml"))
 
     assert written.chain.id == 18896214
     assert written.oracle.address is None
@@ -41,7 +41,7 @@ def test_shipped_public_network_configuration_sends_nothing():
 
 
 def test_example_contains_defaults():
-    written = read_config(shipped_path("config/example.toml"))
+    written = read_config(find_shipped_path("config/example.toml"))
     for section in ("oracle", "rules", "limits", "web", "log"):
         defaults = getattr(Config.model_fields[section], "default")  # noqa: B009 - of pydantic
         shown = getattr(written, section)

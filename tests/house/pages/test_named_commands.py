@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from oracle.cli.main import build
+from oracle.cli.main import build_app
 from tests.house.product import PACKAGES, ROOT
 
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/**/*.md")
@@ -55,7 +55,7 @@ def named() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def commands() -> typer.core.TyperGroup:
-    found = typer.main.get_command(build())
+    found = typer.main.get_command(build_app())
     assert isinstance(found, typer.core.TyperGroup)
     return found
 

@@ -10,7 +10,7 @@ from functools import cache
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from oracle.cli.main import build
+from oracle.cli.main import build_app
 from tests.house.pages.fidelity import DATA, Place, Statement
 
 RUNS = DATA / "runs.json"
@@ -70,7 +70,7 @@ def run_mismatches(row: Statement, runs: Runs) -> list[str]:
 @cache
 def command_functions() -> dict[str, Place]:
     """Return the function of each command by the command's full name, `report show`."""
-    return dict(_command_functions(get_command(build()), ""))
+    return dict(_command_functions(get_command(build_app()), ""))
 
 
 def _command_functions(command: object, name: str) -> list[tuple[str, Place]]:

@@ -204,7 +204,7 @@ def test_chain_ahead_of_clock_is_no_fault():
 
 def test_daemon_health_returns_last_counted_contract_view():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
-    assert watch.chain.build_contract_view().unknown == "not checked by this process yet"
+    assert watch.chain_view.build_contract_view().unknown == "not checked by this process yet"
     figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
     watch.note_contract_state(OutboxFigures(contract=replace(figures, pushed_at=4_900)))
     assert watch.contract == PAUSED

@@ -98,7 +98,7 @@ def test_switched_fault_alternates_between_two_nodes(ask, provider):
 def test_logs_of_another_fork_are_returned_with_current_headers(ask, provider):
     other = Provider(grown(5))
     other.head = other.head.get_ancestor()
-    provider.faults.append(logs.serve_logs_of(other))
+    provider.faults.append(logs.serve_logs_from(other))
     assert len(ask("eth_getLogs", WHOLE)) == 8
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.dispatch.assigner import check_dispatch_settings
+from oracle.dispatch.assigner import bind_or_check_dispatch_settings
 from oracle.dispatch.dispatch_calls import DROP_TASK
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.errors import InputError
@@ -334,12 +334,12 @@ def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
         office.store.read_transaction() as uow,
         pytest.raises(InputError, match="were folded without"),
     ):
-        check_dispatch_settings(uow, office.dispatch)
+        bind_or_check_dispatch_settings(uow, office.dispatch)
     with (
         office.store.read_transaction() as uow,
         pytest.raises(InputError, match="with other settings"),
     ):
-        check_dispatch_settings(uow, settings(start_block=1))
+        bind_or_check_dispatch_settings(uow, settings(start_block=1))
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_late_dispatch_start_is_rejected_with_possible_remedy(
 ):
     plain_office.index()
     with plain_office.store.transaction() as uow, pytest.raises(InputError, match=way):
-        check_dispatch_settings(uow, settings(start))
+        bind_or_check_dispatch_settings(uow, settings(start))
 
 
 def test_without_dispatch_nothing_is_drawn_or_sent(plain_office: Office):

@@ -74,10 +74,10 @@ def test_replacement_dispatcher_key_continues_at_any_stage(
     other = KeySigner.open(*key_files(tmp_path, "other"))
     network.by(network.admin, network.does.setDispatcher(Web3.to_checksum_address(other.address)))
     chain.rpc("anvil_setBalance", other.address, hex(ETHER))
-    domain = office.starts.publisher.domain
-    office.starts.publisher.pool.close()
+    domain = office.starts.sender_account.domain
+    office.starts.sender_account.pool.close()
     publisher = SenderAccount(pool_of(*office.urls), domain=domain, caps=office.caps, keys=other)
-    office.starts = replace(office.starts, publisher=publisher)
+    office.starts = replace(office.starts, sender_account=publisher)
     reconcile(office.starts)
     for _ in range(3):
         office.turn()
@@ -162,7 +162,7 @@ def test_start_with_foreign_nonce_is_resent_after_operator_release(
         office.block()
     assert network.status(task) is Status.CREATED
 
-    with office.starts.writing() as uow:
+    with office.starts.write_transaction() as uow:
         uow.outbox.accounts.resume(office.starts.account, office.starts.stamp)
     for _ in range(3):
         office.block()

@@ -183,7 +183,7 @@ def test_waiting_execution_is_dropped_after_node_recovers(sqlite_office: Office)
     proposed(office)
     for _ in range(LIMITS.kick_rounds):
         pushed_without_kickouts(office)
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
         )
@@ -191,7 +191,7 @@ def test_waiting_execution_is_dropped_after_node_recovers(sqlite_office: Office)
     assert (kinds(office)[-1], office.states()[-1]) == ("execute_kick", "ready")
     group(office, 99, (2, 0, 1))
     office.index()
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     office.tick()
 

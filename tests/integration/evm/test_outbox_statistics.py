@@ -38,7 +38,9 @@ def plain(figure):
         return {one.name: plain(getattr(figure, one.name)) for one in fields(figure)}
     if isinstance(figure, Mapping):
         return {key: plain(value) for key, value in figure.items()}
-    return list(figure.cumulative_buckets()) if isinstance(figure, BucketCounts) else figure
+    return (
+        list(figure.iterate_cumulative_buckets()) if isinstance(figure, BucketCounts) else figure
+    )
 
 
 def test_incremental_statistics_equal_recount_after_restart(

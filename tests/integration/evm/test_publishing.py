@@ -240,7 +240,7 @@ def test_daily_cap_counts_paid_transactions(office: Office):
 
 def test_paused_sender_opens_no_nonce(sqlite_office: Office):
     office = sqlite_office
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "for a test", office.context.stamp
         )
@@ -248,7 +248,7 @@ def test_paused_sender_opens_no_nonce(sqlite_office: Office):
     office.tick()
     assert office.states() == ["ready"]
 
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     office.tick()
     assert office.states() == ["live"]
@@ -260,7 +260,7 @@ def test_second_statement_for_round_waits_for_first_deadline(sqlite_office: Offi
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.period()
     office.tick()
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         (planned,) = office.intents()
         uow.outbox.intents.end_unsent(
             planned, type(planned.state).CANCELLED, "a test", office.context.stamp

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oracle.txmgr.client.send_raw import SendOutcome, SendResult, classify_send_answer, send
+from oracle.txmgr.client.send_raw import SendOutcome, SendResult, classify_send_response, send
 from tests.pools import caller_of, pool_of
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
@@ -211,7 +211,7 @@ SAID = [(client, words, answer) for client, table in WORDS.items() for words, an
 
 @pytest.mark.parametrize(("client", "words", "answer"), SAID)
 def test_refusals_are_classified_by_error_text(client: str, words: str, answer: SendOutcome):
-    assert classify_send_answer(words) is answer, client
+    assert classify_send_response(words) is answer, client
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_refusals_are_classified_by_error_text(client: str, words: str, answer: 
     ],
 )
 def test_refusal_without_recognised_text_is_classified_by_code(code: int, answer: SendOutcome):
-    assert classify_send_answer("transaction rejected", code) is answer
+    assert classify_send_response("transaction rejected", code) is answer
 
 
 def test_unanswered_send_is_ambiguous(fresh_chain: Chain):

@@ -136,5 +136,5 @@ def test_unstaked_or_departed_node_of_daemon_network_is_excluded(
             every = (staked, poor, quit_one)
             with pytest.raises(NoCandidatePassesError):
                 left_out(service, *every)
-            StakeWatch(daemon, 1, service).update_stakes()
+            StakeWatch(daemon, 1, service).read_stakes()
             assert left_out(service, *every) == dict.fromkeys((poor, quit_one), "not_staked")

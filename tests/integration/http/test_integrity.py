@@ -80,7 +80,7 @@ def test_each_kind_of_gap_is_reported(follower: Follower):
     with follower.store.transaction() as uow:
         scope = follower.folder.scope.id
         uow.coverage.delete_above(29)
-        uow.coverage.put_span(scope, CoverageInterval(40, 60, VerificationLevel.SEAMED, "first"))
+        uow.coverage.store_span(scope, CoverageInterval(40, 60, VerificationLevel.SEAMED, "first"))
         there = uow.blocks.get_canonical(55)
         assert there is not None
         uow.blocks.orphan_above(57)

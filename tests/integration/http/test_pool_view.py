@@ -42,8 +42,8 @@ def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
     assert [answer for _, answer in view.read_each(lambda it: it.request("eth_blockNumber"))] == [
         "0x7"
     ]
-    assert [it.name for it in view.at_or_above(7).callers] == [view.callers[1].name]
-    assert (one.asked, view.quorum.size, view.at_or_above(7).quorum.size) == ([], 2, 2)
+    assert [it.name for it in view.with_head_at_least(7).callers] == [view.callers[1].name]
+    assert (one.asked, view.quorum.size, view.with_head_at_least(7).quorum.size) == ([], 2, 2)
 
 
 def test_broadcast_ignores_backoff_and_does_not_extend_it(one: Endpoint):
@@ -68,7 +68,7 @@ def test_broadcast_goes_to_all_endpoints_except_foreign_chain(
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     first, second = pool
-    pool.quarantine(first, "is on chain 5", is_foreign=True)
+    pool.quarantine(first, "is on chain 5", is_on_other_chain=True)
     pool.quarantine(second, "refused repeatedly")
 
     ((foreign, sent),) = pool.broadcast([RAW])

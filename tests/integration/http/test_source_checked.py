@@ -6,7 +6,7 @@ import pytest
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.errors import InputError, TransientError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from tests.pools import source_on
 from tests.support.chain.fixtures import OpenSource, Serve
 from tests.support.chain.memory_chain import MemoryChain, MemoryRpcError
@@ -15,7 +15,9 @@ from tests.support.chain.server import Http, Request, Served
 
 
 def code_of(contract: str) -> str:
-    code: str = json.loads(shipped_path(f"abi/{contract}.json").read_text())["deployedBytecode"]
+    code: str = json.loads(find_shipped_path(f"abi/{contract}.json").read_text())[
+        "deployedBytecode"
+    ]
     return code
 
 

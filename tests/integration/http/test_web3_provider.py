@@ -12,12 +12,12 @@ from web3 import Web3
 from web3.exceptions import ContractCustomError
 
 from oracle.errors import FatalError, TransientError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.rpc.replies import JsonRpcErrorBody
 from oracle.rpc.rpc_errors import ErrorKind, RevertError
 from oracle.rpc.web3_provider import PoolProvider, build_web3
 
-ABI = msgspec.json.decode(shipped_path("abi/QoSOracle.json").read_bytes())["abi"]
+ABI = msgspec.json.decode(find_shipped_path("abi/QoSOracle.json").read_bytes())["abi"]
 CONTRACT = Web3.to_checksum_address("0x" + "0a" * 20)
 WORD = f"{7:064x}"
 

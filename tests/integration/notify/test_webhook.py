@@ -15,7 +15,7 @@ from oracle.errors import InputError
 from oracle.notify import webhook
 from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.target import NotDeliveredError, NoticeFilter, build_test_message
-from oracle.notify.webhook import Webhook, WebhookEndpoint, is_public
+from oracle.notify.webhook import Webhook, WebhookEndpoint, is_public_address
 from tests.integration.notify.told import SECRET, Told
 from tests.support.examples import examples
 
@@ -89,7 +89,7 @@ def test_hostname_turning_private_after_check_gets_no_message(
 def test_message_is_sent_to_checked_address_with_original_host_header(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(webhook, "is_public", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(webhook, "is_public_address", lambda address: address == "127.0.0.1")
     asked = resolving(monkeypatch, "127.0.0.1", PUBLIC)
     url = told.receiver.url.replace("127.0.0.1", NAME)
 
@@ -123,14 +123,14 @@ def test_message_is_sent_to_checked_address_with_original_host_header(
     ],
 )
 def test_address_is_public_only_if_embedded_addresses_are_public(address: str, expected: bool):  # noqa: FBT001
-    assert is_public(address) is expected
+    assert is_public_address(address) is expected
 
 
 @given(st.ip_addresses(v=4))
 @examples(200)
 def test_nat64_address_is_public_iff_embedded_address_is(inner: IPv4Address):
     outer = IPv6Address(int(IPv6Address("64:ff9b::")) | int(inner))
-    assert is_public(str(outer)) is is_public(str(inner))
+    assert is_public_address(str(outer)) is is_public_address(str(inner))
 
 
 def test_webhook_error_and_repr_show_only_host():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from oracle.chain.segments.order import SegmentOrder, SegmentPlan
+from oracle.chain.segments.order import SegmentPlan, SegmentRequest
 from oracle.chain.segments.process_pool import ProcessPool, WorkerDiedError
 
 # What becomes of an answer; `bytes` of another order come as the second.
@@ -31,7 +31,7 @@ class Lying:
     def worker_count(self) -> int:
         return self.pool.worker_count
 
-    def submit(self, order: SegmentOrder) -> Future[bytes]:
+    def submit(self, order: SegmentRequest) -> Future[bytes]:
         answer = self.pool.submit(order)
         if not self.times:
             return answer
@@ -42,7 +42,7 @@ class Lying:
         self.before = honest
         return told
 
-    def abort_order(self, future: Future[bytes]) -> None:
+    def abort_request(self, future: Future[bytes]) -> None:
         self.given_up.append(future)
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class Hanging(Lying):
     """Never answers the first `times` orders."""
 
     @override
-    def submit(self, order: SegmentOrder) -> Future[bytes]:
+    def submit(self, order: SegmentRequest) -> Future[bytes]:
         if not self.times:
             return self.pool.submit(order)
         self.times -= 1
@@ -76,7 +76,7 @@ class DyingAt(Lying):
     block: int = 0
 
     @override
-    def submit(self, order: SegmentOrder) -> Future[bytes]:
+    def submit(self, order: SegmentRequest) -> Future[bytes]:
         if not order.first <= self.block <= order.last:
             return self.pool.submit(order)
         died: Future[bytes] = Future()

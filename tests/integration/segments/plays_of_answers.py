@@ -88,7 +88,7 @@ def _lagging(world: World) -> Provider:
 def elsewhere(world: World) -> Indexer:
     """Behind one address: the head from one node, some logs from one that lags."""
     lagging = _lagging(world)
-    world.spoil(logs.serve_logs_of(lagging, when=blocks.match_every_second(), times=20))
+    world.spoil(logs.serve_logs_from(lagging, when=blocks.match_every_second(), times=20))
     return world.read(world.indexer())
 
 
@@ -96,7 +96,7 @@ def unknown_is_empty(world: World) -> Indexer:
     """The same, where the node that lags calls `[]` what it does not have."""
     lagging = _lagging(world)
     lagging.faults.append(logs.return_empty_for_unknown())
-    world.spoil(logs.serve_logs_of(lagging, when=blocks.match_every_second(), times=20))
+    world.spoil(logs.serve_logs_from(lagging, when=blocks.match_every_second(), times=20))
     return world.read(world.indexer())
 
 
@@ -113,7 +113,7 @@ def _other_fork(world: World) -> Block:
 def two_forks(world: World) -> Indexer:
     """Headers of one fork, and logs of another."""
     fork = Provider(world.chain.tree, _other_fork(world))
-    world.spoil(logs.serve_logs_of(fork, when=lambda asked: not asked.is_by_hash, times=10))
+    world.spoil(logs.serve_logs_from(fork, when=lambda asked: not asked.is_by_hash, times=10))
     return world.read(world.indexer())
 
 

@@ -104,7 +104,7 @@ def test_database_equals_that_of_single_writer(
 ):
     world.begin()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segment_queue, "_TOGETHER", how.together)
+        patch.setattr(segment_queue, "_MAX_JOINED_LOGS", how.together)
         for calls in (*writer_dies, _NEVER):
             if is_through(world.writer(how, killed_at), calls):
                 break

@@ -10,7 +10,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from oracle.chain.segments.cluster_pool import ENDPOINTS_VARIABLE, ClusterPool
-from oracle.chain.segments.order import SegmentOrder, WriterState
+from oracle.chain.segments.order import SegmentRequest, WriterState
 from oracle.chain.segments.segment import decode_answer
 from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
 from tests.support.ingest.a_chain import AChain
@@ -77,8 +77,8 @@ def test_abandoned_cluster_worker_is_stopped_and_replaced(
 ):
     indexer = open_prepared(1)
     pool = on(cluster, indexer)
-    name = indexer.source.endpoint_names()[0]
-    order = SegmentOrder(pool.plan.id, 1, 0, 9, name, WriterState({}))
+    name = indexer.source.list_endpoint_names()[0]
+    order = SegmentRequest(pool.plan.id, 1, 0, 9, name, WriterState({}))
     cluster.scale(1)
     with Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(1)
@@ -88,7 +88,7 @@ def test_abandoned_cluster_worker_is_stopped_and_replaced(
         future = pool.submit(order)
         until(lambda: any(client.processing().values()))
 
-        pool.abort_order(future)
+        pool.abort_request(future)
 
         assert future.cancelled()
         until(lambda: pid not in client.run(os.getpid, on_error="ignore").values())

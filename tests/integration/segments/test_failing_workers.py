@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.segments.order import SegmentOrder, WriterState
+from oracle.chain.segments.order import SegmentRequest, WriterState
 from oracle.chain.segments.process_pool import WorkerDiedError
 from oracle.chain.segments.segment import decode_answer
 from oracle.errors import FatalError
@@ -80,15 +80,15 @@ def test_abandoned_worker_is_stopped_and_replaced(open_prepared: OpenPrepared):
     indexer = open_prepared(1)
     indexer.index()
     pool, (pid,) = indexer.pool, indexer.pool.get_pids()
-    name = indexer.source.endpoint_names()[0]
-    order = SegmentOrder(pool.plan.id, 1, 0, 9, name, WriterState({}))
+    name = indexer.source.list_endpoint_names()[0]
+    order = SegmentRequest(pool.plan.id, 1, 0, 9, name, WriterState({}))
     os.kill(pid, signal.SIGSTOP)
     future = pool.submit(order)
     while not future.running():
         pass
 
     while not future.done():
-        pool.abort_order(future)
+        pool.abort_request(future)
 
     with pytest.raises(WorkerDiedError):
         future.result()

@@ -18,7 +18,7 @@ def test_provider_names_of_settings_are_passed_to_workers(
     source, plan = indexer.source, indexer.pool.plan
     for endpoint in source.endpoints:
         endpoint.provider = "example"
-    order = SegmentCoordinator(plan, source.endpoints, source._window_source, 1).create_order(
+    order = SegmentCoordinator(plan, source.endpoints, source._window_source, 1).create_request(
         BlockRange(0, 9)
     )
     assert order is not None

@@ -20,7 +20,7 @@ Damage = Callable[[Path], None]
 @pytest.fixture(autouse=True)
 def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what is ready wait, as behind a large window: nothing is taken in together."""
-    monkeypatch.setattr(segment_queue, "_TOGETHER", 0)
+    monkeypatch.setattr(segment_queue, "_MAX_JOINED_LOGS", 0)
 
 
 @dataclass

@@ -74,6 +74,6 @@ def test_workers_use_requested_endpoint(a_chain: AChain, open_prepared: OpenPrep
     a_chain.serve().head = a_chain.head
     indexer = open_prepared(1)
     indexer.index()
-    second = indexer.source.endpoint_names()[1]
+    second = indexer.source.list_endpoint_names()[1]
 
     assert verified(indexer, VerificationLevel.PROVEN, second).endpoints == (second,)

@@ -126,7 +126,7 @@ def behind(
             source.get_chain_id(), source.fetch_genesis_hash(), contracts, None, start_block
         )
         with store.transaction() as uow:
-            uow.identity.set(known)
+            uow.identity.store_or_check(known)
         try:
             yield Follower(store, source, provider, EventFolder(CRYNUX, reader), IngestState())
         finally:

@@ -8,7 +8,7 @@ import pytest
 
 from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import FakeLog, Tx
-from devnet.fakechain.fault import InjectedFault, on_success
+from devnet.fakechain.fault import InjectedFault, skip_errors
 from devnet.fakechain.faults.block_faults import HEADER_METHODS
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockTree
@@ -56,7 +56,7 @@ def lying_values() -> InjectedFault:
             return answer
         return {**answer, "transactions": [{**one, **A_STRANGE_ONE} for one in sent]}
 
-    return InjectedFault("other values", on_success(changed), limits={"methods": HEADER_METHODS})
+    return InjectedFault("other values", skip_errors(changed), limits={"methods": HEADER_METHODS})
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def fooled(tmp_path: Path) -> Iterator[Follower]:
 
 def learn_from_the_honest_one(follower: Follower) -> None:
     """Let it be known what the chain's headers are worth."""
-    honest = follower.source.endpoint_names()[1]
+    honest = follower.source.list_endpoint_names()[1]
     follower.source.fetch_verified_window(BlockRange(1, JOINS), VerificationLevel.PROVEN, honest)
     assert follower.source.get_max_allowed_level() is VerificationLevel.PROVEN
 

@@ -12,7 +12,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
 from oracle.indexer.feeds.feed_events import FeedHook
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
-from oracle.indexer.feeds.take_in import FeedTaken, get_next_start, ingest_poll
+from oracle.indexer.feeds.take_in import PollResult, get_next_start, ingest_poll
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store
@@ -39,7 +39,7 @@ class FeedFollower:
     client: FeedClient
     follower: Follower
     settings: FeedSection = SETTINGS
-    polls: list[FeedTaken] = field(default_factory=list)
+    polls: list[PollResult] = field(default_factory=list)
     # The poll before did not come to the end, as the daemon remembers it.
     reads_on: bool = False
 
@@ -51,7 +51,7 @@ class FeedFollower:
     def chain(self) -> ScriptedChain:
         return self.follower.chain
 
-    def poll(self, our_time: float | None = None) -> FeedTaken | None:
+    def poll(self, our_time: float | None = None) -> PollResult | None:
         start = get_next_start(self.store, self.settings, is_continuation=self.reads_on)
         if start is None:
             return None

@@ -10,7 +10,7 @@ from devnet.fakechain.block_json import Block, FakeLog
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import BlockTree, get_branch
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY
 from tests.support.ingest.speaking import tx, txs
@@ -20,7 +20,7 @@ from tests.support.traffic import Traffic
 @cache
 def _code(contract: str) -> str:
     """Return the code of a shipped contract: a daemon looks at it before it trusts an address."""
-    artifact = msgspec.json.decode(shipped_path(f"abi/{contract}.json").read_bytes())
+    artifact = msgspec.json.decode(find_shipped_path(f"abi/{contract}.json").read_bytes())
     return str(artifact["deployedBytecode"])
 
 

@@ -77,7 +77,7 @@ class Indexer:
             genesis = self.source.fetch_genesis_hash()
             known = Identity(CHAIN_ID, genesis, dict(CONTRACTS), ORACLE, self.start_block)
             with self.store.transaction() as uow:
-                uow.identity.set(known)
+                uow.identity.store_or_check(known)
 
     def _open(self) -> None:
         reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)

@@ -72,12 +72,12 @@ def is_log(at: Block, index: int = 0) -> Callable[[dict[str, Any]], bool]:
 
 def missing(indexer: Indexer, place: int = 0) -> float:
     """How many logs the endpoint at this place of the settings was seen to leave out."""
-    name = indexer.source.endpoint_names()[place]
+    name = indexer.source.list_endpoint_names()[place]
     return shown("oracle_verify_missing_logs_total", endpoint=name)
 
 
 def failures(indexer: Indexer, check: str, place: int = 0) -> float:
-    name = indexer.source.endpoint_names()[place]
+    name = indexer.source.list_endpoint_names()[place]
     return shown("oracle_verify_failures_total", check=check, endpoint=name)
 
 

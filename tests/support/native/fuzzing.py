@@ -17,7 +17,7 @@ from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
-from oracle.systems.weighted_draw import draw_places
+from oracle.systems.weighted_draw import draw_indexes
 from tests.support.native.inputs import NOW, a_block, a_candidate, spoil
 
 assert module.native is not None, "no native code is installed"
@@ -51,8 +51,8 @@ def draws(chance: Random) -> None:
     offered = bytearray(map(bool, weights))
     seed, wanted = chance.randbytes(32), chance.randrange(80)
     weighted_draw.native = native  # type: ignore[attr-defined]
-    natively = [*draw_places(array("Q", weights), offered.copy(), seed, wanted)]
-    assert natively == [*draw_places(weights, offered, seed, wanted)]
+    natively = [*draw_indexes(array("Q", weights), offered.copy(), seed, wanted)]
+    assert natively == [*draw_indexes(weights, offered, seed, wanted)]
 
 
 def main(seed: int, rounds: int) -> None:

@@ -19,7 +19,7 @@ class Clock:
 
 def by_clock(office: Office, clock: Clock) -> None:
     """Let endpoints that asked for a rest come back by this clock; no luck in it."""
-    for endpoint in office.context.publisher.pool:
+    for endpoint in office.context.sender_account.pool:
         endpoint.health.backoff = Backoff(clock, lambda: 1.0)
         endpoint.health.rate_limiter = RateLimiter(clock, lambda: 1.0)
 
@@ -28,7 +28,7 @@ def background_call(office: Office, name: str) -> str:
     """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
     account = office.context.account
     request = CallRequest(account, account.address, NOOP, f"background:{name}", "0x")
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         number = uow.outbox.intents.add(request, office.context.stamp)
     office.repeat(next_step)
     with office.store.read_transaction() as uow:

@@ -119,7 +119,7 @@ class FusedSigner:
 def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     """The publishing side runs on the fuse; indexing, which has tests of its own, does not."""
     whole, post = office.context, BoundedHttp.post
-    keys = whole.publisher.keys
+    keys = whole.sender_account.keys
     assert keys.signer is not None
     assert keys.transmitter is not None
 
@@ -137,8 +137,8 @@ def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         signer, payer = FusedSigner(keys.signer, fuse), FusedSigner(keys.transmitter, fuse)
         patched.setattr(BoundedHttp, "post", fused_post)
-        patched.setattr(whole.publisher, "_keys", ReporterKeys(signer, payer))
-        patched.setattr(whole.publisher, "_payer", payer)
+        patched.setattr(whole.sender_account, "_keys", ReporterKeys(signer, payer))
+        patched.setattr(whole.sender_account, "_payer", payer)
         office.context = replace(whole, store=cast("Store", FusedStore(office.store, fuse)))
         yield
     office.context = whole

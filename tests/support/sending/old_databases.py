@@ -11,8 +11,8 @@ from oracle.errors import InputError
 from oracle.quorum.key_watch import build_embargo_writer, build_signer_embargo
 from oracle.store.database import Store
 from oracle.store.outbox.records import REBUILT
-from oracle.txmgr.context import TxContext
-from oracle.txmgr.rebuild_from_chain import RecoveryFindings, rebuild_outbox
+from oracle.txmgr.context import AccountContext
+from oracle.txmgr.rebuild_from_chain import RebuildPlan, rebuild_outbox
 from tests.support.office import Office
 
 
@@ -32,19 +32,19 @@ def blank(office: Office, fresh: Store) -> Store:
         identity = uow.identity.get()
     assert identity is not None
     with fresh.transaction() as uow:
-        uow.identity.set(identity)
+        uow.identity.store_or_check(identity)
         assert uow.lease.acquire("test", 3600) == office.epoch
     return fresh
 
 
-def refused(office: Office, store: Store) -> TxContext:
+def refused(office: Office, store: Store) -> AccountContext:
     """What a daemon has before it that starts with this database, and is refused."""
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         office.restart(store=store)
     return office.context
 
 
-def next_nonce(context: TxContext) -> int | None:
+def next_nonce(context: AccountContext) -> int | None:
     with context.store.read_transaction() as uow:
         return uow.outbox.accounts.get_next_nonce(context.account)
 
@@ -54,8 +54,8 @@ def adopted(office: Office) -> dict[int, str | None]:
     return {one.nonce or 0: one.error_text for one in office.intents(REBUILT)}
 
 
-def written_down(office: Office, context: TxContext, found: RecoveryFindings) -> None:
+def written_down(office: Office, context: AccountContext, found: RebuildPlan) -> None:
     """As `outbox rebuild` does: the signer backs off where signatures may be lost as well."""
-    quorum = replace(office.quorum, tx=context)
+    quorum = replace(office.quorum, account_context=context)
     signing = build_signer_embargo(quorum) if found.may_have_lost_more else None
     rebuild_outbox(context, found, "somebody", build_embargo_writer(quorum, signing))

@@ -40,7 +40,7 @@ class Reporter:
 
     @property
     def signer(self) -> Address:
-        return self.office.context.publisher.signer.address
+        return self.office.context.sender_account.signer.address
 
     def tick(self, *, restarting: bool = False) -> list[StepResult]:
         """One turn, in windows of its own size; a reporter that is down does nothing."""
@@ -64,7 +64,7 @@ class Reporter:
         """What was signed for every round so far."""
         last, contract = (
             self.office.premises.round + 1,
-            self.office.context.publisher.domain.contract,
+            self.office.context.sender_account.domain.contract,
         )
         with self.office.store.read_transaction() as uow:
             said = {

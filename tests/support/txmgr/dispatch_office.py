@@ -12,7 +12,7 @@ from web3 import Web3
 
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.daemon.contexts import register_dispatch_calls
-from oracle.dispatch.assigner import DrawHook, check_dispatch_settings
+from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
 from oracle.dispatch.contest_decisions import plan_decided_settlements
 from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
@@ -39,7 +39,7 @@ from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.confirmer import confirm_transactions
-from oracle.txmgr.context import StepResult, TransmitterRank, TxContext
+from oracle.txmgr.context import AccountContext, StepResult, TransmitterRank
 from oracle.txmgr.nonce_sync import reconcile
 from tests.pools import pool_of
 from tests.support.evm.chain import Chain
@@ -111,7 +111,7 @@ class DispatchOffice(Office):
         if self.dispatch is None:
             self.dispatch = settings(start_block=premises.built_at)
         with self.store.transaction() as uow:
-            check_dispatch_settings(uow, self.dispatch)
+            bind_or_check_dispatch_settings(uow, self.dispatch)
         reporter = ReportCutter(RULES, SETTINGS, anchor_window=LIMITS.anchor_window)
         self.folder = EventFolder(
             RULES,
@@ -143,36 +143,36 @@ class DispatchOffice(Office):
         reconcile(self.starts)
 
     @property
-    def starts(self) -> TxContext:
+    def starts(self) -> AccountContext:
         """The account that starts tasks."""
-        return self.dispatching.tx
+        return self.dispatching.account_context
 
     @starts.setter
-    def starts(self, tx: TxContext) -> None:
-        tx = replace(tx, registry=CallRegistry(decode_refusal))
-        self.dispatching = replace(self.dispatching, tx=tx)
+    def starts(self, account_context: AccountContext) -> None:
+        account_context = replace(account_context, registry=CallRegistry(decode_refusal))
+        self.dispatching = replace(self.dispatching, account_context=account_context)
         register_dispatch_calls(self.dispatching)
 
     def _dispatching(
         self, publisher: SenderAccount, dispatch: DispatchSettings
     ) -> DispatchContext:
-        tx = replace(
+        account_context = replace(
             self.context,
-            publisher=publisher,
+            sender_account=publisher,
             registry=CallRegistry(decode_refusal),
             rank=TransmitterRank(),
             send_settings=replace(self.context.send_settings, max_in_flight=None),
             batch_size=self.batch_size,
             role="dispatcher",
         )
-        context = DispatchContext(tx, dispatch, self.probing, self.results)
+        context = DispatchContext(account_context, dispatch, self.probing, self.results)
         register_dispatch_calls(context)
         return context
 
     @override
     def close(self) -> None:
         super().close()
-        self.starts.publisher.pool.close()
+        self.starts.sender_account.pool.close()
 
     def turn(self) -> list[StepResult]:
         """One turn of the scheduler for the dispatcher alone."""

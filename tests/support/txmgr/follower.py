@@ -43,7 +43,9 @@ class Follower:
         with self.store.transaction() as uow:
             genesis = self.chain.blocks[0].ref.hash
             contracts = {"TaskNetwork": NETWORK}
-            uow.identity.set(Identity(31337, genesis, contracts, ORACLE, self.start_block))
+            uow.identity.store_or_check(
+                Identity(31337, genesis, contracts, ORACLE, self.start_block)
+            )
 
     def step(self) -> IngestResult | None:
         return ingest_next_window(self.chain, self.store, self.folder, self.ingest)

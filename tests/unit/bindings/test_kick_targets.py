@@ -19,7 +19,7 @@ from oracle.bindings.kick_targets import (
     VSS_TASK,
     build_adapter_code,
     build_role_change,
-    default_kick_target,
+    find_default_kick_target,
     kick_target_named,
 )
 from oracle.domain.ids import Address
@@ -59,15 +59,17 @@ def error(text: str) -> str:
 
 
 def test_each_shipped_profile_has_kick_target_of_its_contracts():
-    assert default_kick_target("reference") is TASK_NETWORK
-    assert default_kick_target("crynux-vss") is VSS_TASK
-    assert default_kick_target("crynux-commit") is COMMIT_TASK
-    assert default_kick_target("config/our-network.toml") is None
+    assert find_default_kick_target("reference") is TASK_NETWORK
+    assert find_default_kick_target("crynux-vss") is VSS_TASK
+    assert find_default_kick_target("crynux-commit") is COMMIT_TASK
+    assert find_default_kick_target("config/our-network.toml") is None
 
 
 def test_only_node_staking_is_default_target_of_no_profile():
     profiles = ("reference", "crynux-vss", "crynux-commit")
-    assert set(KICK_TARGETS) - {default_kick_target(one) for one in profiles} == {NODE_STAKING}
+    assert set(KICK_TARGETS) - {find_default_kick_target(one) for one in profiles} == {
+        NODE_STAKING
+    }
 
 
 def test_vss_task_adapter_has_higher_kick_gas_limit():

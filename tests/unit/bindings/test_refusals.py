@@ -6,7 +6,7 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from oracle.bindings.contract_errors import ACTIONS, UNRELATED_ERRORS, decode_refusal
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.txmgr.client.refusal import RefusalAction
 
 
@@ -16,7 +16,7 @@ def output(signature: str, *arguments: int) -> str:
 
 
 def errors(contract: str) -> set[str]:
-    abi = json.loads((shipped_path("abi") / f"{contract}.json").read_text())["abi"]
+    abi = json.loads((find_shipped_path("abi") / f"{contract}.json").read_text())["abi"]
     return {entry["name"] for entry in abi if entry["type"] == "error"}
 
 

@@ -10,11 +10,11 @@ from oracle.bindings.codec import (
     build_creation_code,
     decode_result,
     encode_call,
-    errors_by_selector,
+    get_errors_by_selector,
 )
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.domain.ids import Address
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.signing.typed_data import Domain, KickStatement, ReportStatement
 from tests.integration.evm.test_typed_data import KICKS, REPORTS, words
 from tests.support.examples import examples
@@ -22,7 +22,7 @@ from tests.support.signing import abi_reference
 
 CONTRACTS = ("QoSOracle", "TaskNetwork")
 ENTRIES = {
-    name: msgspec.json.decode(shipped_path(f"abi/{name}.json").read_bytes())["abi"]
+    name: msgspec.json.decode(find_shipped_path(f"abi/{name}.json").read_bytes())["abi"]
     for name in CONTRACTS
 }
 FUNCTIONS = [
@@ -86,7 +86,7 @@ def test_call_outputs_match_reference_decoding(function: str, drawn: st.DataObje
 
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_error_selectors_and_types_match_reference(contract: str):
-    assert errors_by_selector(contract) == abi_reference.errors_of(ENTRIES[contract])
+    assert get_errors_by_selector(contract) == abi_reference.errors_of(ENTRIES[contract])
 
 
 @pytest.mark.parametrize(("contract", "entry"), ERRORS)
@@ -112,7 +112,9 @@ def test_creation_code_ends_in_constructor_arguments():
     code = build_creation_code("TaskNetwork", *arguments)
 
     written = abi_reference.call_input({**entry, "name": "x"}, arguments)
-    bytecode = msgspec.json.decode(shipped_path("abi/TaskNetwork.json").read_bytes())["bytecode"]
+    bytecode = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())[
+        "bytecode"
+    ]
     assert code == "0x" + bytecode.removeprefix("0x") + written[10:]
 
 

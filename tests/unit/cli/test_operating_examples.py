@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 
 DOCS = Path(__file__).parents[3] / "docs"
 _SHOWN = re.compile(
@@ -35,7 +35,7 @@ def test_manual_example_prints_documented_output(command, shown, capsys, monkeyp
 def test_shipped_configuration_passes_check_without_warnings(name, tmp_path, capsys, monkeypatch):
     # Its database is a file beside whoever runs it.
     monkeypatch.chdir(tmp_path)
-    path = str(shipped_path(f"config/{name}.toml"))
+    path = str(find_shipped_path(f"config/{name}.toml"))
     assert run(["config", "check", "--offline", "--json", "--config", path]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["warnings"], found["faults"]) == ([], [])

@@ -57,7 +57,7 @@ class SceneView:
     def get_waiting_tasks(self) -> Sequence[Task]:
         return [task for task in self.tasks if task.node is None]
 
-    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for task in self.tasks if task.group in groups]
 
     def pop_changed_tasks(self) -> Sequence[Task]:

@@ -10,7 +10,7 @@ from eth_utils.address import to_checksum_address
 from fastapi.testclient import TestClient
 
 from oracle.daemon.web.api import node_routes
-from oracle.queries.api.node_explanation import node_explanation
+from oracle.queries.api.node_explanation import build_node_explanation
 from oracle.queries.population import load_all_nodes
 from tests.support.api import LAG_SECONDS, IndexedHistory
 from tests.support.histories import History, node
@@ -217,7 +217,7 @@ def test_concurrent_explain_at_block_returns_503_with_retry_after(api, indexed, 
     def explain_when_released(*arguments):
         is_made.set()
         assert may_end.wait(60)
-        return node_explanation(*arguments)
+        return build_node_explanation(*arguments)
 
     monkeypatch.setattr(node_routes, "node_explanation", explain_when_released)
     with indexed.store.read_transaction() as uow:

@@ -25,7 +25,7 @@ def test_holder_hanging_inside_write_is_named_until_it_ends(
         with old.transaction() as uow:
             assert uow.lease.acquire("the old one", -1) == 1
         with old.transaction() as uow:
-            uow.lease.prove(1)
+            uow.lease.verify_by_write(1)
             with pytest.raises(TransientError, match=r"lease of the old one is over: .* kill it"):
                 try_acquire_lease(new, "new")
         assert acquire_lease(new, "new") == 2
@@ -77,10 +77,10 @@ def test_holder_stalled_inside_statement_is_terminated_for_standby(
 
         def stalling() -> None:
             with old.transaction() as uow:
-                uow.lease.prove(1)
+                uow.lease.verify_by_write(1)
                 driver = uow.lease._connection.connection.driver_connection
                 stall(cast("psycopg.Connection[Any]", driver), taken_over)
-                uow.lease.prove(1)
+                uow.lease.verify_by_write(1)
 
         with pytest.raises((TransientError, psycopg.OperationalError)):
             stalling()
@@ -100,7 +100,7 @@ def test_holder_idle_in_transaction_is_terminated_by_server(
 
         def stalling() -> None:
             with old.transaction() as uow:
-                uow.lease.prove(1)
+                uow.lease.verify_by_write(1)
                 assert any(may_write(new) for _ in range(PATIENCE))
 
         with pytest.raises(TransientError, match="idle-in-transaction"):
@@ -110,7 +110,7 @@ def test_holder_idle_in_transaction_is_terminated_by_server(
 def may_write(store: Store) -> bool:
     try:
         with store.transaction() as uow:
-            uow.lease.prove(1)
+            uow.lease.verify_by_write(1)
     except TransientError:
         return False
     return True

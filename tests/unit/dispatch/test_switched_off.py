@@ -39,7 +39,7 @@ class Network:
     def get_waiting_tasks(self) -> Sequence[Task]:
         return [each for each in self.fold.ledger.tasks.values() if is_waiting(each)]
 
-    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [each for each in self.fold.ledger.tasks.values() if each.group in groups]
 
     def pop_changed_tasks(self) -> Sequence[Task]:

@@ -22,7 +22,7 @@ ROW = {**BAD_ROW, "latency_ms": 61.2}
 
 @pytest.fixture
 def service(empty_sqlite_url: str) -> Iterator[SelectionService]:
-    rules = CheckRules(chain_id=1, uses_all_if_none_passes=False)
+    rules = CheckRules(chain_id=1, allows_degraded_draw=False)
     checks = {CHAIN: NodeChecks(rules, {"a": CheckedNode(), "b": CheckedNode()})}
     with Store.open(empty_sqlite_url, create=True) as store:
         yield SelectionService(store, GatewayRules(), checks, lambda: None, lambda: T0)

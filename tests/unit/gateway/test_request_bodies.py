@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from gateway.web.request_bodies import (
-    MOST_ROWS,
+    MAX_ROWS,
     BodyError,
     parse_outcomes,
     parse_ranking,
@@ -83,7 +83,7 @@ def test_inconsistent_ok_and_kind_are_rejected(changed, field: str):
         (b'{"outcomes": [], "more": 1}', {"field": "more"}),
         (b'{"outcomes": [1]}', {"row": 0}),
         (b'{"a":' * 100_000, {}), (b'{"outcomes": ["\\ud800"]}', {}),
-        (body(*[GOOD] * (MOST_ROWS + 1)), {"field": "outcomes"}),
+        (body(*[GOOD] * (MAX_ROWS + 1)), {"field": "outcomes"}),
     ],
 )  # fmt: skip
 def test_malformed_batch_is_rejected(sent: bytes, answer: dict[str, object]):

@@ -143,7 +143,7 @@ def test_ended_session_excludes_node_only_for_that_session(kind: OutcomeKind):
 
 def checked(*, all_where_none_passes: bool = True) -> SessionSelector:
     """Node `a` passes, `b` is on another chain."""
-    rules = CheckRules(chain_id=1, uses_all_if_none_passes=all_where_none_passes)
+    rules = CheckRules(chain_id=1, allows_degraded_draw=all_where_none_passes)
     checks = NodeChecks(rules)
     checks.apply_answers({"a": ProbeAnswer(1, 100), "b": ProbeAnswer(2, 100)}, T0)
     return SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
@@ -185,7 +185,7 @@ def test_passed_check_restores_node_and_is_stored():
     ours = SessionSelector(GatewayRules(ranking_ms=0), hooks=seeded(hooks))
     ours.add_outcomes([failed("a"), told("b")], T0)
 
-    ours.note_passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
+    ours.record_passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
 
     assert ours.get_ranking(asking("a"), T0 + 3_000).chances == (("a", 1),)
     # Of the others there was nothing to end.

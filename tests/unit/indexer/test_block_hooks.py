@@ -16,7 +16,7 @@ from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.kickouts.kickout_hook import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.store.database import Store
 from tests.support.scripted import ScriptedChain, ScriptedReader
 from tests.support.traffic import Traffic
@@ -46,7 +46,7 @@ class Diary(BlockHook):
 
 
 def test_report_cutter_runs_before_draw_hook(store: Store):
-    config = read_config(shipped_path("config/example.toml"))
+    config = read_config(find_shipped_path("config/example.toml"))
     with open_index(Records(config, build_configured_rules(config), store)) as index:
         hooks = [type(hook) for hook in index.folder.hooks]
         assert hooks == [ReportCutter, DrawHook, ProbeWindowHook, KickoutHook]

@@ -6,7 +6,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.indexer.commit import check_final_block, final_in_window
+from oracle.indexer.commit import check_final_block, select_final_block_to_store
 from tests.support.scripted import ScriptedChain
 from tests.support.txmgr.follower import Follower
 from tests.support.txmgr.stores import NewStore
@@ -22,7 +22,7 @@ def test_final_block_above_window_yields_last_block_of_window():
     heads = chain.fetch_heads()
     elsewhere = Heads(heads.latest, heads.safe, heads.final._replace(hash=FOREIGN))
 
-    assert final_in_window(window, elsewhere, None) == window.last
+    assert select_final_block_to_store(window, elsewhere, None) == window.last
 
 
 def test_final_block_skipped_by_indexed_chain_raises_transient_error(

@@ -10,10 +10,10 @@ from sqlalchemy import insert
 
 from oracle.errors import InputError
 from oracle.indexer.rules_binding import (
+    bind_or_check_period,
+    bind_or_check_rules,
     bind_rules,
     check_bound_rules,
-    check_period,
-    check_rules,
     format_rule_set,
     get_bound_rules,
     is_folded_by,
@@ -26,21 +26,21 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 def test_same_rules_are_accepted_again(store: Store):
     with store.transaction() as uow:
-        check_rules(uow, CRYNUX)
-        check_rules(uow, CRYNUX)
+        bind_or_check_rules(uow, CRYNUX)
+        bind_or_check_rules(uow, CRYNUX)
 
 
 @pytest.mark.parametrize("other", [RELAY, replace(CRYNUX, close="terminal")])
 def test_other_rules_are_rejected_with_remedy(store: Store, other):
     with store.transaction() as uow:
-        check_rules(uow, CRYNUX)
+        bind_or_check_rules(uow, CRYNUX)
         with pytest.raises(InputError, match=r"folded with the rules crynux.*resync rebuild"):
-            check_rules(uow, other)
+            bind_or_check_rules(uow, other)
 
 
 def test_rules_mismatch_names_both_rule_sets(store: Store):
     with store.transaction() as uow:
-        check_rules(uow, CRYNUX)
+        bind_or_check_rules(uow, CRYNUX)
         changed = replace(CRYNUX, tau_seconds=900)
         theirs, ours = (
             format_rule_set(identify_rules(changed)),
@@ -106,7 +106,7 @@ def test_empty_database_accepts_any_rules(store: Store):
 
 def test_database_stores_rules_that_folded_it(store: Store):
     with store.transaction() as uow:
-        check_rules(uow, RELAY)
+        bind_or_check_rules(uow, RELAY)
         assert get_bound_rules(uow) == identify_rules(RELAY)
         assert is_folded_by(uow, RELAY)
         assert not is_folded_by(uow, CRYNUX)
@@ -114,14 +114,14 @@ def test_database_stores_rules_that_folded_it(store: Store):
 
 def test_rebuild_allows_new_rules(store: Store):
     with store.transaction() as uow:
-        check_rules(uow, CRYNUX)
+        bind_or_check_rules(uow, CRYNUX)
         bind_rules(uow, RELAY)
-        check_rules(uow, RELAY)
+        bind_or_check_rules(uow, RELAY)
 
 
 def test_changed_report_period_is_rejected(store: Store):
     with store.transaction() as uow:
-        check_period(uow, 60)
-        check_period(uow, 60)
+        bind_or_check_period(uow, 60)
+        bind_or_check_period(uow, 60)
         with pytest.raises(InputError, match="periods of 60 s, not 120 s"):
-            check_period(uow, 120)
+            bind_or_check_period(uow, 120)

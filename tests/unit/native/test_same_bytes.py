@@ -20,7 +20,7 @@ from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
-from oracle.systems.weighted_draw import draw_places
+from oracle.systems.weighted_draw import draw_indexes
 from tests.support.examples import examples
 from tests.support.native.inputs import (
     COUNTS,
@@ -142,8 +142,8 @@ def test_native_draws_match_python(native: Native, chance: Random, seed: bytes):
     offered = bytearray(1 if weight else chance.randrange(2) for weight in weights)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(weighted_draw, "native", native)
-        natively = [*draw_places(array("Q", weights), offered.copy(), seed, 50)]
-    assert natively == [*draw_places(weights, offered, seed, 50)]
+        natively = [*draw_indexes(array("Q", weights), offered.copy(), seed, 50)]
+    assert natively == [*draw_indexes(weights, offered, seed, 50)]
 
 
 @pytest.mark.parametrize("x", [6, 2**64, 2**128, -1])

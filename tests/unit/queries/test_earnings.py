@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state.task import Task
-from oracle.queries.earnings import Earning, earning_of
+from oracle.queries.earnings import Earning, compute_task_earning
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, folded, task
 
@@ -27,7 +27,7 @@ def compared(paid: dict[str, int], *, fee: int = FEE) -> tuple[list[Earning | No
     fold, changes = folded(history, CRYNUX)
     (result,) = changes.results
     tasks = fold.ledger.tasks
-    earned = [earning_of(task(name), result.members, tasks) for name in "123"]
+    earned = [compute_task_earning(task(name), result.members, tasks) for name in "123"]
     return earned, [tasks[task(name)] for name in "123"]
 
 
@@ -56,4 +56,4 @@ def test_sharing_that_differs_from_points_is_reported():
 def test_earning_without_fee_or_ending_is_none():
     _, (row, *_) = compared({})
     for without in (replace(row, fee=None), replace(row, ending=None)):
-        assert earning_of(row.key, (), {row.key: without}) is None
+        assert compute_task_earning(row.key, (), {row.key: without}) is None

@@ -4,7 +4,7 @@ import pytest
 
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError
-from oracle.indexer.rules_binding import check_rules
+from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.indexer.stored_events import iterate_stored_events
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
@@ -15,7 +15,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 # They import pyarrow, which is an extra.
 from oracle.queries.parquet.parquet_events import ParquetEvents  # noqa: E402
-from oracle.queries.parquet.parquet_export import export_blocks, load_source  # noqa: E402
+from oracle.queries.parquet.parquet_export import export_blocks, load_export_source  # noqa: E402
 from oracle.queries.parquet.parquet_folder import MANIFEST, ParquetFolder  # noqa: E402
 from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
 
@@ -27,8 +27,8 @@ SIZE = 25
 def export(store, path, *, recent=False, size=SIZE):
     # As the daemon does at its start.
     with store.transaction() as uow:
-        check_rules(uow, RULES)
-        source = load_source(uow, READER)
+        bind_or_check_rules(uow, RULES)
+        source = load_export_source(uow, READER)
     folder = ParquetFolder.open_for_append(path, source, size)
     return export_blocks(folder, store, READER, lambda *_: None, include_recent=recent)
 

@@ -11,8 +11,8 @@ from tests.support.txmgr.follower import RULES, Follower, mined
 
 pytest.importorskip("pyarrow")
 
-from oracle.indexer.rules_binding import check_rules
-from oracle.queries.parquet.parquet_export import export_blocks, load_source
+from oracle.indexer.rules_binding import bind_or_check_rules
+from oracle.queries.parquet.parquet_export import export_blocks, load_export_source
 from oracle.queries.parquet.parquet_folder import ParquetFolder
 from tests.support.scripted import ScriptedReader
 
@@ -32,9 +32,9 @@ def nodes(new_sqlite_store, tmp_path, monkeypatch):
             mined(Traffic(6).blocks(more), chain)
             follower.catch_up()
             with store.transaction() as uow:
-                check_rules(uow, RULES)
+                bind_or_check_rules(uow, RULES)
                 folder = ParquetFolder.open_for_append(
-                    tmp_path / "history", load_source(uow, ScriptedReader()), 20
+                    tmp_path / "history", load_export_source(uow, ScriptedReader()), 20
                 )
             export_blocks(folder, store, ScriptedReader(), lambda *_: None)
         monkeypatch.chdir(tmp_path)

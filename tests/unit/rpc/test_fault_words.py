@@ -10,7 +10,7 @@ import pytest
 from oracle.rpc.error_kinds import ErrorKind
 from oracle.rpc.provider_dialects import (
     DIALECTS,
-    Dialect,
+    ProviderMessage,
     RefusedFeature,
     classify_error,
     is_batch_refusal,
@@ -30,12 +30,12 @@ VALUES: Mapping[str, object] = {
 }
 
 
-def name_of(row: Dialect) -> str:
+def name_of(row: ProviderMessage) -> str:
     return f"{row.provider} {row.code} {row.example[:30]}"
 
 
 @pytest.mark.parametrize("row", DIALECTS, ids=name_of)
-def test_example_message_has_kind_of_its_dialect(row: Dialect):
+def test_example_message_has_kind_of_its_dialect(row: ProviderMessage):
     message = row.example.format(**VALUES)
 
     assert classify_error(row.code, message) is row.kind
@@ -44,7 +44,7 @@ def test_example_message_has_kind_of_its_dialect(row: Dialect):
 
 
 @pytest.mark.parametrize("row", [row for row in DIALECTS if "{limit}" in row.example], ids=name_of)
-def test_stated_block_limit_is_parsed(row: Dialect):
+def test_stated_block_limit_is_parsed(row: ProviderMessage):
     message = row.example.format(**VALUES)
 
     stated = parse_max_blocks(message) if row.refused_feature is RefusedFeature.BLOCKS else None

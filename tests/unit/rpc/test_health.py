@@ -88,7 +88,7 @@ def bucket(clock: VirtualClock) -> RateLimiter:
 def test_token_bucket_without_refusal_is_unlimited():
     clock = VirtualClock()
     full = bucket(clock)
-    full.spend(100_000)
+    full.take_tokens(100_000)
 
     assert (full.rate, full.wait_seconds()) == (math.inf, 0.0)
 
@@ -119,7 +119,7 @@ def test_limited_bucket_admits_at_most_its_rate(history):
         elif isinstance(event, int):
             rate = one.rate
             if one.wait_seconds() == 0 and rate < math.inf:
-                one.spend(event)
+                one.take_tokens(event)
                 # Rates only grow while nobody refuses, by half a call a second in a second.
                 owed = event - max(1.0, rate)
                 assert one.wait_seconds() <= max(0.0, event / rate)
@@ -133,7 +133,7 @@ def test_refusals_at_any_rate_keep_minimum_rate():
     one = bucket(clock)
     for _ in range(60):
         for _ in range(20):
-            one.spend(1)
+            one.take_tokens(1)
             one.record_success()
         one.record_refusal(0.0)
         clock.advance(1.0)
@@ -144,7 +144,7 @@ def test_refusals_at_any_rate_keep_minimum_rate():
 def test_refusals_reduce_rate_to_half_of_sustained_rate():
     clock = VirtualClock()
     one = bucket(clock)
-    one.spend(20)
+    one.take_tokens(20)
     one.record_success(20)
     for _ in range(20):
         one.record_refusal(0.0)

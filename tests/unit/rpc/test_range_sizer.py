@@ -19,7 +19,7 @@ def sizes(sizer: RangeSizer, answers: int, *, logs_a_block: float = 0.0) -> list
     """The ranges that are cut one after the other, each answered quickly."""
     found = []
     for _ in range(answers):
-        part = sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS)
+        part = sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS)
         found.append(len(part))
         sizer.record_response(part, round(logs_a_block * len(part)), QUICK)
     return found
@@ -37,14 +37,14 @@ def test_dense_logs_limit_range_to_target_log_count():
 
 def test_refused_range_is_halved_and_grows_slowly():
     sizer = RangeSizer()
-    part = sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS)
+    part = sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS)
     assert sizer.record_refusal(part, RpcError("a", ErrorKind.TOO_LARGE, "too much")) == 50
     assert sizes(sizer, 3) == [50, 100, 150]
 
 
 def test_late_response_shrinks_range_and_stops_doubling():
     sizer = RangeSizer()
-    sizer.record_response(sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS), 0, LATE)
+    sizer.record_response(sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS), 0, LATE)
     assert sizes(sizer, 3) == [80, 130, 180]
 
 
@@ -58,7 +58,7 @@ def test_late_response_shrinks_range_and_stops_doubling():
 def test_stated_limit_is_kept_and_range_is_never_empty(answers):
     sizer, stated = RangeSizer(), MAX_BLOCKS
     for what, density, limit in answers:
-        part = sizer.first_range(HISTORY, max_blocks=MAX_BLOCKS)
+        part = sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS)
         assert 1 <= len(part) <= stated
         if what == "refused":
             error = RpcError("a", ErrorKind.TOO_LARGE, "too many blocks", max_blocks=limit)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.store import schema
 
 REVISION = "9000_later"
@@ -37,7 +37,7 @@ def written(folder: Path) -> Path:
     """Copy the migrations into a folder, one more at their end; return where they lie."""
     made = folder / "migrations"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(shipped_path("migrations"), made, ignore=ignored)
+    shutil.copytree(find_shipped_path("migrations"), made, ignore=ignored)
     text = _TEXT.replace("{before}", schema.REVISION)
     (made / "versions" / f"{REVISION}.py").write_text(text, encoding="utf-8")
     return made

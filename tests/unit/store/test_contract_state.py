@@ -104,7 +104,7 @@ def test_last_setting_is_active(store: Store):
         *(ConfigSet(at(4), 40, 1, a_hash(1)), RoleSet(at(5), 50, VETOER, address(2)), config),
     ]
     with store.transaction() as uow:
-        uow.rounds.save_changes(RoundsChanges(set=settings))
+        uow.rounds.save_changes(RoundsChanges(settings=settings))
         standing = uow.rounds.get_contract_settings()
         before = [uow.rounds.get_config_before(at(block)) for block in (4, 5, 6, 7)]
     assert standing == ContractSettings(address(2), limits, kick_limits, config)
@@ -193,7 +193,7 @@ def test_drop_from_rewind_block_keeps_landed_reports(store: Store):
             uow.reports.add(report(period))
         uow.reports.add(report(4, records=b""))
         uow.reports.mark_state(3, ReportState.LANDED)
-        assert uow.reports.drop_from(report(2).as_of.number) == 1
+        assert uow.reports.delete_from_block(report(2).as_of.number) == 1
         found = [each.report.period for each in uow.reports.list_latest()]
     assert found == [1, 3]
 
@@ -204,7 +204,7 @@ def test_cuts_since_period_match_reports(store: Store):
             uow.reports.add(report(period))
         uow.reports.add(report(3, records=b""))
         uow.reports.bind_round(2, 7, report(2).fingerprint)
-        found = uow.reports.list_cuts_since(2)
+        found = uow.reports.list_outcomes_since(2)
     assert [one.cut for one in found] == [
         ReportHeader.from_report(report(2)),
         ReportHeader.from_report(report(3, records=b"")),
@@ -216,7 +216,7 @@ def test_complete_from_never_decreases(store: Store):
     with store.transaction() as uow:
         assert uow.reports.get_first_complete_period() == 0
         for period in (5, 3):
-            uow.reports.mark_left_out_below(period)
+            uow.reports.set_first_complete_period(period)
         assert uow.reports.get_first_complete_period() == 5
 
 

@@ -34,7 +34,7 @@ def told(room: CoverageRepository) -> list[tuple[int, int, VerificationLevel, st
 def test_adjacent_windows_with_same_level_merge_into_interval(store: Store):
     with store.transaction() as uow:
         for first in range(0, 50, 10):
-            uow.coverage.put_span(ASKED.id, covered(first, first + 9))
+            uow.coverage.store_span(ASKED.id, covered(first, first + 9))
         assert told(uow.coverage) == [(0, 49, VerificationLevel.SEAMED, A)]
         assert uow.coverage.list_gaps(ASKED.id, 0, 49) == []
         assert uow.coverage.get_lowest_level(ASKED.id, 0, 49) == VerificationLevel.SEAMED
@@ -42,8 +42,8 @@ def test_adjacent_windows_with_same_level_merge_into_interval(store: Store):
 
 def test_unread_blocks_are_gaps(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put_span(ASKED.id, covered(10, 19))
-        uow.coverage.put_span(ASKED.id, covered(30, 39))
+        uow.coverage.store_span(ASKED.id, covered(10, 19))
+        uow.coverage.store_span(ASKED.id, covered(30, 39))
         assert uow.coverage.list_gaps(ASKED.id, 0, 50) == [
             BlockRange(0, 9),
             BlockRange(20, 29),
@@ -57,8 +57,8 @@ def test_unread_blocks_are_gaps(store: Store):
 
 def test_level_is_raised_only_where_lower(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put_span(ASKED.id, covered(0, 9))
-        uow.coverage.put_span(ASKED.id, covered(10, 19, VerificationLevel.PROVEN))
+        uow.coverage.store_span(ASKED.id, covered(0, 9))
+        uow.coverage.store_span(ASKED.id, covered(10, 19, VerificationLevel.PROVEN))
         uow.coverage.raise_level(ASKED.id, BlockRange(5, 30), VerificationLevel.PINNED, B)
         assert told(uow.coverage) == [
             (0, 4, VerificationLevel.SEAMED, A),
@@ -74,7 +74,7 @@ def test_level_is_raised_only_where_lower(store: Store):
 
 def test_audited_blocks_are_tracked_separately(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put_span(ASKED.id, covered(0, 29))
+        uow.coverage.store_span(ASKED.id, covered(0, 29))
         uow.coverage.record_audit(ASKED.id, BlockRange(0, 9), B, 50)
         assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 20), 99) == covered(
             10, 20
@@ -102,8 +102,8 @@ def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
     )
     with store.transaction() as uow:
         for number, level in enumerate(levels):
-            uow.coverage.put_span(ASKED.id, covered(number, number, level))
-        uow.coverage.put_span(ASKED.id, covered(4, 4, VerificationLevel.PROVEN, B))
+            uow.coverage.store_span(ASKED.id, covered(number, number, level))
+        uow.coverage.store_span(ASKED.id, covered(4, 4, VerificationLevel.PROVEN, B))
         assert uow.coverage.find_unaudited_blocks(ASKED.id, BlockRange(0, 9), 9) == covered(
             0, 3, VerificationLevel.PINNED
         )
@@ -116,8 +116,8 @@ def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
 
 def test_cut_above_applies_to_every_scope(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put_span(ASKED.id, covered(0, 29))
-        uow.coverage.put_span(MORE.id, covered(20, 29))
+        uow.coverage.store_span(ASKED.id, covered(0, 29))
+        uow.coverage.store_span(MORE.id, covered(20, 29))
         uow.coverage.delete_above(10)
         assert told(uow.coverage) == [(0, 10, VerificationLevel.SEAMED, A)]
         assert uow.coverage.list_spans(MORE.id) == []
@@ -125,7 +125,7 @@ def test_cut_above_applies_to_every_scope(store: Store):
 
 def test_unnamed_coverage_is_assigned_to_first_scope(store: Store):
     with store.transaction() as uow:
-        uow.coverage.put_span(UNNAMED_SCOPE_ID, covered(3, 9, VerificationLevel.NOTHING, ""))
+        uow.coverage.store_span(UNNAMED_SCOPE_ID, covered(3, 9, VerificationLevel.NOTHING, ""))
         uow.coverage.set_scope(ASKED)
         assert told(uow.coverage) == [(3, 9, VerificationLevel.NOTHING, "")]
         uow.coverage.set_scope(MORE)
@@ -161,7 +161,7 @@ def test_coverage_matches_last_written_values(store: Store, steps: list[object])
         for step in steps:
             if isinstance(step, tuple):
                 first, more, level, endpoint = step
-                uow.coverage.put_span(
+                uow.coverage.store_span(
                     ASKED.id, CoverageInterval(first, first + more, level, endpoint)
                 )
                 expected |= dict.fromkeys(range(first, first + more + 1), (level, endpoint))
@@ -192,9 +192,11 @@ def test_gaps_are_blocks_without_coverage(
     with store.transaction() as uow:
         uow.coverage.delete_above(-1)
         for first, more, level, endpoint in steps:
-            uow.coverage.put_span(ASKED.id, CoverageInterval(first, first + more, level, endpoint))
+            uow.coverage.store_span(
+                ASKED.id, CoverageInterval(first, first + more, level, endpoint)
+            )
             # Another scope's are not ours.
-            uow.coverage.put_span(
+            uow.coverage.store_span(
                 MORE.id, CoverageInterval(first + 5, first + 5 + more, level, endpoint)
             )
             read |= set(range(first, first + more + 1))
@@ -213,12 +215,12 @@ def test_oracle_is_not_added_while_coverage_is_unnamed(store: Store):
     known = Identity(1, Hash(a_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0)
     more = replace(known, oracle=Address(address(2)))
     with store.transaction() as uow:
-        uow.identity.set(known)
-        uow.coverage.put_span(UNNAMED_SCOPE_ID, covered(0, 9, VerificationLevel.NOTHING, ""))
-        uow.identity.set(known)
+        uow.identity.store_or_check(known)
+        uow.coverage.store_span(UNNAMED_SCOPE_ID, covered(0, 9, VerificationLevel.NOTHING, ""))
+        uow.identity.store_or_check(known)
         with pytest.raises(InputError, match="an older version"):
-            uow.identity.set(more)
+            uow.identity.store_or_check(more)
         assert uow.identity.get() == known
         uow.coverage.set_scope(ASKED)
-        uow.identity.set(more)
+        uow.identity.store_or_check(more)
         assert uow.identity.get() == more

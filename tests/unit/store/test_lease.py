@@ -46,9 +46,9 @@ def test_overtaken_holder_cannot_renew_write_or_release(store: Store):
         pytest.raises(FatalError, match="another process has taken over"),
         store.transaction() as uow,
     ):
-        uow.lease.guard(1)
+        uow.lease.lock_held_lease(1)
     with store.transaction() as uow:
-        uow.lease.guard(2)
+        uow.lease.lock_held_lease(2)
         assert uow.lease.renew(2, 30)
         assert uow.lease.get_state().holder == "two"
 

@@ -73,7 +73,7 @@ def ready(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
 def assigned(outbox: Outbox, wanted: CallRequest | None = None) -> NonceSlot:
     intent = ready(outbox, wanted)
     vacant = outbox.slots.find_vacant_slot(ME)
-    nonce = outbox.accounts.take_nonce(ME) if vacant is None else vacant.nonce
+    nonce = outbox.accounts.allocate_nonce(ME) if vacant is None else vacant.nonce
     outbox.slots.assign_nonce(intent, nonce, 50, NOW)
     return slot_of(outbox, nonce)
 

@@ -185,8 +185,8 @@ def test_rebuilt_nonce_is_final_with_its_cost(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         outbox.accounts.raise_next_nonce(ME, 7, NOW)
-        outbox.slots.record_rebuilt(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
-        outbox.slots.record_rebuilt(ME, 6, None, None, NOW)
+        outbox.slots.record_rebuilt_nonce(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
+        outbox.slots.record_rebuilt_nonce(ME, 6, None, None, NOW)
         assert outbox.slots.list_missing_nonces(ME, 7) == [5]
         found = outbox.slots.get_slot(ME, 4)
         assert found is not None

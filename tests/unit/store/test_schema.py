@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, column, create_engine, insert, inspect, table, update
 
 from oracle.errors import InputError
-from oracle.resources import shipped_path
+from oracle.resources import find_shipped_path
 from oracle.store.database import Store
 from oracle.store.engine import create_write_engine, parse_database_url
 from oracle.store.schema import REVISION, SchemaAge, get_schema_state, migrate
@@ -32,7 +32,7 @@ def connected(url: str) -> Iterator[Connection]:
 
 def migrations(connection: Connection | None = None) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(shipped_path("migrations")))
+    config.set_main_option("script_location", str(find_shipped_path("migrations")))
     config.attributes["connection"] = connection
     return config
 
@@ -184,7 +184,7 @@ def test_failed_migration_leaves_database_empty(
     broken = tmp_path / "migrations"
     (broken / "versions").mkdir(parents=True)
     for name in ("env.py", "versions/0001_initial.py"):
-        (broken / name).write_text((shipped_path("migrations") / name).read_text())
+        (broken / name).write_text((find_shipped_path("migrations") / name).read_text())
     first = broken / "versions" / "0001_initial.py"
     first.write_text(
         first.read_text().replace("def downgrade", "    raise OSError\n\n\ndef downgrade")

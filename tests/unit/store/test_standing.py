@@ -33,9 +33,9 @@ def test_new_database_is_empty(store: Store):
 
 def test_identity_is_stored_once_and_checked_afterwards(store: Store):
     with store.transaction() as uow:
-        uow.identity.set(OURS)
+        uow.identity.store_or_check(OURS)
     with store.transaction() as uow:
-        uow.identity.set(OURS)
+        uow.identity.store_or_check(OURS)
         assert uow.identity.get() == OURS
 
 
@@ -53,19 +53,19 @@ def test_identity_is_stored_once_and_checked_afterwards(store: Store):
 def test_database_of_another_chain_is_rejected(store: Store, change: dict[str, object], word: str):
     other = Identity(**{**{name: getattr(OURS, name) for name in OURS.__slots__}, **change})
     with store.transaction() as uow:
-        uow.identity.set(OURS)
+        uow.identity.store_or_check(OURS)
     with pytest.raises(InputError, match=word) as caught, store.transaction() as uow:
-        uow.identity.set(other)
+        uow.identity.store_or_check(other)
     assert "\n" not in str(caught.value)
 
 
 def test_contracts_may_be_added_to_database(store: Store):
     fewer = replace(OURS, contracts={"Another": address(2)}, oracle=None)
     with store.transaction() as uow:
-        uow.identity.set(fewer)
+        uow.identity.store_or_check(fewer)
         uow.identity.check(OURS)
         assert uow.identity.get() == fewer
-        uow.identity.set(OURS)
+        uow.identity.store_or_check(OURS)
         assert uow.identity.get() == OURS
 
 

@@ -21,7 +21,13 @@ from oracle.systems.assignment import (
     find_ready_tasks,
     get_queued_items,
 )
-from oracle.systems.waiting_line import Drop, QueueItem, TaskQueue, build_queue, find_drop
+from oracle.systems.waiting_line import (
+    QueueDrop,
+    QueueItem,
+    TaskQueue,
+    build_queue,
+    find_queue_drop,
+)
 from oracle.systems.weighted_draw import draw_nodes
 
 NODES = [Address(f"0x{number:040x}") for number in range(1, 7)]
@@ -190,11 +196,11 @@ def test_rest_of_group_waits_while_majority_is_possible(size: int, ended: int, w
 def test_group_is_dropped_entirely_or_not_at_all():
     tasks = [task(number, group=GROUP) for number in (3, 1, 2)]
     whole = tuple(sorted((one.key for one in tasks), key=lambda name: int(name, 16)))
-    assert find_drop(tasks[0], tasks) == Drop(whole, GROUP)
+    assert find_queue_drop(tasks[0], tasks) == QueueDrop(whole, GROUP)
     tasks[1].node, tasks[1].started_at = NODES[0], Position(1, 0, 0, 0)
-    assert find_drop(tasks[0], tasks) is None
+    assert find_queue_drop(tasks[0], tasks) is None
     tasks[1].ending, tasks[1].abort_reason = Ending.ABORTED, AbortReason.GROUP_TIMEOUT
-    assert find_drop(tasks[0], tasks) == Drop((tasks[0].key,), None)
+    assert find_queue_drop(tasks[0], tasks) == QueueDrop((tasks[0].key,), None)
 
 
 def test_incomplete_group_reserves_no_node():

@@ -52,7 +52,7 @@ def due(
     group: bool = False,
 ) -> list[Probe]:
     return select_due_probes(
-        nodes, WINDOW, (time, CRYNUX), frozenset(), models=models, group=group
+        nodes, WINDOW, (time, CRYNUX), frozenset(), models=models, with_companions=group
     )
 
 

@@ -46,7 +46,7 @@ class LedgerView:
     def get_waiting_tasks(self) -> Sequence[Task]:
         return [known for known in self.ledger.tasks.values() if is_waiting(known)]
 
-    def get_tasks_of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
+    def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [known for known in self.ledger.tasks.values() if known.group in groups]
 
     def pop_changed_tasks(self) -> Sequence[Task]:

@@ -8,7 +8,7 @@ from oracle.txmgr.client.fee_quote import (
     add_gas_margin,
     build_fee_market,
     bump_fees,
-    quote,
+    compute_fees,
     raise_both_fees,
     raise_fee,
 )
@@ -74,7 +74,7 @@ def test_raised_fees_are_at_least_nine_eighths_within_cap(max_fee: int, tip: int
 
 @given(base=FEE, tip=FEE, cap=FEE)
 def test_quote_covers_base_fee_and_stays_within_cap(base: int, tip: int, cap: int):
-    fees = quote(FeeMarket(base, tip), cap)
+    fees = compute_fees(FeeMarket(base, tip), cap)
     if fees is None:
         assert base > cap
     else:
@@ -83,7 +83,7 @@ def test_quote_covers_base_fee_and_stays_within_cap(base: int, tip: int, cap: in
 
 
 def test_quote_is_twice_base_fee_plus_tip():
-    assert quote(FeeMarket(10 * GWEI, GWEI), 100 * GWEI) == Fees(21 * GWEI, GWEI)
+    assert compute_fees(FeeMarket(10 * GWEI, GWEI), 100 * GWEI) == Fees(21 * GWEI, GWEI)
 
 
 def test_market_tip_is_median_of_tips_or_floor():

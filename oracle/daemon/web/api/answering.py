@@ -19,9 +19,9 @@ from oracle.queries.api.source import ApiSnapshot, ApiSource, open_snapshot
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # Answers made at the same time: fewer than the database's read connections.
-_SEATS = 6
+_MAX_CONCURRENT_ANSWERS = 6
 # A fold from raw logs takes seconds of processor time.
-_SLOW_SEATS = 1
+_MAX_CONCURRENT_SLOW_ANSWERS = 1
 _CACHE_BYTES = 64 * 2**20
 
 T = TypeVar("T", bound=Answer)
@@ -34,7 +34,10 @@ class ApiAnswers:
         self.source = source
         self._cache = AnswerCache(source, _CACHE_BYTES)
         self.get_fresh = self._cache.get_fresh
-        self._flights, self._slow_flights = AnswerFlights(_SEATS), AnswerFlights(_SLOW_SEATS)
+        self._flights, self._slow_flights = (
+            AnswerFlights(_MAX_CONCURRENT_ANSWERS),
+            AnswerFlights(_MAX_CONCURRENT_SLOW_ANSWERS),
+        )
         self._faults = 0
 
     def answer_from_snapshot(self, request: Request, make: Callable[[ApiSnapshot], T]) -> Response:
@@ -58,12 +61,12 @@ class ApiAnswers:
         try:
             response = answer(request, lambda: _build_cached_response(make()), flights)
         except OracleError as error:
-            self._log_unanswered(error)
+            self._log_hidden_error(error)
             return build_problem_from_error(error)
         too_many = "too many concurrent requests; retry later"
         return response or build_problem(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
 
-    def _log_unanswered(self, error: OracleError) -> None:
+    def _log_hidden_error(self, error: OracleError) -> None:
         """Log the 1st, 2nd, 4th … error whose text the response does not show."""
         if build_problem_from_error(error).status_code != HTTPStatus.SERVICE_UNAVAILABLE:
             return

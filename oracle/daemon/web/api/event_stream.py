@@ -14,7 +14,7 @@ import structlog
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from oracle.daemon.web.answer_cache import is_reading_history
+from oracle.daemon.web.answer_cache import is_backfilling
 from oracle.daemon.web.api.input_types import AddressInput
 from oracle.daemon.web.api.problems import build_problem, build_problem_from_error
 from oracle.daemon.web.rate_limit import get_client_network
@@ -182,7 +182,7 @@ class EventStreams:
 
     def _read_epoch(self) -> tuple[int, bool]:
         with open_snapshot(self._source) as snapshot:
-            return snapshot.as_of.epoch, is_reading_history(snapshot.as_of)
+            return snapshot.as_of.epoch, is_backfilling(snapshot.as_of)
 
     def _read_batch(self, cursor: EventCursor) -> _EventBatch:
         with open_snapshot(self._source) as snapshot:

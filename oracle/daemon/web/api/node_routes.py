@@ -12,7 +12,7 @@ from oracle.daemon.web.api.input_types import AddressPrefixInput, NodePath
 from oracle.domain.scoring.node_figures import NodeState
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import NetworkAnswer, build_network_overview
-from oracle.queries.api.node_explanation import ExplanationAnswer, node_explanation
+from oracle.queries.api.node_explanation import ExplanationAnswer, build_node_explanation
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, build_node_history
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, find_node_by_prefix, list_nodes
 from oracle.queries.api.node_order import NodeSort
@@ -137,7 +137,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
         def make_explanation() -> ExplanationAnswer:
             with open_snapshot(api_answers.source) as snapshot:
                 address = find_node_by_prefix(snapshot, node).address
-            return node_explanation(api_answers.source, address, at)
+            return build_node_explanation(api_answers.source, address, at)
 
         return api_answers.answer_request(request, make_explanation, is_slow=at is not None)
 

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import OracleError
 from oracle.indexer.folded_state import NoNearbySnapshotError
-from oracle.queries.api.source import AmbiguousError, NotKnownError, QuestionError
+from oracle.queries.api.source import AmbiguousPrefixError, NotFoundError, RequestError
 
 _MEDIA_TYPE = "application/problem+json"
 _RETRY_SECONDS = 2
@@ -79,11 +79,11 @@ def build_problem_from_error(error: OracleError) -> Response:
 
     Other texts may name a host or a file, and are logged only.
     """
-    if isinstance(error, AmbiguousError):
+    if isinstance(error, AmbiguousPrefixError):
         return build_problem(HTTPStatus.MULTIPLE_CHOICES, str(error), error.candidates)
-    if isinstance(error, NotKnownError):
+    if isinstance(error, NotFoundError):
         return build_problem(HTTPStatus.NOT_FOUND, str(error))
-    if isinstance(error, QuestionError):
+    if isinstance(error, RequestError):
         return build_problem(HTTPStatus.BAD_REQUEST, str(error))
     if isinstance(error, NoNearbySnapshotError):
         return build_problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))

@@ -18,7 +18,7 @@ from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.errors import OracleError
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.records.draw_view import DrawPage, TaskDraws, list_draws, list_task_draws
-from oracle.queries.api.records.drawn_again import DrawnAgain, redraw_task
+from oracle.queries.api.records.drawn_again import DrawnAgain, recompute_task_draw
 from oracle.queries.api.records.kickout_view import KickoutPage, find_evidence, list_kickouts
 from oracle.queries.api.records.round_view import (
     RoundAnswer,
@@ -134,7 +134,7 @@ def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
         """
         source = api_answers.source
         return api_answers.answer_request(
-            request, lambda: redraw_task(source, TaskKey(task), seed_block), is_slow=True
+            request, lambda: recompute_task_draw(source, TaskKey(task), seed_block), is_slow=True
         )
 
     return router

@@ -17,7 +17,7 @@ from oracle.daemon.web.pages.task_page import redirect_search, render_task
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick, KickState
-from oracle.queries.api.lifting import compute_node_lift
+from oracle.queries.api.lifting import compute_what_if_figures
 from oracle.queries.api.rule_view import build_rules_answer
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.api.status_view import build_public_status
@@ -56,7 +56,7 @@ def describe_kickout_lift(snapshot: ApiSnapshot, address: Address) -> str:
     """
     node = snapshot.get_ranking().nodes.get(address)
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time
-    steps = None if node is None else compute_node_lift(node, time, rules, None).over_line
+    steps = None if node is None else compute_what_if_figures(node, time, rules, None).over_line
     if not steps:
         return ""
     row = "" if steps == 1 else " in a row"

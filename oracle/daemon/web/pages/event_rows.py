@@ -14,7 +14,7 @@ from oracle.queries.api.records.event_feed import (
 from oracle.queries.api.source import ApiSnapshot
 
 # The period, the maximum number of events read, and the maximum number of rows.
-_FEED_SECONDS, _MOST_EVENTS, _ROWS = 3_600, 5_000, 9
+_FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
 # The sign beside the text of each kind; an exclusion by a timeout has its own sign.
 _SIGN_BY_KIND = {
     **{cause.value: "▼" for cause in FALL_CAUSES},
@@ -53,7 +53,7 @@ def read_newest_rows(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor
     """Return the events of the last hour, newest first, and the cursor after them."""
     newest = find_newest_cursor(snapshot)
     since = newest._replace(time=max(0, snapshot.cursor.time - _FEED_SECONDS), delivered=0)
-    newest_first = reversed(load_events_after(snapshot, since, _MOST_EVENTS))
+    newest_first = reversed(load_events_after(snapshot, since, _MAX_EVENTS))
     return merge_report_runs(newest_first)[:_ROWS], newest
 
 

@@ -13,7 +13,7 @@ from oracle.domain.ids import Address
 from oracle.queries.api.network_view import SECONDS_BY_SPAN, NetworkAnswer, build_network_overview
 from oracle.queries.api.node_list import NodeListQuery, list_nodes
 from oracle.queries.api.records.event_feed import EVENT_KINDS
-from oracle.queries.api.source import ApiSnapshot, QuestionError
+from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.node_models import NodeEntry
 from oracle.queries.sentences.node_sentences import format_short_reason
 from oracle.queries.sentences.node_standing import build_causes
@@ -34,12 +34,12 @@ class NetworkPageContent(NamedTuple):
     headline: str
     lead: str
     shares: list[tuple[str, Bar]]
-    shares_words: str
+    shares_label: str
     histogram: list[Bar]
     scores: int
     timeouts: int
-    most_scores: int
-    most_timeouts: int
+    max_scores: int
+    max_timeouts: int
     score_bars: list[Bar]
     timeout_bars: list[Bar]
 
@@ -53,7 +53,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         "network.html",
         **build_frame_values(snapshot, "Network", "/v1/network"),
         network=network_answer,
-        told=build_network_content(network_answer, span),
+        content=build_network_content(network_answer, span),
         best=best_nodes,
         reasons={row.node: _get_short_reason(snapshot, row) for row in best_nodes},
         courses=build_sparklines(snapshot, best_nodes),
@@ -69,7 +69,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[NetworkAnswer, str]:
     """Return the network's figures and their range, which is an hour for a new network."""
     if span_name is not None and span_name not in SECONDS_BY_SPAN:
-        raise QuestionError(f"range: expected one of {', '.join(SECONDS_BY_SPAN)}")
+        raise RequestError(f"range: expected one of {', '.join(SECONDS_BY_SPAN)}")
     answer = build_network_overview(snapshot, span_name or _SPAN)
     earlier_parts = answer.activity[:-1]
     if span_name is None and not any(part.scores or part.timeouts for part in earlier_parts):
@@ -91,12 +91,12 @@ def build_network_content(answer: NetworkAnswer, span: str) -> NetworkPageConten
         headline=format_headline(answer),
         lead=format_lead(answer, sum(scores), sum(timeouts), span),
         shares=lay_out_shares(states, _FULL_WIDTH),
-        shares_words=", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
+        shares_label=", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
         histogram=lay_out_bars(answer.histogram, len(answer.histogram), _HISTOGRAM),
         scores=sum(scores),
         timeouts=sum(timeouts),
-        most_scores=max(scores, default=0),
-        most_timeouts=max(timeouts, default=0),
+        max_scores=max(scores, default=0),
+        max_timeouts=max(timeouts, default=0),
         score_bars=lay_out_bars(scores, len(scores), _SCORES),
         timeout_bars=lay_out_bars(timeouts, len(timeouts), _TIMEOUTS),
     )

@@ -39,7 +39,7 @@ from oracle.queries.api.node_history import HistoryQuery, NodeHistory, build_nod
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
-from oracle.queries.api.source import ApiSnapshot, QuestionError
+from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.sentences.node_sentences import (
     NodeSummary,
     format_details,
@@ -72,7 +72,7 @@ class NodePageContent(NamedTuple):
     details: str
     lift: str | None
     on_chain: str
-    on_chain_words: str
+    on_chain_label: str
     exclusion: str
     kickout: str
     reliability: float
@@ -87,7 +87,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one node: a summary sentence, then all its inputs."""
     range_name = request.get_field("range") or _DEFAULT_RANGE
     if range_name not in _RANGES:
-        raise QuestionError(f"range: expected one of {', '.join(_RANGES)}")
+        raise RequestError(f"range: expected one of {', '.join(_RANGES)}")
     node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
     node_answer = build_node_view(snapshot, node)
     node_summary, scores = build_summary(snapshot, node, node_answer)
@@ -101,7 +101,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         "node.html",
         **build_frame_values(snapshot, "Nodes", f"/v1/nodes/{node.address}"),
         node=node_answer,
-        told=build_node_content(node_answer, node_summary, scores),
+        content=build_node_content(node_answer, node_summary, scores),
         history=history,
         past=past,
         has_evidence=request.has_evidence,
@@ -134,7 +134,7 @@ def build_node_content(
         details=format_details(node_summary),
         lift=format_improvement(node_summary),
         on_chain=qos,
-        on_chain_words=chain_words,
+        on_chain_label=chain_words,
         exclusion=describe_exclusion(answer),
         kickout=describe_kickout(answer),
         reliability=answer.row.reliability / UNIT,

@@ -17,7 +17,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.node_figures import NODE_STATES
 from oracle.queries.api.node_list import NodeListQuery, list_nodes
 from oracle.queries.api.node_order import NodeSort
-from oracle.queries.api.source import ApiSnapshot, QuestionError
+from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.node_models import NodeEntry
 from oracle.queries.text.text_tables import sanitize_text
 
@@ -81,9 +81,9 @@ def parse_query(request: PageRequest) -> NodeListQuery:
         request.get_field("prefix"),
     )
     if sort not in get_args(NodeSort):
-        raise QuestionError(f"sort: expected one of {', '.join(get_args(NodeSort))}")
+        raise RequestError(f"sort: expected one of {', '.join(get_args(NodeSort))}")
     if state is not None and state not in NODE_STATES:
-        raise QuestionError(f"state: expected one of {', '.join(NODE_STATES)}")
+        raise RequestError(f"state: expected one of {', '.join(NODE_STATES)}")
     return NodeListQuery(
         sort=cast("NodeSort", sort),
         state=state,
@@ -98,7 +98,7 @@ def _parse_own_nodes(text: str | None) -> frozenset[str]:
     """Return the addresses of `?of=`; raise QuestionError for too many or an invalid one."""
     entries = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
     if len(entries) > _MAX_ADDRESSES:
-        raise QuestionError(f"of: {len(entries)} addresses; expected at most {_MAX_ADDRESSES}")
+        raise RequestError(f"of: {len(entries)} addresses; expected at most {_MAX_ADDRESSES}")
     return frozenset(_parse_own_node(entry) for entry in entries)
 
 
@@ -106,7 +106,7 @@ def _parse_own_node(text: str) -> str:
     try:
         return parse_address(text)
     except HexNameError as error:
-        raise QuestionError(f"of: {sanitize_text(text)}: {error}") from error
+        raise RequestError(f"of: {sanitize_text(text)}: {error}") from error
 
 
 def format_own_nodes(query: NodeListQuery) -> str | None:

@@ -20,10 +20,10 @@ from oracle.daemon.web.pages.status_line import UNAVAILABLE
 from oracle.daemon.web.played_act import DemoAct
 from oracle.errors import OracleError
 from oracle.queries.api.source import (
-    AmbiguousError,
+    AmbiguousPrefixError,
     ApiSource,
-    NotKnownError,
-    QuestionError,
+    NotFoundError,
+    RequestError,
     open_snapshot,
 )
 
@@ -116,13 +116,13 @@ class PageRenderer:
 
 
 def _render_refusal(error: OracleError) -> Response:
-    if isinstance(error, AmbiguousError):
+    if isinstance(error, AmbiguousPrefixError):
         return _render_message(
             "Several nodes match.", f"{error}.", _MULTIPLE_CHOICES, error.candidates
         )
-    if isinstance(error, NotKnownError):
+    if isinstance(error, NotFoundError):
         return _render_message("Not found.", f"{error}. {_NOT_FOUND_HINT}", _NOT_FOUND)
-    if isinstance(error, QuestionError):
+    if isinstance(error, RequestError):
         return _render_message("Invalid request.", f"{error}.", _UNPROCESSABLE)
     # The error's text may name the database's host.
     return _render_message("Service unavailable.", _UNAVAILABLE_TEXT, _UNAVAILABLE)

@@ -20,7 +20,7 @@ from oracle.chain.profiles.profile import Token
 from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import TaskKey
-from oracle.queries.api.source import QuestionError
+from oracle.queries.api.source import RequestError
 from oracle.queries.population import sanitize_name
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -98,7 +98,7 @@ class PageRequest:
         """
         value = self.query.get(name, "").strip()
         if len(value) > max_length:
-            raise QuestionError(f"{name}: longer than {max_length} characters")
+            raise RequestError(f"{name}: longer than {max_length} characters")
         return value or None
 
 
@@ -113,9 +113,9 @@ def parse_node_prefix(text: str) -> str:
     try:
         prefix = parse_address_prefix(entered if has_prefix else f"0x{entered}")
     except HexNameError as error:
-        raise QuestionError(f"{sanitize_text(entered)}: {error}") from error
+        raise RequestError(f"{sanitize_text(entered)}: {error}") from error
     if prefix == "0x" and not has_prefix:
-        raise QuestionError("address: nothing entered; expected 0x and up to 40 hex digits")
+        raise RequestError("address: nothing entered; expected 0x and up to 40 hex digits")
     return prefix
 
 
@@ -124,7 +124,7 @@ def parse_task_key(text: str) -> TaskKey:
     try:
         return TaskKey(parse_hash(text.strip()))
     except HexNameError as error:
-        raise QuestionError(f"{sanitize_text(text)}: {error}") from error
+        raise RequestError(f"{sanitize_text(text)}: {error}") from error
 
 
 def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401

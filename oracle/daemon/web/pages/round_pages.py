@@ -10,7 +10,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.queries.api.records.node_past import format_lane
-from oracle.queries.api.source import ApiSnapshot, NotKnownError, QuestionError
+from oracle.queries.api.source import ApiSnapshot, NotFoundError, RequestError
 
 _NEWEST = 50
 _LONGEST_NUMBER = 18
@@ -43,10 +43,10 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one round: its digest and transaction, and each node whose lane it changed."""
     text = request.path["number"]
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
-        raise QuestionError("round: expected a number")
+        raise RequestError("round: expected a number")
     accepted_round = snapshot.uow.rounds.get_accepted_round(int(text))
     if accepted_round is None:
-        raise NotKnownError(f"round {int(text)} is not an accepted round of the indexed blocks")
+        raise NotFoundError(f"round {int(text)} is not an accepted round of the indexed blocks")
     return render_template(
         "round.html",
         **build_frame_values(snapshot, "Rounds", f"/v1/rounds/{accepted_round.round}"),

@@ -15,7 +15,7 @@ from oracle.daemon.web.pages.page_frame import (
 from oracle.daemon.web.pages.status_line import build_frame_values
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.records.task_view import build_task_answer
-from oracle.queries.api.source import AmbiguousError, ApiSnapshot, NotKnownError
+from oracle.queries.api.source import AmbiguousPrefixError, ApiSnapshot, NotFoundError
 
 _SEE_OTHER = 303
 _KEY = re.compile(HASH_INPUT_PATTERN)
@@ -27,7 +27,7 @@ def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     key = parse_task_key(request.path["key"])
     task = snapshot.uow.tasks.get_many([key]).get(key)
     if task is None:
-        raise NotKnownError(f"task {key} was not found in the indexed blocks")
+        raise NotFoundError(f"task {key} was not found in the indexed blocks")
     results = [] if task.group is None else snapshot.uow.results.list_for_group(task.group)
     task_results = [
         result for result in results if any(member.task == task.key for member in result.members)
@@ -65,7 +65,7 @@ def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
         return f"/tasks/{parse_task_key(query)}"
     labelled_nodes = snapshot.source.find_addresses_by_label(query) if query else []
     if len(labelled_nodes) > 1:
-        raise AmbiguousError(query, list(labelled_nodes))
+        raise AmbiguousPrefixError(query, list(labelled_nodes))
     address = (
         labelled_nodes[0]
         if labelled_nodes

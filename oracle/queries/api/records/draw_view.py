@@ -2,7 +2,7 @@
 
 from oracle.domain.ids import TaskKey
 from oracle.queries.answers import Answer
-from oracle.queries.api.source import ApiSnapshot, NotKnownError
+from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.selection.draw_history import (
     DrawEntry,
     DrawHistory,
@@ -31,5 +31,5 @@ def list_task_draws(snapshot: ApiSnapshot, task: TaskKey) -> TaskDraws:
     """Return the draws of a task; raise NotKnownError if no node was drawn for it."""
     stored_draws = snapshot.uow.draws.list_for_task(task)
     if not stored_draws:
-        raise NotKnownError(f"no node was drawn for task {task}")
+        raise NotFoundError(f"no node was drawn for task {task}")
     return TaskDraws(as_of=snapshot.as_of, draws=build_draw_entries(snapshot.uow, stored_draws))

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from pydantic import Field
 
-from oracle.dispatch.assigner import require_same_settings
+from oracle.dispatch.assigner import check_draw_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.dispatch.redraw import WorkingSetView
@@ -21,7 +21,7 @@ from oracle.domain.ids import ZERO_HASH, GroupKey, Hash, TaskKey
 from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, IntegerText
-from oracle.queries.api.source import ApiSnapshot, ApiSource, NotKnownError, open_snapshot
+from oracle.queries.api.source import ApiSnapshot, ApiSource, NotFoundError, open_snapshot
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, TaskDraw
 from oracle.systems.weighted_draw import compute_draw_seed
@@ -72,7 +72,7 @@ class _RedrawInputs:
     group: GroupKey | None
 
 
-def redraw_task(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
+def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
     """Recompute a task's draw with this seed block, or its newest draw if `seed_block` is None.
 
     Raises:
@@ -80,13 +80,13 @@ def redraw_task(source: ApiSource, task: TaskKey, seed_block: int | None) -> Dra
     """
     settings = source.dispatch
     if settings is None:
-        raise NotKnownError("this server draws no nodes, so it cannot recompute draws")
+        raise NotFoundError("this server draws no nodes, so it cannot recompute draws")
     with open_snapshot(source) as snapshot:
         as_of, inputs = snapshot.as_of, _load_redraw_inputs(snapshot, settings, (task, seed_block))
     drawings = _redraw_block(settings, inputs)
     own_drawing = next((drawing for drawing in drawings if drawing.task == task), None)
     if own_drawing is None:
-        raise NotKnownError("the stored logs do not reproduce this draw")
+        raise NotFoundError("the stored logs do not reproduce this draw")
     same_seed = [drawing for drawing in drawings if drawing.seed == own_drawing.seed]
     earlier_nodes = {drawing.node for drawing in same_seed[: same_seed.index(own_drawing)]}
     has_own_seed = compute_draw_seed(inputs.block.hash, task) == own_drawing.seed
@@ -117,9 +117,9 @@ def _load_redraw_inputs(
 ) -> _RedrawInputs:
     task, seed_block = draw_key
     try:
-        require_same_settings(snapshot.uow, settings)
+        check_draw_settings(snapshot.uow, settings)
     except InputError as error:
-        raise NotKnownError(
+        raise NotFoundError(
             "the draw was made with other settings than this server has"
         ) from error
     matching_draws = [
@@ -128,12 +128,12 @@ def _load_redraw_inputs(
         if seed_block in (None, stored_draw.seed_block)
     ]
     if not matching_draws:
-        raise NotKnownError(f"task {task} has no draw, or none with this seed block")
+        raise NotFoundError(f"task {task} has no draw, or none with this seed block")
     recorded = matching_draws[-1]
     block_number, identity = recorded.seed_block, snapshot.uow.identity.get()
     first = 0 if identity is None else identity.start_block
     block = BlockRef(block_number, recorded.seed_hash, ZERO_HASH, recorded.seed_time)
-    earlier_draws, block_tasks = snapshot.uow.draws.get_state_before(block_number)
+    earlier_draws, block_tasks = snapshot.uow.draws.load_draws_before(block_number)
     task_by_key = snapshot.uow.tasks.get_many([task])
     return _RedrawInputs(
         recorded,

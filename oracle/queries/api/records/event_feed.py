@@ -26,7 +26,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.queries.api.history_course import excluded_until
-from oracle.queries.api.source import ApiSnapshot, QuestionError
+from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.text.human_numbers import format_count
 
 # Names of events in the stream.
@@ -86,7 +86,7 @@ class EventCursor(NamedTuple):
     def parse(cls, text: str) -> "EventCursor":
         """Parse an event's id; raise QuestionError if it is malformed."""
         if re.fullmatch(ID_PATTERN, text) is None:
-            raise QuestionError("Last-Event-ID: not an event id of this API")
+            raise RequestError("Last-Event-ID: not an event id of this API")
         return cls(*map(int, text.split("-")))
 
 
@@ -186,8 +186,8 @@ def _list_events_from(snapshot: ApiSnapshot, time: int) -> list[tuple[Position, 
     )
     membership_changes = activity.list_membership_changes(time, first_block, _MAX_CHANGES)
     last_time = min(
-        _find_complete_until(changes, snapshot.cursor.time),
-        _find_complete_until(membership_changes, snapshot.cursor.time),
+        _find_last_complete_time(changes, snapshot.cursor.time),
+        _find_last_complete_time(membership_changes, snapshot.cursor.time),
     )
     events = [
         *_build_reliability_events(changes, rules),
@@ -202,7 +202,7 @@ def _list_events_from(snapshot: ApiSnapshot, time: int) -> list[tuple[Position, 
     )
 
 
-def _find_complete_until(
+def _find_last_complete_time(
     changes: Sequence[MembershipChange | ReliabilityChange], cursor_time: int
 ) -> int:
     """Return the last time up to which all changes were read."""

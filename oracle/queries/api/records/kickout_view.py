@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from oracle.domain.ids import Address, Hash
 from oracle.queries.answers import Answer
-from oracle.queries.api.source import ApiSnapshot, NotKnownError
+from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.kickout_models import KickoutEntry, ProposalEntry
 from oracle.queries.kickout_view import build_node_proposal, build_proposed_kickout
 
@@ -77,5 +77,5 @@ def find_evidence(
     evidence_hash = Hash(node_or_hash) if kick is None else kick.evidence
     text = read_file(evidence_hash)
     if text is None:
-        raise NotKnownError(f"evidence {evidence_hash} is not stored on this host")
+        raise NotFoundError(f"evidence {evidence_hash} is not stored on this host")
     return evidence_hash, text

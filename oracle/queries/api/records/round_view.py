@@ -4,7 +4,7 @@ from pydantic import Field
 
 from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
-from oracle.queries.api.source import ApiSnapshot, NotKnownError
+from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.reports.report_models import (
     LaneEntry,
     RoundEntry,
@@ -58,13 +58,13 @@ def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
     """Return one round with its words; raise NotKnownError if it was not accepted."""
     accepted = snapshot.uow.rounds.get_accepted_round(round_number)
     if accepted is None:
-        raise NotKnownError(f"round {round_number} was not accepted in the indexed blocks")
+        raise NotFoundError(f"round {round_number} was not accepted in the indexed blocks")
     lane_indexes = [
         word * LANES_PER_WORD + lane
         for word, _ in accepted.words
         for lane in range(LANES_PER_WORD)
     ]
-    node_by_lane = snapshot.uow.rounds.get_node_by_index(lane_indexes)
+    node_by_lane = snapshot.uow.rounds.get_nodes_by_index(lane_indexes)
     return RoundAnswer(
         as_of=snapshot.as_of,
         entry=build_round_entry(accepted, snapshot.load_places([accepted.at])[accepted.at]),

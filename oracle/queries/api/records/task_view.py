@@ -13,7 +13,7 @@ from oracle.queries.answers import (
     HashText,
     LogPlace,
 )
-from oracle.queries.api.source import ApiSnapshot, NotKnownError
+from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.selection.task_models import TaskRequirements, build_requirements
 
 
@@ -66,7 +66,7 @@ def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
     """Return a task; raise NotKnownError if it was never seen."""
     task = snapshot.uow.tasks.get_many([task_key]).get(task_key)
     if task is None:
-        raise NotKnownError(f"task {task_key} was not found in the indexed blocks")
+        raise NotFoundError(f"task {task_key} was not found in the indexed blocks")
     members = [] if task.scored_in is None else _list_members(snapshot, task.scored_in)
     return TaskAnswer(
         **dict(build_requirements(task)),
@@ -100,7 +100,7 @@ def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
         )
     tasks = snapshot.uow.tasks.list_unscored_in_groups([group])
     if not tasks:
-        raise NotKnownError(f"group {group} was not found in the indexed blocks")
+        raise NotFoundError(f"group {group} was not found in the indexed blocks")
     return GroupAnswer(
         as_of=snapshot.as_of,
         group=group,

@@ -75,7 +75,7 @@ def test_case_24_logs_of_lagging_node_are_rejected_instead_of_read_as_empty(
     lagging = Provider(a_chain.tree, a_chain.head)
     told = a_chain.say(task_created(1))
     # As often as a block that is not there yet is asked for in place.
-    other_node = log_faults.serve_logs_of(lagging, times=3)
+    other_node = log_faults.serve_logs_from(lagging, times=3)
     a_chain.provider.faults.append(other_node)
 
     with pytest.raises(TransientError, match="not there yet: unknown block"):
@@ -96,7 +96,7 @@ def test_case_24_empty_logs_by_number_are_checked_against_later_header(
     told = a_chain.say(task_created(1))
     later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(a_chain))
     a_chain.provider.faults += [
-        log_faults.serve_logs_of(lagging, times=1, when=lambda asked: not asked.is_by_hash),
+        log_faults.serve_logs_from(lagging, times=1, when=lambda asked: not asked.is_by_hash),
         no_pins(),
         block_faults.forward_to(lagging, **later),
     ]
@@ -151,7 +151,7 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
         a_chain.tree, a_chain.tree.mine(told.txs, parent_block=told.parent, seconds=13)
     )
     a_chain.show(told)
-    other = log_faults.serve_logs_of(fork, when=lambda asked: not asked.is_by_hash)
+    other = log_faults.serve_logs_from(fork, when=lambda asked: not asked.is_by_hash)
     # Receipts would put the logs right.
     a_chain.provider.faults += [other, no_pins(), no_receipts()]
     source = open_indexer(a_chain.urls[0], clock=clock).source
@@ -169,7 +169,7 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
 
 
 def test_case_45_duplicate_log_counts_once_and_is_exported(history: Indexer, a_chain: AChain):
-    (name,) = history.source.endpoint_names()
+    (name,) = history.source.list_endpoint_names()
     before = shown("oracle_duplicate_logs_total", endpoint=name)
     twice = log_faults.duplicate_log()
     a_chain.provider.faults.append(twice)

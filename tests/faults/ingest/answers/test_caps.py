@@ -53,7 +53,7 @@ def cap(chain: AChain, most: int, headers: Headers = true) -> None:
 
 
 def cut_off(indexer: Indexer, place: int = 0) -> float:
-    name = indexer.source.endpoint_names()[place]
+    name = indexer.source.list_endpoint_names()[place]
     return shown("oracle_endpoint_truncated_responses_total", endpoint=name)
 
 
@@ -115,7 +115,7 @@ def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: 
     kept = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(crowded.urls[0], reports=False)
-    kept.of[indexer.source.endpoint_names()[0], MAX_LOGS_FACT] = "7"
+    kept.of[indexer.source.list_endpoint_names()[0], MAX_LOGS_FACT] = "7"
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(capability_store=kept))
     many_logs = BlockRange(30, 60)
     # Of another endpoint's kind of answer: larger than the cap.
@@ -154,7 +154,7 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
 
     assert indexer.canonical_logs() == a_chain.logs()
     assert len(ranges(a_chain.provider)) <= 8
-    assert kept.of[indexer.source.endpoint_names()[0], OMITS_LOGS_FACT] == "1"
+    assert kept.of[indexer.source.list_endpoint_names()[0], OMITS_LOGS_FACT] == "1"
 
 
 def test_lowered_log_cap_of_endpoint_is_detected(

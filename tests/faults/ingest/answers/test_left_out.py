@@ -201,7 +201,7 @@ def test_case_51_proxy_caching_orphan_is_outvoted_by_synced_endpoint(
     busy.say(task_created(1), on=busy.back(1))
     busy.quiet(3)
 
-    name = indexer.source.endpoint_names()[0]
+    name = indexer.source.list_endpoint_names()[0]
     ((_, block, head),) = indexer.source.fetch_witnesses(tip[0], excluded_endpoint=name)
     assert block is not None
     assert (block.hash != tip[1], head.number) == (True, busy.head.number)

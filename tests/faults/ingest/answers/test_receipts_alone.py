@@ -22,7 +22,7 @@ from tests.support.ingest.reading import hide, is_log, missing, ranges
 from tests.support.ingest.speaking import ANYBODY, task_created
 
 FULL, EMPTY = 90, 10
-LEAST = verifier.LEAST_FULL_BLOCKS
+LEAST = verifier.MIN_NONEMPTY_BLOCKS
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_window_from_receipts_alone_equals_window_from_logs(
 
     alone = source.fetch_window(blocks, with_headers=False)
     is_asked_alone = asked_for_logs(dense, blocks)
-    monkeypatch.setattr(verifier, "LEAST_FULL_BLOCKS", 10**6)
+    monkeypatch.setattr(verifier, "MIN_NONEMPTY_BLOCKS", 10**6)
     compared = source.fetch_window(blocks, with_headers=False)
 
     assert (is_asked_alone, asked_for_logs(dense, blocks)) == (False, True)

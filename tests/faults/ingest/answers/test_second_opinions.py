@@ -5,7 +5,7 @@ from threading import Event
 from typing import Any
 
 from devnet.fakechain.block_json import Block, FakeLog, Tx
-from devnet.fakechain.fault import FaultLimits, InjectedFault, on_success
+from devnet.fakechain.fault import FaultLimits, InjectedFault, skip_errors
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from devnet.fakechain.requests import FakeRequest
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY
@@ -40,7 +40,7 @@ def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault
         return answer + made
 
     return InjectedFault(
-        "logs invented", on_success(changed), limits=FaultLimits(methods="eth_getLogs")
+        "logs invented", skip_errors(changed), limits=FaultLimits(methods="eth_getLogs")
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
-from devnet.fakechain.fault import InjectedFault, on_success
+from devnet.fakechain.fault import InjectedFault, skip_errors
 from devnet.fakechain.faults import block_faults
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
@@ -76,7 +76,7 @@ def changed(**fields: object) -> InjectedFault:
         return {**answer, "transactions": [lied(o) if isinstance(o, dict) else o for o in told]}
 
     methods = ("eth_getBlockByNumber", "eth_getBlockByHash", "eth_getTransactionByHash")
-    return InjectedFault("other transactions", on_success(spoiled), limits={"methods": methods})
+    return InjectedFault("other transactions", skip_errors(spoiled), limits={"methods": methods})
 
 
 def read(source: ChainSource, number: int, *, with_headers: bool = False) -> BlockWindow:
@@ -85,7 +85,7 @@ def read(source: ChainSource, number: int, *, with_headers: bool = False) -> Blo
 
 
 def unproven(source: ChainSource, place: int = 0) -> float:
-    name = source.endpoint_names()[place]
+    name = source.list_endpoint_names()[place]
     return shown("oracle_verify_unproven_senders_total", endpoint=name)
 
 
@@ -182,7 +182,7 @@ def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: 
 
     read(source, block.number)
 
-    name = source.endpoint_names()[0]
+    name = source.list_endpoint_names()[0]
     # It was asked about the block alone once more, to be proven wrong.
     assert shown("oracle_verify_failures_total", check="sender", endpoint=name) == 2
 

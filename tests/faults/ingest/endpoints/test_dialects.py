@@ -15,7 +15,7 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.errors import TransientError
-from oracle.rpc.provider_dialects import DIALECTS, Dialect, RefusedFeature
+from oracle.rpc.provider_dialects import DIALECTS, ProviderMessage, RefusedFeature
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.endpoints import endpoints_of, follow
@@ -32,7 +32,7 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def name_of(row: Dialect) -> str:
+def name_of(row: ProviderMessage) -> str:
     return f"{row.provider} {row.code} {row.example[:30]}"
 
 
@@ -58,7 +58,7 @@ def is_wide(asked: FakeRequest) -> bool:
     return asked.block_range is not None and asked.block_range[1] - asked.block_range[0] >= BLOCKS
 
 
-def fault_of(row: Dialect, limits: FaultLimits) -> InjectedFault:
+def fault_of(row: ProviderMessage, limits: FaultLimits) -> InjectedFault:
     return message_faults.fail_with(ErrorMessage(row.code, row.example), **limits)
 
 
@@ -68,7 +68,7 @@ def test_refused_range_is_split_until_accepted(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
-    row: Dialect,
+    row: ProviderMessage,
     *,
     is_alone: bool,
 ):
@@ -86,7 +86,7 @@ def test_refused_range_is_split_until_accepted(
 
 @rows(RefusedFeature.TIME)
 def test_run_once_succeeds_with_endpoint_reporting_its_time_limit(
-    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: Dialect
+    a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: ProviderMessage
 ):
     a_chain.quiet(FINALITY)
     site = Site(a_chain, tmp_path, capsys)
@@ -140,7 +140,7 @@ def test_refused_result_size_is_split_until_accepted(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
-    row: Dialect,
+    row: ProviderMessage,
     *,
     is_alone: bool,
 ):
@@ -159,7 +159,7 @@ def test_temporary_refusal_is_retried(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
-    row: Dialect,
+    row: ProviderMessage,
     *,
     is_alone: bool,
 ):
@@ -179,7 +179,7 @@ def test_pruned_history_is_never_read_as_empty(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
-    row: Dialect,
+    row: ProviderMessage,
     *,
     is_alone: bool,
 ):
@@ -203,7 +203,7 @@ def test_missing_method_is_replaced_by_fallback(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
-    row: Dialect,
+    row: ProviderMessage,
     *,
     is_alone: bool,
     is_proven: bool,
@@ -222,7 +222,7 @@ def test_missing_method_is_replaced_by_fallback(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def refused_as_json(row: Dialect) -> InjectedFault:
+def refused_as_json(row: ProviderMessage) -> InjectedFault:
     """One JSON-RPC error for the whole batch."""
     message = row.example.format(method="eth_getBlockByNumber", limit=1)
 
@@ -234,10 +234,10 @@ def refused_as_json(row: Dialect) -> InjectedFault:
     return InjectedFault("batch refused, JSON", change_batch=changed)
 
 
-def refused_as_text(status: int) -> Callable[[Dialect], InjectedFault]:
+def refused_as_text(status: int) -> Callable[[ProviderMessage], InjectedFault]:
     """Plain text for the whole batch, under an HTTP status."""
 
-    def fault(row: Dialect) -> InjectedFault:
+    def fault(row: ProviderMessage) -> InjectedFault:
         message = row.example.format(method="eth_getBlockByNumber", limit=1)
         refusal = HttpResponse(status, message.encode(), {"Content-Type": "text/plain"})
 
@@ -260,8 +260,8 @@ def test_refused_batch_is_sent_as_single_requests(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
-    row: Dialect,
-    refusal: Callable[[Dialect], InjectedFault],
+    row: ProviderMessage,
+    refusal: Callable[[ProviderMessage], InjectedFault],
     *,
     is_alone: bool,
 ):

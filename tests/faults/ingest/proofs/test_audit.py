@@ -32,7 +32,7 @@ def prove_by(indexer: Indexer, policy: VerificationPolicy) -> None:
 
 
 def name_of(indexer: Indexer, nth: int) -> str:
-    return indexer.source.endpoint_names()[nth]
+    return indexer.source.list_endpoint_names()[nth]
 
 
 def audited(indexer: Indexer, window: int = WINDOW) -> list[AuditResult]:

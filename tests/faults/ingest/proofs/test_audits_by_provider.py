@@ -72,7 +72,7 @@ def test_log_omitted_by_both_urls_of_provider_is_detected_by_other_provider(
 
     audits = audit_all(indexer)
 
-    honest = indexer.source.endpoint_names()[2]
+    honest = indexer.source.list_endpoint_names()[2]
     assert {audited.auditor for audited in audits} == {honest}
     assert "repaired" in {audited.result for audited in audits}
     assert indexer.canonical_logs() == busy.logs()
@@ -106,7 +106,7 @@ def test_nothing_is_audited_when_other_provider_was_proven_wrong(
     indexer = open_indexer(*two_urls(busy), busy.urls[1], reports=False)
     index_without_proof(indexer)
     indexer.source.mark_proven_wrong(
-        indexer.source.endpoint_names()[2], "gave logs that do not exist"
+        indexer.source.list_endpoint_names()[2], "gave logs that do not exist"
     )
 
     assert audit_all(indexer) == []
@@ -122,7 +122,7 @@ def test_second_endpoint_of_only_provider_audits_its_first(
 
     audits = audit_all(indexer)
 
-    second = indexer.source.endpoint_names()[1]
+    second = indexer.source.list_endpoint_names()[1]
     assert {(audited.auditor, audited.result) for audited in audits} == {(second, "equal")}
     assert audited_blocks(indexer) > 0
     assert shown(POSSIBLE) == 1

@@ -33,7 +33,7 @@ def learned(indexer: Indexer, place: int = 1) -> Indexer:
     """It knows what the chain's headers are worth, of the endpoint at this place."""
     indexer.source.set_verification(VerificationPolicy(), Calibration(indexer.clock))
     newest = indexer.source.fetch_heads().latest.number
-    name = indexer.source.endpoint_names()[place]
+    name = indexer.source.list_endpoint_names()[place]
     indexer.source.fetch_verified_window(
         BlockRange(newest - 40, newest), VerificationLevel.PROVEN, name
     )
@@ -65,7 +65,7 @@ def wrong(indexer: Indexer) -> set[str]:
 
 def suspect_blocks(indexer: Indexer) -> int:
     with indexer.store.read_transaction() as uow:
-        return uow.facts.quarantine.count_unaudited_blocks(indexer.folder.scope.id)
+        return uow.facts.quarantine.count_suspect_blocks(indexer.folder.scope.id)
 
 
 # --- what is proof ---
@@ -74,7 +74,7 @@ def suspect_blocks(indexer: Indexer) -> int:
 def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
     busy: AChain, fooled: Indexer, open_indexer: OpenIndexer
 ):
-    liar, honest = fooled.source.endpoint_names()
+    liar, honest = fooled.source.list_endpoint_names()
     at = a_block(busy).number
 
     found = list(audited(fooled, Auditor(window_blocks=at + 1)))
@@ -102,7 +102,7 @@ def test_endpoint_fabricating_logs_is_detected_while_reading(
 
     indexer.index()
 
-    liar = indexer.source.endpoint_names()[0]
+    liar = indexer.source.list_endpoint_names()[0]
     assert set(indexer.source.get_proven_wrong()) == {liar}
     assert record_proven_wrong(indexer.source, indexer.store, RebuildOptions()) == [liar]
     assert wrong(indexer) == {liar}
@@ -144,7 +144,7 @@ def test_auditor_is_proven_wrong_only_after_repeated_omissions(
 
     # What is left out once may be found by the second way in which a range is read.
     assert {each.result for each in found if each.difference} <= {"denied"}
-    auditor = indexer.source.endpoint_names()[1]
+    auditor = indexer.source.list_endpoint_names()[1]
     assert set(indexer.source.get_proven_wrong()) == ({auditor} if is_out else set())
 
 
@@ -181,7 +181,7 @@ def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain
 
 
 def test_repairing_verify_stores_endpoints_proven_wrong(fooled: Indexer):
-    liar, honest = fooled.source.endpoint_names()
+    liar, honest = fooled.source.list_endpoint_names()
     asked = ReverifyRequest(
         BlockRange(0, fooled.cursor[0] - 8), VerificationLevel.PROVEN, honest, repair=True
     )
@@ -200,5 +200,5 @@ def test_blocks_audited_by_quarantined_endpoint_count_as_unaudited(
     with indexer.store.transaction() as uow:
         scope = indexer.folder.scope.id
         before = uow.coverage.count_audited_blocks(scope)
-        uow.facts.quarantine.add(indexer.source.endpoint_names()[1], "a lie")
+        uow.facts.quarantine.add(indexer.source.list_endpoint_names()[1], "a lie")
         assert (before > 0, uow.coverage.count_audited_blocks(scope)) == (True, 0)

@@ -79,7 +79,7 @@ def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: 
         open_index(records) as index,
         records.store.transaction() as uow,
     ):
-        uow.facts.quarantine.add(index.chain.endpoint_names()[2], "made logs up")
+        uow.facts.quarantine.add(index.chain.list_endpoint_names()[2], "made logs up")
 
     assert "there is no second endpoint" in site.tell("status")[1]
 

@@ -168,7 +168,7 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
         indexer.step()
 
     assert list(indexer.source.endpoints.quarantine_reasons()) == [
-        indexer.source.endpoint_names()[0]
+        indexer.source.list_endpoint_names()[0]
     ]
     assert rows(indexer) == before
     assert closed(indexer) is None
@@ -193,7 +193,7 @@ def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
             indexer.index()
 
     assert list(indexer.source.endpoints.quarantine_reasons()) == [
-        indexer.source.endpoint_names()[0]
+        indexer.source.list_endpoint_names()[0]
     ]
     assert rows(indexer) == before
 

@@ -74,7 +74,7 @@ def test_kickout_waits_until_its_evidence_blocks_are_verified(sqlite_office: Off
         assert scope is not None
         # As an older program would have left it.
         for span in uow.coverage.list_spans(scope.id):
-            uow.coverage.put_span(scope.id, replace(span, level=VerificationLevel.NOTHING))
+            uow.coverage.store_span(scope.id, replace(span, level=VerificationLevel.NOTHING))
             uow.verified_blocks.delete_above(-1)
     verifier = office.kickouts.verifier
     assert verifier is not None

@@ -92,7 +92,7 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
 
     # Nobody can tell who is right: nothing is undone, and that is said, for as long as it lasts.
     assert indexer.cursor == (still.head.number, still.head.hash)
-    held = indexer.ingest.fork_watch.long_dispute(clock())
+    held = indexer.ingest.fork_watch.get_long_dispute(clock())
     assert held is not None
     assert held.startswith(f"{a_chain.urls[1]} reported that block 30 left the chain, but ")
     assert sum(line["event"] == "endpoint_outvoted" for line in told) < 10
@@ -101,4 +101,4 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
     clock.advance(60.0)
     indexer.index()
     assert indexer.cursor == (moves.head.number, moves.head.hash)
-    assert indexer.ingest.fork_watch.long_dispute(clock()) is None
+    assert indexer.ingest.fork_watch.get_long_dispute(clock()) is None

@@ -29,7 +29,11 @@ from oracle.reporting.recompute import build_report
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import snapshot_codec
 from oracle.store.state.node_repository import encode_node_row
-from oracle.store.state.snapshot_repository import MIN_KEPT_SNAPSHOTS, SnapshotInfo, choose_surplus
+from oracle.store.state.snapshot_repository import (
+    MIN_KEPT_SNAPSHOTS,
+    SnapshotInfo,
+    choose_snapshots_to_delete,
+)
 from oracle.store.state.task_repository import encode_task_row
 from oracle.store.tables.chain_tables import state_snapshot
 from oracle.store.tables.state_tables import node
@@ -219,7 +223,7 @@ def test_snapshots_stay_within_size_limit_and_thin_out_with_age():
         SnapshotInfo(number, 5_000 * number, chance.randint(900, 1_100))
         for number in range(1, 400)
     ]
-    gone = set(choose_surplus(places, 60_000))
+    gone = set(choose_snapshots_to_delete(places, 60_000))
     kept = [place for place in places if place.block not in gone]
     assert sum(place.size_bytes for place in kept) <= 60_000
     assert kept[-MIN_KEPT_SNAPSHOTS:] == places[-MIN_KEPT_SNAPSHOTS:]

@@ -105,6 +105,6 @@ def test_lease_is_held_when_response_of_acquisition_was_lost(
         store.set_fencing_epoch(epoch)
 
         with store.transaction() as uow:
-            uow.lease.guard(epoch)
+            uow.lease.lock_held_lease(epoch)
             assert uow.lease.get_state().epoch == epoch == 1
         assert proxy.hits == 1

@@ -68,12 +68,12 @@ def test_execution_held_by_operator_is_not_planned_again(sqlite_office: Office):
         pushed_without_kickouts(office)
     office.repeat(plan_kickout_call)
     execution, context = only(office, EXECUTE_KICK), office.context
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         uow.outbox.intents.hold(execution, PauseKind.OPERATOR, "not tonight", context.stamp)
     office.tick()
     assert only(office, EXECUTE_KICK).state is IntentState.HELD
 
-    with context.writing() as uow:
+    with context.write_transaction() as uow:
         held = uow.outbox.intents.get(execution.id)
         assert held is not None
         uow.outbox.intents.release(held, context.stamp)
@@ -269,12 +269,12 @@ def test_kickouts_wait_while_report_is_held(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     shown_low(office)
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         newest = uow.reports.get_newest_period()
         assert newest is not None
         uow.holds.hold(newest + 1, "for a test", {}, office.context.stamp)
     assert office.repeat(plan_kickout_call) == []
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.holds.release(newest + 1, office.context.stamp)
     assert [step.action for step in office.repeat(plan_kickout_call)] == [
         "kickout signed",

@@ -43,7 +43,7 @@ def due(office: Office) -> None:
 
 def two_must_sign(office: Office) -> Signer:
     """From now on; the other one signs reports, and says nothing of kickouts."""
-    other = office.context.publisher.payer
+    other = office.context.sender_account.payer
     assert other is not None
     set_signers(office, *by_address(office, other), needed=2)
     office.index()
@@ -51,7 +51,7 @@ def two_must_sign(office: Office) -> Signer:
 
 
 def by_address(office: Office, other: Signer) -> list[Signer]:
-    return sorted([office.context.publisher.signer, other], key=lambda key: key.address)
+    return sorted([office.context.sender_account.signer, other], key=lambda key: key.address)
 
 
 def pushed_by_two(office: Office, other: Signer) -> None:
@@ -60,7 +60,7 @@ def pushed_by_two(office: Office, other: Signer) -> None:
     office.period()
     office.index()
     office.repeat(plan_push)
-    status, domain = office.contract.get_status(), office.context.publisher.domain
+    status, domain = office.contract.get_status(), office.context.sender_account.domain
     with office.store.read_transaction() as uow:
         signed_ones = [one.report for one in uow.reports.list_latest(10) if one.digest]
     report = max(signed_ones, key=lambda one: one.period)
@@ -83,7 +83,7 @@ def test_kickout_lacking_signatures_is_signed_once_across_rounds(sqlite_office: 
         pushed_by_two(office, other)
 
     # Under other signers nothing of it counts: it is signed anew, and is proposed.
-    set_signers(office, office.context.publisher.signer, needed=1)
+    set_signers(office, office.context.sender_account.signer, needed=1)
     office.index()
     office.repeat(plan_kickout_call)
     (first, newest), (proposal,) = signed(office), office.intents(PROPOSE_KICK)

@@ -84,7 +84,7 @@ def second(opened: Company, looking: int = 0) -> None:
         office.repeat(plan_push)
         if reporter in opened.reporters[:looking]:
             plan_kickout_call(office.kickouts, office.source.fetch_heads())
-        if office.context.publisher.has_payer:
+        if office.context.sender_account.has_payer:
             office.repeat(next_step)
             office.repeat(confirm_transactions)
 

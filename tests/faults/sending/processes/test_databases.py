@@ -211,7 +211,7 @@ def test_case_f45_no_database_transaction_is_open_during_send(
     def write(asked: dict[str, Any]) -> dict[str, Any]:
         with Store.open(url.render_as_string(hide_password=False)) as other:
             with other.transaction() as uow:
-                uow.lease.prove(office.epoch)
+                uow.lease.verify_by_write(office.epoch)
             others.append(1)
         return asked
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oracle.errors import InputError, TransientError
-from oracle.reporting.readiness import waiting_reason
+from oracle.reporting.readiness import unsent_report_reason
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import IntentState, NonceState
 from oracle.txmgr.nonce_sync import reconcile
@@ -102,11 +102,11 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         written_down(office, context, found)
 
         assert next_nonce(context) == 3
-        assert found.spent[2].hash in (adopted(office)[2] or "")
+        assert found.transaction_by_nonce[2].hash in (adopted(office)[2] or "")
         assert sent.nonce == 2
         # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
-        assert "signs nothing until chain time" in (waiting_reason(office.reporting) or "")
+        assert "signs nothing until chain time" in (unsent_report_reason(office.reporting) or "")
         office.period()
         office.tick()
         office.mine()
@@ -118,7 +118,7 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
             office.tick()
             office.mine()
         assert (office.premises.nonce, office.premises.round) == (4, 3)
-        assert waiting_reason(office.reporting) is None
+        assert unsent_report_reason(office.reporting) is None
 
 
 def test_case_f19_lost_database_reuses_no_nonce_after_rebuild(office: Office, new_store: NewStore):
@@ -128,16 +128,16 @@ def test_case_f19_lost_database_reuses_no_nonce_after_rebuild(office: Office, ne
         context = refused(office, blank(office, fresh))
         found = compare_with_chain(context, 1000)
         assert (found.next_nonce, found.mined) == (None, 3)
-        assert set(found.spent) == {0, 1, 2}
+        assert set(found.transaction_by_nonce) == {0, 1, 2}
         written_down(office, context, found)
 
         assert next_nonce(context) == 3
         assert adopted(office).keys() == {0, 1, 2}
         with fresh.read_transaction() as uow:
             quiet = uow.statements.get_embargo_end(
-                context.publisher.domain.chain_id,
-                context.publisher.domain.contract,
-                context.publisher.signer.address,
+                context.sender_account.domain.chain_id,
+                context.sender_account.domain.contract,
+                context.sender_account.signer.address,
             )
         assert quiet == office.premises.chain.time + SETTINGS.ttl_seconds
         office.restart()

@@ -86,8 +86,8 @@ def test_without_lease_fencing_nonce_alone_limits_push_to_one_effect(
     stage, phase = sqlite_stage, PHASES[PUSH]
     with stage.set_for(phase):
         passed, _ = points(stage, phase)
-        monkeypatch.setattr(LeaseRepository, "guard", lambda *_: None)
-        monkeypatch.setattr(LeaseRepository, "prove", lambda *_: None)
+        monkeypatch.setattr(LeaseRepository, "lock_held_lease", lambda *_: None)
+        monkeypatch.setattr(LeaseRepository, "verify_by_write", lambda *_: None)
         late = 0
         for number, name in enumerate(passed):
             if name not in {WRITE, SEND, "after signing a transaction"}:

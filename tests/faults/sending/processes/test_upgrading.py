@@ -80,12 +80,12 @@ def test_case_f49_paused_account_and_mined_push_survive_migration(
     office.tick()
     account = office.context.account
     reason = "nonce 7 was used by a transaction that is not ours"
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(account, PauseKind.FOREIGN, reason, office.context.stamp)
     url = upgraded(office)
     with Store.open(url) as store:
         office.restart(store=store)
-        with office.context.writing() as uow:
+        with office.context.write_transaction() as uow:
             assert uow.outbox.accounts.get_pause(account) == (PauseKind.FOREIGN, reason)
             (slot,) = uow.outbox.slots.list_unfinished(account)
             assert slot.state is NonceState.MINED

@@ -86,7 +86,9 @@ def _say(liar: Reporter, numbers: range) -> None:
         records = report.records[:-2] + number.to_bytes(2, "big")
         other = replace(report, records=records)
         statement = build_report_statement(other, liar.office.contract.get_status())
-        signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+        signature = context.sender_account.signer.sign_statement(
+            statement, context.sender_account.domain
+        )
         publish_statement(
             quorum, statement, replace(build_report_record(quorum, statement), signature=signature)
         )

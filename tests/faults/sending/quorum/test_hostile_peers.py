@@ -69,7 +69,7 @@ class Asked:
 
     @property
     def domain(self) -> Domain:
-        return self.office.context.publisher.domain
+        return self.office.context.sender_account.domain
 
     def statement(self) -> ReportStatement:
         """What our own key signed."""
@@ -120,7 +120,7 @@ def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
         equipment = {"board": Board(), "peers": peers}
         office = Office(premises, store, folder / "evidence", equipment=equipment)
         peer, stranger = strangers(office, 2)
-        set_signers(office, office.context.publisher.signer, peer, needed=2)
+        set_signers(office, office.context.sender_account.signer, peer, needed=2)
         opened.append(Asked(office, peer, stranger))
         office.period()
         office.index()
@@ -218,7 +218,7 @@ def test_board_shows_only_own_statements(asked: Asked):
     asked.hears(_good(asked))
     assert asked.turns() == ["push planned"]
     shown = asked.board.get_statements("report/1")
-    assert [one.signer for one in shown] == [asked.office.context.publisher.signer.address]
+    assert [one.signer for one in shown] == [asked.office.context.sender_account.signer.address]
     # And not twice, however often it is shown.
     statement = asked.statement()
     with asked.office.store.read_transaction() as uow:

@@ -173,7 +173,7 @@ def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_ope
     guarded.transmitter.wrong = Wrong()
 
     # Neither time nor another process: its account is paused, and the daemon goes on.
-    office.context.publisher.payer_backoff.reset()
+    office.context.sender_account.payer_backoff.reset()
     office.tick()
     office.restart()
     office.tick()
@@ -205,7 +205,7 @@ def test_case_f70_unrequested_statement_is_never_stored(guarded: Guarded, what: 
 def test_case_f70_signer_with_wrong_statement_is_retried_after_backoff(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     # Its rest ends when the test says so.
-    office.context.publisher.signer_backoff = Backoff(lambda: 0.0)
+    office.context.sender_account.signer_backoff = Backoff(lambda: 0.0)
     guarded.signer.wrong = WRONG_STATEMENTS["another key"]
     with pytest.raises(TransientError, match="asked again in"):
         office.tick()
@@ -215,14 +215,14 @@ def test_case_f70_signer_with_wrong_statement_is_retried_after_backoff(guarded: 
     assert (len(guarded.signer.asked), guarded.statements()) == (1, 0)
 
     guarded.signer.wrong = Wrong()
-    office.context.publisher.signer_backoff.reset()
+    office.context.sender_account.signer_backoff.reset()
     lands(guarded, nonce)
 
 
 def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     contract = office.premises.address
-    office.context.publisher.payer_backoff = Backoff(lambda: 0.0)
+    office.context.sender_account.payer_backoff = Backoff(lambda: 0.0)
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({"0x00000000"}))
     with pytest.raises(TransientError, match="another function"):
         office.tick()
@@ -237,6 +237,6 @@ def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guar
     (_, (asked,)) = guarded.transmitter.asked[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({asked["data"][:10]}))
     # Nobody has to release it.
-    office.context.publisher.payer_backoff.reset()
+    office.context.sender_account.payer_backoff.reset()
     lands(guarded, nonce)
     assert guarded.pause() is None

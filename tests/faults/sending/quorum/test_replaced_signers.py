@@ -40,7 +40,7 @@ def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: C
     planned = first.repeat(plan_push)
     assert [step.action for step in planned] == ["report signed", "push planned"]
 
-    keys = [one.office.context.publisher.signer for one in three.reporters]
+    keys = [one.office.context.sender_account.signer for one in three.reporters]
     set_signers(first, *keys[:2], needed=2)
     for _ in range(2):
         for one in (*three.others, three.first):
@@ -55,7 +55,7 @@ def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: C
 
 
 def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_office: Office):
-    office, mine = sqlite_office, sqlite_office.context.publisher.signer
+    office, mine = sqlite_office, sqlite_office.context.sender_account.signer
     in_flight(office)
     nonce = only(office).nonce
     # The same signers, named anew: another configuration, under which nothing is signed yet.

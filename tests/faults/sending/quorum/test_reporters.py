@@ -96,7 +96,7 @@ def test_case_f66_round_is_pushed_by_two_and_disagreeing_signer_is_reported(thre
     assert disagreements(liar) == before + 2
     with three.first.office.store.read_transaction() as uow:
         said = uow.peer_statements.list_for_round(
-            three.first.office.context.publisher.domain.contract, "report", 1
+            three.first.office.context.sender_account.domain.contract, "report", 1
         )
     digests = {one.signer: one.digest for one in said}
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
@@ -110,8 +110,8 @@ def test_late_disagreeing_signer_is_reported_by_all(three: Company):
     # Its window is older than the round: it sees the period's end, and nothing after it.
     liar.is_down = False
     statement = other_words(three.first)
-    signature = liar.office.context.publisher.signer.sign_statement(
-        statement, liar.office.context.publisher.domain
+    signature = liar.office.context.sender_account.signer.sign_statement(
+        statement, liar.office.context.sender_account.domain
     )
     record = build_report_record(liar.office.quorum, statement)
     publish_statement(liar.office.quorum, statement, replace(record, signature=signature))
@@ -145,7 +145,9 @@ def test_own_key_in_another_process_is_reported_and_signs_nothing_else(three: Co
     context = first.office.context
     statement = other_words(first)
     record = build_report_record(first.office.quorum, statement)
-    signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+    signature = context.sender_account.signer.sign_statement(
+        statement, context.sender_account.domain
+    )
     # Another process with this key shows it.
     publish_statement(other.office.quorum, statement, replace(record, signature=signature))
     first.tick()
@@ -166,7 +168,9 @@ def test_reporter_without_stored_period_reports_no_disagreement(three: Company):
     late.office.index()
     with late.office.store.transaction() as uow:
         uow.reports._connection.execute(delete(report))
-        uow.reports.mark_left_out_below(three.premises.chain.time // SETTINGS.period_seconds + 1)
+        uow.reports.set_first_complete_period(
+            three.premises.chain.time // SETTINGS.period_seconds + 1
+        )
     about = build_report_record(late.office.quorum, replace(other_words(three.first), round=1))
     assert fetch_peer_statements(late.office.quorum, about, late.office.contract.get_status())
 
@@ -192,7 +196,9 @@ def test_equivocation_of_signer_is_reported(three: Company):
     other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
     statement = build_report_statement(other, twice.office.contract.get_status())
     record = build_report_record(twice.office.quorum, statement)
-    signature = context.publisher.signer.sign_statement(statement, context.publisher.domain)
+    signature = context.sender_account.signer.sign_statement(
+        statement, context.sender_account.domain
+    )
     publish_statement(twice.office.quorum, statement, replace(record, signature=signature))
 
     first.index()
@@ -217,7 +223,7 @@ def test_forged_and_unknown_statements_are_ignored(three: Company):
     with liar.office.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
     statement = build_report_statement(report, first.contract.get_status())
-    signature = stranger.sign_statement(statement, first.context.publisher.domain)
+    signature = stranger.sign_statement(statement, first.context.sender_account.domain)
     liar.board.publish(
         msgspec.structs.replace(
             told, signer=stranger.address, signature="0x" + signature.hex(), digest=told.digest

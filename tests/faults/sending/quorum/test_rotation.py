@@ -22,7 +22,7 @@ def test_paused_account_finishes_its_push_and_replacement_account_continues(
     office: Office, tmp_path: Path
 ):
     in_flight(office)
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.OPERATOR, "rotation", office.context.stamp
         )

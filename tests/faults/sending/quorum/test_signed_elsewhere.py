@@ -11,7 +11,7 @@ from oracle.bindings.qos_oracle import decode_kick_proposal, encode_propose_kick
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.quorum.key_watch import watch_key
+from oracle.quorum.key_watch import check_for_foreign_signatures
 from oracle.quorum.statements import KICK
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
@@ -43,7 +43,7 @@ def watched(office: Office) -> list[dict[str, object]]:
     """What the log says of a look at the head."""
     office.index()
     with capture_logs() as logs:
-        office.repeat(watch_key)
+        office.repeat(check_for_foreign_signatures)
     return [dict(line) for line in logs if line["event"] == "unknown_signature_on_chain"]
 
 
@@ -68,8 +68,8 @@ def proposed_by_hand(
 ) -> None:
     """Anybody sends what our key has signed, to the contract or `through` another one."""
     premises, chain = office.premises, office.premises.chain
-    keys = sorted([office.context.publisher.signer, *others], key=lambda key: key.address)
-    signatures = [key.sign_statement(said, office.context.publisher.domain) for key in keys]
+    keys = sorted([office.context.sender_account.signer, *others], key=lambda key: key.address)
+    signatures = [key.sign_statement(said, office.context.sender_account.domain) for key in keys]
     call = {
         "from": premises.network.admin,
         "to": through or premises.address,
@@ -83,9 +83,11 @@ def proposed_by_hand(
 
 def two_of_three(office: Office) -> Signer:
     """From now on two of three have to sign; one of them beside us."""
-    premises, other = office.premises, office.context.publisher.payer
+    premises, other = office.premises, office.context.sender_account.payer
     checksummed = premises.chain.web3.to_checksum_address
-    signers = sorted([office.context.publisher.signer.address, other.address, "0x" + 40 * "7"])
+    signers = sorted(
+        [office.context.sender_account.signer.address, other.address, "0x" + 40 * "7"]
+    )
     call = premises.oracle.functions.setSigners([checksummed(one) for one in signers], 2)
     premises.chain.send(call, sender=premises.network.admin)
     return other
@@ -126,7 +128,7 @@ def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
     before = counted()
     thief.pushed()
     (line,) = watched(office)
-    assert (line["round"], line["signer"]) == (1, office.context.publisher.signer.address)
+    assert (line["round"], line["signer"]) == (1, office.context.sender_account.signer.address)
     assert "setSigners" in str(line["act"])
     assert counted() == before + 1
 
@@ -179,9 +181,12 @@ def test_reports_signed_before_initial_sync_are_not_logged(sqlite_office: Office
 def test_rebuilt_key_under_embargo_logs_nothing(sqlite_office: Office, thief: Office):
     office = sqlite_office
     assert watched(office) == []
-    domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
+    domain, signer = (
+        office.context.sender_account.domain,
+        office.context.sender_account.signer.address,
+    )
     until = office.premises.chain.time + SETTINGS.ttl_seconds
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.statements.set_embargo(
             domain.chain_id, domain.contract, signer, until, office.context.stamp
         )
@@ -259,8 +264,8 @@ def test_kickout_with_hidden_signatures_is_not_attributed_among_several_signers(
     proposed_by_hand(office, accused(office), middleman(office), other)
     office.index()
     with capture_logs() as logs:
-        assert office.repeat(watch_key) == []
-        assert office.repeat(watch_key) == []
+        assert office.repeat(check_for_foreign_signatures) == []
+        assert office.repeat(check_for_foreign_signatures) == []
     assert [line["event"] for line in logs] == ["proposal_decode_failed"]
 
 
@@ -274,7 +279,7 @@ def test_kickout_unavailable_at_all_endpoints_is_requested_until_returned(
         proxy.rule(SENT, status(503))
     office.index()
     with pytest.raises(TransientError):
-        office.repeat(watch_key)
+        office.repeat(check_for_foreign_signatures)
     for proxy in proxies:
         proxy.heal()
     assert [line["round"] for line in watched(office)] == [2]

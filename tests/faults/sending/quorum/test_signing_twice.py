@@ -56,7 +56,7 @@ def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
     other = replace(statement, blob=statement.blob[:-1] + bytes([statement.blob[-1] ^ 1]))
     signer = office.premises.keys.signer
     assert isinstance(signer, Slow)
-    signature = signer.signer.sign_statement(other, office.context.publisher.domain)
+    signature = signer.signer.sign_statement(other, office.context.sender_account.domain)
     return replace(build_report_record(office.quorum, other), signature=signature)
 
 
@@ -88,7 +88,7 @@ def test_live_statement_stored_during_signing_stays_only_statement(office: Offic
 
     def meanwhile(statement: ReportStatement) -> None:
         kept.append(otherwise(office, statement))
-        with office.context.writing() as uow:
+        with office.context.write_transaction() as uow:
             uow.statements.add(kept[0], office.context.stamp)
 
     board = slowly(office, meanwhile)
@@ -100,8 +100,11 @@ def test_live_statement_stored_during_signing_stays_only_statement(office: Offic
 
 def test_embargo_set_during_signing_discards_signature(office: Office):
     def meanwhile(statement: ReportStatement) -> None:
-        domain, signer = office.context.publisher.domain, office.context.publisher.signer.address
-        with office.context.writing() as uow:
+        domain, signer = (
+            office.context.sender_account.domain,
+            office.context.sender_account.signer.address,
+        )
+        with office.context.write_transaction() as uow:
             uow.statements.set_embargo(
                 domain.chain_id,
                 domain.contract,

@@ -125,7 +125,7 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Offi
     assert refused() == before + 1
     assert signed(office, 1) == [first]
     # Whoever would sign it all the same could not keep it, and nobody would see it.
-    with pytest.raises(IntegrityError), office.context.writing() as uow:
+    with pytest.raises(IntegrityError), office.context.write_transaction() as uow:
         uow.statements.add(replace(record, signature=bytes(65)), office.context.stamp)
 
 

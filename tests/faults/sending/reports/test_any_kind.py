@@ -57,7 +57,7 @@ def at_once(office: Office, size: int) -> Ping:
 def wanted(office: Office) -> list[str]:
     account = office.context.account
     names = [f"ping={number}" for number in range(COUNT)]
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         for name in names:
             ping = CallRequest(
                 account=account,

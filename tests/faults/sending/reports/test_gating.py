@@ -81,7 +81,7 @@ def test_case_f50_fold_with_gap_reports_nothing(sqlite_office: Office):
     ]
 
     with office.store.transaction() as uow:
-        uow.coverage.put_span(scope.id, span)
+        uow.coverage.store_span(scope.id, span)
     assert [step.action for step in office.repeat(plan_push)] == ["report signed", "push planned"]
 
 
@@ -113,7 +113,7 @@ def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_office: Of
     assert office.tick() == []
     assert (signatures(office), office.premises.round) == (before, 1)
 
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         release_held_report(uow, gate.period, office.context.stamp)
     office.tick()
     office.until_final()
@@ -145,7 +145,7 @@ def test_case_f51_report_after_released_report_is_checked_again(
     assert office.premises.round == 1
 
     # Even where it comes too late itself, later ones are compared with it.
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         release_held_report(uow, newest.period, office.context.stamp)
     next_turn(office)
     office.until_final()
@@ -171,7 +171,10 @@ def test_report_after_held_report_is_published_once_state_recovers(sqlite_office
 
 def test_release_of_period_that_is_not_held_is_rejected(sqlite_office: Office):
     office = sqlite_office
-    with office.context.writing() as uow, pytest.raises(InputError, match="held periods: none"):
+    with (
+        office.context.write_transaction() as uow,
+        pytest.raises(InputError, match="held periods: none"),
+    ):
         release_held_report(uow, 7, office.context.stamp)
 
 

@@ -79,7 +79,7 @@ def test_nonce_gap_is_exported_as_metric(sqlite_office: Office):
     office = sqlite_office
     in_flight(office)
     with office.store.transaction() as uow:
-        uow.outbox.accounts.take_nonce(office.context.account)
+        uow.outbox.accounts.allocate_nonce(office.context.account)
     assert counted(office, "oracle_txmgr_nonce_gap", account="transmitter") == 1
 
 

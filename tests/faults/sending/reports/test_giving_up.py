@@ -15,7 +15,7 @@ from tests.support.sending.in_flight import only
 def nonces_ahead(office: Office) -> None:
     """The push that was planned ends before it is sent: a fork has given its round away."""
     office.repeat(plan_push)
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         (push,) = uow.outbox.intents.list_in_states(office.context.account, [IntentState.PLANNED])
         uow.outbox.intents.end_unsent(
             push, IntentState.SUPERSEDED, "round 1 is taken", office.context.stamp

@@ -61,14 +61,14 @@ def test_quorum_of_several_signers_is_accepted(sqlite_office: Office):
 def stranger(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Proxy:
     """The second endpoint of the publisher; the indexer, which has its own checks, sees others."""
     office, (first, second) = sqlite_office, proxies
-    publisher = type(office.context.publisher)(
+    publisher = type(office.context.sender_account)(
         pool_of(first.url, second.url),
-        domain=office.context.publisher.domain,
+        domain=office.context.sender_account.domain,
         caps=office.caps,
         keys=office.premises.keys,
     )
-    office.context.publisher.pool.close()
-    office.context = replace(office.context, publisher=publisher)
+    office.context.sender_account.pool.close()
+    office.context = replace(office.context, sender_account=publisher)
     return second
 
 

@@ -12,7 +12,7 @@ def test_receipt_is_not_final_while_second_endpoint_is_quarantined(
     office.pushed()
     office.mine(FINALITY + 1)
     office.index()
-    pool = office.context.publisher.pool
+    pool = office.context.sender_account.pool
     _, second = pool
     pool.quarantine(second, "showed a false block")
     asked = len(proxies[1].asked)

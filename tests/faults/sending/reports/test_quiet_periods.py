@@ -69,7 +69,7 @@ def read_at(office: Office, level: VerificationLevel) -> None:
         scope, cursor = uow.coverage.get_current_scope(), uow.cursor.get()
         assert scope is not None
         assert cursor is not None
-        uow.coverage.put_span(scope.id, CoverageInterval(0, cursor.number, level, "a"))
+        uow.coverage.store_span(scope.id, CoverageInterval(0, cursor.number, level, "a"))
 
 
 def held_periods(office: Office) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 from oracle.errors import TransientError
 from oracle.reporting.report_planner import plan_push
 from oracle.txmgr.confirmer import confirm_transactions
-from oracle.txmgr.context import StepResult, TxContext
+from oracle.txmgr.context import AccountContext, StepResult
 from tests.support.evm.chain import Chain
 from tests.support.office import Office
 from tests.support.sending.faults import Answer, Fault, Question, answer_dropped, null, says, stale
@@ -16,7 +16,7 @@ from tests.support.sending.in_flight import attempts, slots
 from tests.support.sending.proxy import EVERY, SEND, Proxy
 
 RECEIPT = "eth_getTransactionReceipt"
-Confirm = Callable[[TxContext, Any], StepResult | None]
+Confirm = Callable[[AccountContext, Any], StepResult | None]
 
 
 @pytest.mark.parametrize("place", [0, 1])

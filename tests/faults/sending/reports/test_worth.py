@@ -87,13 +87,13 @@ def test_planned_push_is_re_evaluated_before_nonce_is_assigned(patient_office: O
     office.repeat(plan_push)
     push = office.intents(PUSH)[-1]
     assert push.request.period is not None
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.holds.hold(push.request.period, "for a test", {}, office.context.stamp)
     office.repeat(next_step)
     push = office.intents(PUSH)[-1]
     assert (push.state.value, push.error_class, push.nonce) == ("planned", "not_worth", None)
 
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.holds.release(push.request.period or 0, office.context.stamp)
     office.mine()
     office.index()

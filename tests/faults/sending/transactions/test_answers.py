@@ -107,7 +107,7 @@ def test_rollup_data_fee_is_included_in_reserved_cost(sqlite_office: Office):
 
 def test_arbitrum_l1_fee_is_computed_from_price_per_byte(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
-    lines = office.context.publisher.pool_view
+    lines = office.context.sender_account.pool_view
     with pytest.raises(TransientError, match=r"check limits[.]l1_fee"):
         fetch_l1_fee(lines, L1Fee.ARBITRUM, "0x1122", 5)
     chain.rpc("anvil_setCode", ARB_GAS_INFO, f"0x7f{77:064x}60205260c05ff3")

@@ -31,7 +31,7 @@ def test_only_lowest_nonce_of_batch_gets_fee_bump(office: DispatchOffice):
 
 
 def test_dispatcher_paused_for_funds_resumes_automatically(office: DispatchOffice):
-    with office.starts.writing() as uow:
+    with office.starts.write_transaction() as uow:
         uow.outbox.accounts.pause(
             office.starts.account, PauseKind.FUNDS, "for a test", office.starts.stamp
         )

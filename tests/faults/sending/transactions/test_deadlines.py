@@ -53,7 +53,7 @@ def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_offi
     for blocks in (5, 6, 5, 30):
         lands_after(office, blocks)
     with office.store.read_transaction() as uow:
-        assert sorted(uow.outbox.slots.list_blocks_to_land(office.context.account, 20)) == [
+        assert sorted(uow.outbox.slots.list_landing_block_counts(office.context.account, 20)) == [
             5,
             5,
             6,

@@ -181,7 +181,7 @@ def test_rebuild_resolves_foreign_nonce_and_sender_can_be_resumed(
     assert (list(found.nonces_ahead), list(found.nonces)) == ([1], [])
     written_down(office, office.context, found)
     assert compare_with_chain(office.context, 1000).is_empty
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert (office.states(PUSH), pause_of(office)) == (["superseded"], None)
 

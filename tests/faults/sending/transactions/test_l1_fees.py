@@ -89,7 +89,7 @@ def test_reorged_transaction_reserves_its_max_cost_without_l1_fee(
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
     office.pushed()
     (slot,) = slots(office)
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.slots.revert_to_live(slot, office.context.stamp)
         signed = attempts(office)[0].signed
         assert uow.outbox.slots.compute_cost_wei(slot) == signed.gas_limit * signed.max_fee_wei
@@ -110,7 +110,7 @@ def test_receipt_with_invalid_l1_fee_is_rejected(
     of_a_rollup(proxies, l1Fee=nonsense)
     with pytest.raises(TransientError, match=r"malformed response .* expected receipts"):
         fetch_receipt_quorum(
-            office.context.publisher.pool_view, [attempts(office)[0].signed.tx_hash]
+            office.context.sender_account.pool_view, [attempts(office)[0].signed.tx_hash]
         )
 
 

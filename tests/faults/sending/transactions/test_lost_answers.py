@@ -103,7 +103,7 @@ def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
         proxy.heal()
         proxy.rule(SEND, answer_dropped(), times=1)
         proxy.rule(SEND, error("already known"))
-    for endpoint in office.context.publisher.pool:
+    for endpoint in office.context.sender_account.pool:
         forced = requests.adapters.HTTPAdapter(max_retries=urllib3.Retry(3, allowed_methods=None))
         endpoint.client._wire.http._session.mount("http://", forced)
     dear_blocks(office, 5 * GWEI, 2)
@@ -128,7 +128,7 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     request = CallRequest(
         office.context.account, office.context.account.address, NOOP, "third", "0x"
     )
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.intents.add(request, office.context.stamp)
     before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
     assert office.states() == ["mined", "live", "planned"]
@@ -219,7 +219,7 @@ def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
 ):
     clock = Clock()
     by_clock(proxied_office, clock)
-    (line, _), (first, _) = proxied_office.context.publisher.pool_view.callers, proxies
+    (line, _), (first, _) = proxied_office.context.sender_account.pool_view.callers, proxies
     first.rule("eth_blockNumber", error("rate limit exceeded", -32005))
     rests = []
     for _ in range(9):

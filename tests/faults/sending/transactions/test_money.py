@@ -9,8 +9,8 @@ from oracle.txmgr.budget import (
     DAY_SECONDS,
     HOUR_SECONDS,
     Budget,
+    compute_nonce_budget,
     compute_runway_seconds,
-    nonce_budget,
 )
 from oracle.txmgr.context import SendSettings
 from tests.support.office import CAPS, ETHER, Office
@@ -137,10 +137,10 @@ def test_nonce_budget_counts_own_reservation_once(sqlite_office: Office):
     (slot,) = slots(office)
     with office.store.read_transaction() as uow:
         own = uow.outbox.slots.compute_cost_wei(slot)
-        assert nonce_budget(uow, office.context, slot) == CAPS.cost_per_transaction
+        assert compute_nonce_budget(uow, office.context, slot) == CAPS.cost_per_transaction
     office.restart(caps=replace(CAPS, cost_per_day=own + 5))
     with office.store.read_transaction() as uow:
-        assert nonce_budget(uow, office.context, slot) == own + 5
+        assert compute_nonce_budget(uow, office.context, slot) == own + 5
         assert Budget.from_outbox(uow, office.context, 0).remaining == 5
 
 
@@ -170,13 +170,13 @@ def _request_more(office: Office, name: str = "another") -> None:
     """A call of ourselves that does nothing but cost something."""
     account = office.context.account
     request = CallRequest(account, account.address, NOOP, name, "0x")
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.intents.add(request, office.context.stamp)
 
 
 def _paused(office: Office, *, is_paused: bool) -> None:
     account, stamp = office.context.account, office.context.stamp
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         if is_paused:
             uow.outbox.accounts.pause(account, PauseKind.OPERATOR, "a test", stamp)
         else:
@@ -238,7 +238,7 @@ def test_open_nonces_count_at_any_age_and_mined_nonces_from_landing(sqlite_offic
             == (CAPS.cost_per_hour or CAPS.cost_per_day) - own
         )
         # What it holds itself is not in its own way.
-        assert nonce_budget(uow, later, slot) == CAPS.cost_per_transaction
+        assert compute_nonce_budget(uow, later, slot) == CAPS.cost_per_transaction
 
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     chain.later(2 * DAY_SECONDS)

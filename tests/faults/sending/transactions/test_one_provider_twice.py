@@ -201,7 +201,7 @@ def test_price_reported_twice_by_single_provider_is_not_booked(
 def test_l1_fee_reported_twice_by_single_provider_is_not_median(
     outnumbered_office: Office, liar: Proxy
 ):
-    office, lines = outnumbered_office, outnumbered_office.context.publisher.pool_view
+    office, lines = outnumbered_office, outnumbered_office.context.sender_account.pool_view
     code = price_oracle(L1_FEE, None)
     office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
     liar.rule("eth_call", says("0x" + (1000 * L1_FEE).to_bytes(32, "big").hex()))
@@ -287,7 +287,8 @@ def test_higher_nonce_count_of_single_provider_stops_start_without_refusing_data
     with pytest.raises(TransientError, match="until another provider reports the same"):
         reconcile(context)
     assert (
-        start_refusal_reason(context.store, context.publisher.pool_view, context.account) is None
+        start_refusal_reason(context.store, context.sender_account.pool_view, context.account)
+        is None
     )
     with pytest.raises(TransientError, match="until another provider reports the same"):
         office.restart()
@@ -306,7 +307,7 @@ def test_higher_nonce_count_of_only_provider_refuses_database(sqlite_office: Off
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         reconcile(context)
     assert (
-        start_refusal_reason(context.store, context.publisher.pool_view, context.account)
+        start_refusal_reason(context.store, context.sender_account.pool_view, context.account)
         is not None
     )
 
@@ -398,7 +399,7 @@ def test_nonces_are_not_rebuilt_from_transactions_of_single_provider(
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
         honest = compare_with_chain(context, 1000)
-        assert honest.spent
+        assert honest.transaction_by_nonce
         liar.rule(*LIES_ABOUT_NONCES[lie])
         with pytest.raises(TransientError, match="two providers must show the same"):
             compare_with_chain(context, 1000)
@@ -422,7 +423,7 @@ def test_nonces_are_rebuilt_from_two_agreeing_providers_despite_false_responses(
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
         findings = compare_with_chain(context, 1000)
-        assert findings.spent
+        assert findings.transaction_by_nonce
         liar.rule(*LIES_ABOUT_NONCES[lie])
         assert compare_with_chain(context, 1000) == findings
 
@@ -446,6 +447,6 @@ def test_price_of_rebuilt_nonce_is_lowest_reported(
     office.pushed()
     with new_sqlite_store() as fresh:
         context = replace(office.context, store=blank(office, fresh))
-        spent = compare_with_chain(context, 1000).spent
+        spent = compare_with_chain(context, 1000).transaction_by_nonce
         liar.rule(RECEIPT, changed_receipt({"effectiveGasPrice": hex(10**24)}))
-        assert compare_with_chain(context, 1000).spent == spent
+        assert compare_with_chain(context, 1000).transaction_by_nonce == spent

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from oracle.daemon.sending_jobs import SendingJobs
 from oracle.domain.health import Condition
 from oracle.errors import InputError, TransientError
-from oracle.reporting.readiness import waiting_reason
+from oracle.reporting.readiness import unsent_report_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.txmgr_metrics import FOREIGN
@@ -59,7 +59,7 @@ def test_foreign_pause_replaces_temporary_funds_pause(
 ):
     office = sqlite_office
     jobs = daemon(office)
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
             office.context.account, PauseKind.FUNDS, "no ether", office.context.stamp
         )
@@ -88,14 +88,14 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     office.premises.chain.later(SETTINGS.ttl_seconds)
     office.premises.chain.mine()
     office.index()
-    assert waiting_reason(office.reporting) is None
+    assert unsent_report_reason(office.reporting) is None
     used_elsewhere(office)
     jobs.reconcile_nonces()
 
     again = daemon(office)
     assert again.is_reconciled
     assert pause_of(office) is PauseKind.FOREIGN
-    assert "signs nothing" in (waiting_reason(office.reporting) or "")
+    assert "signs nothing" in (unsent_report_reason(office.reporting) or "")
     assert any("sends nothing (foreign)" in one for one in paused(again))
     office.period()
     turns(office, again)
@@ -136,10 +136,10 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
     used_elsewhere(office)
     jobs.reconcile_nonces()
     found = compare_with_chain(office.context, 1000)
-    assert (found.nonces, list(found.spent)) == (range(1, 2), [1])
+    assert (found.nonces, list(found.transaction_by_nonce)) == (range(1, 2), [1])
     written_down(office, office.context, found)
     assert pause_of(office) is PauseKind.FOREIGN
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
 
     jobs = daemon(office)
@@ -177,7 +177,7 @@ def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reu
     )
 
     written_down(office, office.context, compare_with_chain(office.context, 1000))
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
     assert daemon(office).health.pause_reasons == []
     assert next_nonce(office.context) == 3
@@ -205,9 +205,9 @@ def test_nothing_is_signed_for_assigned_nonce_of_key_used_elsewhere(sqlite_offic
 def test_database_missing_own_nonces_stops_daemon(sqlite_office: Office):
     office = sqlite_office
     jobs = daemon(office)
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         uow.outbox.accounts.raise_next_nonce(office.context.account, 3, office.context.stamp)
-        uow.outbox.slots.record_rebuilt(
+        uow.outbox.slots.record_rebuilt_nonce(
             office.context.account, 1, None, None, office.context.stamp
         )
     with pytest.raises(InputError, match=r"lost nonces of .* that it assigned: 2"):

@@ -116,17 +116,20 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
             slot = uow.outbox.slots.get_slot(office.context.account, 1)
             assert uow.outbox.accounts.get_pause(office.context.account) is None
         assert slot is not None
-        assert (slot.state, slot.gas_used) == (NonceState.FINAL, found.spent[1].gas_used)
+        assert (slot.state, slot.gas_used) == (
+            NonceState.FINAL,
+            found.transaction_by_nonce[1].gas_used,
+        )
         (push,) = office.intents(PUSH)[:1]
         assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
 def test_gap_in_assigned_nonces_is_refused_and_not_repaired(sqlite_office: Office):
     office = sqlite_office
-    with office.context.writing() as uow:
+    with office.context.write_transaction() as uow:
         outbox, account = uow.outbox, office.context.account
         for nonce in (1, 3):
-            outbox.slots.record_rebuilt(account, nonce, None, None, office.context.stamp)
+            outbox.slots.record_rebuilt_nonce(account, nonce, None, None, office.context.stamp)
         outbox.accounts.raise_next_nonce(account, 4, office.context.stamp)
     with pytest.raises(InputError, match=r"lost nonces of .* that it assigned: 2;"):
         reconcile(office.context)

@@ -49,7 +49,7 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
             )
         for number, mark in ((2, "1"), (3, "2")):
             outbox.intents.mark_ready(named(uow, number), 100, 100, NOW)
-            nonce = outbox.accounts.take_nonce(ME)
+            nonce = outbox.accounts.allocate_nonce(ME)
             outbox.slots.assign_nonce(named(uow, number), nonce, 50, NOW)
             slot = outbox.slots.list_unfinished(ME)[-1]
             call = SignedCall(Hash("0x" + 64 * mark), b"raw", 3 * 10**9, 10**9, 100)
@@ -194,8 +194,8 @@ def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsy
     lost, twin = Hash("0x4" + 63 * "0"), Hash("0x1" + 63 * "0")
     with Store.open(url) as store, store.transaction() as uow:
         block = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=9, gas_price_wei=1)
-        uow.outbox.slots.record_rebuilt(ME, 7, lost, block, NOW)
-        uow.outbox.slots.record_rebuilt(ME, 8, twin, None, NOW)
+        uow.outbox.slots.record_rebuilt_nonce(ME, 7, lost, block, NOW)
+        uow.outbox.slots.record_rebuilt_nonce(ME, 8, twin, None, NOW)
     assert act("show", lost[:9], "--json") == 0
     assert json.loads(capsys.readouterr().out)["nonce"] == 7
     assert act("show", "0x1") == 2

@@ -13,7 +13,7 @@ from typer.main import get_group
 
 from oracle.cli import command_index
 from oracle.cli.command_index import COMMANDS, load_commands
-from oracle.cli.main import build
+from oracle.cli.main import build_app
 
 # The most modules, ours and others', that a command may bring: some above what it brings today.
 _BARE = 170
@@ -91,7 +91,7 @@ def test_garbage_collection_is_enabled_after_command_import():
 
 
 def test_help_lists_every_command_in_index_order():
-    top = get_group(build())
+    top = get_group(build_app())
 
     assert top.list_commands(typer.Context(top)) == [*COMMANDS]
 
@@ -100,5 +100,5 @@ def test_unknown_command_imports_nothing(monkeypatch):
     asked: list[str] = []
     monkeypatch.setattr(command_index, "load_commands", asked.append)
 
-    assert "nonsense" not in get_group(build()).commands
+    assert "nonsense" not in get_group(build_app()).commands
     assert not asked

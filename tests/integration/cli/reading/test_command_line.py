@@ -15,7 +15,7 @@ import typer
 from typer.main import get_command
 
 from oracle.cli import main
-from oracle.cli.main import build, run
+from oracle.cli.main import build_app, run
 from oracle.cli.options import confirm_action
 from oracle.errors import FatalError, InputError, TransientError
 
@@ -29,7 +29,7 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, command
 
 
-COMMANDS = dict(leaves(get_command(build())))
+COMMANDS = dict(leaves(get_command(build_app())))
 # Commands that change something elsewhere than in a database of their own.
 CHANGING = {
     "halt clear",
@@ -168,7 +168,7 @@ def test_failures_print_one_line_and_exit_with_their_code(failure, code, monkeyp
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(main, "build", lambda: app)
+    monkeypatch.setattr(main, "build_app", lambda: app)
 
     assert run([]) == code
     said = capsys.readouterr().err
@@ -240,7 +240,7 @@ def test_error_of_file_other_than_output_keeps_traceback(failure, monkeypatch):
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(main, "build", lambda: app)
+    monkeypatch.setattr(main, "build_app", lambda: app)
 
     with pytest.raises(type(failure)):
         run([])
@@ -252,7 +252,7 @@ def test_unexpected_exception_keeps_traceback(monkeypatch):
 
     app = typer.Typer()
     app.command()(fail)
-    monkeypatch.setattr(main, "build", lambda: app)
+    monkeypatch.setattr(main, "build_app", lambda: app)
 
     with pytest.raises(KeyError):
         run([])

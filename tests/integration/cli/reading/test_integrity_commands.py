@@ -164,7 +164,7 @@ def test_interrupted_recording_resumes(
     assert run(["export", "--fixture", str(whole), "--config", config]) == 0
     with open_checked_chain(read_config(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
-        real, reached = source.with_window, []
+        real, reached = source.query_window, []
 
         def in_small_parts(asked: Any, ask: Any) -> Any:
             reached.append(asked.first)

@@ -8,7 +8,7 @@ from oracle.chain.proofs.bloom import (
     compute_bloom,
     compute_bloom_mask,
     format_bloom,
-    may_contain,
+    may_contain_bits,
     may_contain_log,
 )
 from oracle.chain.proofs.keccak import keccak, keccak_pycryptodome
@@ -42,7 +42,7 @@ def test_bloom_sets_three_bits_per_address_and_topic(said):
 @given(logs)
 def test_bloom_contains_every_logged_address(said):
     bits = compute_bloom(said)
-    assert all(may_contain(bits, compute_bloom_mask(log.address)) for log in said)
+    assert all(may_contain_bits(bits, compute_bloom_mask(log.address)) for log in said)
 
 
 def test_bloom_without_required_bit_excludes_log():

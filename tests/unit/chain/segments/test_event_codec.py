@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.segments.event_codec import EventRows, encode_events, events_of
+from oracle.chain.segments.event_codec import EventRows, decode_events, encode_events
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
 from oracle.domain.events.oracle_events import ContractEvent, KickProposed
@@ -22,7 +22,7 @@ WORD = 2**256 - 1
 
 def travelled(events: "list[DomainEvent | ContractEvent]") -> object:
     sent = msgspec.msgpack.encode(encode_events(events))
-    return events_of(msgspec.msgpack.decode(sent, type=EventRows))
+    return decode_events(msgspec.msgpack.decode(sent, type=EventRows))
 
 
 @given(any_histories(max_size=30))
@@ -70,4 +70,4 @@ def test_malformed_event_rows_are_rejected(fault: str):
     }[fault]
 
     with pytest.raises(ValueError, match=r"."):
-        events_of(wrong)
+        decode_events(wrong)

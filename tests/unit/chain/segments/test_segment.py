@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.segments.order import SegmentOrder, WriterState
+from oracle.chain.segments.order import SegmentRequest, WriterState
 from oracle.chain.segments.segment import (
     Segment,
     SegmentError,
@@ -23,7 +23,7 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, DeadLetter, Log
 
-ORDER = SegmentOrder(b"plan", 3, 10, 19, "http://a", WriterState({}))
+ORDER = SegmentRequest(b"plan", 3, 10, 19, "http://a", WriterState({}))
 HASH, NODE = Hash("0x" + "11" * 32), Address("0x" + "22" * 20)
 LOGS = [Log(block, HASH, 5, 0, HASH, block, NODE, (HASH,), "0x01") for block in (10, 12, 19)]
 CALL = Call(12, HASH, 5, 1, HASH, NODE, NODE, 2**200, "0x1234", succeeded=True)
@@ -80,7 +80,7 @@ def test_truncated_segment_is_rejected(length: int):
     ],
     ids=["plan", "number", "first", "last"],
 )
-def test_segment_of_another_order_is_rejected(order: SegmentOrder):
+def test_segment_of_another_order_is_rejected(order: SegmentRequest):
     with pytest.raises(SegmentError):
         decode_answer(encode_answer(segment()), order)
 

@@ -17,7 +17,7 @@ def sampled(outcomes: list[bool]) -> Calibration:
     calibration = Calibration()
     for number, is_right in enumerate(outcomes):
         calibration.record_sample(f"0x{number:064x}", {FEATURE: is_right})
-    calibration.refute_invalid_features()
+    calibration.mark_unsupported_features()
     return calibration
 
 
@@ -28,7 +28,7 @@ def test_feature_is_refuted_after_enough_wrong_samples_without_right_sample(
     calibration = sampled(outcomes)
     is_hopeless = not any(outcomes) and len(outcomes) >= REQUIRED_SAMPLES
 
-    assert calibration.is_refuted(FEATURE) is is_hopeless
+    assert calibration.is_unsupported(FEATURE) is is_hopeless
     assert not calibration.is_proven(FEATURE)
 
 
@@ -49,12 +49,12 @@ def test_wrong_sample_with_unanswered_provider_does_not_refute(
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []
         calibration.record_sample(f"0x{number:064x}", {FEATURE: is_right}, unheard)
-    calibration.refute_invalid_features()
+    calibration.mark_unsupported_features()
     heard_wrong = sum(not is_right for is_right, is_unheard in outcomes if not is_unheard)
     right = sum(is_right for is_right, _ in outcomes)
 
     assert calibration.is_proven(FEATURE) is (right >= REQUIRED_SAMPLES)
-    assert calibration.is_refuted(FEATURE) is (right == 0 and heard_wrong >= REQUIRED_SAMPLES)
+    assert calibration.is_unsupported(FEATURE) is (right == 0 and heard_wrong >= REQUIRED_SAMPLES)
 
 
 def test_later_answered_sample_closes_open_question():
@@ -74,7 +74,7 @@ def test_proven_feature_stays_proven_despite_later_samples(outcomes: list[tuple[
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []
         calibration.record_sample(f"0x{number + 10**6:064x}", {FEATURE: is_right}, unheard)
-        calibration.refute_invalid_features()
+        calibration.mark_unsupported_features()
 
     assert calibration.is_proven(FEATURE)
     assert calibration.find_undecided_sample() is None

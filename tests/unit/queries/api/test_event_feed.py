@@ -14,7 +14,7 @@ from oracle.queries.api.records.event_feed import (
     find_newest_cursor,
     load_events_after,
 )
-from oracle.queries.api.source import QuestionError, open_snapshot
+from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.store.ops.halts import HaltClearRecord
 from oracle.store.raw.reorg_repository import Reorg
 from tests.support.api import IndexedHistory, a_block
@@ -225,5 +225,5 @@ def test_halt_begin_and_end_change_etag(indexed):
 
 @pytest.mark.parametrize("text", ["", "1", "1-2-3", "a-b-c-d", "-1-0-0-0", "1-1-1-1\n"])
 def test_malformed_last_event_id_is_rejected(text):
-    with pytest.raises(QuestionError, match="Last-Event-ID"):
+    with pytest.raises(RequestError, match="Last-Event-ID"):
         EventCursor.parse(text)

@@ -15,7 +15,7 @@ from oracle.queries.api.history_course import (
     downsample_points,
 )
 from oracle.queries.api.node_history import HistoryQuery, build_node_history
-from oracle.queries.api.source import QuestionError, open_snapshot
+from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, folded, node
@@ -167,5 +167,5 @@ def test_history_starts_when_node_first_appears(indexed):
 
 
 def test_reversed_time_span_is_rejected(indexed):
-    with pytest.raises(QuestionError, match="expected `from` before `to`"):
+    with pytest.raises(RequestError, match="expected `from` before `to`"):
         asked(indexed, first=1_050, last=1_010)

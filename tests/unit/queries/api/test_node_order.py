@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, list_nodes
 from oracle.queries.api.node_order import NodeRanking
-from oracle.queries.api.source import QuestionError, open_snapshot
+from oracle.queries.api.source import RequestError, open_snapshot
 from oracle.queries.population import load_all_nodes
 from oracle.store.state.node_repository import NodeRepository
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
@@ -103,7 +103,7 @@ def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch)
 
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
     places = {name: ranking.find_place(name) for name in ranking.nodes}
-    return ranking.counts, ranking.sorted_keys("qos"), places, ranking.member_count
+    return ranking.counts, ranking.get_sorted_keys("qos"), places, ranking.member_count
 
 
 # Steps: how many blocks, and a pause behind them in which who timed out heals.
@@ -170,14 +170,14 @@ def test_next_page_at_later_block_is_marked_moved(indexed):
 @pytest.mark.parametrize("cursor", ["", "x", "WzFd", "bnVsbA", "WyIiLCJxb3MiLDAsMCwiIl0", "_-_-"])
 def test_malformed_cursor_is_rejected(indexed, cursor):
     indexed.whole(a_network())
-    with pytest.raises(QuestionError, match="cursor"):
+    with pytest.raises(RequestError, match="cursor"):
         listed(indexed, cursor=cursor)
 
 
 def test_cursor_of_another_sort_is_rejected(indexed):
     indexed.whole(a_network())
     cursor = listed(indexed, limit=1).next
-    with pytest.raises(QuestionError, match="another sort"):
+    with pytest.raises(RequestError, match="another sort"):
         listed(indexed, sort="scored", cursor=cursor)
 
 

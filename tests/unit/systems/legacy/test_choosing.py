@@ -20,7 +20,7 @@ from oracle.systems.legacy.grading import CardGroup, get_card_group, group_by_ca
 from oracle.systems.legacy.legacy_eligibility import find_candidate_groups
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.submission_speed import compute_submission_speeds
-from oracle.systems.weighted_draw import IndexDraw, draw_nodes, draw_places
+from oracle.systems.weighted_draw import IndexDraw, draw_indexes, draw_nodes
 from tests.support.examples import examples
 from tests.support.histories import node
 from tests.unit.systems.legacy.networks import cards, member, policy_input_of, scored, wanted
@@ -200,7 +200,7 @@ def test_draws_are_reproducible_from_seed():
     chosen = chosen_for(wanted(gpt=True), policy_input_of(nodes))
     of_groups = sha256(SEED32 + b"card group").digest()
     # RTX 4070, RTX 3080, RTX 4080, RTX 4090: the smallest video memory first, then by name.
-    lot = next(draw_places([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
+    lot = next(draw_indexes([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
     assert chosen.group_draw == lot
     group = [each.address for each in nodes if get_card_group(each) == chosen.card]
     assert chosen.nodes == draw_nodes([(address, UNIT) for address in group], SEED32, 3)

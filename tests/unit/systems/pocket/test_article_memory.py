@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.js_arithmetic import to_five_places
+from oracle.systems.pocket.js_arithmetic import round_to_five_decimals
 from oracle.systems.pocket.node_selector import ArticleMemory
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import ARTICLE
@@ -40,7 +40,7 @@ def plainly(told: list[tuple[int, float | None]], now: int) -> NodeStats:
         weighted = median(good) + (0.3 * p90 if len(seen) > 20 else 0)
         stats = NodeStats(
             A, len(seen), len(good) / len(seen),
-            to_five_places(median(good)), to_five_places(weighted), is_out, p90,
+            round_to_five_decimals(median(good)), round_to_five_decimals(weighted), is_out, p90,
         )  # fmt: skip
     return stats._replace(out_until_ms=out_until) if is_out else stats
 
@@ -115,7 +115,7 @@ def test_late_failure_does_not_shorten_out_time():
 def test_passed_check_ends_current_failure_only():
     memory = ArticleMemory(ARTICLE)
     memory.record_failure(A, 0)
-    memory.record_health_pass(A, 3_000)
+    memory.record_passed_health_check(A, 3_000)
     assert not memory.compute_stats(A, 3_000).failing
     memory.record_failure(A, 4_000)
     assert memory.compute_stats(A, 9_999).failing

@@ -99,7 +99,7 @@ def test_samples_per_node_are_limited():
 def test_passed_check_clears_flag():
     memory = failing(50)
     memory.evaluate_nodes([A], 0)
-    memory.record_health_pass(A, 1)
+    memory.record_passed_health_check(A, 1)
     assert not memory.records[A].is_flagged(1)
 
 
@@ -126,5 +126,5 @@ def test_checking_suspects_equals_checking_every_node(steps, params):
         quick.evaluate_nodes(present, now)
         for name in present:
             if name in plain.records:
-                plain.records[name].apply_evaluation(now, params)
+                plain.records[name].update_flag(now, params)
         assert quick.records == plain.records

@@ -5,7 +5,11 @@ from dataclasses import replace
 import pytest
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.js_arithmetic import quantile, round_half_up, to_fixed
+from oracle.systems.pocket.js_arithmetic import (
+    compute_quantile,
+    format_five_decimals,
+    round_half_up,
+)
 from oracle.systems.pocket.node_selector import PortalRecord
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, PortalParameters
@@ -54,7 +58,7 @@ def test_upstream_failure_limit_sets_both_parameters(params: PortalParameters):
 
 
 def test_fixed_decimals_count_is_five():
-    assert to_fixed(1 / 3) == "0." + CONSTANTS["latency_decimals"] * "3"
+    assert format_five_decimals(1 / 3) == "0." + CONSTANTS["latency_decimals"] * "3"
 
 
 @vectors_of("arithmetic/round", file=POCKET)
@@ -64,13 +68,13 @@ def test_rounding_matches_javascript(vector: Vector):
 
 @vectors_of("arithmetic/to_fixed_5", file=POCKET)
 def test_fixed_formatting_matches_javascript(vector: Vector):
-    assert to_fixed(vector["x"]) == vector["expected"]
+    assert format_five_decimals(vector["x"]) == vector["expected"]
 
 
 @vectors_of("arithmetic/quantiles", file=POCKET)
 def test_quantiles_interpolate_between_samples(vector: Vector):
-    assert quantile(vector["sorted"], 0.5) == vector["median"]
-    assert quantile(vector["sorted"], 0.9) == vector["p90"]
+    assert compute_quantile(vector["sorted"], 0.5) == vector["median"]
+    assert compute_quantile(vector["sorted"], 0.9) == vector["p90"]
 
 
 @vectors_of("arithmetic/reduce", file=POCKET)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.js_arithmetic import to_fixed
+from oracle.systems.pocket.js_arithmetic import format_five_decimals
 from oracle.systems.pocket.node_selector import PortalMemory, PortalRecord
 from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD
@@ -145,8 +145,8 @@ def test_first_failure_leaves_latencies_at_zero():
     record.record_failure(0, PORTAL_API_HEAD)
     expected = case["expected"]
     assert {"500": record.failures} == expected["results"]
-    assert to_fixed(record.median) == expected["median"]
-    assert to_fixed(record.weighted) == expected["weighted"]
+    assert format_five_decimals(record.median) == expected["median"]
+    assert format_five_decimals(record.weighted) == expected["weighted"]
     stats = record.compute_stats(A, 0, PORTAL_API_HEAD)
     assert {
         "attempts": stats.attempts,
@@ -169,9 +169,9 @@ def test_success_is_added_to_existing_samples(profile: str):
     record.record_success(case["input"]["elapsed_s"], 1, params)
     assert record.samples == expected["timing_log_after"]
     assert {"200": record.successes, "500": record.failures} == expected["results"]
-    assert to_fixed(record.median) == expected["median"]
+    assert format_five_decimals(record.median) == expected["median"]
     assert record.p90 == expected["p90"]
-    assert to_fixed(record.weighted) == expected["weighted"]
+    assert format_five_decimals(record.weighted) == expected["weighted"]
 
 
 def test_older_coefficient_gives_older_weighted_latency():
@@ -180,7 +180,9 @@ def test_older_coefficient_gives_older_weighted_latency():
     record.samples = list(case["input"]["timing_log"])
     record.samples_until = 300_000
     record.record_success(case["input"]["elapsed_s"], 1, replace(PORTAL_API_HEAD, p90_weight=0.5))
-    assert to_fixed(record.weighted) == case["derived_older_coefficient_0_5"]["weighted"]
+    assert (
+        format_five_decimals(record.weighted) == case["derived_older_coefficient_0_5"]["weighted"]
+    )
 
 
 def test_nodes_are_sorted_by_their_weighted_latency():
