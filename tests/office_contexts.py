@@ -63,8 +63,8 @@ class WithContexts:
 def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> ReporterContexts:
     """What the daemon of an office works with, as its settings and equipment say."""
     premises = office.premises
-    given = office.equipment
-    peers, head_start = given.get("peers"), given.get("head_start", 0)
+    equipment = office.equipment
+    peers, head_start = equipment.get("peers"), equipment.get("head_start", 0)
     account_context = AccountContext(
         store=office.store,
         sender_account=SenderAccount(
@@ -80,10 +80,10 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
         rank=TransmitterRank(
             has_others=peers is not None or head_start > 0,
             head_start_seconds=head_start,
-            head_start_blocks=given.get("blocks_ahead", 0),
+            head_start_blocks=equipment.get("blocks_ahead", 0),
         ),
     )
-    quorum = QuorumContext(account_context, office.settings, given.get("board"), peers)
+    quorum = QuorumContext(account_context, office.settings, equipment.get("board"), peers)
     rebuild = RebuildOptions(lease_epoch=office.epoch)
     verifier = EvidenceVerifier(office.source, office.store, office.folder, rebuild)
     return ReporterContexts(

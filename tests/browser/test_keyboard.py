@@ -27,23 +27,25 @@ def page(browser, url):
 
 def steps_to_content(page: Page) -> list[dict[str, object]]:
     """What the Tab key comes to, up to the first thing in the content."""
-    found: list[dict[str, object]] = []
-    while len(found) < MOST_STEPS and not (found and found[-1]["inMain"]):
+    focused_elements: list[dict[str, object]] = []
+    while len(focused_elements) < MOST_STEPS and not (
+        focused_elements and focused_elements[-1]["inMain"]
+    ):
         page.keyboard.press("Tab")
-        found.append(page.evaluate(FOCUSED))
-    return found
+        focused_elements.append(page.evaluate(FOCUSED))
+    return focused_elements
 
 
 @pytest.mark.parametrize("path", ["/", "/nodes", "/rounds", "/kickouts"])
 def test_tab_key_reaches_everything_in_order_with_visible_focus(page, path):
     page.goto(path)
-    found = steps_to_content(page)
-    names = [str(one["name"]) for one in found]
+    focused_elements = steps_to_content(page)
+    names = [str(element["name"]) for element in focused_elements]
     assert names[:3] == ["Skip to content", "QoS oracle", "Network"]
     assert {"Nodes", "Rounds", "Kickouts", "Draws", "Health", "Rules", "Find"} <= set(names)
     assert any(name.startswith("Colours: auto") for name in names)
-    assert found[-1]["inMain"]
-    assert [one["name"] for one in found if not one["isSeen"]] == []
+    assert focused_elements[-1]["inMain"]
+    assert [element["name"] for element in focused_elements if not element["isSeen"]] == []
 
 
 def test_skip_link_leads_past_navigation(page):
@@ -78,16 +80,18 @@ def test_pages_show_same_content_without_scripts(browser, url, page):
         page.goto(path)
         plain.goto(path)
         # But for the sign that events come by themselves, and what a clipboard takes.
-        said = page.locator("main").inner_text().replace(" ● live", "").replace(" Copy", "")
-        assert plain.locator("main").inner_text() == said, path
+        expected_text = (
+            page.locator("main").inner_text().replace(" ● live", "").replace(" Copy", "")
+        )
+        assert plain.locator("main").inner_text() == expected_text, path
     context.close()
 
 
 def test_zooming_score_trend_logs_no_console_message(page):
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
+    console_messages: list[str] = []
+    page.on("console", lambda message: console_messages.append(message.text))
     page.goto("/nodes")
     page.locator("main td a.hash").first.click()
     page.locator("#closer").click()
     page.locator("#course canvas").wait_for()
-    assert said == []
+    assert console_messages == []

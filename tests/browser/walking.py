@@ -62,13 +62,15 @@ def walked(browser: Browser, url: str, view: View) -> Walk:
     try:
         page = context.new_page()
         page.add_init_script(_LISTEN)
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+        console_messages: list[str] = []
+        page.on("console", lambda message: console_messages.append(message.text))
+        page.on("pageerror", lambda error: console_messages.append(str(error)))
         for kind, path in _paths(page, url):
             kinds.add(kind)
-            faults += [f"{view} {path}: {fault}" for fault in _faults(page, path, said)]
-            said.clear()
+            faults += [
+                f"{view} {path}: {fault}" for fault in _faults(page, path, console_messages)
+            ]
+            console_messages.clear()
             page.screenshot(path=_picture(view, path), full_page=True)
     finally:
         context.close()
@@ -78,15 +80,15 @@ def walked(browser: Browser, url: str, view: View) -> Walk:
 def _paths(page: Page, url: str) -> Iterator[tuple[str, str]]:
     """Go to page after page, by the links on them; at most so many of a kind."""
     always = [*_beginnings(url), _NOT_THERE]
-    ahead, seen = deque(always), set[str]()
+    ahead, visited = deque(always), set[str]()
     shown: Counter[tuple[str, frozenset[str]] | None] = Counter()
     while ahead:
         path = ahead.popleft()
         kind = _kind(path)
         is_enough = shown[kind] >= _MOST_OF_A_KIND and path not in always
-        if kind is None or path in seen or is_enough:
+        if kind is None or path in visited or is_enough:
             continue
-        seen.add(path)
+        visited.add(path)
         shown[kind] += 1
         page.goto(url + path, wait_until="load")
         yield kind[0], path
@@ -113,14 +115,14 @@ def _kind(path: str) -> tuple[str, frozenset[str]] | None:
     return None
 
 
-def _faults(page: Page, path: str, said: list[str]) -> Iterator[str]:
-    for text in said:
+def _faults(page: Page, path: str, console_messages: list[str]) -> Iterator[str]:
+    for text in console_messages:
         if path != _NOT_THERE or "404" not in text:
             yield f"the console: {text}"
-    yield from (f"the policy: {one}" for one in page.evaluate("window.violations"))
+    yield from (f"the policy: {finding}" for finding in page.evaluate("window.violations"))
     if page.evaluate(_TOO_WIDE):
         yield "it is wider than the window"
-    yield from (f"axe: {one}" for one in axe_findings(page))
+    yield from (f"axe: {finding}" for finding in axe_findings(page))
 
 
 def _picture(view: View, path: str) -> Path:

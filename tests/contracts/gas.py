@@ -68,15 +68,15 @@ def populated(chain: Chain, quorum: int) -> Oracle:
     return oracle
 
 
-def words_of(indexes: Iterable[int], lane: int, others: int = FIRST) -> list[tuple[int, int]]:
+def words_of(indexes: Iterable[int], lane: int, other_lane: int = FIRST) -> list[tuple[int, int]]:
     """The words that hold these indexes: `lane` there, `others` at their neighbours."""
     chosen = set(indexes)
-    words = sorted({index // 16 for index in chosen})
+    word_indexes = sorted({index // 16 for index in chosen})
 
     def lane_at(index: int) -> int:
-        return lane if index in chosen else others if index < NODES else 0
+        return lane if index in chosen else other_lane if index < NODES else 0
 
-    return [(at, word(*(lane_at(16 * at + place) for place in range(16)))) for at in words]
+    return [(at, word(*(lane_at(16 * at + place) for place in range(16)))) for at in word_indexes]
 
 
 def pushed(oracle: Oracle, words: Sequence[tuple[int, int]], quorum: int, back: int = 1) -> int:
@@ -114,18 +114,18 @@ def of_pushes(oracle: Oracle, quorum: int) -> dict[str, int]:
 
 def of_registrations(chain: Chain, quorum: int) -> dict[str, int]:
     """First pushes, and one in which a node takes another's index."""
-    oracle, found = bare(chain, quorum), {}
+    oracle, gas_by_name = bare(chain, quorum), {}
     for size in (1, 10, 100, 200):
         with chain.undone():
             receipt = oracle.registered(size, FIRST, SIGNERS[:quorum])
-            found[f"push, {size} new nodes, quorum {quorum}"] = receipt.gas
+            gas_by_name[f"push, {size} new nodes, quorum {quorum}"] = receipt.gas
     oracle.registered(16, FIRST, SIGNERS[:quorum])
     pushed(oracle, words_of([0], 1), quorum)
     usual = pushed(oracle, words_of([0], 1), quorum)
-    words, taken = words_of([0], FIRST), [(node(NODES), node(0))]
-    reused = oracle.reported(*words, reused=taken, signers=SIGNERS[:quorum]).gas
-    found["an index reused, more"] = reused - usual
-    return found
+    words, takers = words_of([0], FIRST), [(node(NODES), node(0))]
+    reused = oracle.reported(*words, reused=takers, signers=SIGNERS[:quorum]).gas
+    gas_by_name["an index reused, more"] = reused - usual
+    return gas_by_name
 
 
 def of_the_rest(oracle: Oracle, quorum: int) -> dict[str, int]:
@@ -136,57 +136,57 @@ def of_the_rest(oracle: Oracle, quorum: int) -> dict[str, int]:
         return send(chain, call, oracle.transmitter)
 
     chain.send(oracle.network.functions.join(node(0)))
-    found = {}
+    gas_by_name = {}
     for _ in range(2):
         pushed(oracle, words_of(range(16), LOW), quorum)
     with chain.undone():
         chain.mine(300)
         far = pushed(oracle, words_of([0], SECOND, LOW), quorum, back=290)
-        found[f"push, 1 node, quorum {quorum}, steady, as of 292 blocks back"] = far
+        gas_by_name[f"push, 1 node, quorum {quorum}, steady, as of 292 blocks back"] = far
     name = f"proposeKick, quorum {quorum}"
-    found[name] = sent(oracle.signed_kick(0, SIGNERS[:quorum]))
+    gas_by_name[name] = sent(oracle.signed_kick(0, SIGNERS[:quorum]))
     with chain.undone():
         cancel = does.cancelKick(node(0), bytes(32))
-        found["cancelKick"] = send(chain, cancel, oracle.vetoer)
+        gas_by_name["cancelKick"] = send(chain, cancel, oracle.vetoer)
     for _ in range(LIMITS["kickRounds"]):
         pushed(oracle, words_of(range(16), LOW), quorum)
     chain.later(LIMITS["vetoDelay"])
-    found["executeKick"] = sent(does.executeKick(node(0)))
+    gas_by_name["executeKick"] = sent(does.executeKick(node(0)))
     three = [signer.address for signer in SIGNERS[:3]]
-    found["setSigners, 3"] = send(chain, does.setSigners(three, 2), oracle.admin)
-    return found
+    gas_by_name["setSigners, 3"] = send(chain, does.setSigners(three, 2), oracle.admin)
+    return gas_by_name
 
 
 def of_reads(oracle: Oracle) -> dict[str, int]:
     """What a consumer's call costs inside a transaction, without the transaction's own 21,000."""
-    does, found = oracle.contract.functions, {}
+    does, gas_by_name = oracle.contract.functions, {}
     for name in ("weightOf", "isSelectable", "isKickPending"):
         call = oracle.chain.request(getattr(does, name)(node(0)))
-        found[name] = int(oracle.chain.rpc("eth_estimateGas", call), 16) - 21_000
-    return found
+        gas_by_name[name] = int(oracle.chain.rpc("eth_estimateGas", call), 16) - 21_000
+    return gas_by_name
 
 
 def measured(chain: Chain) -> dict[str, int]:
     """Gas by the transaction's name."""
-    found: dict[str, int] = {}
+    gas_by_name: dict[str, int] = {}
     for quorum in QUORUMS:
         oracle = populated(chain, quorum)
-        found |= of_pushes(oracle, quorum)
+        gas_by_name |= of_pushes(oracle, quorum)
         if quorum == 1:
-            found |= of_registrations(chain, quorum)
-            found |= of_reads(oracle)
+            gas_by_name |= of_registrations(chain, quorum)
+            gas_by_name |= of_reads(oracle)
         if quorum == 3:
-            found |= of_the_rest(oracle, quorum)
-    return found
+            gas_by_name |= of_the_rest(oracle, quorum)
+    return gas_by_name
 
 
 def main() -> int:
     with anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
-        found = measured(chain)
+        gas_by_name = measured(chain)
         chain.close()
-    KEPT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    for name, gas in found.items():
+    KEPT.write_text(json.dumps(gas_by_name, indent=1) + "\n", "utf-8")
+    for name, gas in gas_by_name.items():
         sys.stdout.write(f"{gas:>10,}  {name}\n")
     return 0
 

@@ -46,8 +46,8 @@ class Meter:
         network = self.network
         for node in network.nodes:
             self.weigh("join", network.join(node, models=["sdxl"]))
-            asked = network.does.requestDownload(node, "llama")
-            self.weigh("requestDownload", network.by(network.dispatcher, asked))
+            call = network.does.requestDownload(node, "llama")
+            self.weigh("requestDownload", network.by(network.dispatcher, call))
 
     def alone(self) -> None:
         network, node = self.network, self.network.nodes[0]
@@ -61,9 +61,9 @@ class Meter:
         network.chain.later(301)
         self.weigh("timeOutTask", network.time_out(late))
 
-    def created(self, name: str, **wanted: Any) -> bytes:
+    def created(self, name: str, **order_fields: Any) -> bytes:
         network = self.network
-        call = network.does.createTask(network.order(**wanted))
+        call = network.does.createTask(network.order(**order_fields))
         receipt = network.by(network.creator, call, ETHER)
         self.weigh(name, receipt)
         return bytes(receipt.only("TaskCreated")["task"])
@@ -72,10 +72,10 @@ class Meter:
         """A group up to its comparison; its key, and its tasks."""
         network, self._groups = self.network, self._groups + 1
         name = word(10_000 + self._groups)
-        wanted = {"group": name, "group_size": SIZE}
-        first = self.created("createTask, first of a group", **wanted)
-        rest = [self.created("createTask, of a group", **wanted) for _ in nodes[1:]]
-        tasks = [first, *rest]
+        group_fields = {"group": name, "group_size": SIZE}
+        first = self.created("createTask, first of a group", **group_fields)
+        other_tasks = [self.created("createTask, of a group", **group_fields) for _ in nodes[1:]]
+        tasks = [first, *other_tasks]
         for task, node in zip(tasks, nodes, strict=True):
             self.weigh("startTask, of a group", network.start(task, node))
         self.played(network.creator, name, dict(zip(tasks, nodes, strict=True)), results)
@@ -107,8 +107,8 @@ class Meter:
         name = word(20_000)
         tasks = [network.create(group=name, group_size=SIZE) for _ in range(SIZE)]
         number = network.chain.block
-        found = network.chain.rpc("eth_getBlockByNumber", hex(number), False)
-        seed = (number, bytes.fromhex(found["hash"][2:]))
+        header = network.chain.rpc("eth_getBlockByNumber", hex(number), False)
+        seed = (number, bytes.fromhex(header["hash"][2:]))
         call = network.does.startGroup(tasks, network.nodes[:SIZE], *seed)
         self.weigh("startGroup, three", network.by(network.dispatcher, call))
         network.chain.later(301)
@@ -150,10 +150,10 @@ def measured(chain: Chain) -> dict[str, int]:
 def main() -> int:
     with anvil() as url:
         chain = Chain(url)
-        found = measured(chain)
+        gas_by_name = measured(chain)
         chain.close()
-    KEPT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    for name, gas in found.items():
+    KEPT.write_text(json.dumps(gas_by_name, indent=1) + "\n", "utf-8")
+    for name, gas in gas_by_name.items():
         sys.stdout.write(f"{gas:>10,}  {name}\n")
     return 0
 

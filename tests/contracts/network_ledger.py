@@ -47,17 +47,17 @@ class Ledger:
     group_of: dict[bytes, bytes] = field(default_factory=dict)
 
     def read(self, receipt: Receipt) -> None:
-        for said in receipt.events:
-            if said.event in ("NodeContested", "NodeCleared", "AnswerShownLate", "ProbeStarted"):
+        for event in receipt.events:
+            if event.event in ("NodeContested", "NodeCleared", "AnswerShownLate", "ProbeStarted"):
                 continue
-            if "task" in said.args:
-                self._task(said.event, said.args)
-            elif "node" in said.args:
-                self._node(said.event, said.args)
-            elif said.event == "Credited":
-                self.owed[said.args["account"]] += said.args["amount"]
-            elif said.event == "Withdrawn":
-                self.owed[said.args["account"]] -= said.args["amount"]
+            if "task" in event.args:
+                self._task(event.event, event.args)
+            elif "node" in event.args:
+                self._node(event.event, event.args)
+            elif event.event == "Credited":
+                self.owed[event.args["account"]] += event.args["amount"]
+            elif event.event == "Withdrawn":
+                self.owed[event.args["account"]] -= event.args["amount"]
 
     def balance(self) -> int:
         return sum(self.stakes.values()) + sum(self.fees.values()) + sum(self.owed.values())
@@ -89,9 +89,9 @@ class Ledger:
     def _node(self, event: str, args: dict[str, Any]) -> None:
         node = args["node"]
         if event in LEAVES:
-            theirs = [task for task in self.fees if self.runs.get(task) == node]
-            assert not set(theirs) & set(self.at(Status.STARTED)), "left while busy"
-            assert event != "NodeQuit" or not theirs, "quit before the judgement"
+            node_tasks = [task for task in self.fees if self.runs.get(task) == node]
+            assert not set(node_tasks) & set(self.at(Status.STARTED)), "left while busy"
+            assert event != "NodeQuit" or not node_tasks, "quit before the judgement"
             self.nodes[node] = LEAVES[event]
         elif event in MOVES:
             assert self.nodes.get(node) is not MOVES[event]

@@ -120,8 +120,8 @@ class Oracle:
 
     def score(self, of: int | str) -> tuple[bool, bool, int]:
         """(known, selectable, qos)."""
-        known, selectable, qos, _, _ = self.read("scoreOf", address(of))
-        return known, selectable, qos
+        is_known, selectable, qos, _, _ = self.read("scoreOf", address(of))
+        return is_known, selectable, qos
 
     @property
     def domain(self) -> tuple[int, str]:
@@ -208,8 +208,8 @@ class Oracle:
             domain=self.domain,
         )
         kick = replace(right, **changes)
-        words = (kick.round, kick.report, kick.node, kick.evidence, kick.deadline)
-        return self.contract.functions.proposeKick(*words, kick.signed_by(*signers))
+        arguments = (kick.round, kick.report, kick.node, kick.evidence, kick.deadline)
+        return self.contract.functions.proposeKick(*arguments, kick.signed_by(*signers))
 
     def propose(self, who: int | str, **changes: Any) -> Receipt:
         return self.send(self.signed_kick(who, **changes))
@@ -220,8 +220,8 @@ class Oracle:
     def retry(self, who: int | str) -> Receipt:
         return self.do("retryKick", address(who))
 
-    def cancel(self, who: int | str, why: bytes = bytes(32), sender: str = "") -> Receipt:
-        return self.do("cancelKick", address(who), why, sender=sender or self.vetoer)
+    def cancel(self, who: int | str, reason: bytes = bytes(32), sender: str = "") -> Receipt:
+        return self.do("cancelKick", address(who), reason, sender=sender or self.vetoer)
 
     # --- any other call ---
 
@@ -230,8 +230,8 @@ class Oracle:
 
     def limited(self, **changes: int) -> Receipt:
         """Sets limits that differ from LIMITS in this."""
-        wanted = tuple((LIMITS | changes).values())
-        return self.do("setLimits", wanted, sender=self.admin)
+        new_limits = tuple((LIMITS | changes).values())
+        return self.do("setLimits", new_limits, sender=self.admin)
 
     def send(self, call: Any, sender: str | None = None) -> Receipt:
         return self.chain.send(call, sender=sender or self.transmitter)

@@ -120,12 +120,13 @@ def _signed(
     signers: Iterable[LocalAccount],
 ) -> bytes:
     chain_id, contract = domain
-    told = {
+    domain_fields = {
         "name": "QoSOracle",
         "version": "2",
         "chainId": chain_id,
         "verifyingContract": contract,
     }
     return b"".join(
-        bytes(signer.sign_typed_data(told, kinds, message).signature) for signer in signers
+        bytes(signer.sign_typed_data(domain_fields, kinds, message).signature)
+        for signer in signers
     )

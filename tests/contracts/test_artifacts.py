@@ -46,8 +46,10 @@ def test_fresh_compilation_equals_committed_artifacts():
 def test_check_reports_missing_stale_and_orphaned_artifacts(copy: Path):
     missing = build(copy, "--check")
     # The timelock's source is OpenZeppelin's, and not among the copied ones.
-    wanted = [f"abi/{name}.json is missing" for name in ("IKickTarget", "TimelockController")]
-    assert (missing.returncode, missing.stdout.splitlines()) == (1, wanted)
+    expected_lines = [
+        f"abi/{name}.json is missing" for name in ("IKickTarget", "TimelockController")
+    ]
+    assert (missing.returncode, missing.stdout.splitlines()) == (1, expected_lines)
 
     assert build(copy).returncode == 0
     assert build(copy, "--check").returncode == 0
@@ -119,5 +121,7 @@ def test_every_node_and_task_event_is_indexed():
     for name, event in events.items():
         subject = {"Task": "task", "Node": "node", "Mode": "node", "Grou": "group"}.get(name[:4])
         assert subject is None or first(event) == (subject, True)
-        nodes = [given["indexed"] for given in event["inputs"] if given["name"] == "node"]
+        nodes = [
+            parameter["indexed"] for parameter in event["inputs"] if parameter["name"] == "node"
+        ]
         assert all(nodes)

@@ -28,9 +28,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("consumer")
     cache = ("--cache", str(folder / "cache"))
     packed = run("npm", "pack", str(ROOT / "contracts"), "--json", *cache, cwd=folder)
-    (made,) = json.loads(packed)
+    (package,) = json.loads(packed)
     (folder / "package.json").write_text('{"name": "consumer", "private": true}', "utf-8")
-    run("npm", "install", "--offline", f"./{made['filename']}", *cache, cwd=folder)
+    run("npm", "install", "--offline", f"./{package['filename']}", *cache, cwd=folder)
     shutil.copy(HERE / "Consumer.sol", folder)
     return folder
 
@@ -57,10 +57,10 @@ def test_example_of_the_documentation_compiles_against_the_package(project: Path
 def test_package_contains_all_contracts_without_tests(project: Path):
     package = project / IN_PACKAGE
     inside = {str(path.relative_to(package)) for path in package.rglob("*.sol")}
-    ours = ROOT / "contracts"
-    wanted = {str(path.relative_to(ours)) for path in ours.rglob("*.sol")}
+    sources = ROOT / "contracts"
+    source_names = {str(path.relative_to(sources)) for path in sources.rglob("*.sol")}
 
-    assert inside == {name for name in wanted if not name.startswith(("testing/", "bench/"))}
+    assert inside == {name for name in source_names if not name.startswith(("testing/", "bench/"))}
 
 
 @pytest.mark.slow

@@ -44,24 +44,24 @@ def all_cases() -> list[Case]:
 
 def cases_of(folder: Path) -> list[Case]:
     """Return the cases of a suite, by number."""
-    told = tomllib.loads((folder / "cases.toml").read_text("utf-8"))
-    return [Case(**{**each, "number": _written(each["number"])}) for each in told["case"]]
+    catalogue = tomllib.loads((folder / "cases.toml").read_text("utf-8"))
+    return [Case(**{**entry, "number": _written(entry["number"])}) for entry in catalogue["case"]]
 
 
 def rules_of_the_outbox() -> list[Rule]:
     """Return M1 to M9."""
-    told = tomllib.loads((SENDING / "cases.toml").read_text("utf-8"))
-    return [Rule(**each) for each in told["mutant"]]
+    catalogue = tomllib.loads((SENDING / "cases.toml").read_text("utf-8"))
+    return [Rule(**entry) for entry in catalogue["mutant"]]
 
 
 def played() -> dict[str, list[str]]:
     """Return by number of a case the node ids of its tests, `test_case_NN_...`."""
-    found: dict[str, list[str]] = {}
+    node_ids_by_case: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         for name, number in _TEST.findall(path.read_text("utf-8")):
             node_id = f"{path.relative_to(TESTS.parent).as_posix()}::{name}"
-            found.setdefault(number, []).append(node_id)
-    return found
+            node_ids_by_case.setdefault(number, []).append(node_id)
+    return node_ids_by_case
 
 
 def case_of(test: str) -> str | None:

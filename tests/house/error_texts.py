@@ -44,10 +44,14 @@ def _decides(node: ast.AST, errors: set[str], texts: set[str]) -> bool:
     if isinstance(node, ast.Compare):
         if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
             return False
-        return any(_is_text(one, errors, texts) for one in [node.left, *node.comparators])
+        return any(
+            _is_text(expression, errors, texts) for expression in [node.left, *node.comparators]
+        )
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         read = [node.func.value, *node.args]
-        return node.func.attr in _READS and any(_is_text(one, errors, texts) for one in read)
+        return node.func.attr in _READS and any(
+            _is_text(expression, errors, texts) for expression in read
+        )
     return False
 
 
@@ -63,7 +67,7 @@ def _is_text(node: ast.expr, errors: set[str], texts: set[str]) -> bool:
     if isinstance(node.func, ast.Attribute):
         return _is_text(node.func.value, errors, texts)
     is_str = isinstance(node.func, ast.Name) and node.func.id in {"str", "repr"}
-    return is_str and any(_root(one) in errors for one in node.args)
+    return is_str and any(_root(argument) in errors for argument in node.args)
 
 
 def _root(node: ast.expr) -> str | None:

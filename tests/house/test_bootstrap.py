@@ -38,8 +38,8 @@ def without_ensurepip(_):
 
 def remove_pip(monkeypatch):
     """A Debian with python3 alone."""
-    for way in ("_create_by_venv", "_create_by_virtualenv", "_create_by_pip_of_machine"):
-        monkeypatch.setattr(bootstrap, way, without_ensurepip)
+    for method_name in ("_create_by_venv", "_create_by_virtualenv", "_create_by_pip_of_machine"):
+        monkeypatch.setattr(bootstrap, method_name, without_ensurepip)
 
 
 def fake_wheel(content=b"a wheel", password=""):
@@ -225,10 +225,10 @@ def test_only_wheels_with_pinned_hashes_are_fetched(monkeypatch, purpose, has_np
 
     installs = [command[len(bootstrap.PIP_INSTALL) + 1 :] for command in commands[:-1]]
     of_checkout = ["--no-deps", "--no-build-isolation", "--editable", "."]
-    (locks, *others) = installs
+    (locks, *other_installs) = installs
     assert locks[:4] == ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
     # The checkout has no hash; its own build brings nothing along.
-    assert others == ([of_checkout] if purpose in {"demo", "check"} else [])
+    assert other_installs == ([of_checkout] if purpose in {"demo", "check"} else [])
     needs_npm = bootstrap.PURPOSES[purpose].includes_checkout and not has_npm
     assert ("constraints/node.txt" in locks) == needs_npm
 

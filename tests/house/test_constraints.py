@@ -31,12 +31,12 @@ def test_every_pin_has_wheel_hashes(name):
 def test_tested_packages_equal_installed_packages(name):
     """`./check` installs the same bytes of everything that an operator gets."""
     tested = {(pin.name, pin.version): set(pin.hashes) for pin in pins(FOLDER / "check.txt")}
-    other = [
+    differing_pins = [
         pin
         for pin in pins(FOLDER / f"{name}.txt")
         if tested.get((pin.name, pin.version)) != set(pin.hashes)
     ]
-    assert other == []
+    assert differing_pins == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,18 +57,24 @@ def test_lock_satisfies_every_requirement_of_its_packages(name):
     assert missing == []
 
 
-def reachable(wanted: list[Requirement]) -> Iterator[tuple[str, Requirement]]:
+def reachable(requirements: list[Requirement]) -> Iterator[tuple[str, Requirement]]:
     """Yield each requirement with the package that has it, extras included."""
-    queue = [("pyproject.toml", each) for each in wanted if applies(each, set())]
-    seen: set[tuple[str, str]] = set()
+    queue = [
+        ("pyproject.toml", dependency) for dependency in requirements if applies(dependency, set())
+    ]
+    visited: set[tuple[str, str]] = set()
     while queue:
         caller, requirement = queue.pop()
         yield caller, requirement
         for extra in {"", *requirement.extras}:
-            if (requirement.name, extra) not in seen:
-                seen.add((requirement.name, extra))
+            if (requirement.name, extra) not in visited:
+                visited.add((requirement.name, extra))
                 nested = requirements_of(requirement.name)
-                queue += [(requirement.name, each) for each in nested if applies(each, {extra})]
+                queue += [
+                    (requirement.name, dependency)
+                    for dependency in nested
+                    if applies(dependency, {extra})
+                ]
 
 
 def applies(requirement: Requirement, extras: set[str]) -> bool:

@@ -102,15 +102,15 @@ def test_previous_environment_is_kept_for_running_processes(monkeypatch, checkou
 @pytest.mark.parametrize("purpose", ["docs", "audit"])
 def test_environment_of_another_link_is_kept(monkeypatch, checkout, purpose):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
-    other = bootstrap.prepare_environment(purpose)
+    environment_path = bootstrap.prepare_environment(purpose)
     bootstrap.prepare_environment("demo")
     bootstrap.prepare_environment("check")
 
     change_pins(checkout)
     bootstrap.prepare_environment("check")
 
-    assert (checkout / bootstrap.PURPOSES[purpose].link).resolve() == other
-    assert other.exists()
+    assert (checkout / bootstrap.PURPOSES[purpose].link).resolve() == environment_path
+    assert environment_path.exists()
 
 
 def test_environment_folder_of_earlier_version_is_replaced_by_link(monkeypatch, checkout):

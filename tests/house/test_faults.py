@@ -43,8 +43,8 @@ def test_every_critical_case_has_mutant_detected_by_its_test():
 
 def test_every_outbox_rule_has_mutant():
     broken = {rule for mutant in all_mutants() for rule in mutant.rules}
-    known = {rule.number for rule in rules_of_the_outbox()}
-    assert broken == known
+    rule_numbers = {rule.number for rule in rules_of_the_outbox()}
+    assert broken == rule_numbers
 
 
 def test_tests_and_mutants_name_only_existing_cases():
@@ -94,8 +94,8 @@ def _is_nightly(test: str) -> bool:
     """Tell whether a mark in the source keeps a test out of CI."""
     path, _, name = test.partition("::")
     tree = ast.parse((ROOT / path).read_text("utf-8"))
-    (found,) = (node for node in tree.body if getattr(node, "name", None) == name)
-    assert isinstance(found, ast.FunctionDef)
+    (function,) = (node for node in tree.body if getattr(node, "name", None) == name)
+    assert isinstance(function, ast.FunctionDef)
     of_module = [
         node.value
         for node in tree.body
@@ -103,6 +103,6 @@ def _is_nightly(test: str) -> bool:
     ]
     return any(
         "pytest.mark.nightly" in ast.unparse(mark)
-        for mark in [*found.decorator_list, *of_module]
+        for mark in [*function.decorator_list, *of_module]
         if "param" not in ast.unparse(mark)
     )

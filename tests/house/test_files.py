@@ -38,8 +38,8 @@ CODE = sorted({name for folder in (*PACKAGES, "tests", "benchmarks") for name in
 
 def opening(name: str) -> str:
     """The first line of a module's docstring."""
-    said = ast.get_docstring(ast.parse((ROOT / name).read_text("utf-8"))) or ""
-    return said.partition("\n")[0]
+    docstring = ast.get_docstring(ast.parse((ROOT / name).read_text("utf-8"))) or ""
+    return docstring.partition("\n")[0]
 
 
 def test_every_file_is_within_line_limit():
@@ -60,9 +60,9 @@ def test_no_file_contains_machine_name():
     own = Path(__file__)
     texts = (path for path in tracked(".") if path != own)
     named = [
-        f"{path.relative_to(ROOT)}: {found.group()}"
+        f"{path.relative_to(ROOT)}: {match.group()}"
         for path in texts
-        if (found := MACHINES.search(path.read_text("utf-8", "replace")))
+        if (match := MACHINES.search(path.read_text("utf-8", "replace")))
     ]
     assert named == []
 

@@ -46,9 +46,9 @@ def index(tmp_path, monkeypatch, pip):
     make_checkout(tmp_path / "checkout", monkeypatch, {"check": LIBRARY.pin + CALLER.pin})
     monkeypatch.setattr(bootstrap, "PIP_WHEEL", wheel.name)
     monkeypatch.setattr(bootstrap, "PIP_SHA256", sha256(wheel.read_bytes()))
-    ways = ("_create_by_venv", "_create_by_virtualenv", "_create_by_pip_of_machine")
-    for way in ways:
-        monkeypatch.setattr(bootstrap, way, without_pip)
+    method_names = ("_create_by_venv", "_create_by_virtualenv", "_create_by_pip_of_machine")
+    for method_name in method_names:
+        monkeypatch.setattr(bootstrap, method_name, without_pip)
     with serve_index(index):
         use_index(index, monkeypatch)
         yield index

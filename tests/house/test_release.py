@@ -36,22 +36,26 @@ def docker_that(says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_sbom_lists_every_pin_with_its_hashes(wheel):
-    told = json.loads(bill(wheel, 1_760_000_000))
+    sbom = json.loads(bill(wheel, 1_760_000_000))
     named = {
-        part["purl"]: {each["content"] for each in part["externalReferences"][0]["hashes"]}
-        for part in told["components"]
+        part["purl"]: {
+            hash_entry["content"] for hash_entry in part["externalReferences"][0]["hashes"]
+        }
+        for part in sbom["components"]
         if part["purl"].startswith("pkg:pypi/")
     }
     assert named == {pin.purl: set(pin.hashes) for pin in pins(FOLDER / "run.txt")}
 
 
 def test_every_sbom_package_is_required(wheel):
-    told = json.loads(bill(wheel, 1_760_000_000))
-    references = {part["bom-ref"] for part in told["components"]}
-    product = told["metadata"]["component"]["bom-ref"]
-    asked = {need for each in told["dependencies"] for need in each["dependsOn"]}
-    assert {each["ref"] for each in told["dependencies"]} == {*references, product}
-    assert asked == references
+    sbom = json.loads(bill(wheel, 1_760_000_000))
+    references = {part["bom-ref"] for part in sbom["components"]}
+    product = sbom["metadata"]["component"]["bom-ref"]
+    required_references = {
+        need for dependency in sbom["dependencies"] for need in dependency["dependsOn"]
+    }
+    assert {dependency["ref"] for dependency in sbom["dependencies"]} == {*references, product}
+    assert required_references == references
 
 
 def test_sbom_of_wheel_is_reproducible(wheel):

@@ -41,8 +41,10 @@ def test_no_text_is_executed_as_code():
 
 
 def test_import_contracts_have_no_exceptions():
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    contracts = {one["id"]: one for one in told["tool"]["importlinter"]["contracts"]}
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = {
+        contract["id"]: contract for contract in pyproject["tool"]["importlinter"]["contracts"]
+    }
     assert "ignore_imports" not in contracts["layers"]
     assert "ignore_imports" not in contracts["no-circles"]
 
@@ -60,8 +62,8 @@ ROOMS = {path.parent.name for path in ORACLE.glob("*/__init__.py")} | set(PACKAG
     ],
 )
 def test_every_package_has_import_contract(contract: str, allowed: set[str]):
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    contracts = {one["id"]: one for one in told["tool"]["importlinter"]["contracts"]}
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = {entry["id"]: entry for entry in pyproject["tool"]["importlinter"]["contracts"]}
     named = {
         name.removeprefix("oracle.")
         for name in contracts[contract]["source_modules"]
@@ -73,9 +75,11 @@ def test_every_package_has_import_contract(contract: str, allowed: set[str]):
 
 
 def test_every_call_kind_is_registered_for_metrics_and_commands():
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     layers = next(
-        one for one in told["tool"]["importlinter"]["contracts"] if one["id"] == "layers"
+        contract
+        for contract in pyproject["tool"]["importlinter"]["contracts"]
+        if contract["id"] == "layers"
     )
     features = next(layer for layer in layers["layers"] if "reporting" in layer).split(" | ")
     for room in features:
@@ -92,9 +96,9 @@ def test_every_call_kind_is_registered_for_metrics_and_commands():
 
 
 def _subclasses(kind: type[object]) -> Iterator[type[object]]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _subclasses(one)
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
 
 
 # Where a library tells its errors apart by words alone (decision 0144).
@@ -105,12 +109,12 @@ READ_BY_WORDS = {
 
 
 def test_no_decision_depends_on_error_text():
-    found = {
+    error_text_readers = {
         f"{path.relative_to(ROOT).as_posix()}: {name}"
         for path in SOURCES
         for name in readers(path)
     }
-    assert found <= READ_BY_WORDS
+    assert error_text_readers <= READ_BY_WORDS
 
 
 @pytest.mark.parametrize(
@@ -137,11 +141,11 @@ NAMED = re.findall(r"`(\w[\w/]*\.py): ([\w.]+)`", ARCHITECTURE)
 
 @pytest.mark.parametrize(("place", "name"), NAMED)
 def test_class_or_function_named_in_architecture_exists(place: str, name: str):
-    found = ast.parse((ORACLE / place).read_text("utf-8")).body
+    body = ast.parse((ORACLE / place).read_text("utf-8")).body
     for part in name.split("."):
-        named = [node for node in found if getattr(node, "name", None) == part]
+        named = [node for node in body if getattr(node, "name", None) == part]
         assert named, f"{place}: {name}"
-        found = getattr(named[0], "body", [])
+        body = getattr(named[0], "body", [])
 
 
 def test_log_and_transaction_paths_have_at_most_twelve_steps():

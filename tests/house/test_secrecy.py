@@ -44,19 +44,19 @@ def kinds_of(field: FieldInfo) -> list[type[Section]]:
 
 
 def test_gateway_secrets_are_urls_in_its_file():
-    told = GatewayConfig.model_validate(
+    config = GatewayConfig.model_validate(
         {
             "database": {"url": f"postgresql://me:{TOKEN}@db/gateway"},
             "stakes": {"database_url": f"postgresql://you:{TOKEN}@db/oracle"},
             "checks": {"eth": {"chain_id": 1, "urls": {"node-a": f"https://h/{TOKEN}"}}},
         }
     )
-    assert list(iter_secret_values(told)) == [
+    assert list(iter_secret_values(config)) == [
         f"postgresql://me:{TOKEN}@db/gateway",
         f"postgresql://you:{TOKEN}@db/oracle",
         f"https://h/{TOKEN}",
     ]
-    assert TOKEN not in f"{told.database!r} {told.stakes!r} {told.checks!r}"
+    assert TOKEN not in f"{config.database!r} {config.stakes!r} {config.checks!r}"
 
 
 def test_no_setting_can_hold_key_or_password():
@@ -91,9 +91,9 @@ WRITTEN = {
 def test_settings_repr_shows_no_secret():
     config = Config.model_validate(WRITTEN)
     for section, setting in iter_secret_settings(Config):
-        told = getattr(config, section)
-        (one,) = told if isinstance(told, tuple) else [told]
-        assert TOKEN.lower() in str(getattr(one, setting)).lower(), setting
+        configured = getattr(config, section)
+        (section_config,) = configured if isinstance(configured, tuple) else [configured]
+        assert TOKEN.lower() in str(getattr(section_config, setting)).lower(), setting
     assert TOKEN.lower() not in f"{config!r} {config}".lower()
     for secret in iter_secret_values(config):
         assert TOKEN.lower() in secret.lower()

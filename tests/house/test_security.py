@@ -75,7 +75,7 @@ def test_security_pages_have_at_least_nine_points():
 
 def test_systemd_unit_has_hardening_options():
     uow = (ROOT / "ops/systemd/qos-oracle.service").read_text("utf-8").splitlines()
-    wanted = {
+    required_lines = {
         *("User=qos-oracle", "LimitCORE=0", "NoNewPrivileges=yes", "ProtectSystem=strict"),
         "LimitNOFILE=65536",
         *("CapabilityBoundingSet=", "UMask=0077", "IPAddressDeny=any", "PrivateTmp=yes"),
@@ -85,7 +85,7 @@ def test_systemd_unit_has_hardening_options():
         # 2 needs a person.
         "RestartPreventExitStatus=2",
     }
-    assert wanted <= set(uow)
+    assert required_lines <= set(uow)
     # Of another process systemd does not ask which exit code forbids to start again.
     assert not [line for line in uow if line.startswith("ExecStartPre")]
 
@@ -98,9 +98,9 @@ def test_secret_files_are_excluded_from_image():
 def test_http_routes_are_read_only():
     health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: cast("Store", None))
     routes = [*health.routes, *create_statements_app(Board()).routes]
-    ways = [way for route in routes for way in getattr(route, "methods", ())]
-    assert "GET" in ways
-    assert set(ways) <= {"GET", "HEAD"}
+    methods = [method for route in routes for method in getattr(route, "methods", ())]
+    assert "GET" in methods
+    assert set(methods) <= {"GET", "HEAD"}
 
 
 def policy(name: str):
@@ -115,18 +115,22 @@ def test_transmitter_policy_contains_called_functions():
         "executeKick": encode_execute_kick(ZERO_ADDRESS),
         "retryKick": encode_retry_kick(ZERO_ADDRESS),
     }
-    told = policy("transmitter-policy.json")["transaction"]
-    named = {each["name"]: each["selector"] for each in told["functions"]}
+    transaction_policy = policy("transmitter-policy.json")["transaction"]
+    named = {
+        function["name"]: function["selector"] for function in transaction_policy["functions"]
+    }
     assert {name: calldata[:10] for name, calldata in called.items()}.items() <= named.items()
-    assert (named.keys() - called.keys(), told["value"]) == ({"cancelKick"}, "0x0")
+    assert (named.keys() - called.keys(), transaction_policy["value"]) == ({"cancelKick"}, "0x0")
 
 
 def test_signer_policy_contains_domain_and_signed_types():
-    told = policy("signer-policy.json")["typedData"]
-    contract = told["domain"]["verifyingContract"]
-    whole = build_typed_data(VOID_STATEMENT, Domain(told["domain"]["chainId"], contract))
-    assert told["domain"] == whole["domain"]
-    assert whole["primaryType"] in told["primaryTypes"]
+    typed_data_policy = policy("signer-policy.json")["typedData"]
+    contract = typed_data_policy["domain"]["verifyingContract"]
+    typed_data = build_typed_data(
+        VOID_STATEMENT, Domain(typed_data_policy["domain"]["chainId"], contract)
+    )
+    assert typed_data_policy["domain"] == typed_data["domain"]
+    assert typed_data["primaryType"] in typed_data_policy["primaryTypes"]
 
 
 def test_kms_policy_allows_get_public_key():
@@ -134,11 +138,11 @@ def test_kms_policy_allows_get_public_key():
 
     Where a condition names them, another act has none of them and is not allowed.
     """
-    told = policy("kms-key-policy.json")["Statement"]
+    statements = policy("kms-key-policy.json")["Statement"]
     bound = {"kms:SigningAlgorithm", "kms:MessageType"}
     acts: dict[str, set[str]] = {}
-    for each in told:
-        for act in each["Action"]:
-            acts[act] = set(each["Condition"].get("StringEquals", {}))
+    for statement in statements:
+        for act in statement["Action"]:
+            acts[act] = set(statement["Condition"].get("StringEquals", {}))
     assert acts["kms:Sign"] >= {*bound, "aws:SourceVpce"}
     assert acts["kms:GetPublicKey"] == {"aws:SourceVpce"}

@@ -40,12 +40,12 @@ def is_harmless(handler: ast.expr, tree: ast.AST) -> bool:
     assert isinstance(handler, ast.Name), ast.dump(handler)
     if handler.id in {"previous_handler", "handler"}:
         return True
-    (found,) = (
+    (function,) = (
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.name == handler.id
     )
-    return ast.get_docstring(found) is not None and len(found.body) == 1
+    return ast.get_docstring(function) is not None and len(function.body) == 1
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())

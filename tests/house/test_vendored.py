@@ -15,6 +15,6 @@ def test_vendored_folder_contains_only_listed_files():
 
 
 def test_every_vendored_dependency_is_locked_to_one_version():
-    wanted = json.loads((PACKAGES / "package.json").read_text("utf-8"))["dependencies"]
-    assert {name: locked()[name]["version"] for name in wanted} == wanted
-    assert {package for package, _ in FILES.values()} == set(wanted)
+    version_by_name = json.loads((PACKAGES / "package.json").read_text("utf-8"))["dependencies"]
+    assert {name: locked()[name]["version"] for name in version_by_name} == version_by_name
+    assert {package for package, _ in FILES.values()} == set(version_by_name)

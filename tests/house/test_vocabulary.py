@@ -61,8 +61,10 @@ def test_predicates_return_bool():
 def test_every_kind_of_empty_name_is_counted(tmp_path):
     source = "def _turned_down(told, node):\n    found = told\nclass OrderLook: ...\n"
     root = tree(tmp_path, source + "def all_known(): ...\n")
-    found = [(empty.kind, empty.name) for empty in vocabulary.empty_names(root, ["oracle"])]
-    assert sorted(found) == [
+    counted_names = [
+        (empty.kind, empty.name) for empty in vocabulary.empty_names(root, ["oracle"])
+    ]
+    assert sorted(counted_names) == [
         ("class", "OrderLook"),
         ("function", "all_known"),
         ("local", "found"),

@@ -28,11 +28,13 @@ JOINED = {"type": "node_joined", "block": 1, "tx": 0, "log": 0, "time": 100, "no
 
 def ran(folder: Path, *command: str | Path, **environment: str) -> str:
     """What the command prints; outside of the checkout, and without what surrounds this test."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+    }
     done = subprocess.run(
         [str(part) for part in command],
         cwd=folder,
-        env={**kept, **environment},
+        env={**inherited, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -96,8 +98,13 @@ def test_wheel_build_is_reproducible(wheel, tmp_path):
     for path in elsewhere.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o640)
         os.utime(path, (1, 1))
-    other = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "7", "HOME": str(tmp_path)}
-    again = build_wheel(elsewhere, tmp_path / "dist", COMMITTED, **other)
+    other_environment = {
+        "TZ": "Asia/Kathmandu",
+        "LC_ALL": "C",
+        "PYTHONHASHSEED": "7",
+        "HOME": str(tmp_path),
+    }
+    again = build_wheel(elsewhere, tmp_path / "dist", COMMITTED, **other_environment)
     assert (again.name, sha256(again)) == (wheel.name, sha256(wheel))
 
 
@@ -108,8 +115,8 @@ def test_installed_program_prints_version(program, elsewhere):
 def test_installed_program_creates_database(program, elsewhere):
     settings = {"QOS_ORACLE_DATABASE__URL": f"sqlite:///{elsewhere / 'oracle.sqlite'}"}
     example = ROOT / "config" / "example.toml"
-    said = ran(elsewhere, program, "migrate", "--config", example, **settings)
-    assert "was upgraded from an empty database to revision" in said
+    output = ran(elsewhere, program, "migrate", "--config", example, **settings)
+    assert "was upgraded from an empty database to revision" in output
     assert (elsewhere / "oracle.sqlite").exists()
 
 
@@ -131,15 +138,15 @@ endpoints = ["http://127.0.0.1:1"]
 [network]
 """)
     command = ("config", "check", "--offline", "--config", elsewhere / "index.toml")
-    told = ran(elsewhere, program, *command, **settings)
-    assert "profile     crynux-vss " in told
-    assert f"from {program.parents[1]}" in told
+    output = ran(elsewhere, program, *command, **settings)
+    assert "profile     crynux-vss " in output
+    assert f"from {program.parents[1]}" in output
 
 
 def test_installed_program_replays_file(program, elsewhere):
     (elsewhere / "events.jsonl").write_text(json.dumps(JOINED), "utf-8")
-    told = json.loads(ran(elsewhere, program, "replay", elsewhere / "events.jsonl"))
-    assert [node["node"] for node in told["nodes"]] == [NODE]
+    replay = json.loads(ran(elsewhere, program, "replay", elsewhere / "events.jsonl"))
+    assert [node["node"] for node in replay["nodes"]] == [NODE]
 
 
 def test_installed_program_writes_attack_page(program, elsewhere):

@@ -43,18 +43,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="See that the tests of docs/fidelity/ look.")
     parser.add_argument("--only", metavar="ROW", nargs="+", help="rows by name, such as Q12")
     parser.add_argument("--jobs", type=int, default=2, help="trees at a time (default: 2)")
-    asked = parser.parse_args()
-    rows = [row for row in cited() if not asked.only or row.name in asked.only]
+    options = parser.parse_args()
+    rows = [row for row in cited() if not options.only or row.name in options.only]
     if not rows:
-        parser.error(f"no row that cites code is called {asked.only}")
+        parser.error(f"no row that cites code is called {options.only}")
     with tempfile.TemporaryDirectory(prefix="emptied-") as folder:
-        found = tried(rows, Path(folder), asked.jobs)
-    faults = [*standing(rows, found)]
+        fallen_by_place = tried(rows, Path(folder), options.jobs)
+    faults = [*standing(rows, fallen_by_place)]
     for fault in faults:
         sys.stdout.write(f"{fault}\n")
-    summary = f"{len(found)} emptied, {len(faults)} citations of {len(rows)} rows did not fall"
+    summary = (
+        f"{len(fallen_by_place)} emptied, {len(faults)} citations of {len(rows)} rows did not fall"
+    )
     sys.stdout.write(f"{summary}\n")
-    if not asked.only:
+    if not options.only:
         BUILD.mkdir(exist_ok=True)
         REPORT.write_text("\n".join((summary, *faults, "")))
     return 1 if faults else 0
@@ -76,23 +78,29 @@ def node_ids(row: Statement) -> list[str]:
 
 def tried(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
     """Empty each thing that these rows name, and run the tests of those that name it."""
-    asked: dict[Place, set[str]] = {}
+    tests_by_place: dict[Place, set[str]] = {}
     for row in rows:
         for place in (*row.ours, *row.contracts):
-            asked.setdefault(place, set()).update(node_ids(row))
-    whole = copied(folder / "whole")
+            tests_by_place.setdefault(place, set()).update(node_ids(row))
+    unmodified_tree = copied(folder / "whole")
     with _Testers(jobs) as testers, ThreadPoolExecutor(max_workers=jobs) as pool:
         # What is red anyway shows nothing.
-        green = testers.green(sorted(set().union(*asked.values())), whole)
+        green = testers.green(sorted(set().union(*tests_by_place.values())), unmodified_tree)
 
         def one(place: Place) -> set[str] | str:
-            found = testers.fallen(place, sorted(asked[place] & green), whole)
-            told = found if isinstance(found, str) else f"{len(found)} of {len(asked[place])} fell"
-            sys.stdout.write(f"{'::'.join(place)}: {told}\n")
+            fallen_tests = testers.fallen(
+                place, sorted(tests_by_place[place] & green), unmodified_tree
+            )
+            outcome = (
+                fallen_tests
+                if isinstance(fallen_tests, str)
+                else f"{len(fallen_tests)} of {len(tests_by_place[place])} fell"
+            )
+            sys.stdout.write(f"{'::'.join(place)}: {outcome}\n")
             sys.stdout.flush()
-            return found
+            return fallen_tests
 
-        return dict(zip(asked, pool.map(one, asked), strict=True))
+        return dict(zip(tests_by_place, pool.map(one, tests_by_place), strict=True))
 
 
 class _Testers:
@@ -111,25 +119,25 @@ class _Testers:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def green(self, tests: list[str], whole: Path) -> set[str]:
+    def green(self, tests: list[str], unmodified_tree: Path) -> set[str]:
         """Return which of these tests pass while nothing is empty; name the others."""
         tester = self._idle.get()
-        ran = tester.run_tests(whole, tests, _GREEN_SECONDS, *_OPTIONS)
+        ran = tester.run_tests(unmodified_tree, tests, _GREEN_SECONDS, *_OPTIONS)
         self._idle.put(tester)
         passed = {test for test in tests if {*ran.of(test)} - {"skipped"} == {"passed"}}
         for test in sorted(set(tests) - passed):
             sys.stdout.write(f"{test} is not green as it is\n")
         return passed
 
-    def fallen(self, place: Place, tests: list[str], whole: Path) -> set[str] | str:
+    def fallen(self, place: Place, tests: list[str], unmodified_tree: Path) -> set[str] | str:
         """Return which of these tests fall when it is empty, or why it cannot be tried."""
         if not tests:
             return "no test of its rows is green as it is"
-        tree = whole.parent / f"{'-'.join(place).replace('/', '-')}"
+        tree = unmodified_tree.parent / f"{'-'.join(place).replace('/', '-')}"
         tester = self._idle.get()
         try:
-            mutant = emptied(place, tuple(tests), whole.parent)
-            fault = mutated(mutant, whole, tree)
+            mutant = emptied(place, tuple(tests), unmodified_tree.parent)
+            fault = mutated(mutant, unmodified_tree, tree)
             if fault is not None:
                 return fault
             ran = tester.run_tests(tree, tests, _SECONDS, *_OPTIONS)
@@ -144,20 +152,20 @@ class _Testers:
         return {test for test in tests if _FELL.intersection(ran.of(test))}
 
 
-def standing(rows: Sequence[Statement], found: Fallen) -> Iterator[str]:
+def standing(rows: Sequence[Statement], fallen_by_place: Fallen) -> Iterator[str]:
     """Yield each citation of a row that shows nothing."""
     for row in rows:
-        tests, seen = set(node_ids(row)), set[str]()
+        tests, covered_tests = set(node_ids(row)), set[str]()
         for place in (*row.ours, *row.contracts):
-            fallen = found[place]
+            fallen = fallen_by_place[place]
             if isinstance(fallen, str):
                 yield f"{row.name}: {'::'.join(place)} was not tried: {fallen}"
-                seen = tests
+                covered_tests = tests
                 continue
-            seen |= fallen
+            covered_tests |= fallen
             if not fallen & tests:
                 yield f"{row.name}: {'::'.join(place)} is empty, and none of its tests falls"
-        for test in sorted(tests - seen):
+        for test in sorted(tests - covered_tests):
             yield f"{row.name}: {test} falls for nothing that the row names"
 
 

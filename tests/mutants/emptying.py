@@ -89,17 +89,19 @@ def _line_of(node: ast.stmt) -> int:
 
 def _emptied_contract(name: str) -> dict[str, str]:
     """Return the files of contracts that change: a function does nothing, an event is silent."""
-    found = {}
+    changed_files = {}
     for path in sorted((ROOT / "contracts").rglob("*.sol")):
         text = path.read_text("utf-8")
         less = re.sub(rf"\bemit {name}\([^;]*;", "", text)
-        for start in [one.start() for one in re.finditer(rf"\bfunction {name}\(", less)]:
+        for start in [
+            function_match.start() for function_match in re.finditer(rf"\bfunction {name}\(", less)
+        ]:
             less = _without_body(less, start)
         if less != text:
-            found[str(path.relative_to(ROOT))] = less
-    if not found:
+            changed_files[str(path.relative_to(ROOT))] = less
+    if not changed_files:
         raise ValueError(f"{name}: no contract has a function or emits an event of that name")
-    return found
+    return changed_files
 
 
 def _without_body(text: str, start: int) -> str:

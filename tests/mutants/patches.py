@@ -63,37 +63,37 @@ def of_the_change() -> list[Mutant]:
 
     At most six, from all over: a change that touches many is looked at by the night.
     """
-    asked = ["git", "diff", "--name-only", "HEAD~1"]
+    command = ["git", "diff", "--name-only", "HEAD~1"]
     # A clone of one commit knows no other.
-    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
-    changed = {*told.stdout.splitlines()}
-    found = [
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    changed = {*completed.stdout.splitlines()}
+    touched_mutants = [
         mutant
         for mutant in all_mutants()
         if changed.intersection([*mutant.patched, *(t.partition("::")[0] for t in mutant.tests)])
     ]
-    return found[:: -(-len(found) // _OF_A_CHANGE) or 1]
+    return touched_mutants[:: -(-len(touched_mutants) // _OF_A_CHANGE) or 1]
 
 
 def _read(path: Path) -> Mutant:
     header, _, _ = path.read_text("utf-8").partition("\n--- a/")
-    told: dict[str, list[str]] = {}
+    header_fields: dict[str, list[str]] = {}
     for line in header.splitlines():
         field = _FIELD.fullmatch(line)
         if field is None:
             raise ValueError(f"{path.name}: cannot read the header line {line!r}")
-        told.setdefault(field[1], []).append(field[2])
-    if not _NAME.fullmatch(path.stem) or not {"Defence", "Room", "Test"} <= told.keys():
+        header_fields.setdefault(field[1], []).append(field[2])
+    if not _NAME.fullmatch(path.stem) or not {"Defence", "Room", "Test"} <= header_fields.keys():
         raise ValueError(f"{path.name}: a number and a name; Defence, Room and Test in the header")
     return Mutant(
         path=path,
-        defence=" ".join(told["Defence"]),
-        room=told["Room"][0],
-        tests=tuple(told["Test"]),
-        cases=tuple(told.get("Case", [])),
-        rules=tuple(told.get("Outbox", [])),
-        is_quick="Quick" in told,
-        build=told.get("Build", [None])[0],
+        defence=" ".join(header_fields["Defence"]),
+        room=header_fields["Room"][0],
+        tests=tuple(header_fields["Test"]),
+        cases=tuple(header_fields.get("Case", [])),
+        rules=tuple(header_fields.get("Outbox", [])),
+        is_quick="Quick" in header_fields,
+        build=header_fields.get("Build", [None])[0],
     )
 
 

@@ -68,9 +68,9 @@ def written_now(mutants: Sequence[Mutant], results: Results) -> str:
     ingest = [_case_row(case, by_case, mutants, results) for case in cases_of(INGEST)]
     sending = [_case_row(case, by_case, mutants, results) for case in cases_of(SENDING)]
     rules = [_rule_row(rule, mutants, results) for rule in rules_of_the_outbox()]
-    others = [_row(mutant, results) for mutant in mutants if not mutant.cases]
+    other_rows = [_row(mutant, results) for mutant in mutants if not mutant.cases]
     parts = [_OPENING, _INGEST, _TABLE, *ingest, _SENDING, _TABLE, *sending]
-    return "".join([*parts, _RULES, *rules, _OTHERS, *others])
+    return "".join([*parts, _RULES, *rules, _OTHERS, *other_rows])
 
 
 def _case_row(

@@ -31,11 +31,11 @@ class Results:
 
     def is_known(self, mutant: Mutant, tree: Path) -> bool:
         """Tell whether this very patch was noticed, by these tests, on these files."""
-        known = self.mutants.get(mutant.name)
+        recorded = self.mutants.get(mutant.name)
         return (
-            known is not None
-            and known["why_not"] is None
-            and known["digest"] == digest(mutant, tree)
+            recorded is not None
+            and recorded["why_not"] is None
+            and recorded["digest"] == digest(mutant, tree)
         )
 
     def keep(self, mutants: Sequence[Mutant], tests: Sequence[str]) -> None:
@@ -59,25 +59,30 @@ def results() -> Results:
     """Return what earlier runs found; waits for whoever writes it now."""
     if not RESULTS.exists():
         return Results()
-    with RESULTS.open(encoding="utf-8") as kept:
-        fcntl.flock(kept, fcntl.LOCK_SH)
-        return _read(kept.read())
+    with RESULTS.open(encoding="utf-8") as results_file:
+        fcntl.flock(results_file, fcntl.LOCK_SH)
+        return _read(results_file.read())
 
 
 @contextmanager
 def changing() -> Iterator[Results]:
     """Change the results; whoever else runs mutants now waits."""
     BUILD.mkdir(exist_ok=True)
-    with RESULTS.open("a+", encoding="utf-8") as kept:
-        fcntl.flock(kept, fcntl.LOCK_EX)
-        kept.seek(0)
-        found = _read(kept.read() or "{}")
-        yield found
-        kept.seek(0)
-        kept.truncate()
-        kept.write(json.dumps({"tests": found.tests, "mutants": found.mutants}, indent=1) + "\n")
+    with RESULTS.open("a+", encoding="utf-8") as results_file:
+        fcntl.flock(results_file, fcntl.LOCK_EX)
+        results_file.seek(0)
+        current_results = _read(results_file.read() or "{}")
+        yield current_results
+        results_file.seek(0)
+        results_file.truncate()
+        results_file.write(
+            json.dumps(
+                {"tests": current_results.tests, "mutants": current_results.mutants}, indent=1
+            )
+            + "\n"
+        )
 
 
 def _read(text: str) -> Results:
-    told: Mapping[str, Any] = json.loads(text)
-    return Results(dict(told.get("tests", {})), dict(told.get("mutants", {})))
+    document: Mapping[str, Any] = json.loads(text)
+    return Results(dict(document.get("tests", {})), dict(document.get("mutants", {})))

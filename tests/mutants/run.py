@@ -35,27 +35,27 @@ _GREEN_SECONDS, _RED_SECONDS = 7200, 900
 def main() -> int:
     """Run what was asked for; the exit code."""
     parser = _parser()
-    asked = parser.parse_args()
-    if asked.report:
+    options = parser.parse_args()
+    if options.report:
         _report()
         return 0
-    chosen = _chosen(asked)
+    chosen = _chosen(options)
     if not chosen:
-        parser.error(f"no mutant is called {asked.only}, or none of them is stale")
+        parser.error(f"no mutant is called {options.only}, or none of them is stale")
     verdicts: dict[str, str | None] = {}
     with (
         tempfile.TemporaryDirectory(prefix="mutants-") as folder,
-        _Trial(chosen, Path(folder), asked.jobs, is_quick=asked.quick) as trial,
+        _Trial(chosen, Path(folder), options.jobs, is_quick=options.quick) as trial,
     ):
-        if not asked.quick:
+        if not options.quick:
             _write_tests(trial)
-        may_keep = not (asked.only or asked.again or asked.quick)
+        may_keep = not (options.only or options.again or options.quick)
         for mutant, verdict in trial.verdicts(may_keep=may_keep):
             verdicts[mutant.name] = verdict
             _say(f"{mutant.name}: {verdict or 'noticed'}")
-            if not asked.quick:
+            if not options.quick:
                 _write_verdict(trial, mutant, verdict)
-    if not asked.quick:
+    if not options.quick:
         _report()
     survivors = [name for name, verdict in verdicts.items() if verdict is not None]
     _say(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants noticed")
@@ -79,15 +79,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(asked: argparse.Namespace) -> list[Mutant]:
-    known = results()
-    if asked.quick:
+def _chosen(options: argparse.Namespace) -> list[Mutant]:
+    earlier_results = results()
+    if options.quick:
         return of_the_change() or [mutant for mutant in all_mutants() if mutant.is_quick]
     return [
         mutant
         for mutant in all_mutants()
-        if any(part in mutant.name for part in asked.only or [""])
-        and not (asked.stale and known.is_known(mutant, ROOT))
+        if any(part in mutant.name for part in options.only or [""])
+        and not (options.stale and earlier_results.is_known(mutant, ROOT))
     ]
 
 
@@ -136,8 +136,8 @@ class _Trial:
 
         with ThreadPoolExecutor(max_workers=self._jobs) as pool:
             done = list(pool.map(ran, parts))
-        ends = {test: end for one in done for test, end in one.ends.items()}
-        self.green = Ran(max(one.code for one in done), ends, "")
+        ends = {test: end for run in done for test, end in run.ends.items()}
+        self.green = Ran(max(run.code for run in done), ends, "")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,12 +160,14 @@ class _Trial:
         Raises:
             SystemExit: a test wrote into the sources that all trees share.
         """
-        kept = results() if may_keep else None
+        earlier_results = results() if may_keep else None
         before = look(self._whole)
 
         def one(mutant: Mutant) -> str | None:
             unsound = self._unsound(mutant)
-            if unsound is not None or (kept and kept.is_known(mutant, self._whole)):
+            if unsound is not None or (
+                earlier_results and earlier_results.is_known(mutant, self._whole)
+            ):
                 return unsound
             return self._verdict(mutant)
 
@@ -213,23 +215,28 @@ def _seen(mutant: Mutant, red: Ran) -> str | None:
 
 def _write_tests(trial: _Trial) -> None:
     """Keep how the tests of cases ended without a patch; what was not run stays as it is."""
-    with changing() as kept:
+    with changing() as stored_results:
         for test in trial.of_cases:
             ends = set(trial.green.of(test))
-            kept.tests[test] = "passed" if ends == {"passed"} else min(ends, default="not found")
+            stored_results.tests[test] = (
+                "passed" if ends == {"passed"} else min(ends, default="not found")
+            )
 
 
 def _write_verdict(trial: _Trial, mutant: Mutant, verdict: str | None) -> None:
-    with changing() as kept:
-        kept.mutants[mutant.name] = {"digest": trial.digests[mutant.name], "why_not": verdict}
+    with changing() as stored_results:
+        stored_results.mutants[mutant.name] = {
+            "digest": trial.digests[mutant.name],
+            "why_not": verdict,
+        }
 
 
 def _report() -> None:
     """Forget what is not there any more and make the report."""
-    known = all_mutants()
-    with changing() as kept:
-        kept.keep(known, [test for tests in played().values() for test in tests])
-        REPORT.write_text(written_now(known, kept), "utf-8")
+    mutants = all_mutants()
+    with changing() as stored_results:
+        stored_results.keep(mutants, [test for tests in played().values() for test in tests])
+        REPORT.write_text(written_now(mutants, stored_results), "utf-8")
 
 
 def _say(line: str) -> None:

@@ -83,25 +83,31 @@ class Tester:
     def run_tests(self, tree: Path, tests: Iterable[str], seconds: int, *options: str) -> Ran:
         """Run these tests in a tree, the slow ones too, for at most so many seconds."""
         # Several testers may run in one tree.
-        told, said = (tree / f"told-{self._server.pid}.{end}" for end in ("xml", "txt"))
-        told.unlink(missing_ok=True)
+        junit_file, output_file = (
+            tree / f"told-{self._server.pid}.{end}" for end in ("xml", "txt")
+        )
+        junit_file.unlink(missing_ok=True)
         order = {
             "tree": str(tree),
             "args": [
                 *_OPTIONS,
                 *_SILENT,
                 f"--timeout={_TEST_SECONDS}",
-                f"--junitxml={told}",
+                f"--junitxml={junit_file}",
                 *options,
                 *tests,
             ],
-            "said": str(said),
+            "said": str(output_file),
             # What tests start finds the copy too; examples are drawn as in CI, the same ones
             # every time.
             "env": {"PYTHONPATH": str(tree), "CI": "1"},
         }
         code = self._ran(json.dumps(order), seconds)
-        return Ran(code, _ends(told) if told.exists() else {}, said.read_text("utf-8", "replace"))
+        return Ran(
+            code,
+            _ends(junit_file) if junit_file.exists() else {},
+            output_file.read_text("utf-8", "replace"),
+        )
 
     def _ran(self, order: str, seconds: int) -> int:
         if self._server.stdin is None or self._server.stdout is None:
@@ -122,10 +128,10 @@ def _end_all(group: int) -> None:
     os.killpg(group, signal.SIGKILL)
 
 
-def _ends(told: Path) -> dict[str, list[str]]:
+def _ends(junit_file: Path) -> dict[str, list[str]]:
     ends: dict[str, list[str]] = {}
     # Written by pytest a moment ago.
-    for case in ET.parse(told).iter("testcase"):  # noqa: S314
+    for case in ET.parse(junit_file).iter("testcase"):  # noqa: S314
         name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
         ends.setdefault(name, []).append(_end(case))
     return ends
@@ -136,8 +142,8 @@ def _end(case: ET.Element) -> str:
     # around it.
     failure = case.find("failure")
     if failure is not None:
-        why = failure.get("message", "")
-        if why.startswith(_LATE):
+        message = failure.get("message", "")
+        if message.startswith(_LATE):
             return "late"
-        return "broken" if why.startswith(_BROKEN) else "failed"
+        return "broken" if message.startswith(_BROKEN) else "failed"
     return min({part.tag for part in case} & {"error", "skipped"}, default="passed")

@@ -67,10 +67,10 @@ def main() -> None:
 def _tested(order: dict[str, Any]) -> int:
     # A group of its own, so that whatever it starts can be ended with it.
     os.setsid()
-    said = os.open(order["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    output_fd = os.open(order["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    for mine, taken in ((nothing, 0), (said, 1), (said, 2)):
-        os.dup2(mine, taken)
+    for mine, target_fd in ((nothing, 0), (output_fd, 1), (output_fd, 2)):
+        os.dup2(mine, target_fd)
     os.chdir(order["tree"])
     os.environ.update(order["env"])
     # The copy comes before the checkout that .venv has installed.

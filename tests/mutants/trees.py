@@ -41,7 +41,7 @@ def copied(place: Path) -> Path:
     return place
 
 
-def mutated(mutant: Mutant, whole: Path, place: Path) -> str | None:
+def mutated(mutant: Mutant, unmodified_tree: Path, place: Path) -> str | None:
     """Make the tree without the defence out of the whole one; return what went wrong, or None.
 
     Files are hard links, compiled ones too, so that only what the patch changes is compiled anew:
@@ -49,7 +49,7 @@ def mutated(mutant: Mutant, whole: Path, place: Path) -> str | None:
     the file that is there, so that trees to build in are copied.
     """
     carry = os.link if mutant.build is None else shutil.copy2
-    shutil.copytree(whole, place, symlinks=True, copy_function=carry, ignore=_LEFT)
+    shutil.copytree(unmodified_tree, place, symlinks=True, copy_function=carry, ignore=_LEFT)
     fault = applied(mutant, place)
     if fault is not None:
         return fault
@@ -66,9 +66,9 @@ def _built(mutant: Mutant, tree: Path) -> str | None:
     if mutant.build is None:
         return None
     written = tree / "abi" / f"{mutant.build}.json"
-    kept = _COMPILED / f"{mutant.build}-{_sources(tree)}.json"
-    if kept.exists():
-        shutil.copy(kept, written)
+    cached_artifact = _COMPILED / f"{mutant.build}-{_sources(tree)}.json"
+    if cached_artifact.exists():
+        shutil.copy(cached_artifact, written)
         return None
     node = shutil.which("node") or str(ROOT / ".venv" / "bin" / "node")
     # Without its guard a name may be unused, of which solc warns.
@@ -79,9 +79,9 @@ def _built(mutant: Mutant, tree: Path) -> str | None:
     if built.returncode != 0 or "done" not in built.stdout:
         return f"{mutant.build} was not built anew: {(built.stdout + built.stderr).strip()}"
     _COMPILED.mkdir(exist_ok=True)
-    half = kept.with_suffix(f".{os.getpid()}.{mutant.name}")
+    half = cached_artifact.with_suffix(f".{os.getpid()}.{mutant.name}")
     shutil.copy(written, half)
-    half.replace(kept)
+    half.replace(cached_artifact)
     return None
 
 

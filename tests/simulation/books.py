@@ -64,7 +64,7 @@ class Books:
 
     def requests(self) -> dict[str, Wished]:
         """Return by calldata how the newest try at each effect stands."""
-        told: dict[str, Wished] = {}
+        wished_by_effect: dict[str, Wished] = {}
         rows = self._rows.execute(
             "SELECT i.calldata, i.state, s.state, s.won_attempt IS NULL,"
             " EXISTS (SELECT 1 FROM pub_attempt a WHERE a.intent_id = i.id)"
@@ -73,25 +73,25 @@ class Books:
         )
         for calldata, state, slot, _, is_signed in rows:
             effect = "0x" + calldata.hex()
-            tries = told[effect].tries + 1 if effect in told else 1
+            tries = wished_by_effect[effect].tries + 1 if effect in wished_by_effect else 1
             is_over = state in _ENDS and (slot == "final" or not is_signed)
-            told[effect] = Wished(state, tries, is_over)
-        return told
+            wished_by_effect[effect] = Wished(state, tries, is_over)
+        return wished_by_effect
 
     # --- the invariants ---
 
     def saw_send(self, raw: str) -> None:
         """I2, I3, I4: what leaves is in the database already, with its nonce."""
         content = bytes.fromhex(raw[2:])
-        found = self._rows.execute(
+        nonce_rows = self._rows.execute(
             "SELECT s.nonce FROM pub_attempt a JOIN pub_nonce s ON s.nonce = a.nonce"
             " JOIN pub_account p WHERE a.raw_tx = ? AND s.nonce < p.next_nonce",
             (content,),
         ).fetchall()
-        if len(found) != 1:
+        if len(nonce_rows) != 1:
             self._fault("I3", "bytes left that are not in the database")
             return
-        self._left[hash_of(content)] = found[0][0]
+        self._left[hash_of(content)] = nonce_rows[0][0]
 
     def to_watch(self) -> set[str]:
         """Return every hash that may still land: of what left, and of what may leave.
@@ -105,12 +105,12 @@ class Books:
             )
         }
         stored = self._rows.execute("SELECT tx_hash, nonce FROM pub_attempt").fetchall()
-        known = {"0x" + digest.hex(): nonce for digest, nonce in stored} | self._left
-        return {digest for digest, nonce in known.items() if nonce not in over}
+        nonce_by_digest = {"0x" + digest.hex(): nonce for digest, nonce in stored} | self._left
+        return {digest for digest, nonce in nonce_by_digest.items() if nonce not in over}
 
-    def saw_watching(self, wanted: set[str], asked: set[str]) -> None:
+    def saw_watching(self, expected_hashes: set[str], requested_hashes: set[str]) -> None:
         """I8: whoever looks for what was sent looks for every hash that may still land."""
-        for digest in sorted(wanted - asked):
+        for digest in sorted(expected_hashes - requested_hashes):
             self._fault("I8", f"nobody looked for {digest[:10]}")
 
     def check(self, balance: int | None = None, now: float | None = None) -> None:
@@ -122,8 +122,8 @@ class Books:
         self._check_attempts()
         self._check_intents()
         self._check_journal()
-        for said in [*self._statements.check(), *self._money.check(balance, now)]:
-            self._fault(*said)
+        for fault in [*self._statements.check(), *self._money.check(balance, now)]:
+            self._fault(*fault)
 
     def _check_slots(self) -> None:
         rows = self._rows.execute(
@@ -221,9 +221,9 @@ class Books:
         rows = self._rows.execute(
             "SELECT gas_used, gas_price_wei FROM pub_nonce WHERE state = 'final'"
         )
-        ours = sum(gas * int.from_bytes(price) for gas, price in rows)
-        if ours != self.world.chain.head.spent:
-            self._fault("I14", f"the books say {ours} wei, the chain {_spent(self.world)}")
+        spent_wei = sum(gas * int.from_bytes(price) for gas, price in rows)
+        if spent_wei != self.world.chain.head.spent:
+            self._fault("I14", f"the books say {spent_wei} wei, the chain {_spent(self.world)}")
 
     def counts(self) -> dict[str, int]:
         """Count what was signed, by its reason."""
@@ -234,28 +234,35 @@ class Books:
         """I14, F74: counters that were kept all the time are what a recount gives."""
         along, anew = _counted(living), _counted(fresh)
         if along != anew:
-            differing = [name for name, told in anew.items() if along[name] != told]
+            differing = [name for name, figure in anew.items() if along[name] != figure]
             self._fault("I14", f"counted along and anew {differing} differ")
         won = self._rows.execute(
             "SELECT count(*), sum(receipt_status), sum(gas_used) FROM pub_nonce"
             " WHERE state = 'final'"
         ).fetchone()
         outcomes = [
-            sum(count for (_, one), count in fresh.outcomes.items() if one == outcome)
+            sum(
+                count
+                for (_, recorded_outcome), count in fresh.outcomes.items()
+                if recorded_outcome == outcome
+            )
             for outcome in ("success", "reverted")
         ]
         if (sum(outcomes), outcomes[0], sum(fresh.gas.values())) != tuple(n or 0 for n in won):
             self._fault("I14", f"counters {outcomes} are not the rows {won}")
 
-    def _fault(self, rule: str, words: str) -> None:
-        said = f"{rule}: {words}"
-        if said not in self.faults:
-            self.faults.append(said)
+    def _fault(self, rule: str, message: str) -> None:
+        fault = f"{rule}: {message}"
+        if fault not in self.faults:
+            self.faults.append(fault)
 
 
 def _counted(figures: OutboxFigures) -> dict[str, object]:
     """Every figure, by its name, as what can be compared."""
-    return {one.name: _plain(getattr(figures, one.name)) for one in fields(figures)}
+    return {
+        figure_field.name: _plain(getattr(figures, figure_field.name))
+        for figure_field in fields(figures)
+    }
 
 
 def _plain(figure: object) -> object:

@@ -29,14 +29,14 @@ class Tx:
     @classmethod
     def read(cls, raw: str) -> "Tx":
         """Read what `PaperSigner` wrote, 0x-prefixed hex."""
-        told = json.loads(bytes.fromhex(raw[2:]))
+        tx_fields = json.loads(bytes.fromhex(raw[2:]))
         return cls(
             hash=hash_of(bytes.fromhex(raw[2:])),
-            nonce=told["nonce"],
-            effect=told["calldata"],
-            gas_limit=told["gas_limit"],
-            max_fee=told["max_fee"],
-            tip=told["tip"],
+            nonce=tx_fields["nonce"],
+            effect=tx_fields["calldata"],
+            gas_limit=tx_fields["gas_limit"],
+            max_fee=tx_fields["max_fee"],
+            tip=tx_fields["tip"],
         )
 
 
@@ -95,12 +95,12 @@ class Branch:
         assert block is not None
         left = self.blocks[block.number + 1 :]
         del self.blocks[block.number + 1 :]
-        gone = [tx for each in left for tx in each.txs]
+        gone = [tx for dropped_block in left for tx in dropped_block.txs]
         for tx in gone:
             del self.place[tx.hash]
-        for each in reversed(fresh):
-            self.blocks.append(each)
-            self.place.update(dict.fromkeys((tx.hash for tx in each.txs), each))
+        for added_block in reversed(fresh):
+            self.blocks.append(added_block)
+            self.place.update(dict.fromkeys((tx.hash for tx in added_block.txs), added_block))
         return gone
 
 
@@ -155,30 +155,30 @@ class Chain:
     def _built(self, parent: Block, offered: dict[int, list[Tx]]) -> Block:
         self._salt += 1
         base_fee = self._next_fee(parent)
-        taken: list[Tx] = []
+        included_txs: list[Tx] = []
         nonce, spent = parent.nonce, parent.spent
-        while len(taken) < _ROOM and self.dice.random() > 0.15:
+        while len(included_txs) < _ROOM and self.dice.random() > 0.15:
             tx = self._choice(nonce, base_fee, self.ether - spent, offered)
             if tx is None:
                 break
-            taken.append(tx)
+            included_txs.append(tx)
             nonce += 1
             spent += GAS_USED * min(tx.max_fee, base_fee + tx.tip)
         number = parent.number + 1
         digest = hash_of(f"{parent.hash}{number}{self._salt}".encode())
         time = parent.time + BLOCK_SECONDS
-        return Block(number, digest, parent, time, base_fee, tuple(taken), nonce, spent)
+        return Block(number, digest, parent, time, base_fee, tuple(included_txs), nonce, spent)
 
     def _choice(
         self, nonce: int, base_fee: int, left: int, offered: dict[int, list[Tx]]
     ) -> Tx | None:
         """Pick one for a nonce; now and then one that every pool forgot long ago."""
-        found = offered.get(nonce, [])
+        candidates = offered.get(nonce, [])
         if self.attic.get(nonce) and self.dice.random() < self.attic_chance:
-            found = self.attic[nonce]
+            candidates = self.attic[nonce]
         payable = [
             tx
-            for tx in found
+            for tx in candidates
             if min(tx.tip, tx.max_fee - base_fee) >= self.asked_tip
             and tx.max_fee * tx.gas_limit <= left
         ]
@@ -187,5 +187,5 @@ class Chain:
     def _next_fee(self, parent: Block) -> int:
         """Step towards where it tends to, by an eighth at most."""
         step = parent.base_fee // 8
-        wanted = self.calm_fee * self.dice.randint(80, 120) // 100
-        return max(min(wanted, parent.base_fee + step), parent.base_fee - step, 7)
+        target_fee = self.calm_fee * self.dice.randint(80, 120) // 100
+        return max(min(target_fee, parent.base_fee + step), parent.base_fee - step, 7)

@@ -30,35 +30,46 @@ class Goals:
     def all(self) -> list[str]:
         return [*self.pushes, *self.kicks]
 
-    def next_push(self, known: Mapping[str, Wished]) -> str | None:
+    def next_push(self, wished_by_effect: Mapping[str, Wished]) -> str | None:
         """Return the first push that nobody tries now; None: all are done or under way."""
-        return next((one for one in self.pushes if _is_wanted(known.get(one))), None)
+        return next(
+            (effect for effect in self.pushes if _is_wanted(wished_by_effect.get(effect))), None
+        )
 
-    def push_beyond(self, known: Mapping[str, Wished]) -> str:
+    def push_beyond(self, wished_by_effect: Mapping[str, Wished]) -> str:
         """Return a push after the last one, which no goal asks for."""
         beyond = (f"0x{self.rounds + more:08x}" for more in count(1))
-        return next(one for one in beyond if _is_wanted(known.get(one)))
+        return next(effect for effect in beyond if _is_wanted(wished_by_effect.get(effect)))
 
-    def next_kick(self, known: Mapping[str, Wished]) -> str | None:
+    def next_kick(self, wished_by_effect: Mapping[str, Wished]) -> str | None:
         """Return a kickout that is due by now: with every fourth push one.
 
         What ended without its effect is under way no more: it is wanted again, as pushes are.
         """
-        done = sum(one in known for one in self.pushes)
+        done = sum(effect in wished_by_effect for effect in self.pushes)
         due = self.kicks[: done // 4]
-        under_way = [one for one in due if one in known and not known[one].is_over]
+        under_way = [
+            effect
+            for effect in due
+            if effect in wished_by_effect and not wished_by_effect[effect].is_over
+        ]
         if len(under_way) >= _KICKS_AT_ONCE:
             return None
-        return next((one for one in due if _is_wanted(known.get(one))), None)
+        return next((effect for effect in due if _is_wanted(wished_by_effect.get(effect))), None)
 
-    def is_reached(self, known: Mapping[str, Wished]) -> bool:
+    def is_reached(self, wished_by_effect: Mapping[str, Wished]) -> bool:
         """Tell whether the books say that everything happened, and nothing else is under way."""
-        is_done = all(one in known and known[one].state == "final" for one in self.all)
-        return is_done and all(one.is_over or one.state == "final" for one in known.values())
+        is_done = all(
+            effect in wished_by_effect and wished_by_effect[effect].state == "final"
+            for effect in self.all
+        )
+        return is_done and all(
+            wished.is_over or wished.state == "final" for wished in wished_by_effect.values()
+        )
 
 
-def _is_wanted(known: Wished | None) -> bool:
-    return known is None or (known.is_over and known.state != "final")
+def _is_wanted(wished: Wished | None) -> bool:
+    return wished is None or (wished.is_over and wished.state != "final")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +87,9 @@ class Verdict:
     def of(cls, goals: Goals, done: set[str], chain: Chain) -> "Verdict":
         """Compare what the publisher calls done with what the chain did."""
         executed = chain.executed()
-        counts = [executed.count(one) for one in goals.all]
-        lost = sum(one in done and one not in executed for one in goals.all)
-        unfinished = sum(one not in done and one not in executed for one in goals.all)
+        counts = [executed.count(effect) for effect in goals.all]
+        lost = sum(effect in done and effect not in executed for effect in goals.all)
+        unfinished = sum(effect not in done and effect not in executed for effect in goals.all)
         return cls(sum(max(count - 1, 0) for count in counts), lost, unfinished)
 
     @property

@@ -57,8 +57,8 @@ class Memory:
         """Write; what was known is so no longer, unless nothing but the lease was touched."""
         uow: _Touched | None = None
         try:
-            with self._store.transaction() as whole:
-                uow = _Touched(whole)
+            with self._store.transaction() as store_uow:
+                uow = _Touched(store_uow)
                 yield cast("UnitOfWork", uow)
         finally:
             if uow is not None and uow.touched - {"lease"}:
@@ -106,23 +106,25 @@ class _RoomOfMemory:
         path = (*self._path, name)
         if self._path == ("outbox",):
             return _RoomOfMemory(self._memory, path)
-        return lambda *given, **named: self._answer(path, given, named)
+        return lambda *arguments, **named: self._answer(path, arguments, named)
 
-    def _answer(self, path: tuple[str, ...], given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        question = (path, *map(_frozen, given), *sorted(named.items()))
-        known = self._memory.known
-        if question not in known:
+    def _answer(
+        self, path: tuple[str, ...], arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        question = (path, *map(_frozen, arguments), *sorted(named.items()))
+        cached_answers = self._memory.known
+        if question not in cached_answers:
             room: Any = self._memory.uow
             for name in path[:-1]:
                 room = getattr(room, name)
-            answer = getattr(room, path[-1])(*given, **named)
+            answer = getattr(room, path[-1])(*arguments, **named)
             if isinstance(answer, GeneratorType):
                 return answer
-            known[question] = answer
+            cached_answers[question] = answer
         # Whoever gets a list may change it.
-        answer = known[question]
+        answer = cached_answers[question]
         return answer.copy() if isinstance(answer, list | dict | set) else answer
 
 
-def _frozen(given: Any) -> Any:
-    return tuple(given) if isinstance(given, list | set) else given
+def _frozen(argument: Any) -> Any:
+    return tuple(argument) if isinstance(argument, list | set) else argument

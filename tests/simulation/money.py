@@ -43,10 +43,10 @@ class Money:
         nobody's commit. What is judged are commits that give out a nonce or pay more for one.
         """
         nonces, attempts = self._read()
-        given = attempts + self._rows.execute(_ASSIGNED).fetchone()[0]
-        reserved = sum(one.cost for one in nonces.values() if one.state in {"open", "live"})
-        is_ours = given > self._given and reserved > self._reserved
-        self._given, self._reserved = given, reserved
+        assignment_count = attempts + self._rows.execute(_ASSIGNED).fetchone()[0]
+        reserved = sum(slot.cost for slot in nonces.values() if slot.state in {"open", "live"})
+        is_ours = assignment_count > self._given and reserved > self._reserved
+        self._given, self._reserved = assignment_count, reserved
         return self._judge(nonces, balance, now) if is_ours else []
 
     def _judge(
@@ -56,12 +56,12 @@ class Money:
         faults: list[tuple[str, str]] = []
         if balance is not None and self._reserved > balance:
             faults.append(("I10", f"{self._reserved} wei are reserved, of {balance}"))
-        dearest = max(one.cost for one in nonces.values() if not one.is_spent)
+        dearest = max(slot.cost for slot in nonces.values() if not slot.is_spent)
         if dearest > setting.call_cap * MILLIETHER:
             faults.append(("I10", f"a call may cost {dearest} wei, above its cap"))
         if now is not None:
             since = int(now) - _HOUR
-            spent = sum(one.cost for one in nonces.values() if one.newest >= since)
+            spent = sum(slot.cost for slot in nonces.values() if slot.newest >= since)
             if spent > setting.hour_cap * MILLIETHER:
                 faults.append(("I10", f"{spent} wei in an hour, above its cap"))
         return faults
@@ -75,15 +75,15 @@ class Money:
         count = 0
         for nonce, limit, fee, reason, signed in self._rows.execute(_ATTEMPTS):
             count += 1
-            one = nonces[nonce]
-            if not one.is_spent:
-                told = limit * _wei(fee)
-                one.cost = max(one.cost, told) if one.has_bytes else told
-                one.has_bytes = True
+            slot = nonces[nonce]
+            if not slot.is_spent:
+                max_cost_wei = limit * _wei(fee)
+                slot.cost = max(slot.cost, max_cost_wei) if slot.has_bytes else max_cost_wei
+                slot.has_bytes = True
             if reason != "first":
-                one.newest = max(one.newest, signed)
+                slot.newest = max(slot.newest, signed)
         return nonces, count
 
 
-def _wei(told: bytes | None) -> int:
-    return int.from_bytes(told) if told is not None else 0
+def _wei(encoded: bytes | None) -> int:
+    return int.from_bytes(encoded) if encoded is not None else 0

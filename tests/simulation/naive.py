@@ -69,17 +69,17 @@ class NaivePublisher:
             self._pool = pool_in(self.world, lambda _: None)
         lines, now = self._pool.view(), self.world.fetch_heads().latest.time
         self._want()
-        for row in [one for one in self.rows if one.state == "sent"]:
+        for row in [candidate for candidate in self.rows if candidate.state == "sent"]:
             self._look(lines, row, now)
-        for row in [one for one in self.rows if one.state == "pending"]:
+        for row in [candidate for candidate in self.rows if candidate.state == "pending"]:
             self._send(lines, row, now)
 
     def _want(self) -> None:
         """Write the next wishes down."""
-        known = {row.effect for row in self.rows}
+        known_effects = {row.effect for row in self.rows}
         under_way = sum(row.state != "done" for row in self.rows)
-        fresh = [one for one in self.goals.all if one not in known]
-        self.rows += [Row(one) for one in fresh[: max(_AT_ONCE - under_way, 0)]]
+        fresh = [effect for effect in self.goals.all if effect not in known_effects]
+        self.rows += [Row(effect) for effect in fresh[: max(_AT_ONCE - under_way, 0)]]
 
     def _look(self, lines: PoolView, row: Row, now: int) -> None:
         """The deadline comes first: what is late has failed, and is wanted again."""

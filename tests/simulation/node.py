@@ -89,13 +89,13 @@ class Node:
 
     def _why_no_replacement(self, tx: Tx) -> str | None:
         """Tell why the pool keeps what it has instead."""
-        known = self.pool.get(tx.nonce)
+        pooled_tx = self.pool.get(tx.nonce)
         gap = any(n not in self.pool for n in range(self.view.head.nonce, tx.nonce))
         if gap and not self.takes_gaps:
             return "nonce too high"
-        if known is not None and known.hash == tx.hash:
+        if pooled_tx is not None and pooled_tx.hash == tx.hash:
             return "already known"
-        if known is not None and not _replaces(tx, known):
+        if pooled_tx is not None and not _replaces(tx, pooled_tx):
             return "replacement transaction underpriced"
         return None
 
@@ -123,14 +123,14 @@ class Node:
         return None if block is None else _told(block)
 
     def _by_hash(self, digest: str, *_: Json) -> Json:
-        found = [block for block in reversed(self.view.blocks) if block.hash == digest]
-        return _told(found[0]) if found else None
+        matching_blocks = [block for block in reversed(self.view.blocks) if block.hash == digest]
+        return _told(matching_blocks[0]) if matching_blocks else None
 
     def _receipt(self, digest: str) -> Json:
         block = self.view.place.get(digest)
         if block is None:
             return None
-        tx = next(one for one in block.txs if one.hash == digest)
+        tx = next(block_tx for block_tx in block.txs if block_tx.hash == digest)
         return {
             "transactionHash": digest,
             "transactionIndex": hex(block.txs.index(tx)),

@@ -42,16 +42,16 @@ class Planner:
         chosen = self._next(context, heads)
         if chosen is None:
             return None
-        wanted, kind, tries = chosen
-        signed = self._signed(context, heads, wanted, kind)
+        effect, kind, tries = chosen
+        signed = self._signed(context, heads, effect, kind)
         if signed is None:
             return None
         request = CallRequest(
             account=context.account_context.account,
             contract=context.account_context.sender_account.domain.contract,
             kind=kind,
-            dedup_key=f"{kind}:{wanted}:{tries}",
-            calldata=wanted,
+            dedup_key=f"{kind}:{effect}:{tries}",
+            calldata=effect,
             subject=signed.subject,
             round=signed.round,
             as_of_block=signed.as_of_block,
@@ -62,60 +62,60 @@ class Planner:
         )
         with context.account_context.write_transaction() as uow:
             added = uow.outbox.intents.add(request, context.account_context.stamp)
-        return StepResult("wanted", added, f"{kind} {wanted}, try {tries}")
+        return StepResult("wanted", added, f"{kind} {effect}, try {tries}")
 
     def _next(self, context: QuorumContext, heads: Heads) -> tuple[str, str, int] | None:
-        known, now = self.books.requests(), heads.latest.time
+        wished_by_effect, now = self.books.requests(), heads.latest.time
         with context.account_context.store.read_transaction() as uow:
             under_way = uow.outbox.intents.list_in_states(
                 context.account_context.account, PENDING_STATES
             )
         # Beside one that can no longer land the next is planned, which then takes its nonce.
-        pushes = [one for one in under_way if one.request.kind == PUSH]
+        pushes = [intent for intent in under_way if intent.request.kind == PUSH]
         late = [
-            one
-            for one in pushes
-            if one.state is IntentState.LIVE and (one.request.deadline or 0) < now
+            intent
+            for intent in pushes
+            if intent.state is IntentState.LIVE and (intent.request.deadline or 0) < now
         ]
         is_busy = len(late) < len(pushes)
-        wanted = None if is_busy else self.goals.next_push(known)
-        if wanted is None and late and not is_busy:
+        effect = None if is_busy else self.goals.next_push(wished_by_effect)
+        if effect is None and late and not is_busy:
             # Reports never end: the one after the last takes its nonce as well.
-            wanted = self.goals.push_beyond(known)
+            effect = self.goals.push_beyond(wished_by_effect)
         kind = PUSH
-        if wanted is None:
-            wanted, kind = self.goals.next_kick(known), CANCEL_KICK
-        if wanted is None:
+        if effect is None:
+            effect, kind = self.goals.next_kick(wished_by_effect), CANCEL_KICK
+        if effect is None:
             return None
-        return wanted, kind, known.get(wanted, Wished("", 0, is_over=False)).tries
+        return effect, kind, wished_by_effect.get(effect, Wished("", 0, is_over=False)).tries
 
     def _signed(
-        self, context: QuorumContext, heads: Heads, wanted: str, kind: str
+        self, context: QuorumContext, heads: Heads, effect: str, kind: str
     ) -> SignedStatement | None:
         """Sign a statement, or take the one that was; now and then ask for a contrary one too."""
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
-        statement, record = _stated(context, wanted, kind, terms)
+        statement, record = _stated(context, effect, kind, terms)
         with context.account_context.store.read_transaction() as uow:
             live = uow.statements.get_live(record)
         is_good = live is not None and live.expires_at >= head.time
         if live is not None and is_good:
             terms = (live.as_of_block or 0, live.expires_at)
-            statement, record = _stated(context, wanted, kind, terms)
+            statement, record = _stated(context, effect, kind, terms)
         publisher = context.account_context.sender_account
         standing = OracleContract(publisher.pool_view, publisher.domain.contract).get_status()
         signed = sign_once(context, statement, record, standing)
         if signed is not None and dice.randrange(_CONTRARY) == 0:
-            contrary = _stated(context, wanted, kind, (terms[0], terms[1] + 1))
+            contrary = _stated(context, effect, kind, (terms[0], terms[1] + 1))
             sign_once(context, *contrary, standing)
         return signed
 
 
 def _stated(
-    context: QuorumContext, wanted: str, kind: str, terms: tuple[int, int]
+    context: QuorumContext, effect: str, kind: str, terms: tuple[int, int]
 ) -> tuple[ReportStatement | KickStatement, SignedStatement]:
     """Say an effect under these terms: as of which block, and until when."""
-    number, (as_of, deadline) = int(wanted, 16), terms
+    number, (as_of, deadline) = int(effect, 16), terms
     if kind == PUSH:
         report = ReportStatement(
             config=ZERO_HASH,

@@ -87,9 +87,13 @@ def play(
             books.faults.append(f"ended by {type(error).__name__}: {str(error).splitlines()[0]}")
         books.check()
         counter.compare(books)
-        known, signed = books.requests(), books.counts()
-        done = {one for one in goals.all if one in known and known[one].state == "final"}
-        if goals.is_reached(known):
+        wished_by_effect, signed = books.requests(), books.counts()
+        done = {
+            effect
+            for effect in goals.all
+            if effect in wished_by_effect and wished_by_effect[effect].state == "final"
+        }
+        if goals.is_reached(wished_by_effect):
             books.check_spending()
         books.close()
         memory.forget()
@@ -125,7 +129,7 @@ class _Counter:
     def compare(self, books: Books) -> None:
         """Count once more, beside one who begins now."""
         along, anew = (
-            one.count_outbox(self.store, 0) for one in (self._statistics, OutboxCounter())
+            counter.count_outbox(self.store, 0) for counter in (self._statistics, OutboxCounter())
         )
         books.check_counters(along, anew)
 
@@ -206,7 +210,7 @@ class _Turns:
     def _expire_dead(self) -> None:
         """The lease of whoever is gone has an end; who lives renews it."""
         if self.books is not None and all(
-            isinstance(one, Replica) and not one.is_leader for one in self.workers
+            isinstance(worker, Replica) and not worker.is_leader for worker in self.workers
         ):
             self.books.expire_lease()
 

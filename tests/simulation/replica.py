@@ -131,21 +131,21 @@ class Replica:
             self._operate(context)
         for _ in range(_STEPS_A_BLOCK):
             heads = self.world.fetch_heads()
-            seen = self._confirm(context, heads)
+            confirmation = self._confirm(context, heads)
             step = TransactionManager(context).run_step(heads) or self.planner.plan(quorum, heads)
-            if step is None and seen is None:
+            if step is None and confirmation is None:
                 break
-            self.log(f"  {seen}")
+            self.log(f"  {confirmation}")
             self.log(f"  {step}")
         if self.world.weather.noise == 0:
             self._release_all(context)
 
     def _confirm(self, context: AccountContext, heads: Heads) -> StepResult | None:
-        wanted = self.books.to_watch()
+        watched_hashes = self.books.to_watch()
         self._talk.hashes.clear()
-        seen = TransactionManager(context).confirm(heads)
-        self.books.saw_watching(wanted, self._talk.hashes)
-        return seen
+        confirmation = TransactionManager(context).confirm(heads)
+        self.books.saw_watching(watched_hashes, self._talk.hashes)
+        return confirmation
 
     def _judge(self) -> None:
         """Hold what was just written to the invariants."""
@@ -154,10 +154,10 @@ class Replica:
     def _operate(self, context: AccountContext) -> None:
         """Meddle with a call, as `outbox bump`, `cancel`, `hold` and `release` do."""
         with context.store.read_transaction() as uow:
-            found = uow.outbox.intents.list_in_states(context.account, _MEDDLED)
-        if not found:
+            intents = uow.outbox.intents.list_in_states(context.account, _MEDDLED)
+        if not intents:
             return
-        intent = self.world.dice.choice(found)
+        intent = self.world.dice.choice(intents)
         try:
             if intent.state is IntentState.LIVE:
                 verb = self.world.dice.choice((bump_now, cancel_intent))
@@ -192,7 +192,7 @@ class Replica:
         self._context = None
         self._back_at = self.world.number + _KNOCKS_EVERY
         if was_leader or isinstance(error, Died):
-            rest = dice.randint(0, 12)
+            downtime_blocks = dice.randint(0, 12)
             if self.world.weather.strikes("long downtime", 0.05):
-                rest = dice.randint(100, 320)
-            self._back_at = self.world.number + rest
+                downtime_blocks = dice.randint(100, 320)
+            self._back_at = self.world.number + downtime_blocks

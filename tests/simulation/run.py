@@ -30,24 +30,25 @@ _GARBAGE = 50_000
 
 def main() -> int:
     """Play what was asked for; the exit code."""
-    asked = _asked()
-    chosen = [SETTINGS[asked.setting]] if asked.setting else list(SETTINGS.values())
-    worlds = -(-asked.rounds // sum(one.rounds for one in chosen))
-    seeds = range(1, worlds + 1) if asked.seed is None else [asked.seed]
-    found: dict[str, list[Played]] = {one.name: [] for one in chosen}
+    options = _asked()
+    chosen = [SETTINGS[options.setting]] if options.setting else list(SETTINGS.values())
+    worlds = -(-options.rounds // sum(setting.rounds for setting in chosen))
+    seeds = range(1, worlds + 1) if options.seed is None else [options.seed]
+    played_by_setting: dict[str, list[Played]] = {setting.name: [] for setting in chosen}
     began = time.monotonic()
-    jobs = 1 if asked.log else asked.jobs
-    with template() as made, ProcessPoolExecutor(jobs, initializer=_begin) as pool:
+    jobs = 1 if options.log else options.jobs
+    with template() as template_path, ProcessPoolExecutor(jobs, initializer=_begin) as pool:
         # Seed by seed: whoever stops it early has seen every setting.
         begun = {
-            seed: [pool.submit(_one, one, seed, made, asked) for one in chosen] for seed in seeds
+            seed: [pool.submit(_one, setting, seed, template_path, options) for setting in chosen]
+            for seed in seeds
         }
         for seed, worlds_of in begun.items():
             for world in worlds_of:
                 played = world.result()
-                found[played.setting.name].append(played)
-            _progress(seed, found)
-    return _end(asked, found, time.monotonic() - began)
+                played_by_setting[played.setting.name].append(played)
+            _progress(seed, played_by_setting)
+    return _end(options, played_by_setting, time.monotonic() - began)
 
 
 def _asked() -> argparse.Namespace:
@@ -69,37 +70,47 @@ def _begin() -> None:
     gc.set_threshold(_GARBAGE, 20, 20)
 
 
-def _one(setting: Setting, seed: int, made: Path, asked: argparse.Namespace) -> Played:
-    log, began = _say if asked.log else _silent, time.process_time()
-    played = play_naive(setting, seed, log) if asked.naive else play(setting, seed, made, log)
-    if not played.is_clean and not asked.naive:
+def _one(setting: Setting, seed: int, template_path: Path, options: argparse.Namespace) -> Played:
+    log, began = _say if options.log else _silent, time.process_time()
+    played = (
+        play_naive(setting, seed, log)
+        if options.naive
+        else play(setting, seed, template_path, log)
+    )
+    if not played.is_clean and not options.naive:
         _say(f"{setting.name}, seed {seed}: {played.verdict} {'; '.join(played.faults)}")
     return replace(played, seconds=time.process_time() - began)
 
 
-def _progress(seed: int, found: dict[str, list[Played]]) -> None:
-    so_far = tally([one for each in found.values() for one in each])
-    wrong = ", ".join(f"{so_far[one]:.0f} {one}" for one in FAULTS)
+def _progress(seed: int, played_by_setting: dict[str, list[Played]]) -> None:
+    so_far = tally(
+        [played for played_worlds in played_by_setting.values() for played in played_worlds]
+    )
+    wrong = ", ".join(f"{so_far[fault]:.0f} {fault}" for fault in FAULTS)
     rounds, seconds = so_far["rounds"], so_far["seconds"]
     _say(f"up to seed {seed}: {rounds:.0f} rounds, {wrong}, {seconds:.0f} s of CPU")
 
 
-def _end(asked: argparse.Namespace, found: dict[str, list[Played]], seconds: float) -> int:
+def _end(
+    options: argparse.Namespace, played_by_setting: dict[str, list[Played]], seconds: float
+) -> int:
     """Show the figures; the exit code."""
-    _say(table(found))
-    total = tally([one for each in found.values() for one in each])
+    _say(table(played_by_setting))
+    total = tally(
+        [played for played_worlds in played_by_setting.values() for played in played_worlds]
+    )
     rounds, worked = total["rounds"], max(total["seconds"], 0.001)
     _say(f"{rounds / seconds:.1f} rounds a second, {rounds / worked:.1f} a second of CPU")
-    if asked.json is not None:
+    if options.json is not None:
         facts = {
-            "publisher": "naive" if asked.naive else "outbox",
+            "publisher": "naive" if options.naive else "outbox",
             "command": " ".join(["python -m tests.simulation.run", *sys.argv[1:]]),
             "wall_seconds": round(seconds, 1),
         }
-        asked.json.write_text(json.dumps(told(found, facts), indent=2) + "\n")
-    if asked.naive:
+        options.json.write_text(json.dumps(told(played_by_setting, facts), indent=2) + "\n")
+    if options.naive:
         return 0 if total["doubles"] else 1
-    return 1 if any(total[one] for one in FAULTS) else 0
+    return 1 if any(total[fault] for fault in FAULTS) else 0
 
 
 def _silent(_: str) -> None:

@@ -34,10 +34,10 @@ class Statements:
                         "I11",
                         f"{about[1]} {about[2]} {about[3]} is signed twice, and may land twice",
                     )
-                    for one in earlier
-                    if self._may_land(one)
+                    for earlier_row in earlier
+                    if self._may_land(earlier_row)
                 ]
-            if expiry_reason is None and any(one[8] is None for one in earlier):
+            if expiry_reason is None and any(earlier_row[8] is None for earlier_row in earlier):
                 faults.append(("I11", f"{about[1]} {about[2]} {about[3]} has two live signatures"))
             earlier.append(row)
         self._read = rows[-1][0] if rows else 0

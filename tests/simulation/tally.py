@@ -29,56 +29,58 @@ FAULTS = ("doubles", "lost", "unfinished", "faults")
 _WIDTH = 9
 
 
-def tally(found: Sequence[Played]) -> dict[str, float]:
+def tally(played_worlds: Sequence[Played]) -> dict[str, float]:
     """Sum worlds up; `faults`: invariants that were broken, each counted once a world."""
     return {
-        "worlds": len(found),
-        "rounds": sum(one.setting.rounds for one in found),
-        "doubles": sum(one.verdict.doubles for one in found),
-        "lost": sum(one.verdict.lost for one in found),
-        "unfinished": sum(one.verdict.unfinished for one in found),
-        "faults": sum(len(one.faults) for one in found),
-        "attempts": sum(sum(one.signed.values()) for one in found),
-        "bumps": sum(one.signed.get("bump", 0) for one in found),
-        "retargets": sum(one.signed.get("replacement", 0) for one in found),
-        "reorgs": sum(one.passed.get("reorg", 0) for one in found),
-        "crashes": _passed(found, "died"),
-        "stalls": _passed(found, "stalled"),
-        "blocks": sum(one.blocks for one in found),
-        "seconds": round(sum(one.seconds for one in found), 1),
+        "worlds": len(played_worlds),
+        "rounds": sum(played.setting.rounds for played in played_worlds),
+        "doubles": sum(played.verdict.doubles for played in played_worlds),
+        "lost": sum(played.verdict.lost for played in played_worlds),
+        "unfinished": sum(played.verdict.unfinished for played in played_worlds),
+        "faults": sum(len(played.faults) for played in played_worlds),
+        "attempts": sum(sum(played.signed.values()) for played in played_worlds),
+        "bumps": sum(played.signed.get("bump", 0) for played in played_worlds),
+        "retargets": sum(played.signed.get("replacement", 0) for played in played_worlds),
+        "reorgs": sum(played.passed.get("reorg", 0) for played in played_worlds),
+        "crashes": _passed(played_worlds, "died"),
+        "stalls": _passed(played_worlds, "stalled"),
+        "blocks": sum(played.blocks for played in played_worlds),
+        "seconds": round(sum(played.seconds for played in played_worlds), 1),
     }
 
 
-def table(found: Mapping[str, Sequence[Played]]) -> str:
+def table(played_by_setting: Mapping[str, Sequence[Played]]) -> str:
     """Show a line for each setting, and one for all."""
-    every = [one for each in found.values() for one in each]
+    every = [world for played_worlds in played_by_setting.values() for world in played_worlds]
     lines = ["".join([f"{'setting':>16}", *(f"{title:>{_WIDTH}}" for _, title in _COLUMNS)])]
-    for name, played in [*found.items(), ("all", every)]:
+    for name, played in [*played_by_setting.items(), ("all", every)]:
         row = tally(played)
         figures = (f"{row[column]:>{_WIDTH}.0f}" for column, _ in _COLUMNS)
         lines.append("".join([f"{name:>16}", *figures]))
     return "\n".join(lines)
 
 
-def told(found: Mapping[str, Sequence[Played]], facts: Mapping[str, object]) -> dict[str, object]:
+def told(
+    played_by_setting: Mapping[str, Sequence[Played]], facts: Mapping[str, object]
+) -> dict[str, object]:
     """Say everything as JSON has it: which code, which worlds, what came of them."""
-    every = [one for each in found.values() for one in each]
+    every = [world for played_worlds in played_by_setting.values() for world in played_worlds]
     return {
         **facts,
         "commit": commit(),
         "total": tally(every),
-        "settings": {name: tally(played) for name, played in found.items()},
+        "settings": {name: tally(played) for name, played in played_by_setting.items()},
         "faulty": [
             {
-                "setting": one.setting.name,
-                "seed": one.seed,
-                "doubles": one.verdict.doubles,
-                "lost": one.verdict.lost,
-                "unfinished": one.verdict.unfinished,
-                "faults": list(one.faults),
+                "setting": world.setting.name,
+                "seed": world.seed,
+                "doubles": world.verdict.doubles,
+                "lost": world.verdict.lost,
+                "unfinished": world.verdict.unfinished,
+                "faults": list(world.faults),
             }
-            for one in every
-            if not one.is_clean
+            for world in every
+            if not world.is_clean
         ],
     }
 
@@ -91,17 +93,20 @@ def commit() -> str:
     return head + ("+" if changed else "") if head else "unknown"
 
 
-def _git(root: Path, *words: str) -> str:
-    asked = subprocess.run(
-        ["git", "-C", str(root), *words],  # noqa: S607 - whichever git is there
+def _git(root: Path, *arguments: str) -> str:
+    completed = subprocess.run(
+        ["git", "-C", str(root), *arguments],  # noqa: S607 - whichever git is there
         capture_output=True,
         text=True,
         check=False,
     )
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+    return completed.stdout.strip() if completed.returncode == 0 else ""
 
 
-def _passed(found: Sequence[Played], what: str) -> int:
+def _passed(played_worlds: Sequence[Played], what: str) -> int:
     return sum(
-        count for one in found for mishap, count in one.passed.items() if mishap.startswith(what)
+        count
+        for played in played_worlds
+        for mishap, count in played.passed.items()
+        if mishap.startswith(what)
     )

@@ -41,13 +41,15 @@ class Talk:
     hashes: set[str] = field(default_factory=set)
     balance: int | None = None
 
-    def asks(self, asked: list[dict[str, Any]]) -> None:
+    def asks(self, requests: list[dict[str, Any]]) -> None:
         """Note what it looks for, whether or not the question arrives."""
-        self.hashes.update(one["params"][0] for one in asked if one["method"] == _RECEIPT)
+        self.hashes.update(
+            request["params"][0] for request in requests if request["method"] == _RECEIPT
+        )
 
-    def hears(self, asked: list[dict[str, Any]], told: list[dict[str, Any]]) -> None:
+    def hears(self, requests: list[dict[str, Any]], responses: list[dict[str, Any]]) -> None:
         """Note the balance that it was told."""
-        for question, answer in zip(asked, told, strict=True):
+        for question, answer in zip(requests, responses, strict=True):
             if question["method"] == _BALANCE and "result" in answer:
                 self.balance = int(answer["result"], 16)
 
@@ -100,32 +102,32 @@ class PaperHttp(BoundedHttp):
         headers: Mapping[str, str] | None = None,
     ) -> RawHttpResponse:
         """Ask the simulated endpoint."""
-        world, said = self._world, msgspec.json.decode(body)
-        asked = said if isinstance(said, list) else [said]
-        is_send = asked[0]["method"] == SEND
-        self._talk.asks(asked)
+        world, payload = self._world, msgspec.json.decode(body)
+        requests = payload if isinstance(payload, list) else [payload]
+        is_send = requests[0]["method"] == SEND
+        self._talk.asks(requests)
         if is_send:
             world.point("before a send")
         if world.is_down(self._place) or world.weather.strikes("request lost", 0.04):
             raise self._silence()
-        told = [self._said(one) for one in asked]
+        responses = [self._said(request) for request in requests]
         if is_send:
             world.point("after a send")
         if world.weather.strikes("answer lost", 0.15 if is_send else 0.03):
             raise self._silence()
-        self._talk.hears(asked, told)
-        answer = msgspec.json.encode(told if isinstance(said, list) else told[0])
+        self._talk.hears(requests, responses)
+        answer = msgspec.json.encode(responses if isinstance(payload, list) else responses[0])
         return RawHttpResponse(200, {}, answer, is_truncated=False)
 
-    def _said(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if asked["method"] == SEND:
-            self._sending(asked["params"][0])
-        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": asked["id"]}
+    def _said(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["method"] == SEND:
+            self._sending(request["params"][0])
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
         try:
-            told = self._world.nodes[self._place].answer(asked["method"], asked["params"])
+            result = self._world.nodes[self._place].answer(request["method"], request["params"])
         except RefusedError as error:
             return {**answer, "error": {"code": -32000, "message": str(error)}}
-        return {**answer, "result": told}
+        return {**answer, "result": result}
 
     def _silence(self) -> RpcError:
         return RpcError(self.name, ErrorKind.UNREACHABLE, "connection reset")

@@ -103,13 +103,13 @@ class World:
             node.follow()
 
     def _offered(self) -> dict[int, list[Tx]]:
-        found: dict[int, list[Tx]] = {}
+        txs_by_nonce: dict[int, list[Tx]] = {}
         for node in self.nodes:
             for nonce, tx in node.pool.items():
-                known = found.setdefault(nonce, [])
-                if tx not in known:
-                    known.append(tx)
-        return found
+                nonce_txs = txs_by_nonce.setdefault(nonce, [])
+                if tx not in nonce_txs:
+                    nonce_txs.append(tx)
+        return txs_by_nonce
 
     def _change_weather(self) -> None:
         self._change_money()

@@ -82,10 +82,10 @@ class Life:
 
 def branch_top(head: Block, blocks: int) -> list[Block]:
     """Return the newest blocks up to a head, the oldest of them first."""
-    found = [head]
-    while len(found) < blocks and found[-1].parent is not None:
-        found.append(found[-1].parent)
-    return found[::-1]
+    branch_blocks = [head]
+    while len(branch_blocks) < blocks and branch_blocks[-1].parent is not None:
+        branch_blocks.append(branch_blocks[-1].parent)
+    return branch_blocks[::-1]
 
 
 def by_lot(per_cent: float, seed: int) -> list[InjectedFault]:
@@ -103,10 +103,10 @@ def by_lot(per_cent: float, seed: int) -> list[InjectedFault]:
 
 
 def spoiled(
-    made: Callable[[], InjectedFault], strikes: Callable[[FakeRequest], bool]
+    make_fault: Callable[[], InjectedFault], strikes: Callable[[FakeRequest], bool]
 ) -> InjectedFault:
     """Return the fault, to strike only where `strikes` says so as well."""
-    fault = made()
+    fault = make_fault()
     fault.limits = {**fault.limits, "when": strikes}
     return fault
 
@@ -117,8 +117,8 @@ def _digest(head: Block) -> str:
     for block in get_branch(head):
         index = 0
         for tx in block.txs:
-            for one in tx.emitted_logs:
-                if one.address == NETWORK:
+            for log in tx.emitted_logs:
+                if log.address == NETWORK:
                     sha.update(f"{block.hash} {index}\n".encode())
                 index += 1
     return sha.hexdigest()
@@ -143,16 +143,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with ExitStack() as until_the_end:
         chain = AChain(until_the_end)
-        faults = [by_lot(rate, asked.seed + number) for number, rate in enumerate(_PER_CENT)]
-        for each in faults:
-            chain.serve().faults = each
-        life = Life(chain, asked.events, Random(asked.seed))  # noqa: S311  # repeatable
+        faults = [by_lot(rate, options.seed + number) for number, rate in enumerate(_PER_CENT)]
+        for endpoint_faults in faults:
+            chain.serve().faults = endpoint_faults
+        life = Life(chain, options.events, Random(options.seed))  # noqa: S311  # repeatable
 
         def hits() -> int:
-            return sum(fault.hit_count for each in faults for fault in each)
+            return sum(fault.hit_count for fault_group in faults for fault in fault_group)
 
         for answer in _answers(life, hits):
             sys.stdout.write(json.dumps(answer) + "\n")

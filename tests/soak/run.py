@@ -107,16 +107,16 @@ class Soak:
             self.told.rewinds += 1
         if not isinstance(done, CommittedWindow):
             return
-        told = self.told
-        told.windows += 1
-        told.events += done.log_count
+        figures = self.told
+        figures.windows += 1
+        figures.events += done.log_count
         now = resident_mb()
-        told.most_mb = max(told.most_mb, now)
-        if told.warm_mb == 0 and told.events > _WARM * self.events:
-            told.warm_mb = settled_mb()
-        if told.events * 20 // self.events > self._shown:
-            self._shown = told.events * 20 // self.events
-            say(f"{told.events} events, block {done.cursor.number}, {now:.0f} MB")
+        figures.most_mb = max(figures.most_mb, now)
+        if figures.warm_mb == 0 and figures.events > _WARM * self.events:
+            figures.warm_mb = settled_mb()
+        if figures.events * 20 // self.events > self._shown:
+            self._shown = figures.events * 20 // self.events
+            say(f"{figures.events} events, block {done.cursor.number}, {now:.0f} MB")
 
     def _digest(self) -> str:
         sha = hashlib.sha256()
@@ -199,10 +199,12 @@ def main() -> int:
         soak = Soak(chain, indexer, clock, options.events)
         soak.follow()
         indexer.close()
-    told = soak.told
-    print(json.dumps(asdict(told)))  # noqa: T201  # what it is for
-    grew = told.end_mb - told.warm_mb
-    is_well = told.logs_are_the_chains and told.state_is_a_rebuild and grew <= options.most_mb
+    figures = soak.told
+    print(json.dumps(asdict(figures)))  # noqa: T201  # what it is for
+    grew = figures.end_mb - figures.warm_mb
+    is_well = (
+        figures.logs_are_the_chains and figures.state_is_a_rebuild and grew <= options.most_mb
+    )
     return 0 if is_well else 1
 
 

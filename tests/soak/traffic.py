@@ -22,23 +22,27 @@ def blocks_of(events: int, random: Random) -> Iterator[list[Tx]]:
 
     Every step of a group is one transaction; the last groups are finished.
     """
-    made = Network(random)
-    joined = made.joined()
+    network = Network(random)
+    joined = network.joined()
     yield [_tx(joined)]
-    said = len(joined)
+    log_count = len(joined)
     under_way: deque[list[Stage]] = deque()
-    while said < events or under_way:
+    while log_count < events or under_way:
         block: list[Stage] = []
         for _ in range(len(under_way)):
             stages = under_way.popleft()
             block.append(stages.pop(0))
             if stages:
                 under_way.append(stages)
-        while said + _logs(block) < events and _logs(block) < LOGS_A_BLOCK and len(made.free) > 3:
-            begun, *stages = made.lives()
+        while (
+            log_count + _logs(block) < events
+            and _logs(block) < LOGS_A_BLOCK
+            and len(network.free) > 3
+        ):
+            begun, *stages = network.lives()
             block.append(begun)
             under_way.append(stages)
-        said += _logs(block)
+        log_count += _logs(block)
         yield [_tx(stage) for stage in block]
 
 
@@ -46,6 +50,6 @@ def _logs(block: list[Stage]) -> int:
     return sum(map(len, block))
 
 
-def _tx(said: Stage) -> Tx:
-    logs = tuple(FakeLog(one.address, one.topics, one.data) for one in said)
+def _tx(stage: Stage) -> Tx:
+    logs = tuple(FakeLog(log.address, log.topics, log.data) for log in stage)
     return Tx(ANYBODY, NETWORK, logs=logs)

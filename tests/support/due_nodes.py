@@ -58,12 +58,12 @@ def store_due_nodes(store: Store, open_count: int, live_count: int) -> list[Addr
         for number in range(1, 1 + SETTINGS.kick_after_rounds):
             block = 10 + number
             new = Registrations(appended=tuple(nodes)) if number == 1 else Registrations()
-            said = replace(
+            accepted_round = replace(
                 accepted(number, words, new, time=60 * block),
                 at=Position(block, 0, 99_999),
                 as_of=block - 1,
             )
-            rounds.fold_block(block, round_of(rounds, said), journal=False)
+            rounds.fold_block(block, round_of(rounds, accepted_round), journal=False)
         uow.rounds.save_changes(rounds.drain_changes())
         last = BlockRef(100, Hash("0x" + 64 * "1"), Hash("0x" + 64 * "2"), 6000)
         uow.cursor.move_to(last, last, 0)

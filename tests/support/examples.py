@@ -22,5 +22,5 @@ def is_bounded(config: pytest.Config) -> bool:
 
 def examples(count: int) -> settings:
     """Decorate a property that plays `count` examples; others play Hypothesis's hundred."""
-    most = MOST.get(settings.get_current_profile_name(), count)
-    return settings(max_examples=min(count, most))
+    max_examples = MOST.get(settings.get_current_profile_name(), count)
+    return settings(max_examples=min(count, max_examples))

@@ -30,19 +30,23 @@ class FaultyEndpoint:
 
     def answer(self, body: bytes) -> bytes | None:
         """What goes back; None: nothing does."""
-        asked = json.loads(body)
-        questions = asked if isinstance(asked, list) else [asked]
+        payload = json.loads(body)
+        questions = payload if isinstance(payload, list) else [payload]
         methods = [question["method"] for question in questions]
         self.seen += methods
-        fault = next((self.faults[one] for one in methods if one in self.faults), None)
+        fault = next((self.faults[method] for method in methods if method in self.faults), None)
         if fault is Fault.SWALLOW:
             return None
         if isinstance(fault, str):
             answers: Any = [
-                {"jsonrpc": "2.0", "id": one["id"], "error": {"code": -32003, "message": fault}}
-                for one in questions
+                {
+                    "jsonrpc": "2.0",
+                    "id": question["id"],
+                    "error": {"code": -32003, "message": fault},
+                }
+                for question in questions
             ]
-            return json.dumps(answers if isinstance(asked, list) else answers[0]).encode()
+            return json.dumps(answers if isinstance(payload, list) else answers[0]).encode()
         answered = self._session.post(self.behind, data=body, headers=_JSON, timeout=120)
         return None if fault is Fault.LOSE_ANSWER else answered.content
 

@@ -80,8 +80,8 @@ class History:
         return self.says(network_events.ModelAdded, node=node(name), model=model)
 
     def is_asked_to_download(self, name: str, model: str, until: int = 0) -> Self:
-        asked = {"node": node(name), "model": model, "until": until or self.time + 1800}
-        return self.says(DownloadRequested, **asked)
+        download_fields = {"node": node(name), "model": model, "until": until or self.time + 1800}
+        return self.says(DownloadRequested, **download_fields)
 
     def pauses(self, name: str) -> Self:
         return self.says(network_events.NodePaused, node=node(name))

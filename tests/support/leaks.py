@@ -40,11 +40,11 @@ class Logs:
         self._read: dict[Path, int] = {}
         self._writers: dict[Path, subprocess.Popen[Any]] = {}
 
-    def follow(self, writer: "subprocess.Popen[Any]", *given: object) -> None:
+    def follow(self, writer: "subprocess.Popen[Any]", *streams: object) -> None:
         """Follow what a program was `given` to write to, where that is a file of a name."""
-        for one in given:
-            name = getattr(one, "name", None)
-            if not isinstance(name, str) or getattr(one, "mode", "r")[0] not in "wax":
+        for stream in streams:
+            name = getattr(stream, "name", None)
+            if not isinstance(name, str) or getattr(stream, "mode", "r")[0] not in "wax":
                 continue
             # A device may have no end.
             if (path := Path(name)).is_file():
@@ -53,17 +53,17 @@ class Logs:
 
     def news(self) -> str:
         """Return what was written since the last look; who has ended is not looked at again."""
-        found = []
+        chunks = []
         for path, writer in list(self._writers.items()):
             is_over = not path.exists() or writer.returncode is not None
             if path.exists():
                 with path.open("rb") as log:
                     log.seek(self._read[path])
-                    found.append(log.read())
-                self._read[path] += len(found[-1])
+                    chunks.append(log.read())
+                self._read[path] += len(chunks[-1])
             if is_over:
                 del self._writers[path], self._read[path]
-        return b"\n".join(found).decode(errors="replace")
+        return b"\n".join(chunks).decode(errors="replace")
 
 
 class Watch:
@@ -92,8 +92,8 @@ class Watch:
 
     def leaks(self, *more: tuple[str, str]) -> list[str]:
         """Return what was shown since the last look, without showing it again."""
-        said, self._said = [*self._said, *more], []
-        return sorted({leak for where, text in said for leak in self._in(where, text.lower())})
+        outputs, self._said = [*self._said, *more], []
+        return sorted({leak for where, text in outputs for leak in self._in(where, text.lower())})
 
     def _in(self, where: str, text: str) -> Iterator[str]:
         for form, what in self._forms.items():
@@ -116,7 +116,9 @@ def pytest_configure() -> None:
     _listen(keystore, "read_secret_file", after=_learn_password)
     _listen(keystore, "import_eth_account", after=_learn_what_it_makes)
     _listen(KeySigner, "__init__", before=lambda _self, key: watch.learn(key, "a key"))
-    _listen(OracleError, "__init__", before=lambda _self, *told: watch.said("an error", told))
+    _listen(
+        OracleError, "__init__", before=lambda _self, *arguments: watch.said("an error", arguments)
+    )
     _listen(CaptureFixture, "readouterr", after=lambda read: watch.said("output", "".join(read)))
     _listen(subprocess.Popen, "communicate", after=lambda read: watch.said("a program", read))
     _listen(subprocess.Popen, "__init__", before=logs.follow)
@@ -137,10 +139,10 @@ def _learn_what_it_makes(accounts: Any) -> None:
 def _listen(owner: Any, name: str, *, before: Any = None, after: Any = None) -> None:
     original = getattr(owner, name)
 
-    def received(*given: Any, **named: Any) -> Any:
+    def received(*arguments: Any, **named: Any) -> Any:
         if before is not None:
-            before(*given, *named.values())
-        result = original(*given, **named)
+            before(*arguments, *named.values())
+        result = original(*arguments, **named)
         if after is not None:
             after(result)
         return result
@@ -162,12 +164,12 @@ def pytest_runtest_makereport() -> Iterator[None]:
     shown = [*report.sections]
     if report.longrepr is not None:
         shown.append(("the traceback", str(report.longrepr)))
-    found = watch.leaks(*shown)
-    if found:
+    leaks = watch.leaks(*shown)
+    if leaks:
         report.outcome = "failed"
         # Neither the output nor the traceback is printed: they hold it.
         report.sections = []
-        report.longrepr = "\n".join(found)
+        report.longrepr = "\n".join(leaks)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -138,12 +138,12 @@ def _end(connection: socket.socket) -> None:
 @contextmanager
 def lossy(url: str) -> Iterator[tuple[LossyProxy, str]]:
     """Yield a proxy for the database at `url` (on a Unix socket), and the URL that leads to it."""
-    told = make_url(url)
-    folder = told.query["host"]
+    parsed_url = make_url(url)
+    folder = parsed_url.query["host"]
     assert isinstance(folder, str)
     proxy = LossyProxy(Path(folder) / ".s.PGSQL.5432")
     query = "sslmode=disable&gssencmode=disable"
-    address = f"{told.username}@127.0.0.1:{proxy.port}/{told.database}"
+    address = f"{parsed_url.username}@127.0.0.1:{proxy.port}/{parsed_url.database}"
     try:
         yield proxy, f"postgresql://{address}?{query}"
     finally:

@@ -250,8 +250,10 @@ class Office(WithContexts):
     def repeat(self, step: Callable[[Any, Heads], StepResult | None]) -> list[StepResult]:
         """Take a step of the account's, or plan, until there is nothing to do."""
         done: list[StepResult] = []
-        while (one := step(self._context_for(step), self.source.fetch_heads())) is not None:
-            done.append(one)
+        while (
+            step_result := step(self._context_for(step), self.source.fetch_heads())
+        ) is not None:
+            done.append(step_result)
             assert len(done) < 100, done
         return done
 
@@ -299,8 +301,10 @@ class Office(WithContexts):
     def intents(self, kind: str | None = None) -> list[Intent]:
         """Oldest first."""
         with self.store.read_transaction() as uow:
-            found = uow.outbox.intents.list_newest(1000)
-        return [one for one in reversed(found) if kind is None or one.request.kind == kind]
+            intents = uow.outbox.intents.list_newest(1000)
+        return [
+            intent for intent in reversed(intents) if kind is None or intent.request.kind == kind
+        ]
 
     def states(self, kind: str | None = None) -> list[str]:
         return [intent.state.value for intent in self.intents(kind)]
@@ -308,7 +312,10 @@ class Office(WithContexts):
     def reports(self) -> list[tuple[str, str | None]]:
         """(state, reason), oldest first."""
         with self.store.read_transaction() as uow:
-            return [(one.state.value, one.reason) for one in uow.reports.list_latest(1000)]
+            return [
+                (stored_report.state.value, stored_report.reason)
+                for stored_report in uow.reports.list_latest(1000)
+            ]
 
     def journal(self) -> list[str]:
         with self.store.read_transaction() as uow:

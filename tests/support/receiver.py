@@ -19,8 +19,8 @@ class Received:
 
     @property
     def said(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self.body)
-        return told
+        message: dict[str, Any] = json.loads(self.body)
+        return message
 
 
 @dataclass
@@ -35,11 +35,11 @@ class Receiver:
 
     @property
     def kinds(self) -> list[str]:
-        return [one.said["kind"] for one in self.got]
+        return [delivery.said["kind"] for delivery in self.got]
 
     @property
     def ids(self) -> list[str]:
-        return [one.headers["X-QoS-Id"] for one in self.got]
+        return [delivery.headers["X-QoS-Id"] for delivery in self.got]
 
 
 @contextmanager

@@ -246,10 +246,15 @@ class Reference:
             task = task or {}
             seconds = max(0, task["stopped"] - task["started"]) if "stopped" in task else None
             rows.append({"task": key, "node": task.get("node"), "elapsed": seconds})
-        said = [self.tasks[row["task"]].get("size") or 0 for row in rows]
+        declared_sizes = [self.tasks[row["task"]].get("size") or 0 for row in rows]
         order = [runner[-1] for runner in sorted(runners)]
         self.open.append(
-            {"event": event, "rows": rows, "order": order, "size": max([len(keys), *said])}
+            {
+                "event": event,
+                "rows": rows,
+                "order": order,
+                "size": max([len(keys), *declared_sizes]),
+            }
         )
 
     def settle(self) -> None:

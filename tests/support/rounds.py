@@ -40,28 +40,30 @@ def accepted(
     )
 
 
-def round_of(rounds: Rounds, taken: RoundAccepted) -> list[ContractEvent]:
+def round_of(rounds: Rounds, accepted_round: RoundAccepted) -> list[ContractEvent]:
     """A round behind the events of indexes that come with it, on top of what is held."""
-    at = taken.at
-    given = taken.registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
-    said: list[ContractEvent] = [
-        NodeRegistered(Position(at.block, at.tx, place), taken.time, node, index)
-        for place, (index, node) in enumerate(given.items())
+    at = accepted_round.at
+    node_by_index = accepted_round.registrations.assign_indexes(
+        rounds.index_by_node, rounds.node_count
+    )
+    index_events: list[ContractEvent] = [
+        NodeRegistered(Position(at.block, at.tx, place), accepted_round.time, node, index)
+        for place, (index, node) in enumerate(node_by_index.items())
     ]
-    return [*said, taken]
+    return [*index_events, accepted_round]
 
 
 def acceptance(rounds: Rounds, report: Report, block: int, time: int) -> list[ContractEvent]:
     """What the contract says when it takes a report in a block."""
     words = dict(decode_records(report.records))
-    taken = accepted(report.head_round + 1, words, report.registrations, time=time)
-    in_block = replace(taken, at=Position(block, 0, 99), as_of=report.as_of.number)
+    accepted_round = accepted(report.head_round + 1, words, report.registrations, time=time)
+    in_block = replace(accepted_round, at=Position(block, 0, 99), as_of=report.as_of.number)
     return round_of(rounds, in_block)
 
 
-def take(rounds: Rounds, taken: RoundAccepted) -> None:
+def take(rounds: Rounds, accepted_round: RoundAccepted) -> None:
     """Fold a round, with the events of indexes that come with it."""
-    rounds.fold_block(taken.at.block, round_of(rounds, taken), journal=False)
+    rounds.fold_block(accepted_round.at.block, round_of(rounds, accepted_round), journal=False)
 
 
 def registered(*nodes: Address, words: Mapping[int, int] | None = None) -> Rounds:

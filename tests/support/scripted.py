@@ -79,20 +79,22 @@ class ScriptedChain:
     def newest(self) -> BlockRef:
         return self.blocks[-1].ref
 
-    def mine(self, *said: Event, after: int | None = None) -> BlockRef:
+    def mine(self, *events: Event, after: int | None = None) -> BlockRef:
         """Add a block in which this is said, each in a transaction of its own."""
         parent = self.blocks[-1].ref if self.blocks else BlockRef(-1, ZERO_HASH, ZERO_HASH, 1_000)
         number = parent.number + 1
         time = parent.time + (self.seconds_per_block if after is None else after)
         placed = [
             replace(event, at=Position(number, place, place), time=time)
-            for place, event in enumerate(said)
+            for place, event in enumerate(events)
         ]
         hash_ = _hash(parent.hash, number, time, self._salt, placed)
         ref = BlockRef(number, hash_, parent.hash, time)
-        made = [_log_and_call(ref, event) for event in placed]
-        logs = [log for log, _ in made]
-        self.blocks.append(Block(ref, logs, [call for _, call in made if call is not None]))
+        log_call_pairs = [_log_and_call(ref, event) for event in placed]
+        logs = [log for log, _ in log_call_pairs]
+        self.blocks.append(
+            Block(ref, logs, [call for _, call in log_call_pairs if call is not None])
+        )
         return ref
 
     def mine_many(self, count: int) -> None:
@@ -118,15 +120,15 @@ class ScriptedChain:
     # What services.ports.Chain asks.
 
     def fetch_heads(self) -> Heads:
-        seen = self._answering()._seen()
-        final = seen[max(0, len(seen) - 1 - self.finality_depth)].ref
+        visible_blocks = self._answering()._seen()
+        final = visible_blocks[max(0, len(visible_blocks) - 1 - self.finality_depth)].ref
         if self._final is None or final.number > self._final.number:
             self._final = final
-        return Heads(seen[-1].ref, None, self._final, endpoint=self.names[0])
+        return Heads(visible_blocks[-1].ref, None, self._final, endpoint=self.names[0])
 
     def fetch_header(self, number: int) -> BlockRef | None:
-        seen = self._answering()._seen()
-        return seen[number].ref if number < len(seen) else None
+        visible_blocks = self._answering()._seen()
+        return visible_blocks[number].ref if number < len(visible_blocks) else None
 
     def fetch_header_at_or_below(self, height: int) -> BlockRef:
         block = self.fetch_header(height)
@@ -135,20 +137,20 @@ class ScriptedChain:
         return block
 
     def fetch_headers(self, blocks: BlockRange) -> list[BlockRef]:
-        seen = self._answering()._seen()
-        if blocks.last >= len(seen):
+        visible_blocks = self._answering()._seen()
+        if blocks.last >= len(visible_blocks):
             raise TransientError(f"block {blocks.last} is missing")
-        return [block.ref for block in seen[blocks.first : blocks.last + 1]]
+        return [block.ref for block in visible_blocks[blocks.first : blocks.last + 1]]
 
     def fetch_window(
         self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
-        seen = self._answering()._seen()
-        wanted = self.most_blocks if max_blocks is None else min(max_blocks, self.most_blocks)
-        last = min(blocks.last, blocks.first + wanted - 1)
-        if last >= len(seen):
+        visible_blocks = self._answering()._seen()
+        block_limit = self.most_blocks if max_blocks is None else min(max_blocks, self.most_blocks)
+        last = min(blocks.last, blocks.first + block_limit - 1)
+        if last >= len(visible_blocks):
             raise TransientError(f"block {last} is missing")
-        served = seen[blocks.first : last + 1]
+        served = visible_blocks[blocks.first : last + 1]
         window = BlockWindow(
             range=BlockRange(blocks.first, last),
             first_parent=served[0].ref.parent_hash,
@@ -180,9 +182,9 @@ class ScriptedChain:
         able = [name for name in fit if name != excluded_endpoint and endpoint in {None, name}]
         if not able:
             raise TransientError("there is no other endpoint")
-        asked = views[able[0]]
-        window = asked.fetch_window(blocks, with_headers=True)
-        return replace(window, level=min(level, asked.most_level), endpoint=able[0])
+        chosen_view = views[able[0]]
+        window = chosen_view.fetch_window(blocks, with_headers=True)
+        return replace(window, level=min(level, chosen_view.most_level), endpoint=able[0])
 
     def _views(self) -> dict[str, "ScriptedChain"]:
         return dict(zip(self.names, (self, self.other or self), strict=False))
@@ -212,19 +214,29 @@ class ScriptedChain:
     ) -> list[Witness]:
         views = self._views()
         return [
-            Witness(name, seen[number].ref if number < len(seen) else None, seen[-1].ref)
+            Witness(
+                name,
+                visible_blocks[number].ref if number < len(visible_blocks) else None,
+                visible_blocks[-1].ref,
+            )
             for name, view in views.items()
-            for seen in (view._seen(),)
+            for visible_blocks in (view._seen(),)
             if name != excluded_endpoint
         ]
 
     def fetch_second_witness(
         self, number: int, excluded_endpoint: str
     ) -> tuple[str, BlockRef] | None:
-        told = [
-            one for one in self.fetch_witnesses(number, excluded_endpoint) if one.block is not None
+        witnesses = [
+            witness
+            for witness in self.fetch_witnesses(number, excluded_endpoint)
+            if witness.block is not None
         ]
-        return (told[0].endpoint, told[0].block) if told and told[0].block else None
+        return (
+            (witnesses[0].endpoint, witnesses[0].block)
+            if witnesses and witnesses[0].block
+            else None
+        )
 
     def has_linked_headers(self, endpoint: str, _blocks: BlockRange) -> bool:
         return endpoint in self.names
@@ -268,8 +280,8 @@ class ScriptedChain:
 
 def _of_scope(block: Block, scope: IngestScope) -> Block:
     logs = [log for log in block.logs if log.address in scope.addresses]
-    made = {log.tx_hash for log in logs}
-    return Block(block.ref, logs, [call for call in block.calls if call.tx_hash in made])
+    tx_hashes = {log.tx_hash for log in logs}
+    return Block(block.ref, logs, [call for call in block.calls if call.tx_hash in tx_hashes])
 
 
 def _log_and_call(block: BlockRef, event: Event) -> tuple[Log, Call | None]:

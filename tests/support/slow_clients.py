@@ -77,8 +77,8 @@ class Crowd:
 
 
 def main(port: int, many: int, seconds: float) -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, max_open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max_open_files, max_open_files))
     crowd = Crowd(port, many)
     crowd.play(seconds)
     print(f"{crowd.connects} connections")  # noqa: T201  for who reads the night's log

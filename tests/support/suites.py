@@ -75,7 +75,7 @@ def representatives(node_ids: Iterable[str]) -> set[str]:
     is gone.
     """
     named = proofs()
-    return first_forms(one for one in node_ids if one.partition("[")[0] in named)
+    return first_forms(node_id for node_id in node_ids if node_id.partition("[")[0] in named)
 
 
 def first_forms(node_ids: Iterable[str]) -> set[str]:

@@ -43,9 +43,9 @@ def a_hash(number: int) -> Hash:
 
 def accepted(round_: int, words: dict[int, int], as_of: int = 0) -> RoundAccepted:
     """A round that the contract took."""
-    said = accepted_in(round_, words)
+    accepted_round = accepted_in(round_, words)
     return replace(
-        said,
+        accepted_round,
         at=AT,
         as_of=as_of,
         as_of_hash=a_hash(as_of),
@@ -73,12 +73,12 @@ class Traffic:
 
     def block(self) -> list[Event]:
         """Say what one block says; often nothing."""
-        said: list[Event] = []
+        events: list[Event] = []
         for _ in range(self.random.choice([0, 0, 1, 1, 2])):
             deeds = [self._join, self._start, self._start, self._finish, self._finish]
             deeds += [self._come_or_go, self._contract]
-            said += self.random.choice(deeds)()
-        return said
+            events += self.random.choice(deeds)()
+        return events
 
     def blocks(self, count: int) -> list[list[Event]]:
         return [self.block() for _ in range(count)]
@@ -108,24 +108,24 @@ class Traffic:
         tasks = self.running.pop(self.random.randrange(len(self.running)))
         late = self.random.choice([None, None, *tasks])
         fine = [pair for pair in tasks if pair != late]
-        said: list[Event] = [TaskSubmitted(AT, TIME, *pair) for pair in fine]
+        events: list[Event] = [TaskSubmitted(AT, TIME, *pair) for pair in fine]
         if late is not None:
-            said.append(TaskTimedOut(AT, TIME, *late))
+            events.append(TaskTimedOut(AT, TIME, *late))
         number = int(tasks[0][0], 16) // 10
         group = GroupValidated(AT, TIME, group_key(number), tuple(task for task, _ in tasks))
-        return [*said, group, *(TaskSucceeded(AT, TIME, *pair) for pair in fine)]
+        return [*events, group, *(TaskSucceeded(AT, TIME, *pair) for pair in fine)]
 
     def _come_or_go(self) -> list[Event]:
         if not self.members:
             return []
         node = self.random.choice(self.members)
-        said: list[Event] = [
+        events: list[Event] = [
             NodePaused(AT, TIME, node),
             NodeResumed(AT, TIME, node),
             NodeQuit(AT, TIME, node),
             NodeJoined(AT, TIME, node, stake=10**20),
         ]
-        return self.random.choices(said, k=1)
+        return self.random.choices(events, k=1)
 
     def _contract(self) -> list[Event]:
         if not self.members:

@@ -33,12 +33,12 @@ def superseded() -> dict[str, str]:
 
 def entries() -> dict[str, Any]:
     """Return every entry of every file by its name: file/section/entry."""
-    found: dict[str, Any] = {}
+    entry_by_name: dict[str, Any] = {}
     for file in sorted(FOLDER.glob("*.json")):
         for section, body in json.loads(file.read_text(encoding="utf-8")).items():
             if section not in _ABOUT:
-                found |= _entries_of(f"{file.stem}/{section}", body)
-    return found
+                entry_by_name |= _entries_of(f"{file.stem}/{section}", body)
+    return entry_by_name
 
 
 def _entries_of(section: str, body: Any) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def _entries_of(section: str, body: Any) -> dict[str, Any]:
         return {f"{section}/{_name(entry, n)}": entry for n, entry in enumerate(body)}
     if not isinstance(body, dict):
         return {section: body}
-    found: dict[str, Any] = {}
+    entry_by_name: dict[str, Any] = {}
     for key, value in body.items():
         if key in _ABOUT:
             continue
         if isinstance(value, list):
-            found |= {f"{section}/{key}/{n}": entry for n, entry in enumerate(value)}
+            entry_by_name |= {f"{section}/{key}/{n}": entry for n, entry in enumerate(value)}
         else:
-            found[f"{section}/{key}"] = value
-    return found
+            entry_by_name[f"{section}/{key}"] = value
+    return entry_by_name
 
 
 def _name(entry: Any, n: int) -> str:

@@ -27,17 +27,17 @@ def quiet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(owner, name, _forbidden(what, getattr(owner, name), earlier))
 
 
-def _forbidden(what: str, known: Any, earlier: set[threading.Thread]) -> Any:
+def _forbidden(what: str, original: Any, earlier: set[threading.Thread]) -> Any:
     """Return what stands for `known`; a thread that an earlier test left behind still has it.
 
     Refused in the middle of connecting, that thread would leave a socket open.
     """
     own = threading.current_thread()
 
-    def refuse(*given: Any, **named: Any) -> Any:
+    def refuse(*arguments: Any, **named: Any) -> Any:
         current = threading.current_thread()
         if current in earlier and current is not own:
-            return known(*given, **named)
+            return original(*arguments, **named)
         raise AssertionError(_STAYS_QUIET.format(what))
 
     return refuse

@@ -48,9 +48,11 @@ def test_thread_from_before_test_may_connect(
 
 
 def test_thread_of_test_raises_assertion_error_on_connect():
-    seen: Queue[str] = Queue()
+    error_names: Queue[str] = Queue()
     with socket.socket() as line:
-        thread = threading.Thread(target=lambda: seen.put(type(_error_of(line, 1)).__name__))
+        thread = threading.Thread(
+            target=lambda: error_names.put(type(_error_of(line, 1)).__name__)
+        )
         thread.start()
         thread.join()
-    assert seen.get_nowait() == "AssertionError"
+    assert error_names.get_nowait() == "AssertionError"

@@ -75,8 +75,8 @@ class NodeNetwork:
     # --- the adapter ---
 
     def kick(self, account: str, gas: int = 0) -> Receipt:
-        given = gas or GAS[self.name]
-        call = self.caller.functions.kick(self.adapter.address, account, EVIDENCE, given)
+        gas_limit = gas or GAS[self.name]
+        call = self.caller.functions.kick(self.adapter.address, account, EVIDENCE, gas_limit)
         return self.send(call)
 
     def reason(self, receipt: Receipt) -> bytes:
@@ -134,7 +134,7 @@ class VssNodes(NodeNetwork):
         return self._do("validateTaskGroup", *ids, guid, b"\1", derive_public_key(0))
 
     def _answer(self, id_: bytes, result: bytes) -> None:
-        (node,) = (one for one in self.members if self._task_of(one) == id_)
+        (node,) = (member for member in self.members if self._task_of(member) == id_)
         self.send(self.task.functions.submitTaskScore(id_, result), sender=node)
 
     def _task_of(self, account: str) -> bytes:
@@ -159,8 +159,8 @@ class CommitNodes(NodeNetwork):
         self.made += 1
         call = self.task.functions.createTask(0, bytes(32), bytes(32), 8, 1, "", 0)
         receipt = self.send(call, value=1000)
-        started = [one.args for one in receipt.events if one.event == "TaskStarted"]
-        return started[0]["taskId"], [one["selectedNode"] for one in started]
+        started = [event.args for event in receipt.events if event.event == "TaskStarted"]
+        return started[0]["taskId"], [arguments["selectedNode"] for arguments in started]
 
     def rest(self, work: tuple[int, list[str]]) -> None:
         self._disclose(work, (b"right", b"right", b"right"))
@@ -177,11 +177,11 @@ class CommitNodes(NodeNetwork):
         for place, (node, result) in enumerate(zip(nodes, results, strict=True)):
             sealed = (keccak(result + bytes(32)), bytes(32))
             self._do(node, "submitTaskResultCommitment", number, place, *sealed)
-        told = [
+        receipts = [
             self._do(node, "discloseTaskResult", number, place, result)
             for place, (node, result) in enumerate(zip(nodes, results, strict=True))
         ]
-        return told[-1]
+        return receipts[-1]
 
     def _do(self, node: str, name: str, *args: Any) -> Receipt:
         return self.send(getattr(self.task.functions, name)(*args), sender=node)
@@ -212,8 +212,14 @@ def _deployed(
     chain.send(qos.functions.updateTaskContractAddress(task.address))
     chain.send(node.functions.updateTaskContractAddress(task.address))
     caller = chain.deploy("testing/KickCaller")
-    told = (caller.address, chain.accounts[0], node.address, qos.address, task.address)
-    adapter = chain.deploy(f"adapters/{generation}TaskAdapter", *told)
+    adapter_arguments = (
+        caller.address,
+        chain.accounts[0],
+        node.address,
+        qos.address,
+        task.address,
+    )
+    adapter = chain.deploy(f"adapters/{generation}TaskAdapter", *adapter_arguments)
     return node, qos, task, caller, adapter
 
 

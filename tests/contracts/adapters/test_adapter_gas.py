@@ -48,8 +48,8 @@ def test_kickout_gas_grows_with_models(chain: Chain, capsys: pytest.CaptureFixtu
             print(f"{models:>6}  {cost:>10,}")  # noqa: T201
     costs = list(gas.values())
     assert costs == sorted(costs)
-    each = (gas[100] - gas[10]) // 90
-    assert 40_000 < each < 90_000
+    gas_per_model = (gas[100] - gas[10]) // 90
+    assert 40_000 < gas_per_model < 90_000
     # The default is enough for a node as they are, and not for one that has been made dear.
     assert gas[25] < GAS["VssTaskAdapter"] < gas[100]
 
@@ -57,8 +57,8 @@ def test_kickout_gas_grows_with_models(chain: Chain, capsys: pytest.CaptureFixtu
 def test_kickout_beyond_gas_limit_is_refused_without_effect(chain: Chain):
     nodes = vss_nodes(chain)
     account = member_with(nodes, 4, 100)
-    told = nodes.kick(account)
-    assert told.names == ["Refused"]
+    receipt = nodes.kick(account)
+    assert receipt.names == ["Refused"]
     assert nodes.status(account) == AVAILABLE
     # The task contract is where it was: the network works.
     nodes.rest(nodes.work())

@@ -29,30 +29,30 @@ def lines_to(nodes: NodeNetwork | Staking) -> PoolView:
     return pool_of(nodes.chain.url).view()
 
 
-def wired(nodes: NodeNetwork, **given: str) -> WiredTarget:
+def wired(nodes: NodeNetwork, **overrides: str) -> WiredTarget:
     task = "VSSTask" if nodes.name == "VssTaskAdapter" else "Task"
     right = {"Node": nodes.node.address, task: nodes.task.address}
     target = kick_target_named(nodes.name)
     oracle = lower(nodes.caller.address)
-    return WiredTarget(target, lower(nodes.adapter.address), oracle, right | given)
+    return WiredTarget(target, lower(nodes.adapter.address), oracle, right | overrides)
 
 
 def whats(nodes: NodeNetwork, meant: WiredTarget) -> list[str]:
-    return [one.subject for one in find_kick_target_mismatches(lines_to(nodes), meant)]
+    return [mismatch.subject for mismatch in find_kick_target_mismatches(lines_to(nodes), meant)]
 
 
 def redeployed(nodes: NodeNetwork, **changed: str) -> None:
     """Another adapter, told something else, holds the role."""
-    told: Mapping[str, str] = {
+    address_by_parameter: Mapping[str, str] = {
         "oracle": nodes.caller.address,
         "owner": nodes.owner,
         "node": nodes.node.address,
         "qos": nodes.qos.address,
         "task": nodes.task.address,
     } | changed
-    other = nodes.chain.deploy(f"adapters/{nodes.name}", *told.values())
-    nodes.send(nodes.adapter.functions.giveBack(other.address))
-    nodes.adapter = other
+    new_adapter = nodes.chain.deploy(f"adapters/{nodes.name}", *address_by_parameter.values())
+    nodes.send(nodes.adapter.functions.giveBack(new_adapter.address))
+    nodes.adapter = new_adapter
 
 
 def test_correctly_wired_adapter_has_no_mismatch(nodes: NodeNetwork):
@@ -61,9 +61,9 @@ def test_correctly_wired_adapter_has_no_mismatch(nodes: NodeNetwork):
 
 def test_wrong_task_contract_is_detected(nodes: NodeNetwork):
     redeployed(nodes, task=nodes.caller.address)
-    (found,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes, **_any_task(nodes)))
-    assert found.subject == "task contract of Node"
-    assert found.actual == "Not called by the task contract"
+    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes, **_any_task(nodes)))
+    assert mismatch.subject == "task contract of Node"
+    assert mismatch.actual == "Not called by the task contract"
 
 
 def _any_task(nodes: NodeNetwork) -> dict[str, str]:
@@ -73,15 +73,15 @@ def _any_task(nodes: NodeNetwork) -> dict[str, str]:
 def test_task_contract_is_distinguished_from_other_addresses(nodes: NodeNetwork):
     lines, node = lines_to(nodes), lower(nodes.node.address)
     assert find_task_contract_mismatch(lines, node, lower(nodes.task.address)) is None
-    for other in (nodes.first, nodes.owner, nodes.adapter.address):
-        said = find_task_contract_mismatch(lines, node, lower(other))
-        assert said == "Not called by the task contract"
+    for address in (nodes.first, nodes.owner, nodes.adapter.address):
+        mismatch = find_task_contract_mismatch(lines, node, lower(address))
+        assert mismatch == "Not called by the task contract"
 
 
 def test_adapter_without_role_is_detected(nodes: NodeNetwork):
     nodes.send(nodes.adapter.functions.giveBack(nodes.owner))
-    (found,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes))
-    assert (found.subject, found.actual) == ("owner of Node", lower(nodes.owner))
+    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes))
+    assert (mismatch.subject, mismatch.actual) == ("owner of Node", lower(nodes.owner))
 
 
 def test_qos_of_another_node_contract_is_detected(nodes: NodeNetwork):
@@ -98,27 +98,30 @@ def test_adapter_of_another_oracle_or_network_is_detected(nodes: NodeNetwork):
 def test_foreign_contract_as_adapter_is_detected(nodes: NodeNetwork):
     meant = wired(nodes)
     nothing = WiredTarget(meant.target, lower(nodes.first), meant.oracle, meant.contract_by_name)
-    other = WiredTarget(
+    foreign_target = WiredTarget(
         meant.target, lower(nodes.node.address), meant.oracle, meant.contract_by_name
     )
     assert whats(nodes, nothing) == ["kick target"]
-    assert whats(nodes, other) == ["kick target's code hash"]
+    assert whats(nodes, foreign_target) == ["kick target's code hash"]
 
 
 def test_owner_that_is_plain_account_is_reported(nodes: NodeNetwork):
-    (found,) = find_single_key_owner(lines_to(nodes), wired(nodes))
-    assert found.subject == "kick target's owner"
+    (finding,) = find_single_key_owner(lines_to(nodes), wired(nodes))
+    assert finding.subject == "kick target's owner"
     redeployed(nodes, owner=nodes.caller.address)
     assert find_single_key_owner(lines_to(nodes), wired(nodes)) == []
 
 
 def test_staking_admin_is_verified_by_revert_reason(network: Staking):
-    given = {"NodeStaking": network.staking.address, "operator": network.relay}
+    contract_by_name = {"NodeStaking": network.staking.address, "operator": network.relay}
     at, oracle = lower(network.adapter.address), lower(network.caller.address)
-    meant = WiredTarget(NODE_STAKING, at, oracle, given)
+    meant = WiredTarget(NODE_STAKING, at, oracle, contract_by_name)
     assert find_kick_target_mismatches(lines_to(network), meant) == []
 
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
-    (found,) = find_kick_target_mismatches(lines_to(network), meant)
-    assert (found.subject, found.actual) == ("admin of NodeStaking", "Not called by the admin")
+    (mismatch,) = find_kick_target_mismatches(lines_to(network), meant)
+    assert (mismatch.subject, mismatch.actual) == (
+        "admin of NodeStaking",
+        "Not called by the admin",
+    )

@@ -37,16 +37,16 @@ def refusal(nodes: NodeNetwork, call, sender: str) -> str:
 
 def test_kickout_returns_stake_and_network_continues(nodes: NodeNetwork):
     before = balance(nodes, nodes.first)
-    told = nodes.kick(nodes.first)
+    receipt = nodes.kick(nodes.first)
 
-    assert told.names[-1] == "Kicked"
-    assert told.only("NodeKickedOut")["nodeAddress"] == nodes.first
+    assert receipt.names[-1] == "Kicked"
+    assert receipt.only("NodeKickedOut")["nodeAddress"] == nodes.first
     assert (nodes.status(nodes.first), nodes.stake(nodes.first)) == (QUIT, 0)
     assert balance(nodes, nodes.first) - before == STAKE
     nodes.join(4)
     nodes.members.remove(nodes.first)
     nodes.rest(nodes.work())
-    assert [nodes.status(one) for one in nodes.members] == [AVAILABLE] * 3
+    assert [nodes.status(member) for member in nodes.members] == [AVAILABLE] * 3
 
 
 def test_only_oracle_may_kick(nodes: NodeNetwork):
@@ -57,8 +57,8 @@ def test_only_oracle_may_kick(nodes: NodeNetwork):
 
 
 def test_kick_of_non_member_has_no_effect(nodes: NodeNetwork):
-    told = nodes.kick(nodes.chain.accounts[9])
-    assert told.names == ["Kicked"]
+    receipt = nodes.kick(nodes.chain.accounts[9])
+    assert receipt.names == ["Kicked"]
     nodes.kick(nodes.first)
     assert nodes.kick(nodes.first).names == ["Kicked"]
 
@@ -66,9 +66,9 @@ def test_kick_of_non_member_has_no_effect(nodes: NodeNetwork):
 def test_busy_node_is_kicked_out_after_its_task(nodes: NodeNetwork):
     work = nodes.work()
     assert nodes.status(nodes.first) == BUSY
-    told = nodes.kick(nodes.first)
-    assert told.names == ["Refused"]
-    assert nodes.reason(told) == selector(nodes.chain.web3, NODE_BUSY)
+    receipt = nodes.kick(nodes.first)
+    assert receipt.names == ["Refused"]
+    assert nodes.reason(receipt) == selector(nodes.chain.web3, NODE_BUSY)
 
     nodes.rest(work)
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
@@ -78,8 +78,8 @@ def test_busy_node_is_kicked_out_after_its_task(nodes: NodeNetwork):
 def test_paused_node_is_kicked_out_after_resuming(nodes: NodeNetwork):
     nodes.by_node(nodes.first, "pause")
     assert nodes.status(nodes.first) == PAUSED
-    told = nodes.kick(nodes.first)
-    assert nodes.reason(told) == selector(nodes.chain.web3, NODE_BUSY)
+    receipt = nodes.kick(nodes.first)
+    assert nodes.reason(receipt) == selector(nodes.chain.web3, NODE_BUSY)
 
     nodes.by_node(nodes.first, "resume")
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
@@ -101,8 +101,8 @@ def test_kickout_works_at_zero_network_threshold(nodes: NodeNetwork):
 def test_waiting_task_does_not_start_during_kickout(nodes: NodeNetwork):
     # A first one keeps all three busy; the second one waits for them, or for one of them.
     work = nodes.work()
-    for other in nodes.members[1:]:
-        nodes.by_node(other, "quit")
+    for member in nodes.members[1:]:
+        nodes.by_node(member, "quit")
     nodes.rest(work)
     nodes.send(nodes.task.functions.nodeAvailableCallback(nodes.first), sender=nodes.owner)
     assert nodes.status(nodes.first) == AVAILABLE
@@ -117,8 +117,8 @@ def test_only_node_contract_may_report_available_node(nodes: NodeNetwork):
 
 
 def test_slashed_stake_is_collected_by_owner(nodes: NodeNetwork):
-    told = nodes.slash(nodes.work())
-    assert "NodeSlashed" in told.names
+    receipt = nodes.slash(nodes.work())
+    assert "NodeSlashed" in receipt.names
     assert balance(nodes, nodes.adapter.address) == STAKE
 
     purse = "0x" + 36 * "0" + "7777"
@@ -130,8 +130,8 @@ def test_slashed_stake_is_collected_by_owner(nodes: NodeNetwork):
 def test_owner_changes_task_contract_and_kickouts_restore_it(nodes: NodeNetwork):
     generation = nodes.name.removesuffix("TaskAdapter")
     more = () if generation == "Vss" else (50,)
-    told = (nodes.node.address, nodes.qos.address, *more)
-    task = nodes.chain.deploy(f"testing/{generation}Task", *told)
+    task_arguments = (nodes.node.address, nodes.qos.address, *more)
+    task = nodes.chain.deploy(f"testing/{generation}Task", *task_arguments)
     call = nodes.adapter.functions.updateTaskContractAddress(task.address)
     assert refusal(nodes, call, nodes.first) == "NotAllowed"
     nodes.send(call)
@@ -194,9 +194,9 @@ def test_adapter_exposes_no_other_owner_functions(nodes: NodeNetwork):
 
 
 def test_wrong_qos_contract_reverts_kick(nodes: NodeNetwork):
-    other = nodes.chain.deploy("testing/CrynuxQos", 10, 10)
-    told = (nodes.caller.address, nodes.owner, nodes.node.address, other.address)
-    wrong = nodes.chain.deploy(f"adapters/{nodes.name}", *told, nodes.task.address)
+    other_qos = nodes.chain.deploy("testing/CrynuxQos", 10, 10)
+    adapter_arguments = (nodes.caller.address, nodes.owner, nodes.node.address, other_qos.address)
+    wrong = nodes.chain.deploy(f"adapters/{nodes.name}", *adapter_arguments, nodes.task.address)
     nodes.send(nodes.adapter.functions.giveBack(wrong.address))
     nodes.adapter = wrong
 

@@ -44,13 +44,18 @@ def put(nodes: NodeNetwork) -> Put:
     """Three members with scores; the oracle's target is the network's adapter."""
     gas = KICK_LIMITS | {"kickGas": GAS[nodes.name]}
     oracle = deployed(nodes.chain, kickLimits=gas)
-    told = (oracle.contract.address, nodes.owner, nodes.node.address, nodes.qos.address)
-    adapter = nodes.chain.deploy(f"adapters/{nodes.name}", *told, nodes.task.address)
+    adapter_arguments = (
+        oracle.contract.address,
+        nodes.owner,
+        nodes.node.address,
+        nodes.qos.address,
+    )
+    adapter = nodes.chain.deploy(f"adapters/{nodes.name}", *adapter_arguments, nodes.task.address)
     nodes.send(nodes.adapter.functions.giveBack(adapter.address))
     oracle.do("setTarget", adapter.address, sender=oracle.admin)
-    made = Put(oracle, replace(nodes, adapter=adapter))
-    made.round(fresh=nodes.members)
-    return made
+    oracle_and_nodes = Put(oracle, replace(nodes, adapter=adapter))
+    oracle_and_nodes.round(fresh=nodes.members)
+    return oracle_and_nodes
 
 
 def kicked(receipt: Receipt) -> list[str]:
@@ -60,20 +65,20 @@ def kicked(receipt: Receipt) -> list[str]:
 
 def test_executed_kick_expels_node_and_returns_stake(put: Put, capsys: pytest.CaptureFixture[str]):
     put.ready()
-    told = put.oracle.execute(put.bad)
+    receipt = put.oracle.execute(put.bad)
 
-    assert kicked(told) == ["KickExecuted", "NodeKickedOut"]
+    assert kicked(receipt) == ["KickExecuted", "NodeKickedOut"]
     assert (put.nodes.status(put.bad), put.nodes.stake(put.bad)) == (QUIT, 0)
     assert put.oracle.read("weightOf", put.bad) == 0
     with capsys.disabled():
-        print(f"\nexecuteKick through {put.nodes.name}: {told.gas:,} gas")  # noqa: T201
+        print(f"\nexecuteKick through {put.nodes.name}: {receipt.gas:,} gas")  # noqa: T201
 
 
 def test_busy_node_is_expelled_at_once_and_kicked_out_after_its_task(put: Put):
     put.ready()
     work = put.nodes.work()
-    told = put.oracle.execute(put.bad)
-    assert kicked(told) == ["KickExecuted", "KickRefused"]
+    receipt = put.oracle.execute(put.bad)
+    assert kicked(receipt) == ["KickExecuted", "KickRefused"]
     assert put.oracle.held(put.bad)["kick"] == REFUSED
     assert put.oracle.read("weightOf", put.bad) == 0
 
@@ -99,9 +104,11 @@ def test_kickout_refused_by_adapter_without_role_succeeds_with_new_adapter(put: 
     put.nodes.send(put.nodes.adapter.functions.giveBack(put.nodes.owner))
     assert kicked(put.oracle.execute(put.bad)) == ["KickExecuted", "KickRefused"]
 
-    told = (put.oracle.contract.address, put.nodes.owner, put.nodes.node.address)
-    rest = (put.nodes.qos.address, put.nodes.task.address)
-    adapter = put.nodes.chain.deploy(f"adapters/{put.nodes.name}", *told, *rest)
+    oracle_owner_node = (put.oracle.contract.address, put.nodes.owner, put.nodes.node.address)
+    qos_and_task = (put.nodes.qos.address, put.nodes.task.address)
+    adapter = put.nodes.chain.deploy(
+        f"adapters/{put.nodes.name}", *oracle_owner_node, *qos_and_task
+    )
     put.nodes.by_node(put.nodes.owner, "transferOwnership", adapter.address)
     put.oracle.do("setTarget", adapter.address, sender=put.oracle.admin)
     assert kicked(put.oracle.retry(put.bad))[-1] == "NodeKickedOut"

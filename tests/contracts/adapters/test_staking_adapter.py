@@ -49,27 +49,27 @@ def network(chain: Chain) -> Staking:
     parameters = chain.deploy("testing/CrynuxParameters", staking.address, writer)
     chain.send(staking.functions.setParameterController(parameters.address))
     caller = chain.deploy("testing/KickCaller")
-    told = (caller.address, owner, staking.address, relay)
-    adapter = chain.deploy("adapters/NodeStakingAdapter", *told)
+    adapter_arguments = (caller.address, owner, staking.address, relay)
+    adapter = chain.deploy("adapters/NodeStakingAdapter", *adapter_arguments)
     chain.send(parameters.functions.setNodeStakingAdminAddress(adapter.address), sender=writer)
-    made = Staking(chain, staking, parameters, caller, adapter)
+    staking_network = Staking(chain, staking, parameters, caller, adapter)
     for node in nodes[:2]:
-        made.stake(node)
-    return made
+        staking_network.stake(node)
+    return staking_network
 
 
 def refused(network: Staking, call, sender: str) -> str:
-    with pytest.raises(RevertedError) as told:
+    with pytest.raises(RevertedError) as caught:
         network.chain.send(call, sender=sender)
-    return str(told.value)
+    return str(caught.value)
 
 
 def test_kicked_node_receives_its_stake(network: Staking):
-    told = network.kick(network.node)
-    assert told.names == ["NodeUnstaked", "Kicked"]
-    assert told.only("NodeUnstaked")["stakedBalance"] == STAKE
+    receipt = network.kick(network.node)
+    assert receipt.names == ["NodeUnstaked", "Kicked"]
+    assert receipt.only("NodeUnstaked")["stakedBalance"] == STAKE
     assert network.status(network.node) == UNSTAKED
-    assert told.gas < 150_000
+    assert receipt.gas < 150_000
 
 
 def test_node_pending_unstake_is_unstaked(network: Staking):
@@ -93,10 +93,10 @@ def test_only_oracle_may_kick(network: Staking):
 
 def test_relay_unstakes_and_slashes_through_adapter(network: Staking):
     functions = network.adapter.functions
-    told = network.chain.send(functions.unstake(network.node), sender=network.relay)
-    assert told.names == ["NodeUnstaked"]
-    told = network.chain.send(functions.slashStaking(network.other), sender=network.relay)
-    assert told.names == ["NodeSlashed"]
+    receipt = network.chain.send(functions.unstake(network.node), sender=network.relay)
+    assert receipt.names == ["NodeUnstaked"]
+    receipt = network.chain.send(functions.slashStaking(network.other), sender=network.relay)
+    assert receipt.names == ["NodeSlashed"]
 
 
 def test_other_accounts_cannot_use_adapter(network: Staking):
@@ -122,8 +122,8 @@ def test_owner_changes_operator(network: Staking):
 def test_kickouts_are_refused_after_writer_takes_role_back(network: Staking):
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
-    told = network.kick(network.node)
-    assert told.names == ["Refused"]
+    receipt = network.kick(network.node)
+    assert receipt.names == ["Refused"]
     assert network.status(network.node) == STAKED
 
 
@@ -133,10 +133,10 @@ def test_malicious_beneficiary_is_refused_within_gas_limit(network: Staking, cod
     network.chain.rpc("anvil_setCode", there, code)
     call = network.staking.functions.setBenefitAddress(there)
     network.chain.send(call, sender=network.node)
-    told = network.kick(network.node)
-    assert told.names == ["Refused"]
+    receipt = network.kick(network.node)
+    assert receipt.names == ["Refused"]
     assert network.status(network.node) == STAKED
-    assert told.gas < 700_000
+    assert receipt.gas < 700_000
 
 
 def test_reverting_beneficiary_returns_network_reason(network: Staking):
@@ -145,6 +145,6 @@ def test_reverting_beneficiary_returns_network_reason(network: Staking):
         network.staking.address, encoded(network.staking.functions.stake(STAKE))
     )
     network.chain.send(say, value=STAKE)
-    told = network.kick(stubborn.address)
-    assert bytes(told.only("Refused")["reason"])[:4].hex() == "08c379a0"
+    receipt = network.kick(stubborn.address)
+    assert bytes(receipt.only("Refused")["reason"])[:4].hex() == "08c379a0"
     assert network.status(stubborn.address) == STAKED

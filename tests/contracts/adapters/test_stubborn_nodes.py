@@ -32,12 +32,12 @@ def stubborn(nodes: NodeNetwork) -> Contract:
 def test_rejected_stake_payment_keeps_node_and_network_continues(
     nodes: NodeNetwork, stubborn: Contract
 ):
-    told = nodes.kick(stubborn.address)
+    receipt = nodes.kick(stubborn.address)
     # Error(string): the network's own "Token transfer failed".
-    assert (told.names, nodes.reason(told).hex()) == (["Refused"], "08c379a0")
+    assert (receipt.names, nodes.reason(receipt).hex()) == (["Refused"], "08c379a0")
     assert nodes.status(stubborn.address) == AVAILABLE
-    others = [one for one in nodes.members if one != stubborn.address]
-    assert nodes.kick(others[0]).names[-1] == "Kicked"
+    other_members = [member for member in nodes.members if member != stubborn.address]
+    assert nodes.kick(other_members[0]).names[-1] == "Kicked"
 
 
 def test_node_is_kicked_out_once_it_accepts_stake(nodes: NodeNetwork, stubborn: Contract):
@@ -54,9 +54,9 @@ def test_node_rejoining_during_payment_is_new_member(nodes: NodeNetwork, stubbor
     again = encoded(nodes.join_call(place))
     nodes.send(stubborn.functions.answerPaying(nodes.node.address, again, STAKE))
 
-    told = nodes.kick(stubborn.address)
-    assert told.names[-1] == "Kicked"
-    assert told.only("NodeKickedOut")["nodeAddress"] == stubborn.address
+    receipt = nodes.kick(stubborn.address)
+    assert receipt.names[-1] == "Kicked"
+    assert receipt.only("NodeKickedOut")["nodeAddress"] == stubborn.address
     assert nodes.status(stubborn.address) == AVAILABLE
 
     # It is due at once, and has taken its stake quietly this time.
@@ -65,12 +65,15 @@ def test_node_rejoining_during_payment_is_new_member(nodes: NodeNetwork, stubbor
 
 
 def test_reentrant_kickout_is_refused_and_may_be_retried(nodes: NodeNetwork, stubborn: Contract):
-    other = next(one for one in nodes.members if one != stubborn.address)
-    inner = nodes.caller.functions.kick(nodes.adapter.address, other, bytes(32), 3_000_000)
+    other_member = next(member for member in nodes.members if member != stubborn.address)
+    inner = nodes.caller.functions.kick(nodes.adapter.address, other_member, bytes(32), 3_000_000)
     nodes.send(stubborn.functions.answerWith(nodes.caller.address, encoded(inner), 1))
 
-    told = nodes.kick(stubborn.address, gas=6_000_000)
-    assert [name for name in told.names if name in {"Kicked", "Refused"}] == ["Refused", "Kicked"]
+    receipt = nodes.kick(stubborn.address, gas=6_000_000)
+    assert [name for name in receipt.names if name in {"Kicked", "Refused"}] == [
+        "Refused",
+        "Kicked",
+    ]
     assert nodes.status(stubborn.address) == QUIT
-    assert nodes.status(other) == AVAILABLE
-    assert nodes.kick(other).names[-1] == "Kicked"
+    assert nodes.status(other_member) == AVAILABLE
+    assert nodes.kick(other_member).names[-1] == "Kicked"

@@ -43,12 +43,12 @@ def baseline(tool: str, path: Path = BASELINE) -> Counter[Finding]:
     Raises:
         ValueError: an entry has no reason.
     """
-    known: Counter[Finding] = Counter()
+    accepted_findings: Counter[Finding] = Counter()
     for entry in _entries(tool, path):
         if not entry["reason"].strip():
             raise ValueError(f"no reason: {entry}")
-        known += _findings(entry)
-    return known
+        accepted_findings += _findings(entry)
+    return accepted_findings
 
 
 def _entries(tool: str, path: Path) -> list[dict[str, Any]]:
@@ -65,28 +65,36 @@ def _findings(entry: Mapping[str, Any]) -> Counter[Finding]:
     return named
 
 
-def differences(found: Iterable[Finding], known: Counter[Finding]) -> Iterator[str]:
+def differences(
+    current_findings: Iterable[Finding], accepted_findings: Counter[Finding]
+) -> Iterator[str]:
     """Yield a line for each finding that is new, and for each that is gone."""
-    here = Counter(found)
-    for finding, times in sorted((here - known).items()):
+    here = Counter(current_findings)
+    for finding, times in sorted((here - accepted_findings).items()):
         yield f"new: {finding} ({times})"
-    for finding, times in sorted((known - here).items()):
+    for finding, times in sorted((accepted_findings - here).items()):
         yield f"gone, take it out of the baseline: {finding} ({times})"
 
 
-def rewritten(tool: str, found: Iterable[Finding], path: Path = BASELINE) -> str:
+def rewritten(tool: str, findings: Iterable[Finding], path: Path = BASELINE) -> str:
     """Return a tool's part of the baseline as it would be true: places that are gone are left out.
 
     What is new stands in an entry of its own, with an empty reason for somebody to write.
     """
-    rest = Counter(found)
+    unmatched = Counter(findings)
     parts = []
     for entry in _entries(tool, path):
-        kept = _findings(entry) & rest
-        rest -= kept
-        parts.append(_entry(tool, entry["detector"], entry["reason"], kept))
-    for detector in sorted({finding.detector for finding in rest}):
-        new = Counter({one: times for one, times in rest.items() if one.detector == detector})
+        matched = _findings(entry) & unmatched
+        unmatched -= matched
+        parts.append(_entry(tool, entry["detector"], entry["reason"], matched))
+    for detector in sorted({finding.detector for finding in unmatched}):
+        new = Counter(
+            {
+                new_finding: times
+                for new_finding, times in unmatched.items()
+                if new_finding.detector == detector
+            }
+        )
         parts.append(_entry(tool, detector, "", new))
     return "\n".join(filter(None, parts))
 
@@ -94,6 +102,8 @@ def rewritten(tool: str, found: Iterable[Finding], path: Path = BASELINE) -> str
 def _entry(tool: str, detector: str, reason: str, places: Counter[Finding]) -> str:
     if not places:
         return ""
-    named = sorted(f"{one.place}{f' x{many}' if many > 1 else ''}" for one, many in places.items())
+    named = sorted(
+        f"{finding.place}{f' x{many}' if many > 1 else ''}" for finding, many in places.items()
+    )
     lines = "".join(f'    "{place}",\n' for place in named)
     return f'[[{tool}]]\ndetector = "{detector}"\nreason = "{reason}"\nplaces = [\n{lines}]\n'

@@ -54,13 +54,15 @@ def proven(contract: str) -> Mapping[str, int]:
     """
     source = HERE / "checks" / f"{contract}.sol"
     root = forge_output(f"halmos-{contract}", [str(source.relative_to(ROOT))], "--code")
-    told = root / "results.json"
+    results_path = root / "results.json"
     # z3 comes with Halmos; other solvers would be fetched at their first use.
-    how = ("--root", str(root), "--contract", contract, "--solver", "z3", "--no-status")
-    done = heard([program("halmos"), *how, *CHECKS[contract], "--json-output", str(told)])
-    if not told.is_file():
+    options = ("--root", str(root), "--contract", contract, "--solver", "z3", "--no-status")
+    done = heard(
+        [program("halmos"), *options, *CHECKS[contract], "--json-output", str(results_path)]
+    )
+    if not results_path.is_file():
         raise RuntimeError(f"halmos: {done.stdout}{done.stderr}")
-    results: Mapping[str, Any] = json.loads(told.read_text("utf-8"))["test_results"]
+    results: Mapping[str, Any] = json.loads(results_path.read_text("utf-8"))["test_results"]
     return {
         check["name"].partition("(")[0]: check["exitcode"]
         for checks in results.values()

@@ -15,19 +15,20 @@ CONTRACTS = {"contracts/QoSOracle.sol": "QoSOracle", "contracts/TaskNetwork.sol"
 
 def layouts(root: Path) -> dict[str, list[str]]:
     """Return each variable and each field of a struct, with slot, offset and type, as compiled."""
-    told = json.loads((root / "out/build-info/audit.json").read_text("utf-8"))["output"][
-        "contracts"
-    ]
+    contracts_by_path = json.loads((root / "out/build-info/audit.json").read_text("utf-8"))[
+        "output"
+    ]["contracts"]
     return {
-        name: [*_variables(told[path][name]["storageLayout"])] for path, name in CONTRACTS.items()
+        name: [*_variables(contracts_by_path[path][name]["storageLayout"])]
+        for path, name in CONTRACTS.items()
     }
 
 
 def moved(root: Path) -> Iterator[str]:
     """Yield a line for each place that is not as it is kept."""
-    kept: Mapping[str, list[str]] = json.loads(KEPT.read_text("utf-8"))
+    recorded: Mapping[str, list[str]] = json.loads(KEPT.read_text("utf-8"))
     for name, places in layouts(root).items():
-        for place in sorted({*places} ^ {*kept.get(name, [])}):
+        for place in sorted({*places} ^ {*recorded.get(name, [])}):
             yield f"{name} {place}: {'new' if place in places else 'gone'}"
 
 

@@ -58,16 +58,18 @@ def found() -> Iterator[Finding]:
         ("@openzeppelin", "node_modules/@openzeppelin"),
     ):
         (root / name).symlink_to(ROOT / place)
-    told = root / "slither.json"
-    how = ("--compile-force-framework", "foundry", "--foundry-ignore-compile", "--no-fail")
-    done = heard([program("slither"), str(root), *how, "--json", str(told)], folder=root)
-    if not told.is_file():
+    report_path = root / "slither.json"
+    options = ("--compile-force-framework", "foundry", "--foundry-ignore-compile", "--no-fail")
+    done = heard(
+        [program("slither"), str(root), *options, "--json", str(report_path)], folder=root
+    )
+    if not report_path.is_file():
         raise RuntimeError(f"slither: {done.stdout}{done.stderr}")
-    answer = json.loads(told.read_text("utf-8"))
+    answer = json.loads(report_path.read_text("utf-8"))
     if not answer["success"]:
         raise RuntimeError(f"slither: {answer['error']}")
-    for each in answer["results"].get("detectors", []):
-        yield _finding(each["check"], each["elements"])
+    for detection in answer["results"].get("detectors", []):
+        yield _finding(detection["check"], detection["elements"])
 
 
 def _finding(detector: str, elements: list[Mapping[str, Any]]) -> Finding:

@@ -26,10 +26,10 @@ def found() -> Iterator[Finding]:
     begin = done.stdout.find("[")
     if begin < 0:
         raise RuntimeError(f"solhint: {done.stdout}{done.stderr}")
-    for each in json.loads(done.stdout[begin:]):
-        if "ruleId" in each:
-            contract, function = place(ROOT / each["filePath"], each["line"])
-            yield Finding(each["ruleId"], contract, function)
+    for issue in json.loads(done.stdout[begin:]):
+        if "ruleId" in issue:
+            contract, function = place(ROOT / issue["filePath"], issue["line"])
+            yield Finding(issue["ruleId"], contract, function)
 
 
 def place(path: Path, line: int) -> tuple[str, str]:

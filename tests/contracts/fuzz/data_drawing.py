@@ -49,10 +49,12 @@ def _words(chosen: Random, state: State, appended: int) -> list[tuple[int, int]]
     """Right words, as many as there may be at most; those of appended nodes first of all."""
     before, count = len(state.holders), len(state.holders) + appended
     needed = {index // LANES for index in range(before, count)}
-    rest = [at for at in range((count + LANES - 1) // LANES) if at not in needed]
-    most = max(state.limits.max_words - len(needed), 0)
-    least = 0 if needed else min(1, len(rest))
-    more = chosen.sample(rest, min(len(rest), max(least, chosen.randint(0, most))))
+    optional_indexes = [at for at in range((count + LANES - 1) // LANES) if at not in needed]
+    max_extra = max(state.limits.max_words - len(needed), 0)
+    min_extra = 0 if needed else min(1, len(optional_indexes))
+    more = chosen.sample(
+        optional_indexes, min(len(optional_indexes), max(min_extra, chosen.randint(0, max_extra)))
+    )
     share = state.open_count * state.limits.fall_share // 10_000
     left = [max(ALWAYS, share) if chosen.random() < 0.95 else 10**6]
     return [(at, _word(chosen, state, at, count, left)) for at in sorted((*needed, *more))]
@@ -60,7 +62,7 @@ def _words(chosen: Random, state: State, appended: int) -> list[tuple[int, int]]
 
 def _word(chosen: Random, state: State, at: int, count: int, left: list[int]) -> int:
     """`left`: how many lanes may still fall; it is counted down."""
-    found = 0
+    packed_word = 0
     for place, old in enumerate(lanes_of(state.words.get(at, 0))):
         if LANES * at + place >= count:
             break
@@ -68,8 +70,8 @@ def _word(chosen: Random, state: State, at: int, count: int, left: list[int]) ->
         if falls(old, new, state.limits.big_fall):
             new = new if left[0] > 0 else old
             left[0] -= 1
-        found |= new << 16 * place
-    return found
+        packed_word |= new << 16 * place
+    return packed_word
 
 
 def _lane(chosen: Random, old: int) -> int:
@@ -90,7 +92,7 @@ def spoilt(chosen: Random, state: State, raw: bytes) -> bytes:
     data = taken_apart(raw)
     assert data is not None
     ways = (*_other_words(chosen, state, data), *_other_nodes(chosen, state, data))
-    return chosen.choice((*(one.raw for one in ways), *_cut(chosen, raw)))
+    return chosen.choice((*(variant.raw for variant in ways), *_cut(chosen, raw)))
 
 
 def _cut(chosen: Random, raw: bytes) -> tuple[bytes, ...]:
@@ -101,17 +103,17 @@ def _other_words(chosen: Random, state: State, data: Data) -> list[Data]:
     records = data.records
     lanes = LANES * len(records) // RECORD
     beyond = (len(state.holders) + len(data.fresh) + LANES) // LANES
-    most = state.limits.max_words
-    others = (
+    max_words = state.limits.max_words
+    record_variants = (
         records + records[-RECORD:],
         records[RECORD:] + records[:RECORD],
         b"",
         written([(beyond, 5)]),
         records + written([(beyond, 0)]),
-        written([(at, 5) for at in range(most + 1)]),
+        written([(at, 5) for at in range(max_words + 1)]),
         *(_one_lane(chosen, state, records, chosen.randrange(max(lanes, 1))) for _ in range(6)),
     )
-    return [data._replace(records=one) for one in others]
+    return [data._replace(records=variant) for variant in record_variants]
 
 
 def _one_lane(chosen: Random, state: State, records: bytes, place: int) -> bytes:

@@ -22,12 +22,12 @@ Reasons = Iterator[tuple[str, bool]]
 
 def in_data(state: State, raw: bytes) -> Reasons:
     data = taken_apart(raw)
-    given = 0 if data is None else len(data.reused) + len(data.fresh)
-    yield "BadLength", data is None or given > state.limits.max_new
+    new_node_count = 0 if data is None else len(data.reused) + len(data.fresh)
+    yield "BadLength", data is None or new_node_count > state.limits.max_new
     if data is None:
         return
-    count, rest = divmod(len(data.records), RECORD)
-    yield "BadLength", count == 0 or rest != 0 or count > state.limits.max_words
+    count, remainder = divmod(len(data.records), RECORD)
+    yield "BadLength", count == 0 or remainder != 0 or count > state.limits.max_words
     after = copy(state)
     after.slots, after.holders = dict(state.slots), list(state.holders)
     yield from _indexes(after, data)
@@ -91,8 +91,8 @@ def _words(after: State, data: Data) -> Reasons:
     # The appended ones come last; what they have must be written by these words.
     scored = (words.get(i // LANES, 0) >> 16 * (i % LANES) & 0xFFFF for i in range(count))
     yield "NoScore", not all(scored)
-    most = max(ALWAYS, after.open_count * after.limits.fall_share // 10_000)
-    yield "TooManyFalls", fallen > most
+    max_falls = max(ALWAYS, after.open_count * after.limits.fall_share // 10_000)
+    yield "TooManyFalls", fallen > max_falls
 
 
 def falls(old: int, new: int, step: int) -> bool:

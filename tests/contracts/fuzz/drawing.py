@@ -33,12 +33,12 @@ class Hand:
     def draw(self, state: State) -> Step:
         if self._drawn and self._chosen.random() < 0.03:
             return replace(self._chosen.choice(self._drawn), blocks=1, seconds=1)
-        wanted = self._chosen.choices(*_WEIGHED)[0]
+        action = self._chosen.choices(*_WEIGHED)[0]
         blocks, seconds = self._pass(state)
-        if wanted is Hand.execute:
+        if action is Hand.execute:
             seconds = self._until_ready(state, seconds)
         later = replace(state, number=state.number + blocks, time=state.time + seconds)
-        step = replace(wanted(self, later), blocks=blocks, seconds=seconds)
+        step = replace(action(self, later), blocks=blocks, seconds=seconds)
         if not step.caller:
             step = replace(step, caller=self._chosen.choice((*EVERYBODY, ring()[0].address)))
         if step.name not in OF_THE_NETWORK:
@@ -132,10 +132,10 @@ class Hand:
         expelled = _in(later, EXPELLED) + _in(later, REFUSED)
         return Step("readmit", self._by(later.admin), (self._node(expelled),))
 
-    def _node(self, wanted: list[int]) -> int:
+    def _node(self, candidates: list[int]) -> int:
         """Mostly one of the wanted ones."""
-        if wanted and self._chosen.random() < 0.9:
-            return self._chosen.choice(wanted)
+        if candidates and self._chosen.random() < 0.9:
+            return self._chosen.choice(candidates)
         return self._chosen.randrange(1, NODES + 1)
 
     # --- nodes ---
@@ -156,22 +156,24 @@ class Hand:
     def signers(self, later: State) -> Step:
         some = self._chosen
         count = some.randint(1, 7)
-        wanted = tuple(key.address for key in some.sample(ring(), count))
+        new_signers = tuple(key.address for key in some.sample(ring(), count))
         needed = some.choice((count // 2 + 1, count // 2 + 1, count, count // 2, count + 1))
         if some.random() < 0.2:
-            wanted = some.choice(((), (*wanted, 0), (*wanted, wanted[0]), tuple(range(1, 257))))
-            needed = len(wanted) % 256
-        return Step("setSigners", self._by(later.admin), (needed,), wanted)
+            new_signers = some.choice(
+                ((), (*new_signers, 0), (*new_signers, new_signers[0]), tuple(range(1, 257)))
+            )
+            needed = len(new_signers) % 256
+        return Step("setSigners", self._by(later.admin), (needed,), new_signers)
 
     def drop(self, later: State) -> Step:
-        wanted = (*later.signers, ring()[-1].address, 0)
+        candidates = (*later.signers, ring()[-1].address, 0)
         return Step(
-            "dropSigner", self._by(later.pauser or STRANGER), (self._chosen.choice(wanted),)
+            "dropSigner", self._by(later.pauser or STRANGER), (self._chosen.choice(candidates),)
         )
 
     def limits(self, later: State) -> Step:
         some = self._chosen
-        wanted = limits(some, self._place.farthest)
+        new_limits = limits(some, self._place.farthest)
         if some.random() < 0.3:
             wrong = (
                 *(("max_words", 0), ("max_words", 2_048), ("anchor_window", 1), ("max_age", 0)),
@@ -179,24 +181,24 @@ class Hand:
                 *(("kick_below", 10_001), ("kick_window", 0)),
                 *(("fall_share", 10_001), ("big_fall", 10_001)),
             )
-            wanted = wanted._replace(**dict([some.choice(wrong)]))
-        return Step("setLimits", self._by(later.admin), tuple(wanted))
+            new_limits = new_limits._replace(**dict([some.choice(wrong)]))
+        return Step("setLimits", self._by(later.admin), tuple(new_limits))
 
     def tighten(self, later: State) -> Step:
-        wanted = tighter(self._chosen, later.limits)
-        return Step("tightenLimits", self._by(later.pauser or STRANGER), tuple(wanted))
+        new_limits = tighter(self._chosen, later.limits)
+        return Step("tightenLimits", self._by(later.pauser or STRANGER), tuple(new_limits))
 
     def kick_limits(self, later: State) -> Step:
         some = self._chosen
-        wanted = kick_limits(some)
+        new_limits = kick_limits(some)
         if some.random() < 0.3:
             wrong = (("frame", 0), ("gas", 49_999), ("gas", 15_000_001))
-            wanted = wanted._replace(**dict([some.choice(wrong)]))
-        return Step("setKickLimits", self._by(later.admin), tuple(wanted))
+            new_limits = new_limits._replace(**dict([some.choice(wrong)]))
+        return Step("setKickLimits", self._by(later.admin), tuple(new_limits))
 
     def rules(self, later: State) -> Step:
-        wanted = (self._chosen.choice((0, EVIDENCE, EVIDENCE + 1)),)
-        return Step("setRules", self._by(later.admin), wanted)
+        arguments = (self._chosen.choice((0, EVIDENCE, EVIDENCE + 1)),)
+        return Step("setRules", self._by(later.admin), arguments)
 
     def target(self, later: State) -> Step:
         place = self._place

@@ -33,27 +33,27 @@ def _push(place: Place, state: State, step: Step, caller: int) -> list[Said]:
     round_, _config, as_of, as_of_hash, _deadline = step.words
     digest = int.from_bytes(push_digest(place, state, step))
     signed_by = sum(1 << state.signers.index(who) for who in addresses(step.signatures))
-    said = _registered(state, step.data)
+    events = _registered(state, step.data)
     state.round, state.as_of, state.pushed_at, state.held = round_, as_of, state.time, 0
     state.reports += (digest,)
     data_hash, config = int.from_bytes(keccak(step.data)), state.config_digest(place)
-    told = (round_, as_of, as_of_hash, data_hash, digest, config, signed_by, caller)
-    return [*said, Said("RoundAccepted", told)]
+    event_words = (round_, as_of, as_of_hash, data_hash, digest, config, signed_by, caller)
+    return [*events, Said("RoundAccepted", event_words)]
 
 
 def _registered(state: State, raw: bytes) -> list[Said]:
-    data, said = taken_apart(raw), list[Said]()
+    data, events = taken_apart(raw), list[Said]()
     assert data is not None
     for fresh, old in data.reused:
         index = state.slot(old).index_plus_one - 1
         release(state, old)
         give(state, fresh, index)
-        said += [Said("NodeReleased", (index, old)), Said("NodeRegistered", (index, fresh))]
+        events += [Said("NodeReleased", (index, old)), Said("NodeRegistered", (index, fresh))]
     for fresh in data.fresh:
-        said.append(Said("NodeRegistered", (len(state.holders), fresh)))
+        events.append(Said("NodeRegistered", (len(state.holders), fresh)))
         give(state, fresh, len(state.holders))
     state.words |= dict(data.words)
-    return said
+    return events
 
 
 # --- kickouts ---
@@ -61,9 +61,9 @@ def _registered(state: State, raw: bytes) -> list[Said]:
 
 def _propose(_: Place, state: State, step: Step, caller: int) -> list[Said]:
     _round, _report, node, evidence, _deadline = step.words
-    slot, said = state.slot(node), list[Said]()
+    slot, events = state.slot(node), list[Said]()
     if slot.kick == PENDING:
-        said.append(Said("KickCancelled", (node, caller, ascii_word("died"))))
+        events.append(Said("KickCancelled", (node, caller, ascii_word("died"))))
     counted, proposals = state.counted
     state.counted = (state.round, (proposals if counted == state.round else 0) + 1)
     ready_at = state.time + state.limits.veto_delay
@@ -72,8 +72,8 @@ def _propose(_: Place, state: State, step: Step, caller: int) -> list[Said]:
         kick=PENDING, ready_at=ready_at, dies_at=dies_at, round=state.round, config=state.config
     )
     state.evidence[node] = evidence
-    told = (node, state.round, state.lane_of(node), evidence, ready_at, dies_at)
-    return [*said, Said("KickProposed", told)]
+    event_words = (node, state.round, state.lane_of(node), evidence, ready_at, dies_at)
+    return [*events, Said("KickProposed", event_words)]
 
 
 def _execute(place: Place, state: State, step: Step, _: int) -> list[Said]:
@@ -106,9 +106,9 @@ def _told(place: Place, state: State, node: int) -> list[Said]:
 
 
 def _cancel(_: Place, state: State, step: Step, caller: int) -> list[Said]:
-    node, why = step.words
+    node, reason = step.words
     _cleared(state, node)
-    return [Said("KickCancelled", (node, caller, why))]
+    return [Said("KickCancelled", (node, caller, reason))]
 
 
 def _readmit(_: Place, state: State, step: Step, __: int) -> list[Said]:
@@ -214,9 +214,9 @@ def _pause_for(_: Place, state: State, step: Step, caller: int) -> list[Said]:
 
 
 def _resume(_: Place, state: State, __: Step, caller: int) -> list[Said]:
-    rest = state.paused_until - state.time
-    state.pause -= rest
-    state.held -= rest if state.pause_holds else 0
+    remaining_seconds = state.paused_until - state.time
+    state.pause -= remaining_seconds
+    state.held -= remaining_seconds if state.pause_holds else 0
     state.paused_until = state.time
     return [Said("PausedUntil", (state.time, caller))]
 

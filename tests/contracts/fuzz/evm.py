@@ -58,26 +58,26 @@ class Names:
             elif part["type"] == "error":
                 self.errors[function_abi_to_4byte_selector(part)] = part["name"]
             elif part["type"] == "event":
-                indexed = [given["indexed"] for given in part["inputs"]]
+                indexed = [parameter["indexed"] for parameter in part["inputs"]]
                 self.events[event_abi_to_log_topic(part)] = (part["name"], indexed)
 
-    def encoded(self, function: str, *given: int | bytes | list[int]) -> bytes:
+    def encoded(self, function: str, *arguments: int | bytes | list[int]) -> bytes:
         """Encode a call; bytes and lists are dynamic arguments, everything else is one word."""
         heads, tail = [], b""
-        for one in given:
-            if isinstance(one, int):
-                heads.append(one)
+        for argument in arguments:
+            if isinstance(argument, int):
+                heads.append(argument)
                 continue
-            heads.append(32 * len(given) + len(tail))
-            tail += _dynamic(one)
+            heads.append(32 * len(arguments) + len(tail))
+            tail += _dynamic(argument)
         return self.selectors[function] + b"".join(map(_word, heads)) + tail
 
 
-def _dynamic(given: bytes | list[int]) -> bytes:
-    size = _word(len(given))
-    if isinstance(given, list):
-        return size + b"".join(map(_word, given))
-    return size + given + bytes(-len(given) % 32)
+def _dynamic(argument: bytes | list[int]) -> bytes:
+    size = _word(len(argument))
+    if isinstance(argument, list):
+        return size + b"".join(map(_word, argument))
+    return size + argument + bytes(-len(argument) % 32)
 
 
 def _word(number: int) -> bytes:
@@ -121,8 +121,10 @@ class Machine:
         """Raises: RuntimeError: the constructor refuses."""
         compiled = artifact(name)
         code = bytes.fromhex(compiled["bytecode"][2:])
-        made = [part for part in compiled["abi"] if part["type"] == "constructor"]
-        kinds = [collapse_if_tuple(given) for part in made for given in part["inputs"]]
+        constructors = [part for part in compiled["abi"] if part["type"] == "constructor"]
+        kinds = [
+            collapse_if_tuple(parameter) for part in constructors for parameter in part["inputs"]
+        ]
         address: str = self._evm.deploy(DEPLOYER, code + encode(kinds, arguments))
         return address.lower()
 
@@ -133,17 +135,17 @@ class Machine:
         return tuple(self._read(log.data) for log in result.logs) if result else ()
 
     def _read(self, log: Any) -> Said:
-        (topic, *indexed), rest = log
+        (topic, *indexed), log_data = log
         name, places = self.names.events[bytes(topic)]
         topics = (int.from_bytes(word) for word in indexed)
-        plain = iter(words_in(bytes(rest)))
+        plain = iter(words_in(bytes(log_data)))
         ordered = [next(topics if is_indexed else plain) for is_indexed in places]
         return Said(name, (*ordered, *plain))
 
-    def call(self, caller: str, to: str, given: bytes, gas: int = GAS) -> Answer:
+    def call(self, caller: str, to: str, calldata: bytes, gas: int = GAS) -> Answer:
         """Send a transaction; what fails leaves nothing behind."""
         try:
-            output = self._evm.message_call(caller, to, given, gas=gas)
+            output = self._evm.message_call(caller, to, calldata, gas=gas)
         except RuntimeError as error:
             return Answer(self._reason(str(error)))
         return Answer(None, self.said, bytes(output))
@@ -155,8 +157,10 @@ class Machine:
         raw = bytes.fromhex(output[1])
         return self.names.errors.get(raw[:4], f"unnamed 0x{raw.hex()}")
 
-    def view(self, to: str, function: str, *given: int) -> tuple[int, ...]:
-        return words_in(self._evm.message_call(DEPLOYER, to, self.names.encoded(function, *given)))
+    def view(self, to: str, function: str, *arguments: int) -> tuple[int, ...]:
+        return words_in(
+            self._evm.message_call(DEPLOYER, to, self.names.encoded(function, *arguments))
+        )
 
     def mark(self) -> Any:
         """A place to go back to."""

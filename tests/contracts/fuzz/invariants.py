@@ -43,10 +43,10 @@ class Kicked:
 
     def count(self, moment: Moment) -> None:
         """Over every window that ends now: no more than the bucket holds and flows in."""
-        said = {one.name for one in moment.answer.said}
-        if "KickLimitsSet" in said:
+        event_names = {event.name for event in moment.answer.said}
+        if "KickLimitsSet" in event_names:
             self.times.clear()
-        if moment.step.name != "executeKick" or "KickExecuted" not in said:
+        if moment.step.name != "executeKick" or "KickExecuted" not in event_names:
             return
         self.times.append(moment.now)
         limits = KickLimits(*moment.after.kick_limits)
@@ -64,9 +64,12 @@ def check(moment: Moment, ledger: Ledger) -> None:
     _nodes(moment)
     if moment.answer.error is not None:
         slots = moment.after.slots
-        same = all(slots.get(node, was) == was for node, was in moment.before.slots.items())
+        same = all(
+            slots.get(node, slot_before) == slot_before
+            for node, slot_before in moment.before.slots.items()
+        )
         assert same, "a refused call changed a node"
-        unbucketed = [one._replace(bucket=(), slots={}) for one in moment[2:4]]
+        unbucketed = [snapshot._replace(bucket=(), slots={}) for snapshot in moment[2:4]]
         assert unbucketed[0] == unbucketed[1], "a refused call changed something"
 
 
@@ -119,9 +122,9 @@ def _kickouts(moment: Moment, ledger: Ledger) -> None:
             assert ledger.reports[signed_on] == report, "signed on another history"
         elif name == "KickExecuted" and moment.step.name == "executeKick":
             _executed(moment, words[0])
-    for node, was in moment.before.slots.items():
-        is_kept = was[1] < EXPELLED or moment.after.slots[node][1] >= EXPELLED
-        lapsed = moment.now >= was[4]
+    for node, slot_before in moment.before.slots.items():
+        is_kept = slot_before[1] < EXPELLED or moment.after.slots[node][1] >= EXPELLED
+        lapsed = moment.now >= slot_before[4]
         assert is_kept or lapsed or moment.step.name == "readmit", "an expulsion that went away"
 
 

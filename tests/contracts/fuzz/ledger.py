@@ -52,17 +52,17 @@ class Ledger:
     slots: dict[int, Slot] = field(default_factory=dict)
     evidence: dict[int, int] = field(default_factory=dict)
 
-    def hear(self, said: Iterable[Said], now: int, step: Step | None = None) -> None:
+    def hear(self, events: Iterable[Said], now: int, step: Step | None = None) -> None:
         """Take the events of one transaction in; `step`: whose input it was."""
         self.now = now
-        for one in said:
-            if one.name == "RoundAccepted":
+        for event in events:
+            if event.name == "RoundAccepted":
                 assert step is not None
-                assert one.words[3] == int.from_bytes(keccak(step.data))
+                assert event.words[3] == int.from_bytes(keccak(step.data))
                 data = taken_apart(step.data)
                 assert data is not None
                 self.words |= dict(data.words)
-            _RECEIVED.get(one.name, _not_the_oracles)(self, one.words)
+            _RECEIVED.get(event.name, _not_the_oracles)(self, event.words)
 
     def change(self, node: int, **fields: int) -> None:
         self.slots[node] = self.slots.get(node, Slot())._replace(**fields)
@@ -74,9 +74,9 @@ class Ledger:
         clock = (self.pushed_at, self.paused_until, self.held)
         lanes = [lane for word in self.words.values() for lane in lanes_of(word)]
         counts = (self.count, sum(lane >= 2 for lane in lanes))
-        rest = (self.quorum, self.kicks_paused, self.config_count)
+        config_fields = (self.quorum, self.kicks_paused, self.config_count)
         return Seen(
-            head=Head(self.round, self.as_of, *clock, *counts, *rest),
+            head=Head(self.round, self.as_of, *clock, *counts, *config_fields),
             limits=tuple(self.limits),
             kick_limits=tuple(self.kick_limits),
             bucket=self.kick_limits.refilled(*self.bucket, self.now),
@@ -157,9 +157,9 @@ def _expelled(book: Ledger, words: Words) -> None:
 
 
 def _kick_limits_set(book: Ledger, words: Words) -> None:
-    wanted, old = KickLimits(*words), book.kick_limits
-    left = wanted.most if old is None else old.refilled(*book.bucket, book.now)[0]
-    book.kick_limits, book.bucket = wanted, (min(left, wanted.most), book.now)
+    new_limits, old = KickLimits(*words), book.kick_limits
+    left = new_limits.most if old is None else old.refilled(*book.bucket, book.now)[0]
+    book.kick_limits, book.bucket = new_limits, (min(left, new_limits.most), book.now)
 
 
 def _signers_set(book: Ledger, words: Words) -> None:
@@ -199,9 +199,9 @@ def _paused(book: Ledger, words: Words) -> None:
     assert book.limits is not None
     until, _ = words
     if until == book.now:
-        rest = book.paused_until - until
-        book.pause -= rest
-        book.held -= rest if book.pause_holds else 0
+        remaining_seconds = book.paused_until - until
+        book.pause -= remaining_seconds
+        book.held -= remaining_seconds if book.pause_holds else 0
     else:
         fresh_until = book.pushed_at + book.limits.max_age + book.held
         book.pause, book.pause_holds = until - book.now, book.now <= fresh_until

@@ -32,10 +32,10 @@ class Limits(NamedTuple):
             and max(self.kick_below, self.fall_share, self.big_fall) <= 10_000
         )
 
-    def is_within(self, other: "Limits") -> bool:
+    def is_within(self, bounds: "Limits") -> bool:
         """No field gives more room than the other's; the anchor window has no tight side."""
-        tight = all(getattr(self, name) >= getattr(other, name) for name in _AT_LEAST)
-        return tight and all(getattr(self, name) <= getattr(other, name) for name in _AT_MOST)
+        tight = all(getattr(self, name) >= getattr(bounds, name) for name in _AT_LEAST)
+        return tight and all(getattr(self, name) <= getattr(bounds, name) for name in _AT_MOST)
 
     def is_tightening(self, before: "Limits") -> bool:
         """The pauser may set it at once."""

@@ -41,8 +41,8 @@ def _push(place: Place, state: State, step: Step, _: int) -> Reasons:
     yield from _deadline(state, deadline)
     yield "StaleAsOf", not state.as_of < as_of < newest
     yield "AsOfTooOld", newest - as_of > state.limits.anchor_window
-    found = place.hash_of(as_of, newest)
-    yield "Reorged", found == 0 or found != as_of_hash
+    block_hash = place.hash_of(as_of, newest)
+    yield "Reorged", block_hash == 0 or block_hash != as_of_hash
     yield from _signatures(state, push_digest(place, state, step), step.signatures)
     yield from in_data(state, step.data)
 
@@ -57,8 +57,8 @@ def push_digest(place: Place, state: State, step: Step) -> bytes:
 
 def kick_digest(place: Place, state: State, words: tuple[int, ...]) -> bytes:
     """What a quorum must have signed for this proposal to be good now."""
-    _round, *rest = words
-    return place.domain.of_kick((state.config_digest(place), *rest))
+    _round, *fields_after_round = words
+    return place.domain.of_kick((state.config_digest(place), *fields_after_round))
 
 
 def _deadline(state: State, deadline: int) -> Reasons:
@@ -72,13 +72,13 @@ def _signatures(state: State, digest: bytes, signatures: Signatures) -> Reasons:
     if not is_long_enough:
         return
     who = [state.signers.count(address) for address in addresses(signatures)]
-    is_good = all(one.is_good_for(digest) for one in signatures.given)
+    is_good = all(signature.is_good_for(digest) for signature in signatures.given)
     are_different = len(set(addresses(signatures))) == len(signatures.given)
     yield "BadSignature", not (all(who) and is_good and are_different)
 
 
 def addresses(signatures: Signatures) -> list[int]:
-    return [ring()[one.key].address for one in signatures.given]
+    return [ring()[signature.key].address for signature in signatures.given]
 
 
 # --- kickouts ---
@@ -135,7 +135,7 @@ def _retry(_: Place, state: State, step: Step, __: int) -> Reasons:
 
 
 def _cancel(_: Place, state: State, step: Step, caller: int) -> Reasons:
-    node, _why = step.words
+    node, _reason = step.words
     yield "NoKick", state.slot(node).kick != PENDING
     # Anybody may, once it cannot be executed any more, or the lane is not low.
     lasts = state.is_pending(node) and state.is_low(node)
@@ -165,14 +165,17 @@ def _drop_signer(_: Place, state: State, step: Step, __: int) -> Reasons:
 
 
 def _set_limits(place: Place, _: State, step: Step, __: int) -> Reasons:
-    wanted = Limits(*step.words)
-    yield "BadLimits", not (wanted.can_work(place.farthest) and wanted.is_within(place.floors))
+    new_limits = Limits(*step.words)
+    yield (
+        "BadLimits",
+        not (new_limits.can_work(place.farthest) and new_limits.is_within(place.floors)),
+    )
 
 
 def _tighten(place: Place, state: State, step: Step, __: int) -> Reasons:
-    wanted = Limits(*step.words)
-    fits = wanted.can_work(place.farthest) and wanted.is_within(place.floors)
-    yield "BadLimits", not (fits and wanted.is_tightening(state.limits))
+    new_limits = Limits(*step.words)
+    fits = new_limits.can_work(place.farthest) and new_limits.is_within(place.floors)
+    yield "BadLimits", not (fits and new_limits.is_tightening(state.limits))
 
 
 def _set_kick_limits(_: Place, __: State, step: Step, ___: int) -> Reasons:

@@ -26,27 +26,27 @@ def number_of(address: int) -> int:
 def quorum(chosen: Random, state: State, digest: bytes) -> Signatures:
     """A right quorum."""
     who = chosen.sample(state.signers, state.quorum)
-    return Signatures(tuple(Signature(number_of(one), digest) for one in who))
+    return Signatures(tuple(Signature(number_of(address), digest) for address in who))
 
 
 def twisted(chosen: Random, state: State, good: Signatures) -> Signatures:
     """The same, and something is wrong with it; or nothing is, where there is nothing to twist."""
-    given, at = list(good.given), chosen.randrange(len(good.given))
-    how = chosen.randrange(8)
-    if how == 0:
-        given[at] = given[at - 1]
-    elif how == 1:
-        given[at] = replace(given[at], key=chosen.randrange(len(ring())))
-    elif how in {2, 3, 4}:
-        form = (Form.HIGH_S, Form.LOW_V, Form.NOISE)[how - 2]
-        given[at] = replace(given[at], form=form)
-    elif how == 5:
-        given[at] = replace(given[at], digest=bytes(31) + b"\x01")
-    elif how == 6:
-        given = given[:-1] if chosen.random() < 0.5 else [*given, given[at]]
+    signatures, at = list(good.given), chosen.randrange(len(good.given))
+    mutation = chosen.randrange(8)
+    if mutation == 0:
+        signatures[at] = signatures[at - 1]
+    elif mutation == 1:
+        signatures[at] = replace(signatures[at], key=chosen.randrange(len(ring())))
+    elif mutation in {2, 3, 4}:
+        form = (Form.HIGH_S, Form.LOW_V, Form.NOISE)[mutation - 2]
+        signatures[at] = replace(signatures[at], form=form)
+    elif mutation == 5:
+        signatures[at] = replace(signatures[at], digest=bytes(31) + b"\x01")
+    elif mutation == 6:
+        signatures = signatures[:-1] if chosen.random() < 0.5 else [*signatures, signatures[at]]
     else:
         return replace(good, longer=chosen.choice((-65, -1, 1, 65)))
-    return Signatures(tuple(given))
+    return Signatures(tuple(signatures))
 
 
 # --- the whole push ---
@@ -68,15 +68,17 @@ def push(chosen: Random, place: Place, later: State) -> Step:
 
 def signed(chosen: Random, place: Place, later: State, step: Step) -> Step:
     """The step with a quorum's signatures, or with something like it."""
-    wanted = later
+    signed_state = later
     if chosen.random() < 0.03:
         # On top of another report, or under another configuration.
         is_other_report = chosen.random() < 0.5
-        other = replace(later, reports=(*later.reports[:-1], 1))
-        wanted = other if is_other_report else replace(later, config=later.config + 1)
+        other_report_state = replace(later, reports=(*later.reports[:-1], 1))
+        signed_state = (
+            other_report_state if is_other_report else replace(later, config=later.config + 1)
+        )
     if chosen.random() < 0.03:
         place = replace(place, oracle=place.network)
-    good = quorum(chosen, later, push_digest(place, wanted, step))
+    good = quorum(chosen, later, push_digest(place, signed_state, step))
     if chosen.random() < 0.1:
         good = twisted(chosen, later, good)
     return replace(step, signatures=good)
@@ -103,8 +105,8 @@ def _as_of(chosen: Random, place: Place, later: State, step: Step) -> Step:
 
 
 def _hash(chosen: Random, place: Place, __: State, step: Step) -> Step:
-    other = true_hash(step.words[2], is_arbitrum=not place.is_arbitrum)
-    block_hash = chosen.choice((0, 1, int.from_bytes(other)))
+    other_hash = true_hash(step.words[2], is_arbitrum=not place.is_arbitrum)
+    block_hash = chosen.choice((0, 1, int.from_bytes(other_hash)))
     return replace(step, words=(*step.words[:3], block_hash, step.words[4]))
 
 

@@ -77,19 +77,19 @@ def walked(seed: int, calls: int) -> Tally:
 def _told(seed: int, number: int, walk: Walk, error: AssertionError) -> str:
     steps = shortest(seed, number, walk.steps)
     end = fault(seed, number, steps)
-    why = end[0] if end else str(error)
+    reason = end[0] if end else str(error)
     head = f"seed {seed}, walk {number}, step {len(walk.steps)}: {error}"
-    return "\n".join((head, f"the shortest way to a fault ({why}):", *map(str, steps)))
+    return "\n".join((head, f"the shortest way to a fault ({reason}):", *map(str, steps)))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Call a QoSOracle at random; all must hold.")
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     begun = time.perf_counter()
     try:
-        tally = walked(asked.seed, asked.calls)
+        tally = walked(arguments.seed, arguments.calls)
     except AssertionError as error:
         sys.stdout.write(f"{error}\n")
         return 1

@@ -59,8 +59,8 @@ def on_chain(machine: Machine, place: Place, nodes: Iterable[int]) -> Seen:
     """Read the views; of nodes those of these addresses."""
     oracle = f"0x{place.oracle:040x}"
 
-    def view(name: str, *given: int) -> Words:
-        return machine.view(oracle, name, *given)
+    def view(name: str, *arguments: int) -> Words:
+        return machine.view(oracle, name, *arguments)
 
     head = Head(*view("head"))
     return Seen(
@@ -84,9 +84,9 @@ def in_model(place: Place, state: State, nodes: Iterable[int]) -> Seen:
     """What the chain must show for this state."""
     count = len(state.holders)
     clock = (state.pushed_at, state.paused_until, state.held)
-    rest = (state.quorum, int(state.kicks_paused), state.config)
+    config_fields = (state.quorum, int(state.kicks_paused), state.config)
     return Seen(
-        head=Head(state.round, state.as_of, *clock, count, state.open_count, *rest),
+        head=Head(state.round, state.as_of, *clock, count, state.open_count, *config_fields),
         limits=tuple(state.limits),
         kick_limits=tuple(state.kick_limits),
         bucket=state.in_bucket,
@@ -101,11 +101,11 @@ def in_model(place: Place, state: State, nodes: Iterable[int]) -> Seen:
     )
 
 
-def difference(wanted: Seen, found: Seen) -> str | None:
+def difference(expected: Seen, actual: Seen) -> str | None:
     """Say which parts differ, and how; None: none."""
     parts = [
-        f"{name}: {one} instead of {other}"
-        for name, one, other in zip(Seen._fields, found, wanted, strict=True)
-        if one != other
+        f"{name}: {actual_part} instead of {expected_part}"
+        for name, actual_part, expected_part in zip(Seen._fields, actual, expected, strict=True)
+        if actual_part != expected_part
     ]
     return "; ".join(parts) or None

@@ -33,32 +33,32 @@ def shortest(seed: int, number: int, steps: Sequence[Step], tries: int = 100) ->
     the report before it, so that those on the way to a fault stay. A fault at another step is of
     the leaving out: the network, too, minds a node that quits before it joins.
     """
-    kept = list(steps)
-    size = len(kept) // 2
+    remaining_steps = list(steps)
+    size = len(remaining_steps) // 2
     while size:
         at = 0
-        while at < len(kept) - 1:
+        while at < len(remaining_steps) - 1:
             if not tries:
-                return kept
+                return remaining_steps
             tries -= 1
-            fewer = _without(kept, at, min(at + size, len(kept) - 1))
-            found = fault(seed, number, fewer)
-            if found is None or found[1] < len(fewer):
+            fewer = _without(remaining_steps, at, min(at + size, len(remaining_steps) - 1))
+            failure = fault(seed, number, fewer)
+            if failure is None or failure[1] < len(fewer):
                 at += size
             else:
-                kept = fewer
+                remaining_steps = fewer
         size //= 2
-    return kept
+    return remaining_steps
 
 
 def _without(steps: Sequence[Step], start: int, end: int) -> list[Step]:
     """Return the steps without those from start to before end; there are some after these."""
     left_out = [step for step in steps[start:end] if step.name not in _TIMELESS]
-    rest = list(steps[end:])
-    at = next(place for place, step in enumerate(rest) if step.name not in _TIMELESS)
-    rest[at] = replace(
-        rest[at],
-        blocks=rest[at].blocks + sum(step.blocks for step in left_out),
-        seconds=rest[at].seconds + sum(step.seconds for step in left_out),
+    remaining_steps = list(steps[end:])
+    at = next(place for place, step in enumerate(remaining_steps) if step.name not in _TIMELESS)
+    remaining_steps[at] = replace(
+        remaining_steps[at],
+        blocks=remaining_steps[at].blocks + sum(step.blocks for step in left_out),
+        seconds=remaining_steps[at].seconds + sum(step.seconds for step in left_out),
     )
-    return [*steps[:start], *rest]
+    return [*steps[:start], *remaining_steps]

@@ -95,7 +95,10 @@ class Signatures:
 
     @property
     def raw(self) -> bytes:
-        written = b"".join(ring()[one.key].sign(one.digest, one.form) for one in self.given)
+        written = b"".join(
+            ring()[signature.key].sign(signature.digest, signature.form)
+            for signature in self.given
+        )
         return (written + bytes(max(self.longer, 0)))[: len(self)]
 
 

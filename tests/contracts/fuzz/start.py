@@ -67,11 +67,11 @@ def begun(chosen: Random) -> Start:
     state.slots = dict.fromkeys(EXPELLED_BEFORE, lasting)
     bounds = floors(chosen, first)
     oracle = machine.deploy("QoSOracle", _setup(state, bounds, is_arbitrum=is_arbitrum))
-    said = machine.said
-    known = machine.names.encoded("setOracle", as_int(oracle))
-    assert machine.call(as_address(STRANGER), network, known).error is None
+    setup_events = machine.said
+    calldata = machine.names.encoded("setOracle", as_int(oracle))
+    assert machine.call(as_address(STRANGER), network, calldata).error is None
     place = Place(as_int(oracle), as_int(network), bounds, is_arbitrum, has_history)
-    return Start(machine, place, state, said)
+    return Start(machine, place, state, setup_events)
 
 
 def _setup(state: State, bounds: Limits, *, is_arbitrum: bool) -> tuple[object, ...]:

@@ -174,8 +174,8 @@ class Data(NamedTuple):
     def words(self) -> Iterator[tuple[int, int]]:
         """Word index and word of each whole record."""
         for at in range(0, len(self.records) - RECORD + 1, RECORD):
-            one = self.records[at : at + RECORD]
-            yield int.from_bytes(one[:3]), int.from_bytes(one[3:])
+            record = self.records[at : at + RECORD]
+            yield int.from_bytes(record[:3]), int.from_bytes(record[3:])
 
     @property
     def raw(self) -> bytes:

@@ -63,8 +63,8 @@ class Walk:
         """
         self.steps.append(step)
         if step.name == MARK:
-            kept = deepcopy((self.state, self._ledger, self._kicked))
-            self._marked = (self._machine.mark(), *kept)
+            saved = deepcopy((self.state, self._ledger, self._kicked))
+            self._marked = (self._machine.mark(), *saved)
         elif step.name == REORG:
             self._back()
         else:
@@ -96,14 +96,16 @@ class Walk:
         reasons = refusals(self.place, self.state, step)
         answer = self._send(step)
         self.ends[answer.error or f"{step.name}: done"] += 1
-        self.received.update(said.name for said in answer.said)
+        self.received.update(event.name for event in answer.said)
         is_starved = step.gas < GAS and answer.error is not None
         if not is_starved:
             is_told = answer.error in reasons if reasons else answer.error is None
             assert is_told, f"{answer.error} instead of {reasons}"
         if answer.error is None:
-            told = accept(self.place, self.state, step)
-            assert list(answer.said) == told, f"said {answer.said} instead of {told}"
+            expected_events = accept(self.place, self.state, step)
+            assert list(answer.said) == expected_events, (
+                f"said {answer.said} instead of {expected_events}"
+            )
         before, after = self._last, self._look(_nodes_in(step))
         self._ledger.hear(answer.said, self.state.time, step)
         self._compare(after)
@@ -114,22 +116,22 @@ class Walk:
 
     def _send(self, step: Step) -> Answer:
         names, place = self._machine.names, self.place
-        given = names.encoded(step.name, *step.arguments)
+        calldata = names.encoded(step.name, *step.arguments)
         to = place.network if step.name in OF_THE_NETWORK else place.oracle
         if step.is_forwarded:
-            given, to = names.encoded("forward", place.oracle, given), place.network
-        return self._machine.call(as_address(step.caller), as_address(to), given, step.gas)
+            calldata, to = names.encoded("forward", place.oracle, calldata), place.network
+        return self._machine.call(as_address(step.caller), as_address(to), calldata, step.gas)
 
-    def _look(self, words: tuple[int, ...]) -> Seen:
+    def _look(self, nodes: tuple[int, ...]) -> Seen:
         """At everything, and at the nodes that there are or that were asked for."""
-        return on_chain(self._machine, self.place, sorted({*self.state.slots, *words}))
+        return on_chain(self._machine, self.place, sorted({*self.state.slots, *nodes}))
 
     def _compare(self, after: Seen) -> None:
-        for name, wanted in (
+        for name, expected in (
             ("the model", in_model(self.place, self.state, after.slots)),
             ("the events", self._ledger.seen(after.slots)),
         ):
-            wrong = difference(wanted, after)
+            wrong = difference(expected, after)
             assert wrong is None, f"not as {name} has it: {wrong}"
         (active,) = self._machine.view(as_address(self.place.network), "activeCount")
         assert active == len(self.state.members)
@@ -141,19 +143,19 @@ class Walk:
         lane, age = state.lane_of(node), state.time - state.pushed_at
         is_out, is_fresh = state.is_expelled(node), state.is_fresh
         is_selectable = not is_out and (lane != 1 or not is_fresh)
-        known = lane if is_fresh else 0
-        weight = 0 if is_out else known - 1 if known else NEWCOMER
+        fresh_lane = lane if is_fresh else 0
+        weight = 0 if is_out else fresh_lane - 1 if fresh_lane else NEWCOMER
         qos = 0 if is_out else max(lane - 2, 0)
-        told = {
+        expected_by_view = {
             "scoreOf": (lane != 0, is_selectable, qos, state.round, age),
             "weightOf": (weight,),
             "isSelectable": (is_selectable,),
             "isExpelled": (is_out,),
             "isKickPending": (state.is_pending(node),),
         }
-        for name, wanted in told.items():
-            found = self._machine.view(oracle, name, node)
-            assert found == tuple(map(int, wanted)), f"{name} of {node}: {found}"
+        for name, expected in expected_by_view.items():
+            actual = self._machine.view(oracle, name, node)
+            assert actual == tuple(map(int, expected)), f"{name} of {node}: {actual}"
         if lane:
             index = state.slot(node).index_plus_one - 1
             assert state.holders[index] == node

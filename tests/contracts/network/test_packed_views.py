@@ -18,8 +18,10 @@ NEXT = 0x80
 def widths(name: str) -> bytes:
     """Return the constant that a view passes, from whichever source has it."""
     sources = "".join(path.read_text("utf-8") for path in sorted(NETWORK.glob("*.sol")))
-    (found,) = re.findall(rf'{name}_FIELDS =\s*bytes32\(bytes\d+\(hex"([0-9a-f]+)"\)\)', sources)
-    return bytes.fromhex(found)
+    (fields_hex,) = re.findall(
+        rf'{name}_FIELDS =\s*bytes32\(bytes\d+\(hex"([0-9a-f]+)"\)\)', sources
+    )
+    return bytes.fromhex(fields_hex)
 
 
 def width_of(kind: str) -> int:
@@ -34,8 +36,10 @@ def laid_out(struct: str) -> bytes:
     """Return the same from the compiler's layout, which `make slither` keeps."""
     lines = json.loads(KEPT.read_text("utf-8"))["TaskNetwork"]
     place = rf"{re.escape(struct)}\.\w+: slot (\d+), byte (\d+), (\S+).*"
-    fields = [found for line in lines if (found := re.fullmatch(place, line))]
-    ordered = sorted((int(found[1]), int(found[2]), found[3]) for found in fields)
+    fields = [field_match for line in lines if (field_match := re.fullmatch(place, line))]
+    ordered = sorted(
+        (int(field_match[1]), int(field_match[2]), field_match[3]) for field_match in fields
+    )
     slots = [-1, *(slot for slot, _, _ in ordered)]
     return bytes(
         width_of(kind) | (NEXT if slot > max(before, 0) else 0)

@@ -81,18 +81,18 @@ def test_admin_offer_can_be_withdrawn(network: Network, stranger: str):
 
 
 def test_new_dispatcher_replaces_old(network: Network, stranger: str):
-    said = network.by(network.admin, network.does.setDispatcher(stranger))
+    receipt = network.by(network.admin, network.does.setDispatcher(stranger))
     task = network.create()
 
-    assert said.only("DispatcherChanged") == {"dispatcher": stranger}
+    assert receipt.only("DispatcherChanged") == {"dispatcher": stranger}
     with pytest.raises(RevertedError, match="NotDispatcher"):
         network.by(network.dispatcher, network.does.queueTask(task))
     network.by(stranger, network.does.queueTask(task))
 
 
 def test_admin_changes_treasury(network: Network, stranger: str):
-    said = network.by(network.admin, network.does.setTreasury(stranger))
-    assert said.only("TreasuryChanged") == {"treasury": stranger}
+    receipt = network.by(network.admin, network.does.setTreasury(stranger))
+    assert receipt.only("TreasuryChanged") == {"treasury": stranger}
     assert network.does.treasury().call() == stranger
 
 
@@ -120,9 +120,9 @@ def test_out_of_range_settings_are_rejected(network: Network, wrong: dict[str, i
 
 def test_new_settings_apply_immediately(network: Network):
     settings = (1, MONTH, MONTH, 60, MONTH, 0, 0)
-    said = network.by(network.admin, network.does.setSettings(settings)).only("SettingsChanged")
+    event = network.by(network.admin, network.does.setSettings(settings)).only("SettingsChanged")
 
-    assert tuple(said["settings"].values()) == settings
+    assert tuple(event["settings"].values()) == settings
     network.join(network.nodes[0], stake=1)
     network.by(network.nodes[0], network.does.quit())
     network.join(network.nodes[0], stake=1)
@@ -133,11 +133,11 @@ def test_oracle_must_be_contract_and_is_replaceable(network: Network, stranger: 
     for nobody in (NOBODY, stranger):
         with pytest.raises(RevertedError, match="NoCode"):
             network.by(network.admin, network.does.setOracle(nobody))
-    said = network.by(network.admin, network.does.setOracle(first)).only("OracleSet")
+    event = network.by(network.admin, network.does.setOracle(first)).only("OracleSet")
     network.join(network.nodes[0])
     network.by(network.admin, network.does.setOracle(second))
 
-    assert said == {"oracle": first}
+    assert event == {"oracle": first}
     assert network.does.oracle().call() == second
 
 

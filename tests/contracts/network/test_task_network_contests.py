@@ -55,20 +55,20 @@ def test_second_group_decides_contest(first: Group, says: str, slashed: list[Sta
 
     assert standings(first) == slashed
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
-    taken = MIN_STAKE * slashed.count(OUT)
-    cost = TOLL if taken and proof != ERROR else 0
+    slashed_stake = MIN_STAKE * slashed.count(OUT)
+    cost = TOLL if slashed_stake and proof != ERROR else 0
     assert settled.names.count("NodeSlashed") == slashed.count(OUT)
-    assert sum(s.args["amount"] for s in settled.events if s.event == "Credited") == taken
+    assert sum(s.args["amount"] for s in settled.events if s.event == "Credited") == slashed_stake
     # A second group that finds nothing costs the dispatcher the toll of each answer.
     tolls = TOLL * (3 if second_says == "ABC" else second_says.count(SILENT))
-    assert network.owed(network.treasury) == taken - cost + tolls
+    assert network.owed(network.treasury) == slashed_stake - cost + tolls
 
 
 def test_contested_minority_keeps_fee_and_score(network: Network, first: Group):
-    said = first.play("AAB")
+    receipt = first.play("AAB")
 
-    assert ends(said, first.tasks) == ["Succeeded", "Refunded", "Invalidated"]
-    assert said.only("NodeContested") == {"node": first.nodes[2], "task": first.tasks[2]}
+    assert ends(receipt, first.tasks) == ["Succeeded", "Refunded", "Invalidated"]
+    assert receipt.only("NodeContested") == {"node": first.nodes[2], "task": first.tasks[2]}
     assert standings(first) == [IN, IN, IN]
     assert network.owed(first.nodes[0]) == ETHER
     assert network.owed(network.treasury) == 0
@@ -126,13 +126,13 @@ def test_slash_aborts_running_task_of_node(network: Network, first: Group):
 
 
 def test_stake_is_slashed_once(network: Network, first: Group):
-    other = Group(network, network.creator, word(9), [*network.nodes[3:5], first.nodes[2]])
+    other_group = Group(network, network.creator, word(9), [*network.nodes[3:5], first.nodes[2]])
     first.play("AAB")
-    other.play("AAB")
+    other_group.play("AAB")
     second_of(first).play("AAA")
     first.settle(ord("A"))
     network.chain.later(WINDOW + 1)
-    other.settle()
+    other_group.settle()
 
     assert network.standing(first.nodes[2]) is OUT
     assert network.balance() == MIN_STAKE * 5 + sum(map(network.owed, network.chain.accounts))

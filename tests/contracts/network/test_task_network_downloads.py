@@ -27,9 +27,9 @@ def network(joined: Network, chain: Chain) -> Network:
 def ask(network: Network, node: str, model: str = MODEL, sender: str = "") -> int:
     """When the request is over."""
     call = network.does.requestDownload(node, model)
-    said = network.by(sender or network.dispatcher, call).only("DownloadRequested")
-    assert (said["node"], said["model"]) == (node, model)
-    return int(said["until"])
+    event = network.by(sender or network.dispatcher, call).only("DownloadRequested")
+    assert (event["node"], event["model"]) == (node, model)
+    return int(event["until"])
 
 
 def test_download_request_lasts_30_minutes(network: Network):
@@ -37,7 +37,7 @@ def test_download_request_lasts_30_minutes(network: Network):
 
 
 def test_duplicate_download_request_is_rejected_until_expiry(network: Network):
-    node, other = network.nodes[:2]
+    node, other_node = network.nodes[:2]
     until = ask(network, node)
     network.chain.at(until - 1)
     with pytest.raises(RevertedError, match="AlreadyAsked"):
@@ -45,7 +45,7 @@ def test_duplicate_download_request_is_rejected_until_expiry(network: Network):
     network.chain.at(until)
     assert ask(network, node) == until + DOWNLOAD_TIME
     assert ask(network, node, "another") > 0
-    assert ask(network, other) > 0
+    assert ask(network, other_node) > 0
 
 
 def test_only_dispatcher_may_request_downloads(network: Network):
@@ -66,7 +66,9 @@ def test_empty_or_oversized_model_name_is_rejected(network: Network, model: str)
 
 
 def test_node_adds_model_with_or_without_request(network: Network):
-    node, other = network.nodes[:2]
+    node, other_node = network.nodes[:2]
     ask(network, node)
-    for one in (node, other):
-        assert network.by(one, network.does.addModel(MODEL)).only("ModelAdded")["node"] == one
+    for sender in (node, other_node):
+        assert (
+            network.by(sender, network.does.addModel(MODEL)).only("ModelAdded")["node"] == sender
+        )

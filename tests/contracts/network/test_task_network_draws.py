@@ -44,8 +44,8 @@ def brittle() -> Iterator[Network]:
 
 def block(chain: Chain, number: int | None = None) -> Block:
     number = chain.block if number is None else number
-    found = chain.rpc("eth_getBlockByNumber", hex(number), False)
-    return Block(number, bytes(HexBytes(found["hash"])))
+    header = chain.rpc("eth_getBlockByNumber", hex(number), False)
+    return Block(number, bytes(HexBytes(header["hash"])))
 
 
 def start(network: Network, task: bytes, seed: Block, sender: str = "") -> Receipt:
@@ -131,8 +131,8 @@ def test_arbitrum_block_hashes_are_used_for_draws(fresh_chain: Chain):
         network.join(network.nodes[0])
         task = network.create()
         number = ARBITRUM + chain.block
-        words = ["string", "uint256"]
-        own = bytes(Web3.keccak(chain.web3.codec.encode(words, ["arbitrum", number])))
+        abi_types = ["string", "uint256"]
+        own = bytes(Web3.keccak(chain.web3.codec.encode(abi_types, ["arbitrum", number])))
 
         with pytest.raises(RevertedError, match="AsOfTooOld"):
             start(network, task, block(chain))

@@ -53,8 +53,8 @@ def test_task_can_only_time_out_after_limit(network: Network, alice: str):
 
     network.chain.at(limit + 1)
     ended = network.time_out(task, sender=network.chain.accounts[9])
-    said = ended.only("TaskTimedOut")
-    assert said == {"task": task, "node": alice, "lastStatus": Last.STARTED}
+    event = ended.only("TaskTimedOut")
+    assert event == {"task": task, "node": alice, "lastStatus": Last.STARTED}
     assert network.owed(network.creator) == FEE - TOLL
     assert network.owed(network.treasury) == TOLL
     assert network.standing(alice) is Standing.ACTIVE
@@ -77,9 +77,9 @@ def test_creator_cancels_unstarted_task(network: Network, last: Last):
     task = network.create()
     if last is Last.QUEUED:
         network.by(network.dispatcher, network.does.queueTask(task))
-    said = network.by(network.creator, network.does.cancelTask(task)).only("TaskAborted")
+    event = network.by(network.creator, network.does.cancelTask(task)).only("TaskAborted")
 
-    assert said == {"task": task, "node": NOBODY, "reason": Why.CANCELLED, "lastStatus": last}
+    assert event == {"task": task, "node": NOBODY, "reason": Why.CANCELLED, "lastStatus": last}
     assert network.owed(network.creator) == FEE - TOLL
     assert network.owed(network.treasury) == TOLL
 
@@ -102,9 +102,9 @@ def test_only_creator_may_cancel_validate_or_accept_error(network: Network, alic
 def test_dispatcher_drops_queued_task(network: Network, reason: Why):
     task = network.create()
     network.by(network.dispatcher, network.does.queueTask(task))
-    said = network.by(network.dispatcher, network.does.dropTask(task, reason)).only("TaskAborted")
+    event = network.by(network.dispatcher, network.does.dropTask(task, reason)).only("TaskAborted")
 
-    assert (said["reason"], said["lastStatus"]) == (reason, Last.QUEUED)
+    assert (event["reason"], event["lastStatus"]) == (reason, Last.QUEUED)
     assert network.owed(network.creator) == FEE
 
 
@@ -146,9 +146,9 @@ def test_unvalidated_answer_is_ended_by_any_account_after_deadline(
         network.by(alice, network.does.endUnvalidated(task))
     assert early.value.values[1] == answered + VALIDATION
     network.chain.at(answered + VALIDATION + 1)
-    said = network.by(alice, network.does.endUnvalidated(task)).only("TaskAborted")
+    event = network.by(alice, network.does.endUnvalidated(task)).only("TaskAborted")
 
-    assert (said["reason"], said["lastStatus"]) == (Why.CREATOR_VALIDATION_TIMEOUT, last)
+    assert (event["reason"], event["lastStatus"]) == (Why.CREATOR_VALIDATION_TIMEOUT, last)
     paid = (FEE, 0) if last is Last.SUBMITTED else (0, FEE)
     assert (network.owed(alice), network.owed(network.creator)) == paid
 

@@ -28,8 +28,8 @@ def network(staffed: Network, chain: Chain) -> Network:
     return staffed
 
 
-def floor(network: Network, *wanted: int, kind: int = 0) -> dict[str, Any]:
-    call = network.does.setFloor(kind, wanted)
+def floor(network: Network, *floor_fields: int, kind: int = 0) -> dict[str, Any]:
+    call = network.does.setFloor(kind, floor_fields)
     return network.by(network.admin, call).only("FloorSet")
 
 
@@ -54,11 +54,11 @@ def test_floor_of_unknown_kind_is_rejected(network: Network):
 
 def test_fee_below_floor_is_rejected(network: Network):
     floor(network, 5, 7, 60, 0, kind=1)
-    least = (5 + 7 * 40) * GWEI
+    min_fee = (5 + 7 * 40) * GWEI
     with pytest.raises(RevertedError, match="FeeTooLow") as refused:
-        network.create(kind=1, size=40, fee=least - 1)
-    assert refused.value.values == (least - 1, least)
-    network.create(kind=1, size=40, fee=least)
+        network.create(kind=1, size=40, fee=min_fee - 1)
+    assert refused.value.values == (min_fee - 1, min_fee)
+    network.create(kind=1, size=40, fee=min_fee)
 
 
 def test_timeout_below_floor_is_rejected(network: Network):
@@ -76,9 +76,9 @@ def test_task_needing_over_24_hours_is_rejected(network: Network):
 
 
 def test_maximum_size_and_floor_have_min_fee(network: Network):
-    most = 2**96 - 1
-    floor(network, most, most, 60, 0)
-    assert network.does.leastFee(0, 2**32 - 1).call() == most * 2**32 * GWEI
+    max_uint96 = 2**96 - 1
+    floor(network, max_uint96, max_uint96, 60, 0)
+    assert network.does.leastFee(0, 2**32 - 1).call() == max_uint96 * 2**32 * GWEI
 
 
 def test_floor_applies_to_later_tasks_only(network: Network):

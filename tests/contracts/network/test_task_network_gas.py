@@ -14,12 +14,12 @@ TOLERANCE = 0.01
 
 def test_gas_of_every_transaction_matches_recorded_values(chain: Chain):
     """`.venv/bin/python tests/contracts/network_gas.py` writes it down anew."""
-    kept: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
-    found = measured(chain)
-    assert found.keys() == kept.keys()
+    recorded_gas: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
+    gas_by_name = measured(chain)
+    assert gas_by_name.keys() == recorded_gas.keys()
     off = {
-        name: (gas, kept[name])
-        for name, gas in found.items()
-        if abs(gas - kept[name]) > TOLERANCE * kept[name]
+        name: (gas, recorded_gas[name])
+        for name, gas in gas_by_name.items()
+        if abs(gas - recorded_gas[name]) > TOLERANCE * recorded_gas[name]
     }
     assert off == {}

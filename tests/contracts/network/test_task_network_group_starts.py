@@ -45,8 +45,8 @@ def start(
 
 def last_block(network: Network) -> tuple[int, bytes]:
     number = network.chain.block
-    found = network.chain.rpc("eth_getBlockByNumber", hex(number), False)
-    return number, bytes.fromhex(found["hash"][2:])
+    header = network.chain.rpc("eth_getBlockByNumber", hex(number), False)
+    return number, bytes.fromhex(header["hash"][2:])
 
 
 def test_all_tasks_of_group_start_together(network: Network):
@@ -115,9 +115,9 @@ def test_changed_member_reverts_group_start_early(network: Network, spoil: str):
 
 
 def test_same_node_twice_in_group_is_rejected(network: Network):
-    tasks, (one, two, *_) = ordered(network), network.nodes
+    tasks, (first_node, second_node, *_) = ordered(network), network.nodes
     with pytest.raises(RevertedError, match="TookPart"):
-        start(network, tasks, [one, two, one])
+        start(network, tasks, [first_node, second_node, first_node])
 
 
 @pytest.mark.parametrize("part", [slice(0), slice(2), slice(1, 3)])
@@ -128,10 +128,10 @@ def test_partial_group_start_is_rejected(network: Network, part: slice):
 
 
 def test_duplicate_or_foreign_task_in_group_start_is_rejected(network: Network):
-    one, two, _ = ordered(network)
-    for third in (two, network.create(), bytes(32)):
+    first_task, second_task, _ = ordered(network)
+    for third in (second_task, network.create(), bytes(32)):
         with pytest.raises(RevertedError, match="WrongMembers"):
-            start(network, [one, two, third], network.nodes[:3])
+            start(network, [first_task, second_task, third], network.nodes[:3])
 
 
 def test_tasks_without_group_are_rejected(network: Network):

@@ -98,7 +98,7 @@ def test_comparison_logs_are_ordered(network: Network):
 )
 def test_abort_event_has_reason(network: Network, answers: str, reasons: list[Why]):
     events = compare(network, play(network, answers)).events
-    assert [said.args["reason"] for said in events if said.event == "TaskAborted"] == reasons
+    assert [event.args["reason"] for event in events if event.event == "TaskAborted"] == reasons
 
 
 def test_fastest_member_is_chosen_by_duration(network: Network):

@@ -118,9 +118,9 @@ def test_late_reveal_of_honest_node_saves_stake(network: Network):
     tasks = hide(network, "AA", ".x")
     compare(network, tasks)
     second(network, "AA")
-    said = network.reveal(tasks[1]).only("AnswerShownLate")
+    event = network.reveal(tasks[1]).only("AnswerShownLate")
     key = network.key(network.creator, GROUP)
-    assert said == {"task": tasks[1], "node": honest, "answer": answer_of(key, ord("A"))}
+    assert event == {"task": tasks[1], "node": honest, "answer": answer_of(key, ord("A"))}
     with pytest.raises(RevertedError, match="WrongReveal"):
         network.reveal(tasks[1])
     settle(network, tasks, "A")

@@ -57,8 +57,8 @@ def test_kickout_ends_membership_and_credits_stake(watched: Watched, bob: str):
     receipt = watched.kick(bob)
 
     assert receipt.names == ["NodeKickedOut", "StakeReturned", "Credited"]
-    said = receipt.only("NodeKickedOut")
-    assert said == {"node": bob, "stake": MIN_STAKE, "evidence": EVIDENCE}
+    event = receipt.only("NodeKickedOut")
+    assert event == {"node": bob, "stake": MIN_STAKE, "evidence": EVIDENCE}
     assert network.owed(bob) == MIN_STAKE
     assert network.standing(bob) is Standing.KICKED_OUT
     assert network.does.activeCount().call() == 0
@@ -86,9 +86,9 @@ def test_kickout_aborts_running_task_and_returns_its_fee(watched: Watched, bob: 
 
     left = ["NodeKickedOut", "StakeReturned", "Credited"]
     assert receipt.names == ["TaskAborted", "Credited", *left]
-    said = receipt.only("TaskAborted")
+    event = receipt.only("TaskAborted")
     reason, last = Why.CANCELLED, Last.STARTED
-    assert said == {"task": task, "node": bob, "reason": reason, "lastStatus": last}
+    assert event == {"task": task, "node": bob, "reason": reason, "lastStatus": last}
     assert network.owed(network.creator) == FEE
     assert network.owed(bob) == MIN_STAKE
 
@@ -208,9 +208,9 @@ def test_cool_down_is_fixed_at_kickout(watched: Watched, bob: str, later: int):
 def test_admin_may_readmit_immediately(watched: Watched, bob: str):
     network = watched.network
     watched.kick(bob)
-    said = network.by(network.admin, network.does.readmit(bob)).only("NodeReadmitted")
+    event = network.by(network.admin, network.does.readmit(bob)).only("NodeReadmitted")
 
-    assert said == {"node": bob}
+    assert event == {"node": bob}
     with pytest.raises(RevertedError, match="NotKickedOut"):
         network.by(network.admin, network.does.readmit(bob))
     network.join(bob)

@@ -28,9 +28,9 @@ def alice(network: Network) -> str:
 
 def test_join_event_has_all_node_data(network: Network):
     node = network.nodes[0]
-    said = network.join(node, models=["sdxl", "llama"]).only("NodeJoined")
+    event = network.join(node, models=["sdxl", "llama"]).only("NodeJoined")
 
-    assert said == {
+    assert event == {
         "node": node,
         "stake": MIN_STAKE,
         "gpuName": GPU,
@@ -62,8 +62,8 @@ def test_empty_or_oversized_gpu_name_is_rejected(network: Network, name: str):
 
 
 def test_names_up_to_limit_are_accepted(network: Network):
-    said = network.join(network.nodes[0], gpu="x" * 128, models=["m" * 128] * 64)
-    assert len(said.only("NodeJoined")["models"]) == 64
+    receipt = network.join(network.nodes[0], gpu="x" * 128, models=["m" * 128] * 64)
+    assert len(receipt.only("NodeJoined")["models"]) == 64
 
 
 def test_too_many_models_are_rejected(network: Network):

@@ -23,9 +23,9 @@ def test_credit_is_withdrawn_once(network: Network):
     network.join(node)
     network.by(network.creator, network.does.validateTask(network.submitted(node)))
     before = network.balance(node)
-    said = network.by(node, network.does.withdraw()).only("Withdrawn")
+    event = network.by(node, network.does.withdraw()).only("Withdrawn")
 
-    assert said == {"account": node, "amount": FEE}
+    assert event == {"account": node, "amount": FEE}
     assert network.balance(node) == before + FEE
     assert network.owed(node) == 0
     with pytest.raises(RevertedError, match="NothingToWithdraw"):

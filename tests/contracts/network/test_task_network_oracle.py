@@ -70,8 +70,8 @@ def test_quit_during_veto_period_becomes_kickout(watched: Watched):
     watched.says("setPending", watched.bob, True)
     left = watched.quit()
 
-    said = left.only("NodeKickedOut")
-    assert said == {"node": watched.bob, "stake": MIN_STAKE, "evidence": NOTHING}
+    event = left.only("NodeKickedOut")
+    assert event == {"node": watched.bob, "stake": MIN_STAKE, "evidence": NOTHING}
     assert "NodeQuit" not in left.names
     assert watched.network.owed(watched.bob) == MIN_STAKE
     watched.network.chain.later(10 * 365 * 86400)

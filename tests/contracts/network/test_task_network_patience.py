@@ -25,8 +25,8 @@ def test_uncompared_group_ends_after_validation_deadline(network: Network):
     network.chain.at(ready + VALIDATION + 1)
     first = network.by(network.nodes[5], network.does.endUnvalidated(tasks[0]))
 
-    said = first.only("TaskAborted")
-    reason = (said["reason"], said["lastStatus"])
+    event = first.only("TaskAborted")
+    reason = (event["reason"], event["lastStatus"])
     assert reason == (Why.CREATOR_VALIDATION_TIMEOUT, Last.SUBMITTED)
     with pytest.raises(RevertedError, match="GroupClosed"):
         compare(network, tasks)

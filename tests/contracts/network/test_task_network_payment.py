@@ -50,8 +50,8 @@ def fastest_of(network: Network, tasks: list[bytes]) -> bytes:
     """Return the task with the least time from start to commitment, the first of equals."""
 
     def elapsed(task: bytes) -> int:
-        told = network.told(task)
-        return int(told["finishedAt"] - told["startedAt"])
+        task_view = network.told(task)
+        return int(task_view["finishedAt"] - task_view["startedAt"])
 
     return min(tasks, key=elapsed)
 
@@ -80,7 +80,7 @@ def test_group_payment_follows_points_of_both_rounds(
     expected = dict(zip(named, split_fee(fee, points), strict=True))
     paid = [network.owed(node) - old for node, old in zip(network.nodes, before, strict=False)]
     assert paid == [expected[place] for place in range(3)]
-    shared = [said.args["amount"] for said in receipt.events if said.event == "FeeShared"]
+    shared = [event.args["amount"] for event in receipt.events if event.event == "FeeShared"]
     assert shared == split_fee(fee, points)
 
 
@@ -89,7 +89,7 @@ def test_wrong_result_keeps_its_rank_and_gets_no_fee(network: Network):
     fee = network.told(tasks[1])["fee"]
     receipt = compare(network, tasks)
 
-    shared = [said.args["amount"] for said in receipt.events if said.event == "FeeShared"]
+    shared = [event.args["amount"] for event in receipt.events if event.event == "FeeShared"]
     assert shared == split_fee(fee, points_of((0, 1, 2), (0, 1, 2))[1:])
 
 
@@ -98,7 +98,9 @@ def test_payment_mode_is_fixed_at_group_creation(network: Network):
     network.by(network.admin, network.does.setPayment(False))
     later = members(network, 3, group=word(78))
 
-    shared = [said.event for said in compare(network, tasks).events if said.event == "FeeShared"]
+    shared = [
+        event.event for event in compare(network, tasks).events if event.event == "FeeShared"
+    ]
     assert len(shared) == 3
     assert network.does.groupOf(network.told(tasks[0])["group"]).call()[-4] is True
     assert network.does.groupOf(network.told(later[0])["group"]).call()[-4] is False

@@ -32,7 +32,7 @@ def probe(network: Network, nodes: list[str], fee: int = FEE, sender: str = "") 
     order = network.order(id=NAME, group=group[0], group_size=group[1])
     network.by(sender or network.dispatcher, network.does.probe(order, fee, nodes, NOTHING))
     ids = [word((1 << 40) + place) for place in range(size)]
-    return [network.key(network.dispatcher, each) for each in ids]
+    return [network.key(network.dispatcher, task_id) for task_id in ids]
 
 
 @pytest.mark.parametrize("size", [1, 3])

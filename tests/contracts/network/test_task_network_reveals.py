@@ -30,10 +30,10 @@ def network(staffed: Network, chain: Chain) -> Network:
 @pytest.fixture
 def tasks(network: Network) -> list[bytes]:
     """A group of three; all of them run."""
-    made = members(network)
-    for task, node in zip(made, network.nodes, strict=False):
+    created_tasks = members(network)
+    for task, node in zip(created_tasks, network.nodes, strict=False):
         network.start(task, node)
-    return made
+    return created_tasks
 
 
 def commit_all(network: Network, tasks: list[bytes], *answers: int) -> None:
@@ -46,9 +46,9 @@ def commit_all(network: Network, tasks: list[bytes], *answers: int) -> None:
 
 def test_commitment_hides_answer_until_reveal(network: Network, tasks: list[bytes]):
     node = network.nodes[0]
-    said = network.commit(tasks[0], node, word(7)).only("TaskCommitted")
+    event = network.commit(tasks[0], node, word(7)).only("TaskCommitted")
     hidden = committed(tasks[0], node, word(7))
-    assert said == {"task": tasks[0], "node": node, "commitment": hidden}
+    assert event == {"task": tasks[0], "node": node, "commitment": hidden}
     assert network.does.commitmentOf(tasks[0], node, word(7), SALT).call() == hidden
     assert network.status(tasks[0]) is Status.COMMITTED
 
@@ -137,9 +137,9 @@ def test_unrevealed_answer_times_out(network: Network, tasks: list[bytes]):
     with pytest.raises(RevertedError, match="TooEarly"):
         network.time_out(tasks[2])
     network.chain.at(settled + REVEAL + 1)
-    said = network.time_out(tasks[2]).only("TaskTimedOut")
+    event = network.time_out(tasks[2]).only("TaskTimedOut")
 
-    assert said == {"task": tasks[2], "node": network.nodes[2], "lastStatus": Last.SUBMITTED}
+    assert event == {"task": tasks[2], "node": network.nodes[2], "lastStatus": Last.SUBMITTED}
     assert network.owed(network.treasury) == TOLL
     # Its stake waits for the comparison.
     assert network.node(network.nodes[2])["open"] == 1
@@ -151,7 +151,7 @@ def test_reveal_must_match_commitment_and_happens_once(
     network: Network, tasks: list[bytes], wrong: str
 ):
     commit_all(network, tasks, 1, 1, 1)
-    node, other = network.nodes[:2]
+    node, other_node = network.nodes[:2]
     reveal = network.does.revealAnswer
     if wrong == "twice":
         network.reveal(tasks[0])
@@ -159,7 +159,7 @@ def test_reveal_must_match_commitment_and_happens_once(
         "answer": (reveal(tasks[0], word(2), SALT), node, "WrongReveal"),
         "salt": (reveal(tasks[0], word(1), word(9)), node, "WrongReveal"),
         "twice": (reveal(tasks[0], word(1), SALT), node, "WrongStatus"),
-        "stranger": (reveal(tasks[0], word(1), SALT), other, "NotItsTask"),
+        "stranger": (reveal(tasks[0], word(1), SALT), other_node, "NotItsTask"),
     }[wrong]
     with pytest.raises(RevertedError, match=error):
         network.by(sender, call)
@@ -208,8 +208,8 @@ def test_waiting_node_sees_no_answers_of_others(network: Network, tasks: list[by
 
 def test_answer_hash_depends_on_group(network: Network):
     first, second = word(1), word(2)
-    told = [network.does.answerOf(group, word(7)).call() for group in (first, second)]
+    answer_hashes = [network.does.answerOf(group, word(7)).call() for group in (first, second)]
 
-    assert told == [answer_of(first, 7), answer_of(second, 7)]
-    assert told[0] != told[1]
+    assert answer_hashes == [answer_of(first, 7), answer_of(second, 7)]
+    assert answer_hashes[0] != answer_hashes[1]
     assert network.does.answerOf(first, NOTHING).call() == NOTHING

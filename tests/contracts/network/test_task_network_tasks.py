@@ -23,7 +23,7 @@ def alice(network: Network) -> str:
 
 
 def test_creation_event_has_all_task_data(network: Network):
-    wanted: dict[str, Any] = {
+    order_fields: dict[str, Any] = {
         "id": word(9),
         "group": word(8),
         "group_size": 3,
@@ -38,10 +38,10 @@ def test_creation_event_has_all_task_data(network: Network):
         "size": 50,
         "timeout": 77,
     }
-    call = network.does.createTask(network.order(**wanted))
-    said = network.by(network.creator, call, FEE).only("TaskCreated")
+    call = network.does.createTask(network.order(**order_fields))
+    event = network.by(network.creator, call, FEE).only("TaskCreated")
 
-    assert said == {
+    assert event == {
         "task": network.does.keyOf(network.creator, word(9)).call(),
         "creator": network.creator,
         "group": network.does.keyOf(network.creator, word(8)).call(),

@@ -146,7 +146,7 @@ class Walk:
         creators = (self.network.creator, self.network.dispatcher)
         named = [(who, word(n)) for who in creators for n in range(1, self.groups + 1)]
         keyed = [(*name, self.ledger.groups.get(self.network.key(*name), [])) for name in named]
-        return [each for each in keyed if each[2]]
+        return [group for group in keyed if group[2]]
 
     def contested(self) -> list[tuple[bytes, list[bytes]]]:
         keyed = [(self.ledger.group_of[tasks[0]], tasks) for _, _, tasks in self.all_groups()]
@@ -253,7 +253,7 @@ class Walk:
     def moves(self) -> list[Callable[[], None]]:
         work = [self.join, self.create, self.start, self.start, self.answer, self.reveal]
         work += [self.compare]
-        rest = [
+        occasional = [
             self.trial,
             self.trial,
             self.judge,
@@ -264,7 +264,7 @@ class Walk:
             self.request,
         ]
         rare = [self.kick, self.take_back, self.give_up, self.settle, self.show_late]
-        return [*work * 3, *rest, *rare]
+        return [*work * 3, *occasional, *rare]
 
     def every_wei_is_somebody_s(self) -> None:
         assert self.network.balance() == self.ledger.balance()
@@ -309,8 +309,8 @@ class Walk:
     def release_hidden(self) -> None:
         """Stakes of groups in which no answer was revealed, and that nobody compared."""
         for task in self.ledger.at(Status.TIMED_OUT):
-            told = self.network.told(task)
-            if told["held"] and self.does.groupOf(told["group"]).call()[0] != CONTESTED:
+            task_view = self.network.told(task)
+            if task_view["held"] and self.does.groupOf(task_view["group"]).call()[0] != CONTESTED:
                 assert self.step(self.network.admin, self.does.endUnvalidated(task))
 
     def end_waiting(self) -> None:
@@ -331,7 +331,7 @@ class Walk:
 def test_random_operations_keep_balances_and_end_all_tasks(
     pair: tuple[Network, Contract], fresh_chain: Chain
 ):
-    seen = Counter[str]()
+    event_counts = Counter[str]()
     for seed in range(6):
         walk = Walk(*pair, Random(seed))  # noqa: S311 - a way to walk again, not a secret
         with fresh_chain.undone():
@@ -340,5 +340,5 @@ def test_random_operations_keep_balances_and_end_all_tasks(
                 walk.every_wei_is_somebody_s()
             walk.same_as_the_books()
             walk.all_go_home()
-        seen += walk.seen
-    assert set(seen) >= EVERY_EVENT
+        event_counts += walk.seen
+    assert set(event_counts) >= EVERY_EVENT

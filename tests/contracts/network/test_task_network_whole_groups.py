@@ -49,7 +49,7 @@ def test_cancelled_group_ends_all_tasks_with_tolls(network: Network, created: in
     tasks = [network.create(fee=ETHER, group=GROUP, group_size=3) for _ in range(created)]
     receipt = network.by(network.creator, network.does.cancelGroup(tasks[::-1]))
 
-    aborted = [said.args for said in receipt.events if said.event == "TaskAborted"]
+    aborted = [event.args for event in receipt.events if event.event == "TaskAborted"]
     expected = {"node": NOBODY, "reason": Why.CANCELLED, "lastStatus": Last.CREATED}
     assert aborted == [{"task": task, **expected} for task in tasks[::-1]]
     assert network.owed(network.treasury) == created * TOLL
@@ -73,7 +73,7 @@ def test_dropped_group_costs_creator_no_toll(network: Network):
     tasks = members(network)
     receipt = network.by(network.dispatcher, network.does.dropGroup(tasks, Why.FEE_TOO_LOW))
 
-    reasons = [said.args["reason"] for said in receipt.events if said.event == "TaskAborted"]
+    reasons = [event.args["reason"] for event in receipt.events if event.event == "TaskAborted"]
     assert reasons == [Why.FEE_TOO_LOW] * 3
     assert network.owed(network.creator) == 6 * ETHER
     assert network.owed(network.treasury) == 0

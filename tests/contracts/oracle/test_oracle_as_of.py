@@ -154,14 +154,14 @@ def aged() -> Iterator[Oracle]:
 @pytest.mark.parametrize("back", [257, 4_096, 8_190, 8_191])
 def test_history_contract_is_used_up_to_widest_window(aged: Oracle, back: int):
     """It has kept the hash of every block; that of one is written here as the chain would."""
-    as_of, kept = aged.chain.block + 1 - back, b"\x07" * 32
-    report = replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of, as_of_hash=kept)
+    as_of, stored_hash = aged.chain.block + 1 - back, b"\x07" * 32
+    report = replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of, as_of_hash=stored_hash)
     with pytest.raises(RevertedError, match=rf"Reorged\({as_of}, "):
         aged.push(report)
     # That attempt made a block: the window went on by one.
     report = replace(report, as_of=as_of + 1)
     slot = f"0x{report.as_of % 8_191:064x}"
-    aged.chain.rpc("anvil_setStorageAt", HISTORY, slot, "0x" + kept.hex())
+    aged.chain.rpc("anvil_setStorageAt", HISTORY, slot, "0x" + stored_hash.hex())
     aged.push(report)
     assert aged.head("asOf") == as_of + 1
 

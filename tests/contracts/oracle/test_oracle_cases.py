@@ -174,10 +174,12 @@ def test_case_f60_report_is_rejected_on_copied_chain(oracle: Oracle, report: Rep
 
 
 def test_case_f60_report_of_another_contract_is_rejected(oracle: Oracle, report: Report):
-    other = deployed(oracle.chain)
+    other_oracle = deployed(oracle.chain)
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
-        other.push(other.report((0, word(BAD)), fresh=[node(0)]), report.signed_by(*SIGNERS[:2]))
-    lent = replace(report, domain=(report.domain[0], other.contract.address))
+        other_oracle.push(
+            other_oracle.report((0, word(BAD)), fresh=[node(0)]), report.signed_by(*SIGNERS[:2])
+        )
+    lent = replace(report, domain=(report.domain[0], other_oracle.contract.address))
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.push(report, lent.signed_by(*SIGNERS[:2]))
     # The same report, signed for this contract, is good.

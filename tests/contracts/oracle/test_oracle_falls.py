@@ -89,9 +89,9 @@ def test_four_lanes_may_always_fall(oracle: Oracle):
 
 def test_index_reuse_is_no_fall(hundred: Oracle):
     hundred.reported(*put_down(hundred, 10))
-    taken = [(node(200 + number), node(number)) for number in range(10)]
+    takers = [(node(200 + number), node(number)) for number in range(10)]
     words = put_down(hundred, 9)  # nine others, while the first ten stay closed
-    hundred.reported(*words, reused=taken)
+    hundred.reported(*words, reused=takers)
     assert hundred.head("openCount") == 81
 
 

@@ -25,8 +25,8 @@ def test_invariants_hold_over_three_thousand_random_calls():
 
 def test_same_seed_repeats_same_walk():
     walks = [walk.Walk(SEED, 7) for _ in range(2)]
-    for one in walks:
-        one.run(100)
+    for seeded_walk in walks:
+        seeded_walk.run(100)
     assert walks[0].steps == walks[1].steps
     assert walks[0].state == walks[1].state
 
@@ -36,8 +36,10 @@ def test_model_mismatch_is_reported_with_shrunk_steps(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Here the model is the one that is wrong: it knows nothing of evidence."""
-    told = walk.refusals
-    monkeypatch.setattr(walk, "refusals", lambda *asked: told(*asked) - {"NoEvidence"})
+    original_refusals = walk.refusals
+    monkeypatch.setattr(
+        walk, "refusals", lambda *arguments: original_refusals(*arguments) - {"NoEvidence"}
+    )
     with pytest.raises(AssertionError, match="NoEvidence") as caught:
         fuzz.walked(SEED, CALLS)
     head, *lines = str(caught.value).splitlines()

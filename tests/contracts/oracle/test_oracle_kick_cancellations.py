@@ -22,8 +22,8 @@ def oracle(oracle: Oracle) -> Oracle:
 
 def test_vetoer_cancels_kick_at_any_time(oracle: Oracle):
     ready(oracle)
-    said = oracle.cancel(0, WHY).only("KickCancelled")
-    assert said == {"node": node(0), "by": oracle.vetoer, "why": WHY}
+    event = oracle.cancel(0, WHY).only("KickCancelled")
+    assert event == {"node": node(0), "by": oracle.vetoer, "why": WHY}
     assert (pending(oracle), oracle.read("evidenceOf", node(0))) == (False, bytes(32))
     with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
         oracle.execute(0)
@@ -39,8 +39,8 @@ def test_other_roles_cannot_cancel_valid_kick(oracle: Oracle, role: str):
 def test_any_account_cancels_kick_of_recovered_node(oracle: Oracle):
     oracle.propose(0)
     worded(oracle, GOOD)
-    said = oracle.cancel(0, WHY, oracle.transmitter).only("KickCancelled")
-    assert said["by"] == oracle.transmitter
+    event = oracle.cancel(0, WHY, oracle.transmitter).only("KickCancelled")
+    assert event["by"] == oracle.transmitter
 
 
 def test_any_account_cancels_expired_kick(oracle: Oracle):

@@ -24,8 +24,8 @@ def oracle(oracle: Oracle) -> Oracle:
 def test_any_account_executes_ready_kick(oracle: Oracle):
     ready(oracle)
     receipt = oracle.execute(0)
-    told = {"node": node(0), "evidence": EVIDENCE, "target": oracle.network.address}
-    assert receipt.only("KickExecuted") == told
+    expected_event = {"node": node(0), "evidence": EVIDENCE, "target": oracle.network.address}
+    assert receipt.only("KickExecuted") == expected_event
     assert receipt.only("KickedOut") == {"node": node(0), "evidence": EVIDENCE}
     assert not oracle.network.functions.isMember(node(0)).call()
     assert oracle.held(0) | {"readyAt": 0, "diesAt": 0} == {
@@ -147,11 +147,11 @@ def test_departed_node_is_expelled(oracle: Oracle):
 # --- the bucket ---
 
 
-def bucket_of(oracle: Oracle, most: int, per_frame: int, frame: int = 60) -> None:
-    changes = {"bucketMost": most, "bucketPerFrame": per_frame, "bucketFrame": frame}
-    wanted = tuple((KICK_LIMITS | changes).values())
-    said = oracle.do("setKickLimits", wanted, sender=oracle.admin).only("KickLimitsSet")
-    assert dict(said["limits"]) == oracle.named("kickLimits") == KICK_LIMITS | changes
+def bucket_of(oracle: Oracle, capacity: int, per_frame: int, frame: int = 60) -> None:
+    changes = {"bucketMost": capacity, "bucketPerFrame": per_frame, "bucketFrame": frame}
+    kick_limits = tuple((KICK_LIMITS | changes).values())
+    event = oracle.do("setKickLimits", kick_limits, sender=oracle.admin).only("KickLimitsSet")
+    assert dict(event["limits"]) == oracle.named("kickLimits") == KICK_LIMITS | changes
 
 
 def test_empty_bucket_rejects_kicks_until_refill(oracle: Oracle):

@@ -60,5 +60,5 @@ def stated(oracle: Oracle, who: int) -> Kick:
 
 
 def sent(oracle: Oracle, kick: Kick) -> list[str]:
-    words = (kick.round, kick.report, kick.node, kick.evidence, kick.deadline)
-    return oracle.do("proposeKick", *words, kick.signed_by(*SIGNERS)).names
+    arguments = (kick.round, kick.report, kick.node, kick.evidence, kick.deadline)
+    return oracle.do("proposeKick", *arguments, kick.signed_by(*SIGNERS)).names

@@ -23,9 +23,9 @@ def oracle(oracle: Oracle) -> Oracle:
 
 
 def test_proposal_event_has_node_and_times(oracle: Oracle):
-    said = oracle.propose(0).only("KickProposed")
+    event = oracle.propose(0).only("KickProposed")
     at = oracle.chain.time + DELAY
-    assert said == {
+    assert event == {
         "node": node(0),
         "round": 2,
         "lane": BAD,
@@ -120,10 +120,10 @@ def test_proposal_with_wrong_report_digest_is_rejected(oracle: Oracle):
 
 
 def test_proposal_signed_on_another_report_is_rejected(oracle: Oracle):
-    _, _, *rest = oracle.signed_kick(0).arguments
+    _, _, *later_arguments = oracle.signed_kick(0).arguments
     worded(oracle)
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
-        oracle.do("proposeKick", oracle.round, oracle.read("lastReport"), *rest)
+        oracle.do("proposeKick", oracle.round, oracle.read("lastReport"), *later_arguments)
 
 
 def test_signed_proposal_is_rejected_while_node_is_above_threshold(oracle: Oracle):
@@ -146,8 +146,8 @@ def test_report_digests_of_sixteen_rounds_are_kept(
     assert len(set(digests)) == 18
     for round_, digest in list(enumerate(digests, 2))[2:]:
         with oracle.chain.undone():
-            said = oracle.propose(0, round=round_, report=digest)
-            assert said.names == ["KickProposed"]
+            receipt = oracle.propose(0, round=round_, report=digest)
+            assert receipt.names == ["KickProposed"]
 
 
 # --- until when ---
@@ -195,13 +195,13 @@ def test_proposal_without_valid_quorum_is_rejected(
 
 
 def test_signature_for_another_node_is_rejected(oracle: Oracle):
-    round_, report, _, *rest = oracle.signed_kick(0).arguments
+    round_, report, _, *later_arguments = oracle.signed_kick(0).arguments
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
-        oracle.do("proposeKick", round_, report, node(2), *rest)
+        oracle.do("proposeKick", round_, report, node(2), *later_arguments)
 
 
 def test_kick_digest_matches_contract_view(oracle: Oracle):
-    _, *said, signatures = oracle.signed_kick(0).arguments
-    told = oracle.read("kickDigest", *said)
-    recovered = oracle.chain.web3.eth.account._recover_hash(told, signature=signatures[:65])
+    _, *kick_fields, signatures = oracle.signed_kick(0).arguments
+    digest = oracle.read("kickDigest", *kick_fields)
+    recovered = oracle.chain.web3.eth.account._recover_hash(digest, signature=signatures[:65])
     assert recovered == SIGNERS[0].address

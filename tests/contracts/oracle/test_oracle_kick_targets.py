@@ -43,11 +43,11 @@ def aimed(oracle: Oracle, target: str) -> Receipt:
 def refused(oracle: Oracle, receipt: Receipt) -> bytes:
     """The reason of the refusal; the node is expelled all the same."""
     assert receipt.names[0] == "KickExecuted"
-    said = receipt.only("KickRefused")
-    assert (said["node"], said["target"]) == (node(0), oracle.network.address)
+    event = receipt.only("KickRefused")
+    assert (event["node"], event["target"]) == (node(0), oracle.network.address)
     assert (oracle.held(0)["kick"], oracle.read("weightOf", node(0))) == (3, 0)
     assert oracle.read("isExpelled", node(0))
-    return bytes(said["reason"])
+    return bytes(event["reason"])
 
 
 # --- who is told ---
@@ -57,8 +57,8 @@ def test_kick_without_target_only_emits_event(oracle: Oracle):
     assert aimed(oracle, ZERO).only("TargetSet") == {"target": ZERO}
     receipt = oracle.execute(0)
     assert receipt.names == ["KickExecuted"]
-    told = {"node": node(0), "evidence": EVIDENCE, "target": ZERO}
-    assert receipt.only("KickExecuted") == told
+    expected_event = {"node": node(0), "evidence": EVIDENCE, "target": ZERO}
+    assert receipt.only("KickExecuted") == expected_event
     assert (oracle.held(0)["kick"], oracle.read("isExpelled", node(0))) == (2, True)
     assert oracle.network.functions.isMember(node(0)).call()
     with pytest.raises(RevertedError, match=rf"NoTarget\({ZERO}\)"):
@@ -79,9 +79,9 @@ def test_target_whose_code_was_removed_refuses(oracle: Oracle):
 
 def test_target_receives_exactly_configured_gas(hostile: Oracle):
     """The function's own beginning is in it: some dozens."""
-    said = hostile.execute(0).only("Kicked")
-    assert (said["node"], said["evidence"]) == (node(0), EVIDENCE)
-    assert GAS - 1_000 < said["gas"] < GAS
+    event = hostile.execute(0).only("Kicked")
+    assert (event["node"], event["evidence"]) == (node(0), EVIDENCE)
+    assert GAS - 1_000 < event["gas"] < GAS
 
 
 def test_network_accepts_kick_from_oracle_only(oracle: Oracle):
@@ -115,8 +115,8 @@ def test_misbehaving_target_does_not_prevent_expulsion(hostile: Oracle, behavior
     hostile.by_network("behave", behavior)
     receipt = hostile.execute(0)
     expected = selector("NotToday(uint256,uint256)")  # and 28 bytes of its first number
-    wanted = {REFUSES_LONG: expected, EATS_GAS: b"", REVERTS_MUCH: b""}[behavior]
-    assert refused(hostile, receipt) == wanted.ljust(32, b"\0")
+    expected_reason = {REFUSES_LONG: expected, EATS_GAS: b"", REVERTS_MUCH: b""}[behavior]
+    assert refused(hostile, receipt) == expected_reason.ljust(32, b"\0")
     assert receipt.gas < GAS + 150_000
 
 
@@ -158,11 +158,11 @@ def outcome(oracle: Oracle, gas: int) -> tuple[bool, int]:
 
 def sweep(oracle: Oracle, below: int, above: int, step: int) -> None:
     """Around the least gas: nothing at all happens, or the target is told and carries it out."""
-    least = needed(oracle)
-    assert least > GAS * 64 // 63
-    for gas in range(least - below, least + above, step):
+    min_gas = needed(oracle)
+    assert min_gas > GAS * 64 // 63
+    for gas in range(min_gas - below, min_gas + above, step):
         done, kick = outcome(oracle, gas)
-        assert (done, kick) == ((True, 2) if gas >= least else (False, 1)), gas
+        assert (done, kick) == ((True, 2) if gas >= min_gas else (False, 1)), gas
 
 
 def test_low_gas_limit_never_makes_target_refuse(hostile: Oracle):
@@ -205,15 +205,15 @@ def test_retry_with_insufficient_gas_is_rejected(hostile: Oracle):
 # --- re-entry ---
 
 
-def back(oracle: Oracle, name: str, *given: object) -> None:
-    call = getattr(oracle.contract.functions, name)(*given)
+def back(oracle: Oracle, name: str, *arguments: object) -> None:
+    call = getattr(oracle.contract.functions, name)(*arguments)
     oracle.by_network("callBack", call.address, encoded(call))
 
 
 def answers(receipt: Receipt) -> list[tuple[bool, bytes]]:
     """What the target was told by the oracle that it called back."""
-    said = [one.args for one in receipt.events if one.event == "CalledBack"]
-    return [(one["done"], bytes(one["reason"])) for one in said]
+    callbacks = [event.args for event in receipt.events if event.event == "CalledBack"]
+    return [(callback["done"], bytes(callback["reason"])) for callback in callbacks]
 
 
 def test_reentrant_target_calls_for_same_node_are_rejected(hostile: Oracle):
@@ -223,8 +223,10 @@ def test_reentrant_target_calls_for_same_node_are_rejected(hostile: Oracle):
     back(hostile, "cancelKick", node(0), bytes(32))
     back(hostile, "proposeKick", *late.arguments)
     errors = ("NoKick(address)", "KickNotReady(uint40,uint256)", "NoKick(address)")
-    told = [(False, selector(error)) for error in (*errors, "AlreadyExpelled(address)")]
-    assert answers(hostile.execute(0)) == told
+    expected_answers = [
+        (False, selector(error)) for error in (*errors, "AlreadyExpelled(address)")
+    ]
+    assert answers(hostile.execute(0)) == expected_answers
     assert (hostile.held(0)["kick"], hostile.read("bucket")[0]) == (2, 1)
 
 

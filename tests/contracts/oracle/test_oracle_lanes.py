@@ -19,11 +19,11 @@ FIRST_INDEX = 16  # of the word that the probe checks
 
 def faults(previous: list[int], lanes: list[int], count: int) -> int:
     past_the_end = lanes[max(count - FIRST_INDEX, 0) :]
-    found = BEYOND if count <= FIRST_INDEX or any(past_the_end) else 0
+    fault_bits = BEYOND if count <= FIRST_INDEX or any(past_the_end) else 0
     if any(lane > 10_002 for lane in lanes):
-        return found | TOO_HIGH
+        return fault_bits | TOO_HIGH
     pairs = zip(previous, lanes, strict=True)
-    return found | (ERASED if any(before and not after for before, after in pairs) else 0)
+    return fault_bits | (ERASED if any(before and not after for before, after in pairs) else 0)
 
 
 def fallen(previous: list[int], lanes: list[int], step: int) -> int:
@@ -62,22 +62,24 @@ def test_packed_lane_checks_match_checks_of_each_lane(chain: Chain, seed: int):
     probe = chain.deploy("testing/LanesProbe")
     previous, lanes, _, counts = zip(*scenes(seed), strict=True)
 
-    found = probe.functions.faults(
-        [word(*one) for one in previous], [word(*one) for one in lanes], counts
+    actual = probe.functions.faults(
+        [word(*word_lanes) for word_lanes in previous],
+        [word(*word_lanes) for word_lanes in lanes],
+        counts,
     ).call()
 
-    expected = [faults(*asked) for asked in zip(previous, lanes, counts, strict=True)]
-    assert found == expected
-    assert {fault for one in expected for fault in (1, 2, 8) if one & fault} == {1, 2, 8}
+    expected = [faults(*arguments) for arguments in zip(previous, lanes, counts, strict=True)]
+    assert actual == expected
+    assert {fault for mask in expected for fault in (1, 2, 8) if mask & fault} == {1, 2, 8}
     assert expected.count(0) > WORDS // 20
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_falls_and_open_lanes_are_counted_over_many_words(chain: Chain, step: int):
     probe = chain.deploy("testing/LanesProbe")
-    within = [one for one in scenes(step) if max(*one[0], *one[1]) <= 10_002]
+    within = [scene for scene in scenes(step) if max(*scene[0], *scene[1]) <= 10_002]
     chosen = random.Random(step)  # noqa: S311 -- the same words in every run, nothing secret
-    pairs = [(one[0], [near(chosen, lane, step) for lane in one[0]]) for one in within]
+    pairs = [(scene[0], [near(chosen, lane, step) for lane in scene[0]]) for scene in within]
     counted = probe.functions.counted(
         [word(*before) for before, _ in pairs], [word(*after) for _, after in pairs], step
     ).call()

@@ -46,8 +46,8 @@ def sound(chain: Chain, fresh_sound: Oracle) -> Oracle:
 
 
 def tightened(oracle: Oracle, **changes: int) -> None:
-    wanted = tuple((oracle.named("limits") | changes).values())
-    oracle.do("tightenLimits", wanted, sender=oracle.pauser)
+    new_limits = tuple((oracle.named("limits") | changes).values())
+    oracle.do("tightenLimits", new_limits, sender=oracle.pauser)
 
 
 # --- ranges ---
@@ -95,8 +95,8 @@ def test_out_of_range_limits_are_rejected(oracle: Oracle, name: str, wrong: int)
     ],
 )
 def test_limits_at_range_ends_are_accepted(oracle: Oracle, name: str, edge: int):
-    said = oracle.limited(**{name: edge}).only("LimitsSet")
-    assert dict(said["limits"]) == LIMITS | {name: edge}
+    event = oracle.limited(**{name: edge}).only("LimitsSet")
+    assert dict(event["limits"]) == LIMITS | {name: edge}
     assert oracle.named("limits") == LIMITS | {name: edge}
 
 
@@ -104,9 +104,9 @@ def test_limits_at_range_ends_are_accepted(oracle: Oracle, name: str, edge: int)
     ("name", "wrong"), [("bucketFrame", 0), ("kickGas", 49_999), ("kickGas", 15_000_001)]
 )
 def test_out_of_range_kick_limits_are_rejected(oracle: Oracle, name: str, wrong: int):
-    wanted = tuple((KICK_LIMITS | {name: wrong}).values())
+    new_limits = tuple((KICK_LIMITS | {name: wrong}).values())
     with pytest.raises(RevertedError, match="BadLimits"):
-        oracle.do("setKickLimits", wanted, sender=oracle.admin)
+        oracle.do("setKickLimits", new_limits, sender=oracle.admin)
     assert oracle.named("kickLimits") == KICK_LIMITS
 
 
@@ -130,11 +130,11 @@ def test_limits_within_floors_are_accepted(sound: Oracle):
     ],
 )
 def test_admin_cannot_loosen_limits_beyond_floors(sound: Oracle, name: str, looser: int):
-    wanted = ROOMY | {name: looser}
+    looser_limits = ROOMY | {name: looser}
     with pytest.raises(RevertedError, match="BadLimits"):
-        sound.do("setLimits", tuple(wanted.values()), sender=sound.admin)
+        sound.do("setLimits", tuple(looser_limits.values()), sender=sound.admin)
     with pytest.raises(RevertedError, match="BadLimits"):
-        deployed(sound.chain, limits=wanted, floors=SOUND)
+        deployed(sound.chain, limits=looser_limits, floors=SOUND)
 
 
 @pytest.mark.parametrize("name", [name for name in FLOORS if name != "anchorWindow"])
@@ -164,9 +164,9 @@ def test_pauser_cannot_loosen_limits(oracle: Oracle, name: str):
     with pytest.raises(RevertedError, match="BadLimits"):
         tightened(oracle, **{name: one_looser})
     # Not in exchange for something tighter either.
-    other = "kickRounds" if name != "kickRounds" else "maxWords"
+    other_name = "kickRounds" if name != "kickRounds" else "maxWords"
     with pytest.raises(RevertedError, match="BadLimits"):
-        tightened(oracle, **{name: one_looser, other: TIGHTER[other]})
+        tightened(oracle, **{name: one_looser, other_name: TIGHTER[other_name]})
 
 
 @pytest.mark.parametrize("window", [7_999, 8_001])

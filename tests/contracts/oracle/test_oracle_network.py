@@ -40,8 +40,8 @@ class Town:
     def reported(self, *lanes: int, fresh: tuple[str, ...] = ()) -> None:
         """One more round; who is not named stays good."""
         count = self.oracle.head("nodeCount") + len(fresh)
-        wanted = (*lanes, *(count - len(lanes)) * (GOOD,))
-        self.oracle.reported((0, full(*wanted, of=count)), fresh=fresh)
+        all_lanes = (*lanes, *(count - len(lanes)) * (GOOD,))
+        self.oracle.reported((0, full(*all_lanes, of=count)), fresh=fresh)
 
     def kick_is_ready(self, node: str, *lanes: int) -> None:
         """After proposal, delay and two more rounds in which every lane stays what it is."""
@@ -128,8 +128,8 @@ def test_rejoined_node_keeps_index_and_score(town: Town):
 def test_kick_passes_evidence_to_network_and_returns_stake(town: Town):
     receipt = town.kicked()
     assert receipt.names == KICKED
-    told = {"node": town.ann, "stake": MIN_STAKE, "evidence": EVIDENCE}
-    assert receipt.only("NodeKickedOut") == told
+    expected_event = {"node": town.ann, "stake": MIN_STAKE, "evidence": EVIDENCE}
+    assert receipt.only("NodeKickedOut") == expected_event
     assert town.network.standing(town.ann) is Standing.KICKED_OUT
     assert town.weight(town.ann) == 0
     before = town.network.balance(town.ann)
@@ -229,10 +229,10 @@ def test_foreign_oracle_expels_without_network_effect(town: Town):
     chain = town.network.chain
     arguments = setup(town.network.contract.address, chain.accounts[:3])
     contract = chain.deploy("QoSOracle", as_tuple(arguments))
-    other = Town(replace(town.oracle, contract=contract), town.network)
-    other.reported(BAD, fresh=(town.ann,))
-    other.oracle.limited(minOpen=0)
-    other.kick_is_ready(town.ann, BAD)
-    assert other.oracle.execute(town.ann).names == ["KickExecuted", "KickRefused"]
-    assert (other.weight(town.ann), town.weight(town.ann)) == (0, GOOD - 1)
+    foreign_town = Town(replace(town.oracle, contract=contract), town.network)
+    foreign_town.reported(BAD, fresh=(town.ann,))
+    foreign_town.oracle.limited(minOpen=0)
+    foreign_town.kick_is_ready(town.ann, BAD)
+    assert foreign_town.oracle.execute(town.ann).names == ["KickExecuted", "KickRefused"]
+    assert (foreign_town.weight(town.ann), town.weight(town.ann)) == (0, GOOD - 1)
     assert town.network.standing(town.ann) is Standing.ACTIVE

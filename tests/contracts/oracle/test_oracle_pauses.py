@@ -15,9 +15,9 @@ MAX_AGE = LIMITS["maxAgeSeconds"]
 
 
 def paused(oracle: Oracle, seconds: int) -> int:
-    said = oracle.do("pauseFor", seconds, sender=oracle.pauser).only("PausedUntil")
-    assert said == {"until": oracle.chain.time + seconds, "by": oracle.pauser}
-    return int(said["until"])
+    event = oracle.do("pauseFor", seconds, sender=oracle.pauser).only("PausedUntil")
+    assert event == {"until": oracle.chain.time + seconds, "by": oracle.pauser}
+    return int(event["until"])
 
 
 def fresh_at(oracle: Oracle, time: int) -> bool:
@@ -55,15 +55,15 @@ def test_pause_stops_kicks_but_not_veto(oracle: Oracle):
 def test_paused_kicks_resume_only_by_admin(oracle: Oracle):
     ready(worded(oracle))
     call = oracle.signed_kick(2)
-    said = oracle.do("pauseKicks", sender=oracle.pauser).only("KicksPaused")
-    assert said == {"paused": True, "by": oracle.pauser}
+    event = oracle.do("pauseKicks", sender=oracle.pauser).only("KicksPaused")
+    assert event == {"paused": True, "by": oracle.pauser}
     for refused in (call, oracle.contract.functions.executeKick(node(0))):
         with pytest.raises(RevertedError, match="KicksRest"):
             oracle.send(refused)
     worded(oracle)
 
-    said = oracle.do("resumeKicks", sender=oracle.admin).only("KicksPaused")
-    assert said == {"paused": False, "by": oracle.admin}
+    event = oracle.do("resumeKicks", sender=oracle.admin).only("KicksPaused")
+    assert event == {"paused": False, "by": oracle.admin}
     assert "KickExecuted" in oracle.execute(0).names
 
 
@@ -101,8 +101,8 @@ def test_resume_ends_pause_and_cool_down_early(oracle: Oracle):
     report = oracle.report((0, full()))
     begun = paused(oracle, DAY) - DAY
     oracle.chain.at(begun + 600)
-    said = oracle.do("resume", sender=oracle.admin).only("PausedUntil")
-    assert said == {"until": begun + 600, "by": oracle.admin}
+    event = oracle.do("resume", sender=oracle.admin).only("PausedUntil")
+    assert event == {"until": begun + 600, "by": oracle.admin}
     assert (oracle.read("pauseSeconds"), oracle.head("heldSeconds")) == (600, 600)
     with pytest.raises(RevertedError, match=rf"PauseCoolDown\({begun + 1_200}\)"):
         oracle.do("pauseFor", 1, sender=oracle.pauser)

@@ -24,10 +24,10 @@ FOUR = full(10_002, 1, of=4)
 
 def test_signed_report_writes_words_and_emits_event(oracle: Oracle):
     report = oracle.report((0, SIXTEEN), (1, FOUR))
-    said = oracle.push(report).only("RoundAccepted")
+    event = oracle.push(report).only("RoundAccepted")
 
     assert oracle.read("wordsAt", 0, 3) == [SIXTEEN, FOUR, 0]
-    assert said == {
+    assert event == {
         "round": 2,
         "asOf": report.as_of,
         "asOfHash": report.as_of_hash,
@@ -59,10 +59,10 @@ def test_head_matches_accepted_report(oracle: Oracle):
 def test_report_digest_matches_contract_view(oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     data_hash = Web3.keccak(report.data)
-    told = oracle.read(
+    digest = oracle.read(
         "reportDigest", 2, report.as_of, report.as_of_hash, report.deadline, data_hash
     )
-    assert oracle.push(report).only("RoundAccepted")["digest"] == told
+    assert oracle.push(report).only("RoundAccepted")["digest"] == digest
 
 
 def test_each_report_refers_to_previous_digest(oracle: Oracle):
@@ -211,11 +211,11 @@ def test_second_transmitter_of_same_report_gets_wrong_round(oracle: Oracle):
 
 
 def test_signature_for_wrong_domain_is_rejected(oracle: Oracle):
-    other = deployed(oracle.chain)
+    other_oracle = deployed(oracle.chain)
     oracle.chain.mine(2)
     report = oracle.report((0, SIXTEEN))
     chain_id, here = report.domain
-    for wrong in ((chain_id, other.contract.address), (1, here)):
+    for wrong in ((chain_id, other_oracle.contract.address), (1, here)):
         with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
             oracle.push(report, replace(report, domain=wrong).signed_by(*SIGNERS[:2]))
 

@@ -77,19 +77,19 @@ def test_new_nodes_span_several_words(chain: Chain):
 
 def test_registrations_beyond_limit_are_rejected(closed: Oracle):
     closed.limited(maxNewNodes=2)
-    taken = [(C, node(2))]
-    report = closed.report((1, SIX), fresh=[A, B], reused=taken)
+    takers = [(C, node(2))]
+    report = closed.report((1, SIX), fresh=[A, B], reused=takers)
     with pytest.raises(RevertedError, match=rf"BadLength\({len(report.data)}\)"):
         closed.push(report)
-    closed.push(closed.report((1, FIVE), fresh=[A], reused=taken))
+    closed.push(closed.report((1, FIVE), fresh=[A], reused=takers))
     assert closed.head("nodeCount") == 21
 
 
 @pytest.mark.parametrize("size", [4, 23, 24, 43, 44])
 def test_truncated_addresses_are_rejected(oracle: Oracle, size: int):
-    whole = data((1, SIX), fresh=[A, B])
+    report_data = data((1, SIX), fresh=[A, B])
     with pytest.raises(RevertedError, match=rf"BadLength\({size}\)"):
-        oracle.push(oracle.report(data=whole[:size]))
+        oracle.push(oracle.report(data=report_data[:size]))
 
 
 def test_full_index_space_reverts(oracle: Oracle):

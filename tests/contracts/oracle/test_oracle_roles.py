@@ -58,8 +58,8 @@ def test_admin_transfer_takes_two_steps(oracle: Oracle):
     assert offered.only("AdminOffered") == {"to": heir}
     assert (oracle.read("admin"), oracle.read("pendingAdmin")) == (oracle.admin, heir)
 
-    taken = oracle.do("acceptAdmin", sender=heir)
-    assert taken.only("RoleSet") == {"role": role("admin"), "who": heir}
+    accepted = oracle.do("acceptAdmin", sender=heir)
+    assert accepted.only("RoleSet") == {"role": role("admin"), "who": heir}
     assert (oracle.read("admin"), oracle.read("pendingAdmin")) == (heir, ZERO)
     with pytest.raises(RevertedError, match="NotAllowed"):
         oracle.do("setVetoer", heir, sender=oracle.admin)
@@ -112,8 +112,8 @@ def test_admin_cannot_kick_or_veto(oracle: Oracle):
 @pytest.mark.parametrize("name", ["pauser", "vetoer"])
 def test_admin_sets_pauser_and_vetoer(oracle: Oracle, name: str):
     who = oracle.chain.accounts[8]
-    said = oracle.do(f"set{name.title()}", who, sender=oracle.admin).only("RoleSet")
-    assert said == {"role": role(name), "who": who}
+    event = oracle.do(f"set{name.title()}", who, sender=oracle.admin).only("RoleSet")
+    assert event == {"role": role(name), "who": who}
     assert oracle.read(name) == who
 
 

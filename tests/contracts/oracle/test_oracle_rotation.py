@@ -80,8 +80,8 @@ def test_new_signers_repropose_old_kick(oracle: Oracle):
     worded(oracle).propose(0)
     replaced(oracle, [STRANGER.address], 1)
     oracle.reported((0, full(1)), signers=[STRANGER])
-    said = oracle.send(oracle.signed_kick(0, [STRANGER]))
-    assert said.names == ["KickCancelled", "KickProposed"]
+    receipt = oracle.send(oracle.signed_kick(0, [STRANGER]))
+    assert receipt.names == ["KickCancelled", "KickProposed"]
     for _ in range(ROUNDS):
         oracle.reported((0, full(1)), signers=[STRANGER])
     oracle.chain.later(DELAY)
@@ -100,8 +100,8 @@ def test_dropped_signer_leaves_order_of_others(oracle: Oracle):
     report = oracle.report(WORDS)
     with oracle.chain.undone(), pytest.raises(RevertedError, match=r"BadSignature\(1\)"):
         oracle.push(report, report.signed_by(SIGNERS[0], SIGNERS[1]))
-    said = oracle.push(report, report.signed_by(SIGNERS[2], SIGNERS[0])).only("RoundAccepted")
-    assert said["signers"] == 0b11
+    event = oracle.push(report, report.signed_by(SIGNERS[2], SIGNERS[0])).only("RoundAccepted")
+    assert event["signers"] == 0b11
 
 
 def test_dropping_signer_invalidates_proposals(oracle: Oracle):

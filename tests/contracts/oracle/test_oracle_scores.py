@@ -166,8 +166,8 @@ def test_words_and_lanes_agree(oracle: Oracle):
     assert oracle.read("wordsAt", 0, 3) == [word(*lanes), last, 0]
     assert oracle.read("wordsAt", 1, 1) == [last]
     assert oracle.read("wordsAt", 0, 0) == []
-    told = [oracle.lane(index) for index in range(21)]
-    assert told == [*range(100, 117), START, START, START, 0]
+    stored_lanes = [oracle.lane(index) for index in range(21)]
+    assert stored_lanes == [*range(100, 117), START, START, START, 0]
 
 
 def test_unregistered_node_is_named_in_error(oracle: Oracle):

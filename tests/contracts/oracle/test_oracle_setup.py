@@ -59,11 +59,11 @@ def test_new_oracle_has_setup_values(chain: Chain):
 
 
 def test_new_oracle_emits_setup_events(chain: Chain, oracle: Oracle):
-    given = setup(oracle.network.address, chain.accounts[1:4], expelled=[node(1), node(2)])
-    made = chain.deploy("QoSOracle", as_tuple(given))
+    arguments = setup(oracle.network.address, chain.accounts[1:4], expelled=[node(1), node(2)])
+    contract = chain.deploy("QoSOracle", as_tuple(arguments))
     names = [part["name"] for part in artifact("QoSOracle")["abi"] if part["type"] == "event"]
-    topics = {made.events[name]().topic: name for name in names}
-    logs = chain.rpc("eth_getLogs", {"address": made.address, "fromBlock": hex(chain.block)})
+    topics = {contract.events[name]().topic: name for name in names}
+    logs = chain.rpc("eth_getLogs", {"address": contract.address, "fromBlock": hex(chain.block)})
     assert sorted(topics[log["topics"][0]] for log in logs) == [
         "ConfigSet",
         "KickLimitsSet",
@@ -103,15 +103,15 @@ def test_invalid_setup_is_rejected(oracle: Oracle, changes: dict[str, Any], erro
 def test_pauser_vetoer_and_target_may_be_zero(oracle: Oracle):
     nobody = {"pauser": ZERO, "vetoer": ZERO, "target": ZERO}
     arguments = setup(oracle.network.address, oracle.chain.accounts[1:4]) | nobody
-    made = oracle.chain.deploy("QoSOracle", as_tuple(arguments))
-    assert made.functions.vetoer().call() == made.functions.target().call() == ZERO
+    contract = oracle.chain.deploy("QoSOracle", as_tuple(arguments))
+    assert contract.functions.vetoer().call() == contract.functions.target().call() == ZERO
 
 
 def test_target_may_be_deployed_after_oracle(oracle: Oracle):
     """An adapter names its oracle for good: the oracle is given the address that it will have."""
     arguments = setup(node(77), oracle.chain.accounts[1:4])
-    made = oracle.chain.deploy("QoSOracle", as_tuple(arguments))
-    assert made.functions.target().call() == node(77)
+    contract = oracle.chain.deploy("QoSOracle", as_tuple(arguments))
+    assert contract.functions.target().call() == node(77)
 
 
 def test_code_size_is_within_limits():
@@ -141,12 +141,16 @@ def test_1000_nodes_cost_at_most_450_gas_each(chain: Chain):
 @pytest.mark.slow
 def test_gas_of_every_transaction_matches_recorded_values(chain: Chain):
     """`.venv/bin/python tests/contracts/gas.py` writes it down anew."""
-    kept: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
-    found = measured(chain)
-    assert found.keys() == kept.keys()
-    off = {name: (gas, kept[name]) for name, gas in found.items() if _is_off(gas, kept[name])}
+    recorded_gas: dict[str, int] = json.loads(KEPT.read_text("utf-8"))
+    gas_by_name = measured(chain)
+    assert gas_by_name.keys() == recorded_gas.keys()
+    off = {
+        name: (gas, recorded_gas[name])
+        for name, gas in gas_by_name.items()
+        if _is_off(gas, recorded_gas[name])
+    }
     assert off == {}
 
 
-def _is_off(found: int, kept: int) -> bool:
-    return abs(found - kept) > TOLERANCE * kept
+def _is_off(gas: int, recorded_gas: int) -> bool:
+    return abs(gas - recorded_gas) > TOLERANCE * recorded_gas

@@ -103,10 +103,10 @@ def test_takeover_and_kick_do_not_fit_in_single_block(locked: Locked):
         kick = oracle.signed_kick(0, [STRANGER])
     execution = oracle.contract.functions.executeKick(kick.arguments[2])
     open_up = locked.timelock.functions.executeBatch(*locked.batch(*calls))
-    wanted = [open_up, oracle.call(report, signature), kick, execution]
+    ordered_calls = [open_up, oracle.call(report, signature), kick, execution]
     chain.later(20)
-    sent = chain.together(*(chain.request(call, sender=locked.owner) for call in wanted))
-    done = [chain.rpc("eth_getTransactionReceipt", one)["status"] == "0x1" for one in sent]
+    sent = chain.together(*(chain.request(call, sender=locked.owner) for call in ordered_calls))
+    done = [chain.rpc("eth_getTransactionReceipt", tx_hash)["status"] == "0x1" for tx_hash in sent]
     # The floors hold in between: a kickout waits for seconds and for rounds all the same.
     assert done == [True, True, True, False]
     with pytest.raises(RevertedError, match="KickNotReady"):
@@ -124,9 +124,9 @@ def test_timelock_cannot_loosen_limits_beyond_floors(locked: Locked):
 
 def test_scheduled_batch_is_cancelled_by_vetoer(locked: Locked):
     calls = taking_over(locked)
-    said = locked.schedule(*calls)
-    assert said.names == ["CallScheduled"] * 3 + ["CallSalt"]
-    batch = said.events[0].args["id"]
+    receipt = locked.schedule(*calls)
+    assert receipt.names == ["CallScheduled"] * 3 + ["CallSalt"]
+    batch = receipt.events[0].args["id"]
     cancelled = locked.oracle.send(
         locked.timelock.functions.cancel(batch), sender=locked.oracle.vetoer
     )

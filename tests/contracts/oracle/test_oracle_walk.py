@@ -38,14 +38,14 @@ class Walker:
     seen: Seen = field(default_factory=Seen)
 
     def step(self) -> None:
-        wanted = self.chosen.choices(*zip(*STEPS_AND_WEIGHTS, strict=True))[0]
+        action = self.chosen.choices(*zip(*STEPS_AND_WEIGHTS, strict=True))[0]
         paused = self.oracle.chain.time + 1 < self.oracle.head("pausedUntil")
         try:
-            wanted(self)
+            action(self)
         except RevertedError:
             return
-        self.seen.done.append(wanted.__name__)
-        assert not (paused and wanted in STOPPED_BY_A_PAUSE)
+        self.seen.done.append(action.__name__)
+        assert not (paused and action in STOPPED_BY_A_PAUSE)
 
     # --- what can happen ---
 
@@ -126,23 +126,28 @@ class Walker:
     # --- what always holds ---
 
     def check(self) -> None:
-        oracle, seen = self.oracle, self.seen
+        oracle, last_seen = self.oracle, self.seen
         head = oracle.named("head")
         round_, as_of, count = head["round"], head["asOf"], head["nodeCount"]
         words = oracle.read("wordsAt", 0, count // 16 + 2)
-        if round_ == seen.round:
-            known = min(len(words), len(seen.words))
-            assert (as_of, words[:known]) == (seen.as_of, seen.words[:known])
+        if round_ == last_seen.round:
+            common_count = min(len(words), len(last_seen.words))
+            assert (as_of, words[:common_count]) == (
+                last_seen.as_of,
+                last_seen.words[:common_count],
+            )
         else:
-            assert round_ == seen.round + 1
-            assert as_of > seen.as_of
-        lanes = [one >> 16 * place & 0xFFFF for one in words for place in range(16)]
+            assert round_ == last_seen.round + 1
+            assert as_of > last_seen.as_of
+        lanes = [
+            packed_word >> 16 * place & 0xFFFF for packed_word in words for place in range(16)
+        ]
         assert max(lanes) <= WORST_LANE
         assert (0 in lanes[:count], any(lanes[count:])) == (False, False)
         assert sum(lane >= 2 for lane in lanes) == head["openCount"]
         frames = (oracle.chain.time - self.start) // 3_600 + 1
-        assert seen.kicked <= BUCKET + frames
-        seen.round, seen.as_of, seen.words = round_, as_of, words
+        assert last_seen.kicked <= BUCKET + frames
+        last_seen.round, last_seen.as_of, last_seen.words = round_, as_of, words
 
 
 STEPS_AND_WEIGHTS: list[tuple[Callable[[Walker], None], int]] = [
@@ -169,7 +174,7 @@ def test_random_walk_keeps_oracle_invariants(oracle: Oracle):
         walker.check()
     oracle.chain.rpc("anvil_removeBlockTimestampInterval")
     held = [oracle.held(number)["indexPlusOne"] for number in range(3 * NODES)]
-    given = [index for index in held if index]
-    assert sorted(given) == list(range(1, oracle.head("nodeCount") + 1))
+    assigned_indexes = [index for index in held if index]
+    assert sorted(assigned_indexes) == list(range(1, oracle.head("nodeCount") + 1))
     assert set(walker.seen.done) >= {"report", "propose", "execute", "come_or_go", "pause"}
     assert walker.seen.round > STEPS // 8

@@ -33,13 +33,13 @@ class Headers(StrEnum):
 
     def faults(self) -> list[InjectedFault]:
         """What makes true headers such."""
-        found = []
+        header_faults = []
         if self in {Headers.ZERO_BLOOMS, Headers.WORTHLESS}:
-            found.append(block_faults.serve_zero_bloom())
+            header_faults.append(block_faults.serve_zero_bloom())
         if self in {Headers.MADE_UP_ROOTS, Headers.WORTHLESS}:
             made_up = dict.fromkeys(("receiptsRoot", "transactionsRoot"), "0x" + "00" * 32)
-            found.append(block_faults.override_header_fields(made_up, "made-up roots"))
-        return found
+            header_faults.append(block_faults.override_header_fields(made_up, "made-up roots"))
+        return header_faults
 
 
 class Place(StrEnum):
@@ -108,8 +108,8 @@ class Cell:
 
     def cap(self) -> InjectedFault | None:
         """What cuts its answers off, where that is the lie."""
-        kind, _, most = self.lie.partition(" ")
-        return log_faults.cap_logs(int(most)) if kind == "cap" else None
+        kind, _, max_logs = self.lie.partition(" ")
+        return log_faults.cap_logs(int(max_logs)) if kind == "cap" else None
 
 
 OF_CALLS = ("value", "status", "from")
@@ -136,4 +136,4 @@ def depths(lie: str, profile: str) -> Iterator[Depth]:
 
 def lies(profile: str) -> list[str]:
     """The lies that concern an index of this profile."""
-    return [one for one in (*LIES, *CAPS) if profile != "reference" or one not in OF_CALLS]
+    return [lie for lie in (*LIES, *CAPS) if profile != "reference" or lie not in OF_CALLS]

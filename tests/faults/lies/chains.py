@@ -42,7 +42,7 @@ def true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> Tr
     events: list[Event] = []
     for deeds in Story(seed).blocks(BUSY, (QUIET if ends_quietly else 0) + SETTLING):
         written = [network.write(deed) for deed in deeds]
-        block = tree.mine([one.tx for one in written])
+        block = tree.mine([written_tx.tx for written_tx in written])
         events += _placed(block, written)
     blocks = get_branch(tree.last_mined)
     return TrueChain(network, tree, blocks, expected(blocks, network.watched, events))
@@ -51,9 +51,11 @@ def true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> Tr
 def _placed(block: Block, written: Sequence[Written]) -> Iterator[Event]:
     """Say of every event where it stands."""
     index = 0
-    for place, one in enumerate(written):
+    for place, written_tx in enumerate(written):
         at = {"block": block.number, "tx": place, "time": block.time}
         # What a call says comes before the logs of its transaction.
-        for log, event in sorted(one.events, key=lambda pair: -1 if pair[0] is None else pair[0]):
+        for log, event in sorted(
+            written_tx.events, key=lambda pair: -1 if pair[0] is None else pair[0]
+        ):
             yield {**event, **at, "log": -1 if log is None else index + log}
-        index += len(one.tx.emitted_logs)
+        index += len(written_tx.tx.emitted_logs)

@@ -110,14 +110,16 @@ class Content:
     tasks: dict[str, Event] = field(default_factory=dict)
     scores: list[Row] = field(default_factory=list)
 
-    def differing(self, other: "Content") -> dict[str, int]:
+    def differing(self, actual: "Content") -> dict[str, int]:
         """Count by table what only one of the two has; tables that are equal are left out."""
         pairs: Mapping[str, tuple[set[str], set[str]]] = {
-            name: (_lines(getattr(self, name)), _lines(getattr(other, name)))
+            name: (_lines(getattr(self, name)), _lines(getattr(actual, name)))
             for name in ("log", "call", "nodes", "tasks", "scores")
         }
         return {
-            name: len(ours ^ theirs) for name, (ours, theirs) in pairs.items() if ours ^ theirs
+            name: len(expected_lines ^ actual_lines)
+            for name, (expected_lines, actual_lines) in pairs.items()
+            if expected_lines ^ actual_lines
         }
 
 
@@ -129,24 +131,24 @@ def _lines(held: list[Row] | dict[str, Event]) -> set[str]:
 
 def expected(blocks: Sequence[Mined], watched: Watched, events: list[Event]) -> Content:
     """Return what an index of all of these blocks holds; `events` is what happened in them."""
-    found = Content()
+    content = Content()
     for block in blocks:
         index = 0
         for place, tx in enumerate(block.txs):
             head = (block.hash, block.time, place, block.tx_hashes[place])
             if tx.to in watched.addresses and tx.input[:10] in watched.selectors:
-                found.call.append(_call_row(block.number, head, tx))
-            for said in tx.emitted_logs:
-                if said.address in watched.addresses and said.topics[0] in watched.topics:
-                    found.log.append(_log_row(block.number, index, head, said))
+                content.call.append(_call_row(block.number, head, tx))
+            for log in tx.emitted_logs:
+                if log.address in watched.addresses and log.topics[0] in watched.topics:
+                    content.log.append(_log_row(block.number, index, head, log))
                 index += 1
-    _add_state(found, events)
-    return found
+    _add_state(content, events)
+    return content
 
 
-def _log_row(number: int, index: int, head: tuple[str, int, int, str], said: Spoken) -> Row:
+def _log_row(number: int, index: int, head: tuple[str, int, int, str], log: Spoken) -> Row:
     block_hash, time, place, tx_hash = head
-    topics = "".join(topic[2:] for topic in said.topics)
+    topics = "".join(topic[2:] for topic in log.topics)
     return (
         number,
         index,
@@ -154,9 +156,9 @@ def _log_row(number: int, index: int, head: tuple[str, int, int, str], said: Spo
         time,
         place,
         tx_hash[2:],
-        said.address[2:],
+        log.address[2:],
         topics,
-        said.data[2:],
+        log.data[2:],
     )
 
 
@@ -177,13 +179,13 @@ def _call_row(number: int, head: tuple[str, int, int, str], tx: Sent) -> Row:
     )
 
 
-def _add_state(found: Content, events: list[Event]) -> None:
+def _add_state(content: Content, events: list[Event]) -> None:
     reference = Reference()
     shown = reference.run(events, events[-1]["time"])
     if reference.odd:
         raise ValueError(f"the story breaks a rule at {reference.odd}")
     for address, node in reference.nodes.items():
-        found.nodes[address[2:]] = {
+        content.nodes[address[2:]] = {
             "membership": node["status"],
             "paused": int(node["paused"]),
             "running": node["busy"],
@@ -192,19 +194,21 @@ def _add_state(found: Content, events: list[Event]) -> None:
             "since": node["since"],
             "pending": node["wants"],
         }
-    asked = {event["task"]: event for event in events if event["type"] == "task_created"}
+    creation_by_task = {
+        event["task"]: event for event in events if event["type"] == "task_created"
+    }
     for key, task in reference.tasks.items():
         if not task:
             continue
-        found.tasks[key[2:]] = {
+        content.tasks[key[2:]] = {
             "node": None if "node" not in task else task["node"][2:],
             "started_time": task.get("started"),
             "stopped_time": task.get("stopped"),
             "ending": _ENDINGS.get(task.get("end")),
-            "fee": f"{asked[key]['fee']:064x}",
-            "creator": asked[key]["creator"][2:],
+            "fee": f"{creation_by_task[key]['fee']:064x}",
+            "creator": creation_by_task[key]["creator"][2:],
         }
-    found.scores = sorted(
+    content.scores = sorted(
         (row["task"][2:], row["node"][2:], row["score"])
         for group in shown["groups"]
         for row in group["members"]

@@ -53,11 +53,11 @@ def _emptied(block: Block) -> BlockContent:
     return BlockContent(block.time, tuple(replace(tx, logs=()) for tx in block.txs))
 
 
-def _other_word(said: FakeLog) -> FakeLog:
+def _other_word(log: FakeLog) -> FakeLog:
     """Change the last digit of the first word: the task, or the node."""
-    place, written = _LAST_OF_A_WORD, said.data
-    other = "1" if written[place] != "1" else "2"
-    return replace(said, data=written[:place] + other + written[place + 1 :])
+    place, written = _LAST_OF_A_WORD, log.data
+    new_digit = "1" if written[place] != "1" else "2"
+    return replace(log, data=written[:place] + new_digit + written[place + 1 :])
 
 
 def _with_logs(change: Callable[[Sequence[FakeLog]], Sequence[FakeLog]]) -> Callable[[Tx], Tx]:

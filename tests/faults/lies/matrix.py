@@ -35,8 +35,8 @@ def bounded() -> list[Cell]:
                 cell.lie, "reference"
             )
             profile = "reference" if is_told_in_both else "crynux-vss"
-            told = replace(cell, place=chance.choice(list(Place)))
-            drawn.append(replace(told, profile=chance.choice([profile, "crynux-vss"])))
+            placed_cell = replace(cell, place=chance.choice(list(Place)))
+            drawn.append(replace(placed_cell, profile=chance.choice([profile, "crynux-vss"])))
     moody = [cell for cell in _moody("crynux-vss", 1) if chance.random() < _SHARE]
     return [*drawn, *moody, *_bounded_outnumbered()]
 

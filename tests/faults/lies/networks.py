@@ -62,14 +62,14 @@ def _in_logs(deed: Deed) -> Written:
         return Written(Tx(who, NETWORK, input="0x" + "99" * 36, succeeded=False))
     if deed.what == "validate":
         return _validated_in_logs(deed)
-    kind, said = _LOGS[deed.what](deed)
-    log = FakeLog(NETWORK, *said)
+    kind, log_fields = _LOGS[deed.what](deed)
+    log = FakeLog(NETWORK, *log_fields)
     return Written(Tx(RELAY, NETWORK, logs=(_foreign(), log)), ((1, kind),))
 
 
 def _said(event: str, **values: Any) -> tuple[tuple[str, ...], str]:
-    words = network(event, **values)
-    return words.topics, words.data
+    log = network(event, **values)
+    return log.topics, log.data
 
 
 def _foreign() -> FakeLog:
@@ -80,7 +80,7 @@ def _foreign() -> FakeLog:
 def _joined(deed: Deed) -> tuple[Event, tuple[tuple[str, ...], str]]:
     who = _sender(deed.node)
     major, minor, patch = VERSION
-    said = _said(
+    log_fields = _said(
         "NodeJoined",
         node=who,
         stake=deed.fee,
@@ -91,7 +91,7 @@ def _joined(deed: Deed) -> tuple[Event, tuple[tuple[str, ...], str]]:
         patch=patch,
         models=[MODEL],
     )
-    return _event("node_joined", node=who), said
+    return _event("node_joined", node=who), log_fields
 
 
 def _of_node(name: str, kind: str) -> Callable[[Deed], tuple[Event, tuple[tuple[str, ...], str]]]:
@@ -103,9 +103,9 @@ def _of_node(name: str, kind: str) -> Callable[[Deed], tuple[Event, tuple[tuple[
 
 def _created(deed: Deed) -> tuple[Event, tuple[tuple[str, ...], str]]:
     (number,) = deed.tasks
-    words = created(number, creator=CREATOR, fee=deed.fee, group=group(deed.group))
+    log = created(number, creator=CREATOR, fee=deed.fee, group=group(deed.group))
     event = _event("task_created", task=task(number), fee=deed.fee, creator=CREATOR)
-    return event, (words.topics, words.data)
+    return event, (log.topics, log.data)
 
 
 def _of_task(name: str, kind: str, **more: Any) -> Callable[[Deed], Any]:
@@ -118,16 +118,16 @@ def _of_task(name: str, kind: str, **more: Any) -> Callable[[Deed], Any]:
 
 def _validated_in_logs(deed: Deed) -> Written:
     keys = [task(number) for number in deed.tasks]
-    said = [_said("GroupValidated", group=group(deed.group), tasks=keys)]
+    log_fields = [_said("GroupValidated", group=group(deed.group), tasks=keys)]
     events = [_event("group_validated", group=group(deed.group), tasks=keys)]
     names = (("TaskSucceeded", "task_succeeded"), ("TaskRefunded", "task_refunded"))
     # `deed.node` of them submitted; the others have ended already.
     for place, key in enumerate(keys[: deed.node]):
         name, kind = names[place > 0]
         who = _sender(deed.runners[place])
-        said.append(_said(name, task=key, node=who))
+        log_fields.append(_said(name, task=key, node=who))
         events.append(_event(kind, task=key, node=who))
-    logs = tuple(FakeLog(NETWORK, *words) for words in said)
+    logs = tuple(FakeLog(NETWORK, *fields) for fields in log_fields)
     return Written(Tx(RELAY, NETWORK, logs=logs), tuple(enumerate(events)))
 
 

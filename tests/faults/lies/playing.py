@@ -62,9 +62,9 @@ def play(cell: Cell, folder: Path, command: Command | None = None) -> Played:
         for show_all in shows:
             show_all()
         for _ in range(2):
-            code, said = give("run", "--once", "--config", config)
+            code, output = give("run", "--once", "--config", config)
             differing = chain.content.differing(stored(folder / "oracle.sqlite"))
-            played.tries.append(Tried(code, said, differing))
+            played.tries.append(Tried(code, output, differing))
         _, played.status = give("status", "--config", config)
     return played
 
@@ -80,26 +80,26 @@ def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Call
     liar, honest = _liar(cell, chain), Provider(chain.tree)
     silent = Provider(chain.tree)
     silent.faults.append(transport_faults.return_status(503))
-    told = {
+    providers = {
         Company.ALONE: [liar],
         Company.FIRST: [liar, honest],
         Company.SECOND: [honest, liar],
         Company.OUTNUMBERED: [liar, _liar(cell, chain), silent],
     }[cell.company]
-    for provider in told:
+    for provider in providers:
         provider.tag_targets = {"safe": 2, "finalized": FINALITY}
         provider.code_by_address = dict(chain.network.codes)
         provider.faults += cell.headers.faults()
-    shows = [_held_back(provider, chain.before_settling) for provider in told]
-    with serve_endpoints(*told) as urls:
+    shows = [_held_back(provider, chain.before_settling) for provider in providers]
+    with serve_endpoints(*providers) as urls:
         yield urls, shows
 
 
 def _held_back(provider: Provider, height: int) -> Callable[[], None]:
     """Let an endpoint show its chain up to this height only, until what is returned is called."""
-    whole = provider.head
-    provider.head = get_branch(whole)[height]
-    return lambda: setattr(provider, "head", whole)
+    true_head = provider.head
+    provider.head = get_branch(true_head)[height]
+    return lambda: setattr(provider, "head", true_head)
 
 
 def _liar(cell: Cell, chain: TrueChain) -> Provider:
@@ -148,12 +148,12 @@ def _settings(chain: TrueChain, urls: list[str], folder: Path) -> Settings:
 
 def _command(*arguments: str) -> tuple[int, str]:
     """Give a command; its exit code, and all that it said on both streams."""
-    said = io.StringIO()
+    output = io.StringIO()
     with ExitStack() as stack:
-        stack.enter_context(redirect_stdout(said))
-        stack.enter_context(redirect_stderr(said))
+        stack.enter_context(redirect_stdout(output))
+        stack.enter_context(redirect_stderr(output))
         code = run(arguments)
-    return code, said.getvalue()
+    return code, output.getvalue()
 
 
 def as_process(*arguments: str) -> tuple[int, str]:

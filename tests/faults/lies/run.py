@@ -34,20 +34,20 @@ _TELLS_EVERY = 50
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play, write, and say how it came out."""
-    told = _parser().parse_args(arguments)
-    cells = [cell for cell in _SETS[told.cells](told.seed) if told.only in cell.name]
+    options = _parser().parse_args(arguments)
+    cells = [cell for cell in _SETS[options.cells](options.seed) if options.only in cell.name]
     lines = []
-    for line in played(cells, told.processes):
+    for line in played(cells, options.processes):
         lines.append(line)
         if not line.is_right:
             say(f"{line.cell.name}: {line.verdict}{'' if line.is_steady else ', not steady'}")
         if len(lines) % _TELLS_EVERY == 0:
             say(f"{len(lines)} of {len(cells)} cells")
-    path = ROOT / told.table
+    path = ROOT / options.table
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(written(lines), "utf-8")
     wrong = sum(not line.is_right for line in lines)
-    say(f"{len(lines)} cells, {wrong} wrong; the table is {told.table}")
+    say(f"{len(lines)} cells, {wrong} wrong; the table is {options.table}")
     return 1 if wrong else 0
 
 
@@ -64,8 +64,13 @@ def played_one(template: Path, cell: Cell) -> Line:
     """Play one cell on a copy of a migrated database."""
     with tempfile.TemporaryDirectory(prefix="qos-lies-") as folder:
         shutil.copyfile(template, Path(folder) / "oracle.sqlite")
-        found = play(cell, Path(folder))
-    return Line(cell, verdict(found), last_words(found.tries[-1]), is_steady=is_steady(found))
+        played_cell = play(cell, Path(folder))
+    return Line(
+        cell,
+        verdict(played_cell),
+        last_words(played_cell.tries[-1]),
+        is_steady=is_steady(played_cell),
+    )
 
 
 def say(line: str) -> None:

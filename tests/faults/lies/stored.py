@@ -13,25 +13,25 @@ _TASK = ("node", "started_time", "stopped_time", "ending", "fee", "creator")
 
 def stored(database: Path) -> Content:
     """Return what stands in a database of blocks that are the chain's; nothing without tables."""
-    found = Content()
+    content = Content()
     with closing(sqlite3.connect(database)) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
         if "log" not in tables:
-            return found
-        found.log = _rows(connection, "log", LOG, "canonical", "block, log_index")
-        found.call = _rows(connection, "call", CALL, "canonical", "block, tx_index")
-        found.nodes = _by_key(connection, "node", "address", _NODE)
-        found.tasks = _by_key(connection, "task", "key", _TASK)
-        found.scores = sorted(_rows(connection, "score", ("task", "node", "score"), "1", "1"))
-    return found
+            return content
+        content.log = _rows(connection, "log", LOG, "canonical", "block, log_index")
+        content.call = _rows(connection, "call", CALL, "canonical", "block, tx_index")
+        content.nodes = _by_key(connection, "node", "address", _NODE)
+        content.tasks = _by_key(connection, "task", "key", _TASK)
+        content.scores = sorted(_rows(connection, "score", ("task", "node", "score"), "1", "1"))
+    return content
 
 
 def _rows(
     connection: sqlite3.Connection, table: str, columns: tuple[str, ...], where: str, order: str
 ) -> list[Row]:
     names = ", ".join(columns)
-    asked = f"SELECT {names} FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608 - our own names
-    return [tuple(map(_plain, row)) for row in connection.execute(asked)]
+    query = f"SELECT {names} FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608 - our own names
+    return [tuple(map(_plain, row)) for row in connection.execute(query)]
 
 
 def _by_key(

@@ -51,8 +51,8 @@ class Story:
             for n in range(1, NODES + 1, 2)
         ]
         self.idle = list(range(1, NODES + 1))
-        rest = [list(self._block()) for _ in range(busy - len(opening))]
-        return [*opening, *rest, *([] for _ in range(quiet))]
+        later_blocks = [list(self._block()) for _ in range(busy - len(opening))]
+        return [*opening, *later_blocks, *([] for _ in range(quiet))]
 
     def _block(self) -> Iterator[Deed]:
         for _ in range(self.chance.choice([1, 1, 1, 2, 2, 0])):
@@ -69,8 +69,8 @@ class Story:
         tasks = {self.groups * 10 + place: node for place, node in enumerate(nodes)}
         self.running.append((self.groups, tasks))
         fee = 10**15 + self.groups
-        made = [Deed("create", 0, (task,), self.groups, fee) for task in tasks]
-        return [*made, *(Deed("start", node, (task,)) for task, node in tasks.items())]
+        deeds = [Deed("create", 0, (task,), self.groups, fee) for task in tasks]
+        return [*deeds, *(Deed("start", node, (task,)) for task, node in tasks.items())]
 
     def _end(self) -> list[Deed]:
         if not self.running:
@@ -79,12 +79,12 @@ class Story:
         self.idle += tasks.values()
         order = self.chance.sample(list(tasks), 3)
         late = order.pop() if self.chance.random() < 0.3 else None
-        said = [Deed("submit", tasks[task], (task,)) for task in order]
+        deeds = [Deed("submit", tasks[task], (task,)) for task in order]
         if late is not None:
-            said.append(Deed("time_out", tasks[late], (late,)))
+            deeds.append(Deed("time_out", tasks[late], (late,)))
         all_of_them = (*order, *([] if late is None else [late]))
         runners = tuple(tasks[task] for task in order)
-        return [*said, Deed("validate", len(order), all_of_them, group, runners=runners)]
+        return [*deeds, Deed("validate", len(order), all_of_them, group, runners=runners)]
 
     def _rest(self) -> list[Deed]:
         if self.paused:

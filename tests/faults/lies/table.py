@@ -61,9 +61,11 @@ class Line:
 def written(lines: Sequence[Line]) -> str:
     """Return the whole document."""
     counts = Counter(line.verdict for line in lines)
-    told = ", ".join(f"{counts[one]} {_SAID[one]}" for one in Verdict if counts[one])
+    summary = ", ".join(
+        f"{counts[verdict]} {_SAID[verdict]}" for verdict in Verdict if counts[verdict]
+    )
     unsteady = sum(not line.is_steady for line in lines)
-    parts = [_HEAD, f"{len(lines)} cells: {told}; {unsteady} unsteady.\n"]
+    parts = [_HEAD, f"{len(lines)} cells: {summary}; {unsteady} unsteady.\n"]
     for headers in Headers:
         parts += _of_headers(headers, [line for line in lines if line.cell.headers is headers])
     parts += _faults(lines)
@@ -77,10 +79,14 @@ def _of_headers(headers: Headers, lines: Sequence[Line]) -> Iterator[str]:
     for line in sorted(lines, key=lambda line: _order(line.cell)):
         rows[_named(line.cell)][line.cell.company].append(line)
     yield f"## On a chain with {headers}\n"
-    yield "| Lie | " + " | ".join(f"liar {_WITH[one]}" for one in Company) + " |"
+    yield "| Lie | " + " | ".join(f"liar {_WITH[company]}" for company in Company) + " |"
     yield "|---" * (1 + len(Company)) + "|"
-    for name, found in rows.items():
-        yield f"| {name} | " + " | ".join(_told(found[one]) for one in Company) + " |"
+    for name, lines_by_company in rows.items():
+        yield (
+            f"| {name} | "
+            + " | ".join(_told(lines_by_company[company]) for company in Company)
+            + " |"
+        )
     yield ""
 
 
@@ -98,7 +104,7 @@ def _told(lines: Sequence[Line]) -> str:
     counts.update("UNSTEADY" for line in lines if not line.is_steady)
     if len(counts) == 1:
         return next(iter(counts))
-    return ", ".join(f"{number} {said}" for said, number in sorted(counts.items()))
+    return ", ".join(f"{number} {label}" for label, number in sorted(counts.items()))
 
 
 def _faults(lines: Sequence[Line]) -> Iterator[str]:
@@ -107,5 +113,5 @@ def _faults(lines: Sequence[Line]) -> Iterator[str]:
         yield "## Cells that came out wrong\n"
     for line in sorted(wrong, key=lambda line: line.cell.name):
         steady = "" if line.is_steady else ", UNSTEADY"
-        said = f": {line.words}" if line.words else ""
-        yield f"- `{line.cell.name}`: {_SAID[line.verdict]}{steady}{said}"
+        suffix = f": {line.words}" if line.words else ""
+        yield f"- `{line.cell.name}`: {_SAID[line.verdict]}{steady}{suffix}"

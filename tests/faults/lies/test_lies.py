@@ -69,7 +69,7 @@ def test_lie_at_any_position_is_repaired_refused_or_reported_as_unproven(
     ids=lambda cell: cell.name,
 )
 def test_separate_process_reaches_same_verdict(cell: Cell, tmp_path: Path, sqlite_template: Path):
-    (other := tmp_path / "other").mkdir()
+    (other_folder := tmp_path / "other").mkdir()
     here = told(cell, tmp_path, sqlite_template)
 
-    assert told(cell, other, sqlite_template, as_process) == here
+    assert told(cell, other_folder, sqlite_template, as_process) == here

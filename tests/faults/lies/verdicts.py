@@ -93,6 +93,6 @@ def warnings(tried: Tried) -> Iterator[str]:
     """Yield the warnings and errors of its log."""
     for line in tried.said.splitlines():
         if line.startswith("{"):
-            said = json.loads(line)
-            if said.get("level") in {"warning", "error"}:
+            log_record = json.loads(line)
+            if log_record.get("level") in {"warning", "error"}:
                 yield _PORT.sub("ENDPOINT", line)

@@ -69,9 +69,9 @@ def proxies(open_proxy: OpenProxy) -> tuple[Proxy, Proxy]:
 @pytest.fixture
 def proxied_office(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Office:
     """An office on SQLite that sees the chain through both proxies and nothing else."""
-    sqlite_office.restart(urls=[one.url for one in proxies])
-    for one in proxies:
-        one.forget()
+    sqlite_office.restart(urls=[endpoint_proxy.url for endpoint_proxy in proxies])
+    for endpoint_proxy in proxies:
+        endpoint_proxy.forget()
     return sqlite_office
 
 
@@ -84,10 +84,10 @@ def three(
 ) -> Iterator[Company]:
     """Two on SQLite and one on PostgreSQL, in windows of one, three and a thousand blocks."""
     with (
-        new_sqlite_store() as one,
-        new_postgresql_store() as two,
-        new_sqlite_store() as third,
-        company(premises, [one, two, third], tmp_path) as opened,
+        new_sqlite_store() as first_store,
+        new_postgresql_store() as second_store,
+        new_sqlite_store() as third_store,
+        company(premises, [first_store, second_store, third_store], tmp_path) as opened,
     ):
         for reporter, window in zip(opened.reporters, (1_000, 1, 3), strict=True):
             reporter.window = window

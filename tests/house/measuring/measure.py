@@ -46,9 +46,9 @@ def measured(root: Path) -> dict[str, str | list[str]]:
 
 def main(*arguments: str) -> int:
     """Print the table; with `--places` what was counted too, where it is a list."""
-    shown = [one for one in arguments if one != "--places"]
-    found = measured(Path(shown[0]) if shown else ROOT)
-    for name, value in found.items():
+    shown = [argument for argument in arguments if argument != "--places"]
+    figures = measured(Path(shown[0]) if shown else ROOT)
+    for name, value in figures.items():
         figure = value if isinstance(value, str) else str(len(value))
         sys.stdout.write(f"{name:<36}{figure:<34}{ROWS[name][0]}\n")
         if "--places" in arguments and not isinstance(value, str):

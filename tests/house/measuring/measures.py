@@ -34,13 +34,13 @@ class Source:
     @cached_property
     def imported(self) -> list[str]:
         """The dotted names of what it imports, wherever in the file."""
-        found = []
+        names = []
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
-                found += [one.name for one in node.names]
+                names += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
-                found += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-        return found
+                names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        return names
 
     @property
     def room(self) -> str:
@@ -65,30 +65,30 @@ class House:
 
     def where(self, is_one: Callable[[Source], bool]) -> list[str]:
         """Return the names of the sources of which this is true."""
-        return [one.name for one in self.sources if is_one(one)]
+        return [source.name for source in self.sources if is_one(source)]
 
 
 def crowded_folder(house: House) -> str:
     """Return the folder with most files, its sub-folders not counted."""
-    (folder, many), *_ = Counter(one.name.rpartition("/")[0] for one in house.sources).most_common(
-        1
-    )
+    (folder, many), *_ = Counter(
+        source.name.rpartition("/")[0] for source in house.sources
+    ).most_common(1)
     return f"{many} ({folder or '.'})"
 
 
 def crowded_room(house: House) -> str:
     """Return the room with most files, its sub-folders included."""
-    (room, many), *_ = Counter(one.room for one in house.sources).most_common(1)
+    (room, many), *_ = Counter(source.room for source in house.sources).most_common(1)
     return f"{many} ({room})"
 
 
 def inner_imports(house: House) -> str:
     """Return the room whose files import each other most: arrows from a file to a file."""
-    modules = {one.module: one for one in house.sources}
+    modules = {source.module: source for source in house.sources}
     arrows: Counter[str] = Counter()
-    for one in house.sources:
-        reached = {modules[name].module for name in one.imported if name in modules}
-        arrows[one.room] += sum(modules[name].room == one.room for name in reached)
+    for source in house.sources:
+        reached = {modules[name].module for name in source.imported if name in modules}
+        arrows[source.room] += sum(modules[name].room == source.room for name in reached)
     (room, many), *_ = arrows.most_common(1)
     return f"{many} ({room})"
 
@@ -96,7 +96,9 @@ def inner_imports(house: House) -> str:
 def rpc_stacks(house: House) -> list[str]:
     """Return who writes JSON-RPC requests for a chain's endpoint."""
     return house.where(
-        lambda one: _OTHER_PROTOCOLS.isdisjoint(one.name.split("/")) and any(_requests(one.tree))
+        lambda source: (
+            _OTHER_PROTOCOLS.isdisjoint(source.name.split("/")) and any(_requests(source.tree))
+        )
     )
 
 
@@ -110,53 +112,59 @@ def _requests(tree: ast.Module) -> Iterator[ast.Dict]:
 
 def pipelines(house: House) -> list[str]:
     """Return who gives nonces to transactions."""
-    return house.where(lambda one: one.room != "store" and ".take_nonce(" in one.text)
+    return house.where(lambda source: source.room != "store" and ".take_nonce(" in source.text)
 
 
 def abi_readers(house: House) -> list[str]:
     """Return what takes ABI apart: our own decoder, web3's contracts, eth_abi by hand."""
-    ours = house.where(lambda one: one.name.endswith(("/decode.py", "/log_decoder.py")))
+    own_decoders = house.where(
+        lambda source: source.name.endswith(("/decode.py", "/log_decoder.py"))
+    )
     by_hand = house.where(
-        lambda one: any(name in {"eth_abi.decode", "eth_abi.abi.decode"} for name in one.imported)
+        lambda source: any(
+            name in {"eth_abi.decode", "eth_abi.abi.decode"} for name in source.imported
+        )
     )
     web3 = ["web3"] if web3_importers(house) else []
-    return ours + by_hand + web3
+    return own_decoders + by_hand + web3
 
 
 def executed(house: House) -> list[str]:
     """Return who runs text that it has put together."""
     return house.where(
-        lambda one: any(
+        lambda source: any(
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and node.func.id in {"exec", "eval"}
-            for node in ast.walk(one.tree)
+            for node in ast.walk(source.tree)
         )
     )
 
 
 def web3_importers(house: House) -> list[str]:
     """Return who imports web3."""
-    return house.where(lambda one: any(name.partition(".")[0] == "web3" for name in one.imported))
+    return house.where(
+        lambda source: any(name.partition(".")[0] == "web3" for name in source.imported)
+    )
 
 
 def doubled_names(house: House) -> list[str]:
     """Return the public class names that stand more than once."""
     places = defaultdict(list)
-    for one in house.sources:
-        for node in one.tree.body:
+    for source in house.sources:
+        for node in source.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(one.name)
+                places[node.name].append(source.name)
     return sorted(name for name, where in places.items() if len(where) > 1)
 
 
 def control_by_text(house: House) -> list[str]:
     """Return where our own words decide: of an error, of its `words`, of a journal's `detail`."""
     return [
-        f"{one.name}:{node.lineno}"
-        for one in house.sources
-        if one.name not in _FOREIGN_TEXT
-        for node in ast.walk(one.tree)
+        f"{source.name}:{node.lineno}"
+        for source in house.sources
+        if source.name not in _FOREIGN_TEXT
+        for node in ast.walk(source.tree)
         if isinstance(node, ast.Compare | ast.Call) and _asks_words(node)
     ]
 
@@ -196,15 +204,15 @@ def _is_of_an_error(node: ast.expr) -> bool:
 def short_files(house: House) -> list[str]:
     """Return the files of less than forty lines, without those that only make a package."""
     return house.where(
-        lambda one: (
-            not one.name.endswith("__init__.py") and len(one.text.splitlines()) < SHORT_LINES
+        lambda source: (
+            not source.name.endswith("__init__.py") and len(source.text.splitlines()) < SHORT_LINES
         )
     )
 
 
 def dangling_citations(house: House) -> list[str]:
     """Return the pages that code cites and that are not there, and decisions without a page."""
-    found = []
+    dangling = []
     folders = ("oracle", "devnet", "lab", "gateway", "migrations", "contracts")
     for path in (path for name in folders for path in sorted((house.root / name).rglob("*.*"))):
         if path.suffix not in {".py", ".sol", ".toml", ".md"} or "node_modules" in path.parts:
@@ -212,8 +220,8 @@ def dangling_citations(house: House) -> list[str]:
         text = path.read_text("utf-8")
         cited = [name for name in _CITED.findall(text) if not _is_there(house.root, path, name)]
         place = path.relative_to(house.root).as_posix()
-        found += [f"{place}: {name}" for name in cited + _NUMBERED.findall(text)]
-    return found
+        dangling += [f"{place}: {name}" for name in cited + _NUMBERED.findall(text)]
+    return dangling
 
 
 def _is_there(root: Path, path: Path, name: str) -> bool:

@@ -20,8 +20,8 @@ MADE = {"config/local.toml", "keys", "build/site"}
 def asked_by(path: str) -> set[str]:
     """Hosts with a port that a file names, but for this machine."""
     text = (ROOT / path).read_text("utf-8")
-    told = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
-    return set(re.findall(r"\b([a-z]+):\d{4}\b", told))
+    uncommented = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
+    return set(re.findall(r"\b([a-z]+):\d{4}\b", uncommented))
 
 
 @pytest.mark.parametrize("path", sorted(set(MOUNTED) - MADE))
@@ -72,12 +72,12 @@ def test_service_environment_contains_valid_settings(
         "utf-8",
     )
     config.chmod(0o600)
-    told = dict(
-        found
+    variables = dict(
+        variable
         for text in FILES.values()
-        for found in re.findall(r'(QOS_ORACLE_[A-Z]+__[A-Z_]+)[:=] ?"?([^\s"]+)', text)
+        for variable in re.findall(r'(QOS_ORACLE_[A-Z]+__[A-Z_]+)[:=] ?"?([^\s"]+)', text)
     )
-    for name, value in told.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
     api = read_config(config).api

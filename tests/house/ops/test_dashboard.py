@@ -44,8 +44,8 @@ def test_every_panel_uses_existing_labels():
 
 @pytest.mark.parametrize(("alert", "expression"), RULES)
 def test_every_alert_uses_existing_labels(alert: str, expression: str):
-    for name, asked in re.findall(r"\b(oracle_\w+)\{([^}]*)\}", expression):
-        labels = set(re.findall(r"(\w+)\s*(?:=|!)", asked))
+    for name, matchers in re.findall(r"\b(oracle_\w+)\{([^}]*)\}", expression):
+        labels = set(re.findall(r"(\w+)\s*(?:=|!)", matchers))
         assert labels <= {"instance", "le"} | LABELS[_ENDS.sub("", name)], alert
 
 
@@ -67,7 +67,7 @@ def test_every_panel_has_description():
 
 def test_panels_do_not_overlap_and_have_unique_ids():
     panels = dashboard()["panels"]
-    taken: set[tuple[int, int]] = set()
+    occupied_cells: set[tuple[int, int]] = set()
     for panel in panels:
         at = panel["gridPos"]
         cells = {
@@ -75,9 +75,9 @@ def test_panels_do_not_overlap_and_have_unique_ids():
             for x in range(at["x"], at["x"] + at["w"])
             for y in range(at["y"], at["y"] + at["h"])
         }
-        assert not cells & taken, panel["title"]
+        assert not cells & occupied_cells, panel["title"]
         assert max(x for x, _ in cells) < 24
-        taken |= cells
+        occupied_cells |= cells
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 

@@ -49,8 +49,8 @@ def test_promtool_accepts_shipped_files(what, name):
 def test_promtool_reports_no_problem_with_any_metric():
     # What it says of a family it says only where that has a sample; some get theirs after hours.
     with everything_shown():
-        told = generate_latest(_Sampled()).decode()
-    checked = promtool("check", "metrics", told=told)
+        exposition = generate_latest(_Sampled()).decode()
+    checked = promtool("check", "metrics", told=exposition)
     assert checked.stdout + checked.stderr == ""
     assert checked.returncode == 0
 
@@ -78,10 +78,10 @@ def test_every_alert_has_one_case():
 def test_health_alerts_split_conditions_by_severity():
     pattern = r'oracle_health_condition\{condition(=~|!~)"([a-z_|]+)"\} == 1'
     down, attention = re.findall(pattern, ALERTS.read_text("utf-8"))
-    keys = {one.key for one in Condition if one.severity is Severity.DOWN}
+    keys = {condition.key for condition in Condition if condition.severity is Severity.DOWN}
     assert (down[0], set(down[1].split("|"))) == ("=~", keys)
     assert attention == ("!~", down[1])
-    assert {one.severity for one in Condition} == {Severity.DOWN, Severity.ATTENTION}
+    assert {condition.severity for condition in Condition} == {Severity.DOWN, Severity.ATTENTION}
 
 
 @pytest.mark.slow
@@ -109,14 +109,16 @@ def _histories(case: AlertCase) -> Iterator[dict[str, Any]]:
 
 
 def _history(case: AlertCase, series: dict[str, str], firing: int) -> dict[str, Any]:
-    asked = f'count(ALERTS{{alertname="{case.alert}", alertstate="firing"}}) or vector(0)'
+    query = f'count(ALERTS{{alertname="{case.alert}", alertstate="firing"}}) or vector(0)'
     return {
         "name": f"{case.alert} {'fires' if firing else 'rests'}",
         "interval": "1m",
-        "input_series": [{"series": one, "values": values} for one, values in series.items()],
+        "input_series": [
+            {"series": series_name, "values": values} for series_name, values in series.items()
+        ],
         "promql_expr_test": [
             {
-                "expr": asked,
+                "expr": query,
                 "eval_time": f"{case.minute}m",
                 "exp_samples": [{"labels": "{}", "value": firing}],
             }

@@ -100,14 +100,14 @@ def sources() -> tuple[Source, ...]:
 
 
 def statements() -> list[Statement]:
-    return [one for source in sources() for one in source.statements]
+    return [statement for source in sources() for statement in source.statements]
 
 
 def _source(path: Path) -> Source:
-    found = tomllib.loads(path.read_text("utf-8"))
-    letter = found["source"]
-    rows = tuple(Statement(letter, **row) for row in found["statement"])
-    return Source(letter, found["title"], rows)
+    document = tomllib.loads(path.read_text("utf-8"))
+    letter = document["source"]
+    rows = tuple(Statement(letter, **row) for row in document["statement"])
+    return Source(letter, document["title"], rows)
 
 
 def is_ours(path: str) -> bool:
@@ -153,9 +153,10 @@ def page() -> str:
             "|---|---|---|---|---|---|",
         ]
         lines += [
-            f"| {one.name} | {one.says} | {one.where} | {_runs_in(one)} | {one.test} "
-            f"| {one.decided or '-'} |"
-            for one in source.statements
+            f"| {statement.name} | {statement.says} | {statement.where} "
+            f"| {_runs_in(statement)} | {statement.test} "
+            f"| {statement.decided or '-'} |"
+            for statement in source.statements
         ]
         parts.append(f"## {source.letter}: {source.title}\n\n" + "\n".join(lines) + "\n")
     return "\n".join((*parts, "## Vectors\n", _vectors()))
@@ -175,18 +176,18 @@ def _counts() -> str:
         rows = source.statements
         counts = (
             len(rows),
-            sum(bool(one.tests) for one in rows),
+            sum(bool(row.tests) for row in rows),
             *(_running_in(rows, place) for place in ("daemon", "command", "library", "contract")),
-            sum(one.where.startswith(THE_NETWORKS) for one in rows),
-            sum(one.where.startswith(NOT_OURS) for one in rows),
-            sum(bool(one.decided) for one in rows),
+            sum(row.where.startswith(THE_NETWORKS) for row in rows),
+            sum(row.where.startswith(NOT_OURS) for row in rows),
+            sum(bool(row.decided) for row in rows),
         )
         lines.append(f"| {source.letter}: {source.title} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines) + "\n"
 
 
 def _running_in(rows: tuple[Statement, ...], kind: str) -> int:
-    return sum(any(place.startswith(kind) for place in one.places) for one in rows)
+    return sum(any(place.startswith(kind) for place in row.places) for row in rows)
 
 
 def _vectors() -> str:

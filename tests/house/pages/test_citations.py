@@ -49,15 +49,15 @@ def texts() -> dict[str, str]:
         ["git", "ls-files", "-co", "--exclude-standard"],  # noqa: S607 - of the checkout
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    found = {}
+    text_by_path = {}
     for name in listed.stdout.splitlines():
         path = ROOT / name
         if path.suffix in KINDS and path.is_file() and not name.startswith((*APART, ARCHIVED)):
             try:
-                found[name] = path.read_text("utf-8")
+                text_by_path[name] = path.read_text("utf-8")
             except UnicodeDecodeError:
                 continue
-    return found
+    return text_by_path
 
 
 def pages() -> dict[str, str]:
@@ -66,8 +66,8 @@ def pages() -> dict[str, str]:
 
 def slug(heading: str) -> str:
     """Return the anchor that GitHub gives a heading."""
-    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
-    return re.sub(r"[^\w -]", "", words).replace(" ", "-")
+    plain_heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
+    return re.sub(r"[^\w -]", "", plain_heading).replace(" ", "-")
 
 
 def without_code(text: str) -> str:
@@ -83,7 +83,7 @@ def checkpoints(path: str) -> frozenset[str]:
         cases = tomllib.loads(text)["case"]
         return frozenset(str(case["number"]) for case in cases)
     bare = without_code(text)
-    headings = (slug(found) for found in re.findall(r"^#+ (.+)$", bare, re.MULTILINE))
+    headings = (slug(heading) for heading in re.findall(r"^#+ (.+)$", bare, re.MULTILINE))
     return frozenset((*headings, *re.findall(r'id="([\w-]+)"', bare)))
 
 
@@ -118,11 +118,11 @@ def test_every_page_link_has_target():
             if "://" in path or path.startswith("mailto:"):
                 continue
             there = (ROOT / name).parent / path if path else ROOT / name
-            found = there.resolve().relative_to(ROOT).as_posix()
-            is_page = found.endswith(".md") and there.is_file()
-            if found.startswith(MADE):
+            target = there.resolve().relative_to(ROOT).as_posix()
+            is_page = target.endswith(".md") and there.is_file()
+            if target.startswith(MADE):
                 continue
-            if not there.exists() or (anchor and is_page and lost(found, anchor)):
+            if not there.exists() or (anchor and is_page and lost(target, anchor)):
                 broken.append(f"{name}: {path}#{anchor}")
     assert broken == []
 
@@ -155,7 +155,7 @@ def test_no_number_refers_to_missing_document():
 
 
 def test_every_numbered_decision_exists():
-    kept = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")}
+    current = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")}
     archived = {path.name[:4] for path in (ROOT / ARCHIVED / "decisions").glob("[0-9]*.md")}
     named = {
         (name, number)
@@ -164,9 +164,13 @@ def test_every_numbered_decision_exists():
         for match in DECIDED.finditer(text)
         for number in re.findall(r"\d{4}", match[0])
     }
-    assert {one for one in named if one[1] not in kept | archived} == set()
+    assert {citation for citation in named if citation[1] not in current | archived} == set()
     # A page of the site cites no archived decision: the archive is not on the site.
-    assert [one for one in named if one[0].startswith("docs/") and one[1] in archived] == []
+    assert [
+        citation
+        for citation in named
+        if citation[0].startswith("docs/") and citation[1] in archived
+    ] == []
 
 
 def test_every_decision_is_in_index_once():
@@ -186,7 +190,7 @@ def test_every_named_case_is_listed():
         for number in CASE.findall(text)
     }
     assert len(lists) > 1
-    assert {one for one in named if _in_list(one[1]) not in listed} == set()
+    assert {citation for citation in named if _in_list(citation[1]) not in listed} == set()
 
 
 def _in_list(case: str) -> str:
@@ -195,14 +199,14 @@ def _in_list(case: str) -> str:
 
 
 def test_every_named_outbox_rule_has_heading():
-    known = checkpoints("docs/explanation/transactions.md")
+    headings = checkpoints("docs/explanation/transactions.md")
     named = {
         (name, number)
         for name, text in texts().items()
         if name.startswith(("oracle/txmgr", "oracle/quorum", "tests/simulation", "docs/decisions"))
         for number in RULE.findall(text)
     }
-    assert {one for one in named if f"i{one[1]}" not in known} == set()
+    assert {citation for citation in named if f"i{citation[1]}" not in headings} == set()
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ def test_picture_matches_current_demo():
 def test_picture_ends_with_verdict_and_contains_no_script():
     root = ET.fromstring(PICTURE.read_text("utf-8"))  # noqa: S314 - our own
     *_, last = root.iter(f"{SVG}g")
-    said = " ".join("".join(line.itertext()) for line in last.iter(f"{SVG}text"))
+    last_frame_text = " ".join("".join(line.itertext()) for line in last.iter(f"{SVG}text"))
 
-    assert "why hopeless was kicked out: Kicked out: its last 50 tasks brought" in said
-    assert "All checks passed." in said
+    assert "why hopeless was kicked out: Kicked out: its last 50 tasks brought" in last_frame_text
+    assert "All checks passed." in last_frame_text
     assert not list(root.iter(f"{SVG}script"))
 
 

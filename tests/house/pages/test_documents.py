@@ -53,8 +53,8 @@ def test_example_contains_defaults():
 @pytest.mark.parametrize(("alert", "expression"), RULES)
 def test_every_alert_uses_existing_metrics(alert, expression):
     ends = ("", "_bucket", "_count", "_sum")
-    known = {f"{name}{end}" for name in metric_labels() for end in ends}
-    assert set(re.findall(r"\boracle_\w+", expression)) <= known, alert
+    metric_names = {f"{name}{end}" for name in metric_labels() for end in ends}
+    assert set(re.findall(r"\boracle_\w+", expression)) <= metric_names, alert
 
 
 def test_glossary_entries_are_unique_and_sorted():
@@ -63,9 +63,9 @@ def test_glossary_entries_are_unique_and_sorted():
         re.findall(r"^\| \*\*(.+?)\*\*", section, re.MULTILINE)
         for section in glossary.split("\n## ")
     ]
-    words = [word for section in sections for word in section]
-    assert len(words) > 40
-    assert len(words) == len(set(words))
+    terms = [term for section in sections for term in section]
+    assert len(terms) > 40
+    assert len(terms) == len(set(terms))
     assert all(section == sorted(section, key=str.lower) for section in sections)
 
 
@@ -77,10 +77,10 @@ def test_decision_numbers_are_unique():
 def test_every_path_in_contributing_exists():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     named = {
-        word.partition("#")[0]
+        reference.partition("#")[0]
         for code in re.findall(r"`([^`\n]+)`", text)
-        for word in code.split()
-        if "/" in word and not re.search(r"[<>(:]", word)
+        for reference in code.split()
+        if "/" in reference and not re.search(r"[<>(:]", reference)
     }
     gone = {
         path

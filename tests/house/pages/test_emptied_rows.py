@@ -53,8 +53,8 @@ def test_class_or_constant_cannot_be_emptied(tmp_path: Path, name: str, why: str
 
 
 def row_of(*tests: str) -> Statement:
-    told = ", ".join(f"`tests/a.py::{name}`" for name in tests)
-    return Statement("Q", 1, "it is so", "`oracle/a.py::f`, `oracle/a.py::g`", told, "daemon")
+    citations = ", ".join(f"`tests/a.py::{name}`" for name in tests)
+    return Statement("Q", 1, "it is so", "`oracle/a.py::f`, `oracle/a.py::g`", citations, "daemon")
 
 
 F, G = ("oracle/a.py", "f"), ("oracle/a.py", "g")

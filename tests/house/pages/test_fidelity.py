@@ -63,8 +63,11 @@ def test_every_row_has_implementation_or_reason(source):
 
 
 def has_reason(cell: str, *openings: str) -> bool:
-    found = next((opening for opening in openings if cell.startswith(opening)), None)
-    return found is not None and len(cell.removeprefix(found).split()) >= LEAST_WORDS
+    matched_opening = next((opening for opening in openings if cell.startswith(opening)), None)
+    return (
+        matched_opening is not None
+        and len(cell.removeprefix(matched_opening).split()) >= LEAST_WORDS
+    )
 
 
 @pytest.mark.parametrize("source", LETTERS)
@@ -84,10 +87,10 @@ def test_no_row_is_open():
 def test_cited_tests_are_test_functions():
     names = {row.name: row.tests for row in ROWS}
     strange = {
-        row: [name for name in told if not name.rpartition(".")[2].startswith("test_")]
-        for row, told in names.items()
+        row: [name for name in tests if not name.rpartition(".")[2].startswith("test_")]
+        for row, tests in names.items()
     }
-    assert {row: told for row, told in strange.items() if told} == {}
+    assert {row: tests for row, tests in strange.items() if tests} == {}
 
 
 @pytest.mark.parametrize("source", LETTERS)

@@ -55,13 +55,17 @@ def raised_by_the_process() -> set[Condition]:
 
 def test_every_condition_is_on_page_as_declared():
     assert [row[:4] for row in ROWS] == [
-        (one.label, one.severity.name.lower(), one.title, one.action) for one in Condition
+        (condition.label, condition.severity.name.lower(), condition.title, condition.action)
+        for condition in Condition
     ]
 
 
 def test_page_lists_conditions_reported_by_readyz():
     raised = raised_by_the_process()
-    expected = {one.label: LIMITS.get(one, "yes") if one in raised else "-" for one in Condition}
+    expected = {
+        condition.label: LIMITS.get(condition, "yes") if condition in raised else "-"
+        for condition in Condition
+    }
     assert {row[0]: row[4] for row in ROWS} == expected
 
 

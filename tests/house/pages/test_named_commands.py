@@ -36,49 +36,56 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def named() -> list[tuple[str, str]]:
     """Return every command that is named, with the file that names it first."""
-    found: dict[str, str] = {}
+    path_by_command: dict[str, str] = {}
     for path, text in texts():
         # Python joins what stands in two strings, one below the other.
         joined = re.sub(r'"\s*\n\s*f?"', "", text) if path.endswith(".py") else text
         for match in NAMED.finditer(joined):
-            said = re.split("[#|>]", next(one for one in match.groups() if one))[0].strip()
-            words = said.split()
-            if not words:
+            command_line = re.split("[#|>]", next(group for group in match.groups() if group))[
+                0
+            ].strip()
+            parts = command_line.split()
+            if not parts:
                 continue
-            is_group = words[0] in GROUPS and len(words) > 1 and WORD.fullmatch(words[1])
-            if words[0] == "qos-oracle" and len(words) > 1:
-                found.setdefault(" ".join(words[1:]), path)
+            is_group = parts[0] in GROUPS and len(parts) > 1 and WORD.fullmatch(parts[1])
+            if parts[0] == "qos-oracle" and len(parts) > 1:
+                path_by_command.setdefault(" ".join(parts[1:]), path)
             elif is_group:
-                found.setdefault(said, path)
-    return [(path, said) for said, path in found.items()]
+                path_by_command.setdefault(command_line, path)
+    return [(path, command_line) for command_line, path in path_by_command.items()]
 
 
 @pytest.fixture(scope="module")
 def commands() -> typer.core.TyperGroup:
-    found = typer.main.get_command(build_app())
-    assert isinstance(found, typer.core.TyperGroup)
-    return found
+    root_command = typer.main.get_command(build_app())
+    assert isinstance(root_command, typer.core.TyperGroup)
+    return root_command
 
 
-def fault(commands: typer.core.TyperGroup, said: str) -> str | None:
+def fault(commands: typer.core.TyperGroup, command_line: str) -> str | None:
     """Return what is wrong with a command line as it is written; None: nothing."""
     at: Any = commands
-    for word in said.split():
-        if not isinstance(at, typer.core.TyperGroup) or not WORD.fullmatch(word):
+    for command_name in command_line.split():
+        if not isinstance(at, typer.core.TyperGroup) or not WORD.fullmatch(command_name):
             break
-        if word not in at.commands:
-            return f"there is no command {word!r}"
-        at = at.commands[word]
-    known = {name for one in at.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
-    unknown = [option for option in OPTION.findall(said) if option not in known]
+        if command_name not in at.commands:
+            return f"there is no command {command_name!r}"
+        at = at.commands[command_name]
+    valid_options = {
+        name for parameter in at.params for name in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--help"}
+    unknown = [option for option in OPTION.findall(command_line) if option not in valid_options]
     return f"it has no option {unknown[0]}" if unknown else None
 
 
 def test_every_named_command_exists(commands):
-    found = named()
-    assert len(found) > 100
-    faults = [(path, said, fault(commands, said)) for path, said in found]
-    assert [one for one in faults if one[2] is not None] == []
+    named_commands = named()
+    assert len(named_commands) > 100
+    faults = [
+        (path, command_line, fault(commands, command_line))
+        for path, command_line in named_commands
+    ]
+    assert [problem for problem in faults if problem[2] is not None] == []
 
 
 @pytest.mark.parametrize("said", ["endpoint list", "outbox release 7 --forever", "reports show"])

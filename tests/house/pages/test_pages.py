@@ -43,5 +43,7 @@ def led_to(page: Path) -> frozenset[Path]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_page_is_linked_directly_or_with_its_folder(page: Path):
-    others = {there for other in WRITTEN if other != page for there in led_to(other)}
-    assert page in others or page.parent in others
+    linked_pages = {
+        there for source_page in WRITTEN if source_page != page for there in led_to(source_page)
+    }
+    assert page in linked_pages or page.parent in linked_pages

@@ -24,7 +24,7 @@ def silent(described: Iterator[tuple[str, str]]) -> list[str]:
 
 
 def test_every_setting_has_description():
-    assert silent((one.name, one.about) for one in settings_page.settings()) == []
+    assert silent((setting.name, setting.about) for setting in settings_page.settings()) == []
 
 
 def test_every_metric_has_help_text():
@@ -43,10 +43,13 @@ def test_every_server_path_has_docstring():
 
 def test_every_command_and_option_has_help_text():
     lacking = [
-        f"{name} {one.opts}"
+        f"{name} {parameter.opts}"
         for name, command in cli_page.commands()
-        for one in command.params
-        if not (getattr(one, "help", None) or (isinstance(one.name, str) and one.required))
+        for parameter in command.params
+        if not (
+            getattr(parameter, "help", None)
+            or (isinstance(parameter.name, str) and parameter.required)
+        )
     ]
     assert [name for name, command in cli_page.commands() if not command.help] == []
     assert lacking == []
@@ -68,9 +71,9 @@ def _place_of_event(call: ast.Call) -> int | None:
 
 
 def _text(arguments: list[ast.expr]) -> Iterator[str]:
-    for one in arguments:
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            yield one.value
+    for argument in arguments:
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            yield argument.value
 
 
 def test_logged_events_equal_listed_events():

@@ -45,23 +45,25 @@ def test_every_event_has_docstring():
 
 def test_every_verification_level_has_row():
     table = page("explanation/verification.md")
-    assert [one.name for one in VerificationLevel if one.name.lower() not in table] == []
+    assert [level.name for level in VerificationLevel if level.name.lower() not in table] == []
     assert all(
-        f"## L{one.value}: " in table
-        for one in VerificationLevel
-        if one is not VerificationLevel.NOTHING
+        f"## L{level.value}: " in table
+        for level in VerificationLevel
+        if level is not VerificationLevel.NOTHING
     )
 
 
 @pytest.mark.parametrize("states", [IntentState, NonceState])
 def test_every_call_state_is_explained(states):
-    told = section("explanation/transactions.md", "States")
-    assert [one.value for one in states if not re.search(rf"\b{one.value}\b", told)] == []
+    states_section = section("explanation/transactions.md", "States")
+    assert [
+        state.value for state in states if not re.search(rf"\b{state.value}\b", states_section)
+    ] == []
 
 
 def test_every_send_outcome_has_row():
     listed = section("reference/rpc-requirements.md", "Send errors")
-    assert [one.value for one in SendOutcome if f"`{one.value}`" not in listed] == []
+    assert [outcome.value for outcome in SendOutcome if f"`{outcome.value}`" not in listed] == []
 
 
 def test_page_lists_all_rules_changed_by_relay():
@@ -74,11 +76,11 @@ def test_page_lists_all_rules_changed_by_relay():
 
 def test_kickout_limits_on_page_equal_deployment_defaults():
     table = section("explanation/kickouts.md", "Limits in the contract")
-    one = DEFAULT_LIMITS
-    assert f"| {one.veto_delay} s, {one.kick_rounds} |" in table
-    assert f"`maxKicksPerRound` | {one.max_kicks_per_round} |" in table
-    assert f"`minOpen` | {one.min_open} open lanes |" in table
-    assert f"`kickWindow` | {one.kick_window} s |" in table
+    limits = DEFAULT_LIMITS
+    assert f"| {limits.veto_delay} s, {limits.kick_rounds} |" in table
+    assert f"`maxKicksPerRound` | {limits.max_kicks_per_round} |" in table
+    assert f"`minOpen` | {limits.min_open} open lanes |" in table
+    assert f"`kickWindow` | {limits.kick_window} s |" in table
 
 
 def test_report_figures_on_page_equal_code():

@@ -31,8 +31,8 @@ def test_every_alert_is_in_index_with_its_page(alert):
 def test_every_runbook_page_is_linked_and_has_all_sections(name: str):
     assert re.search(rf"^\|.*\]\({name}\).*\|$", INDEX, re.MULTILINE)
     parts = re.split(r"^## (.+)\n", PAGES[name], flags=re.MULTILINE)
-    said = dict(zip(parts[1::2], parts[2::2], strict=True))
-    assert list(said) == SECTIONS
-    assert all(len(text.split()) >= 2 for text in said.values())
-    named = set(re.findall(r"`(Oracle[A-Z]\w+)`", said["Symptoms"]))
-    assert named <= {one.name for one in alerts()}
+    text_by_section = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert list(text_by_section) == SECTIONS
+    assert all(len(text.split()) >= 2 for text in text_by_section.values())
+    named = set(re.findall(r"`(Oracle[A-Z]\w+)`", text_by_section["Symptoms"]))
+    assert named <= {alert.name for alert in alerts()}

@@ -37,9 +37,9 @@ def is_part_of_a_contract(path: str, name: str) -> bool:
     """Tell whether the world may call it, or another function does, or it is emitted."""
     if re.search(rf"function {name}\([^{{;]*\b(?:external|public)\b", (ROOT / path).read_text()):
         return True
-    texts = [one.read_text("utf-8") for one in (ROOT / "contracts").rglob("*.sol")]
-    said = rf"\bemit {name}\(|(?<!function )(?<!event )(?<!constant )\b{name}\b[(;, )]"
-    return any(re.search(said, text) for text in texts)
+    texts = [source_file.read_text("utf-8") for source_file in (ROOT / "contracts").rglob("*.sol")]
+    usage_pattern = rf"\bemit {name}\(|(?<!function )(?<!event )(?<!constant )\b{name}\b[(;, )]"
+    return any(re.search(usage_pattern, text) for text in texts)
 
 
 @pytest.mark.parametrize("letter", LETTERS)
@@ -72,7 +72,7 @@ def test_cited_contract_parts_are_callable_or_emitted(letter: str):
         row.name: parts
         for row in ROWS
         if row.source == letter
-        and (parts := [one for one in row.contracts if not is_part_of_a_contract(*one)])
+        and (parts := [part for part in row.contracts if not is_part_of_a_contract(*part)])
     }
     assert dead == {}
 

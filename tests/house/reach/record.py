@@ -90,9 +90,11 @@ def _write(play: Play, places: set[Place], *, may_keep: bool) -> None:
     by_title = {title: functions for runs in old.values() for title, functions in runs.items()}
     by_title[play.title] = sorted("::".join(place) for place in places)
     runs: Runs = {}
-    for each in PLAYS:
-        if each.title in by_title:
-            runs.setdefault(each.runs_in, {})[each.title] = by_title[each.title]
+    for listed_play in PLAYS:
+        if listed_play.title in by_title:
+            runs.setdefault(listed_play.runs_in, {})[listed_play.title] = by_title[
+                listed_play.title
+            ]
     RUNS.write_text(json.dumps(runs, indent=1) + "\n", "utf-8")
 
 
@@ -117,10 +119,10 @@ def record(play: Play) -> set[Place]:
 
 def _process_of(path: Path) -> int:
     """Return the process that wrote a data file of coverage.py, by the file's name."""
-    found = _PROCESS.search(path.name)
-    if found is None:
+    match = _PROCESS.search(path.name)
+    if match is None:
         raise RuntimeError(f"{path.name}: no process in the name of a file of coverage.py")
-    return int(found.group(1))
+    return int(match.group(1))
 
 
 def _run(play: Play, folder: Path) -> None:
@@ -182,10 +184,10 @@ def bodies(path: str) -> Mapping[str, set[int]]:
 
     A nested function's lines are its own. The `def` line runs at import, and is left out.
     """
-    found: dict[str, set[int]] = {}
+    lines_by_function: dict[str, set[int]] = {}
     for name, function in _functions(_parsed(path), ""):
-        found.setdefault(name, set()).update(_own_lines(function))
-    return found
+        lines_by_function.setdefault(name, set()).update(_own_lines(function))
+    return lines_by_function
 
 
 def _parsed(path: str) -> ast.Module:

@@ -52,7 +52,7 @@ def run_mismatches(row: Statement, runs: Runs) -> list[str]:
         if runs_in == CONTRACT:
             continue
         if runs_in == LIBRARY:
-            ran = set().union(*(functions_run(runs, each) for each in runs))
+            ran = set().union(*(functions_run(runs, process_kind) for process_kind in runs))
             lines += [f"{'::'.join(place)} ran, and is no library" for place in cited & ran]
             continue
         missing = cited - functions_run(runs, runs_in)
@@ -77,8 +77,8 @@ def _command_functions(command: object, name: str) -> list[tuple[str, Place]]:
     if isinstance(command, TyperGroup):
         return [
             pair
-            for child, each in command.commands.items()
-            for pair in _command_functions(each, f"{name} {child}".strip())
+            for child, subcommand in command.commands.items()
+            for pair in _command_functions(subcommand, f"{name} {child}".strip())
         ]
     if not isinstance(command, TyperCommand) or command.callback is None:
         raise TypeError(f"{name}: not a command of Typer")

@@ -76,8 +76,12 @@ class NodeChain(LocalChain):
             self.go_back(mark)
             for block in blocks:
                 self.mine(mark.time, block)
-        found = [len(self.transactions_at(mark.number + 1 + n)) for n in range(len(blocks))]
-        assert found == [len(block) for block in blocks], f"{self.kind} mined {found}"
+        transaction_counts = [
+            len(self.transactions_at(mark.number + 1 + n)) for n in range(len(blocks))
+        ]
+        assert transaction_counts == [len(block) for block in blocks], (
+            f"{self.kind} mined {transaction_counts}"
+        )
 
     def go_back(self, mark: Mark) -> None:
         """Make the mark the newest block again; not on Anvil."""

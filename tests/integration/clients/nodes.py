@@ -47,7 +47,7 @@ def an_anvil() -> Iterator[str]:
 @contextmanager
 def a_hardhat() -> Iterator[str]:
     """The URL of Hardhat's own node; hardhat.config.js says the rest."""
-    told = {
+    variables = {
         "START_TIME": str(START_TIME),
         "ACCOUNTS": str(ACCOUNTS),
         "BLOCK_GAS": str(BLOCK_GAS),
@@ -56,7 +56,7 @@ def a_hardhat() -> Iterator[str]:
     }
     port = str(find_free_port())
     flags = ["node", "--hostname", "127.0.0.1", "--port", port]
-    with _running("hardhat/internal/cli/cli.js", flags, told) as process:
+    with _running("hardhat/internal/cli/cli.js", flags, variables) as process:
         yield _until_it_answers(process, port)
 
 
@@ -64,7 +64,7 @@ def a_hardhat() -> Iterator[str]:
 def a_ganache() -> Iterator[str]:
     """Ganache's URL."""
     port = str(find_free_port())
-    told = {
+    options = {
         "server.host": "127.0.0.1",
         "server.port": port,
         "chain.chainId": CHAIN_ID,
@@ -77,7 +77,7 @@ def a_ganache() -> Iterator[str]:
         "wallet.mnemonic": MNEMONIC,
         "logging.quiet": "true",
     }
-    flags = [part for name, value in told.items() for part in (f"--{name}", str(value))]
+    flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     with _running("ganache/dist/node/cli.js", flags, {}) as process:
         yield _until_it_answers(process, port)
 
@@ -92,15 +92,15 @@ NODES: Mapping[str, Callable[[], AbstractContextManager[str]]] = {
 def install() -> None:
     """Bring Hardhat and Ganache from npm, as the lock file says, where they are not there yet."""
     lock = (FOLDER / "package-lock.json").read_bytes()
-    mark, wanted = FOLDER / "node_modules" / ".installed", sha256(lock).hexdigest()
+    mark, lock_hash = FOLDER / "node_modules" / ".installed", sha256(lock).hexdigest()
     with (FOLDER / "package.json").open() as one_at_a_time:
         flock(one_at_a_time, LOCK_EX)
-        if mark.is_file() and mark.read_text("utf-8") == wanted:
+        if mark.is_file() and mark.read_text("utf-8") == lock_hash:
             return
         command = [_program("npm"), "ci", "--no-fund", "--no-audit"]
         done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        mark.write_text(wanted, "utf-8")
+        mark.write_text(lock_hash, "utf-8")
 
 
 def _program(name: str) -> str:
@@ -110,13 +110,13 @@ def _program(name: str) -> str:
 
 @contextmanager
 def _running(
-    script: str, flags: Sequence[str], told: Mapping[str, str]
+    script: str, flags: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a script of an installed package with Node; `told` is added to its environment."""
     command = [_program("node"), str(FOLDER / "node_modules" / script), *flags]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(
-        command, cwd=FOLDER, env={**os.environ, **told}, stdout=quiet, stderr=quiet
+        command, cwd=FOLDER, env={**os.environ, **variables}, stdout=quiet, stderr=quiet
     ) as process:
         try:
             yield process

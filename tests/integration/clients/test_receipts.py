@@ -25,13 +25,13 @@ def test_every_log_has_its_index_within_block(kind: str, tmp_path: Path):
     with a_network(kind, tmp_path / kind, create_keys(keys)) as network:
         newest = network.chain.number
         endpoint = Endpoint(JsonRpcClient(network.chain.url))
-        ((_, given),) = fetch_receipts(
+        ((_, receipts),) = fetch_receipts(
             endpoint, [fetch_required_headers(endpoint, [newest])[newest]]
         )
-        asked = {"fromBlock": hex(newest), "toBlock": hex(newest)}
-        said = network.chain.make_request("eth_getLogs", asked)
+        log_filter = {"fromBlock": hex(newest), "toBlock": hex(newest)}
+        logs = network.chain.make_request("eth_getLogs", log_filter)
 
-    found = [(log.log_index, log.data) for receipt in given for log in receipt.logs]
-    assert found == [(log["logIndex"], log["data"]) for log in said]
+    decoded_logs = [(log.log_index, log.data) for receipt in receipts for log in receipt.logs]
+    assert decoded_logs == [(log["logIndex"], log["data"]) for log in logs]
     # The nodes join in it.
-    assert len(said) == 12
+    assert len(logs) == 12

@@ -32,10 +32,12 @@ def network_on(tmp_path: Path) -> OpenNetwork:
 
 def assert_same(ledgers: dict[str, Ledger]) -> None:
     """Name the table, and the first row that one has and another has not."""
-    first, *others = ledgers
-    for other in others:
+    first, *other_kinds = ledgers
+    for other_kind in other_kinds:
         for table, rows in ledgers[first].items():
-            assert rows == ledgers[other][table], f"{table} differs between {first} and {other}"
+            assert rows == ledgers[other_kind][table], (
+                f"{table} differs between {first} and {other_kind}"
+            )
 
 
 def test_same_traffic_with_published_reports_leaves_same_database_on_every_node(
@@ -52,10 +54,10 @@ def test_same_traffic_with_published_reports_leaves_same_database_on_every_node(
             ledgers[kind] = ledger_of(network.run("daemon", "--publish"))
 
     assert_same(ledgers)
-    told = ledgers["anvil"]
-    assert len(told["accepted_round"]) >= 2
-    assert len(told["score"]) == 60
-    assert len(told["log"]) > 300
+    ledger = ledgers["anvil"]
+    assert len(ledger["accepted_round"]) >= 2
+    assert len(ledger["score"]) == 60
+    assert len(ledger["log"]) > 300
 
 
 @pytest.mark.parametrize("behind", [False, True])
@@ -67,7 +69,7 @@ def test_followed_fork_leaves_same_database_as_fresh_index(
     for kind in NODES:
         with network_on(kind) as network:
             first, second, third = (network.wave(wave) for wave in range(3))
-            other = network.wave(1, seed=21)
+            fork_wave = network.wave(1, seed=21)
             network.play(first)
             mark = network.chain.mark()
             network.play(second[:5])
@@ -76,8 +78,8 @@ def test_followed_fork_leaves_same_database_as_fresh_index(
                 network.chain.go_back(mark)
                 assert ledger_of(network.run()) == before
                 mark = network.chain.mark()
-            network.chain.replace(mark, other[:5])
-            network.play(other[5:])
+            network.chain.replace(mark, fork_wave[:5])
+            network.play(fork_wave[5:])
             network.run()
             network.play(third)
             followed, afresh = ledger_of(network.run()), ledger_of(network.run("afresh"))

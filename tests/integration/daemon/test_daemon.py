@@ -52,8 +52,8 @@ def test_daemon_stops_soon_after_sigterm_and_releases_lease(running, config):
 
     assert code == 0
     assert seconds < STOP_SECONDS
-    said = running.lines()[-1]
-    assert (said["event"], said["by"]) == ("process_stopped", "SIGTERM")
+    last_line = running.lines()[-1]
+    assert (last_line["event"], last_line["by"]) == ("process_stopped", "SIGTERM")
     assert run(["run", "--once", "--config", str(config)]) == 0
 
 
@@ -88,9 +88,9 @@ def test_daemon_exits_immediately_during_startup(moody, settings, tmp_path):
 def test_second_daemon_on_same_database_reports_first(running, config, capsys):
     assert run(["run", "--once", "--config", str(config)]) == 1
 
-    said = capsys.readouterr().err
-    assert "another process works on this database: qos-oracle run on " in said
-    assert f"process {running.process.pid}" in said
+    stderr = capsys.readouterr().err
+    assert "another process works on this database: qos-oracle run on " in stderr
+    assert f"process {running.process.pid}" in stderr
     assert running.process.poll() is None
 
 
@@ -108,12 +108,12 @@ def test_read_only_commands_work_beside_daemon(running, config, capsys):
 
 def test_metrics_export_version_rules_and_dry_run(running):
     running.wait_until_ready()
-    said = re.search(
+    build_info = re.search(
         r'oracle_build_info\{dry_run="(\d)",rules="(0x[0-9a-f]{64})",version="([^"]+)"\} 1.0',
         running.get("/metrics").text,
     )
-    assert said is not None
-    assert (said[1], said[3]) == ("1", __version__)
+    assert build_info is not None
+    assert (build_info[1], build_info[3]) == ("1", __version__)
 
 
 def test_livez_and_metrics_respond_while_database_is_locked(running, tmp_path):
@@ -137,7 +137,9 @@ def test_readyz_reports_endpoint_failure_and_recovers(moody, settings, tmp_path)
         running.wait_for_text("/readyz", '"STEP-FAILING: index: ')
         body = running.wait_until_not_ready()
         assert body["ready"] is False
-        (reason,) = (one for one in body["reasons"] if one.startswith("STEP-FAILING: index: "))
+        (reason,) = (
+            reason for reason in body["reasons"] if reason.startswith("STEP-FAILING: index: ")
+        )
         assert "503" in reason
         assert running.get("/livez").status_code == 200
 

@@ -44,12 +44,12 @@ def settings(a_chain: AChain, tmp_path: Path):
 
 
 def test_websocket_triggers_immediate_index_step(a_chain: AChain, settings, tmp_path: Path):
-    with serve_websocket(a_chain.provider) as told:
-        settings["chain"] |= {"websocket": told.url, "poll_seconds": 300.0}
+    with serve_websocket(a_chain.provider) as websocket:
+        settings["chain"] |= {"websocket": websocket.url, "poll_seconds": 300.0}
         with daemon(write(settings, tmp_path / "config.toml")) as running:
             running.wait_for_block(a_chain.head.number)
             # A head that comes before it listens is told to nobody.
-            until(lambda: told.subscription_count == 1, "a subscription")
+            until(lambda: websocket.subscription_count == 1, "a subscription")
             for _ in range(3):
                 a_chain.live(1)
                 running.wait_for_block(a_chain.head.number)
@@ -60,31 +60,31 @@ def test_websocket_triggers_immediate_index_step(a_chain: AChain, settings, tmp_
 def test_changed_final_block_halts_sending_but_not_daemon(
     a_chain: AChain, settings, tmp_path: Path
 ):
-    ours = a_chain.head
+    own_head = a_chain.head
     with daemon(write(settings, tmp_path / "config.toml")) as running:
-        running.wait_for_block(ours.number)
+        running.wait_for_block(own_head.number)
         running.wait_until_ready()
         a_chain.show(
             a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
         )
 
-        told = running.wait_for("step_completed", did="halted")
+        log_line = running.wait_for("step_completed", did="halted")
         answer = running.wait_until_not_ready()
         assert answer["halt"].startswith("halt finality_violation: block 22 was final here")
         assert answer["reasons"][0] == f"HALTED: {answer['halt']}"
-        assert told["halt"] == "finality_violation"
+        assert log_line["halt"] == "finality_violation"
         assert "oracle_finality_violation 1.0" in running.get("/metrics").text
         (halt,) = running.get("/v1/operations").json()["halts"]
         assert halt["block"] == 22
 
-        longer = a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=ours)
+        longer = a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=own_head)
         a_chain.show(longer)
         running.wait_for("step_completed", did="resumed")
         running.wait_for_block(longer.number)
         running.wait_until_ready()
         endpoints = running.get("/v1/operations").json()["endpoints"]
-        assert [one["endpoint"] for one in endpoints] == a_chain.urls
-        assert all("quarantined" not in one["state"] for one in endpoints)
+        assert [endpoint["endpoint"] for endpoint in endpoints] == a_chain.urls
+        assert all("quarantined" not in endpoint["state"] for endpoint in endpoints)
 
 
 def test_halt_at_start_is_reported_and_fails_run_once(
@@ -103,8 +103,8 @@ def test_halt_at_start_is_reported_and_fails_run_once(
         assert last.startswith("qos-oracle: not caught up: halt finality_violation: block 22 was")
 
     with daemon(config) as running:
-        told = running.wait_for("daemon_halted")
-        assert told["reason"].startswith("halt finality_violation: block 22 was final here")
+        log_line = running.wait_for("daemon_halted")
+        assert log_line["reason"].startswith("halt finality_violation: block 22 was final here")
         assert running.get("/readyz").json()["folded"] == 30
 
 

@@ -92,9 +92,9 @@ def test_task_is_drawn_started_and_verified(
 
     check = told(capsys, "select", "--verify", "0x" + task.hex(), "--config", path)
     assert check["verdict"] == "agrees"
-    asked = tmp_path / "task.json"
-    asked.write_text('{"kind": "sd"}')
-    assert told(capsys, "select", "--task", asked, "--config", path)["policy"] == policy
+    task_file = tmp_path / "task.json"
+    task_file.write_text('{"kind": "sd"}')
+    assert told(capsys, "select", "--task", task_file, "--config", path)["policy"] == policy
     facts = told(capsys, "config", "check", "--config", path)["facts"]
     assert (
         f"policy {policy} from block 0 on, 2 waiting tasks per member, dispatcher 0x"
@@ -144,9 +144,9 @@ def test_status_and_draws_show_waiting_and_pending_tasks(
 
     turned(network, path, "--dispatch")
     turned(network, path)
-    found = told(capsys, "draws", "--config", path)
-    assert (found["active"], found["over"][0]["node"]) == ([], drawn["node"])
-    assert found["over"][0]["outcome"] == "started"
+    listed_draws = told(capsys, "draws", "--config", path)
+    assert (listed_draws["active"], listed_draws["over"][0]["node"]) == ([], drawn["node"])
+    assert listed_draws["over"][0]["outcome"] == "started"
     assert told(capsys, "draws", "--last", 0, "--config", path)["over"] == []
     assert run(["draws", "--config", str(path)]) == 0
     text = capsys.readouterr().out
@@ -195,8 +195,8 @@ def test_limits_too_low_for_any_start_are_reported_by_config_check(
 ):
     settings["limits"] = {"max_cost_per_day_wei": 10**15, "max_cost_per_transaction_wei": 10**15}
     path = write(settings, tmp_path / "config.toml")
-    found = told(capsys, "config", "check", "--offline", "--config", path)
-    assert [warning.partition(":")[0] for warning in found["warnings"]] == [
+    report = told(capsys, "config", "check", "--offline", "--config", path)
+    assert [warning.partition(":")[0] for warning in report["warnings"]] == [
         "limits.max_cost_per_day_wei",
         "limits.max_cost_per_transaction_wei",
     ]

@@ -34,27 +34,27 @@ candidates = st.dictionaries(addresses, weights, min_size=1, max_size=12)
 
 
 def answered(texts=(), draws=()):
-    said = subprocess.run(
+    completed = subprocess.run(
         [NODE, "-e", RUNNER, str(STATIC / "draw.js")],
         input=json.dumps({"texts": texts, "draws": draws}),
         capture_output=True,
         text=True,
         check=True,
     )
-    return json.loads(said.stdout)
+    return json.loads(completed.stdout)
 
 
 def test_draw_script_sha256_equals_hashlib():
     texts = [bytes(range(length)) for length in range(200)]
-    found = answered(texts=[text.hex() for text in texts])["digests"]
-    assert found == ["0x" + hashlib.sha256(text).hexdigest() for text in texts]
+    digests = answered(texts=[text.hex() for text in texts])["digests"]
+    assert digests == ["0x" + hashlib.sha256(text).hexdigest() for text in texts]
 
 
 @pytest.mark.slow
 @examples(20)
 @given(st.lists(st.tuples(candidates, hashes, hashes), min_size=30, max_size=40))
 def test_draw_script_selects_same_nodes_as_oracle(cases):
-    told, expected = [], []
+    draw_requests, expected = [], []
     for weighted, block, task in cases:
         seed = compute_draw_seed(Hash(block), TaskKey(task))
         pairs = [(Address(name), weight) for name, weight in weighted.items()]
@@ -62,10 +62,12 @@ def test_draw_script_selects_same_nodes_as_oracle(cases):
         # Of tasks that are drawn for together each takes its node away from those after it.
         for counter, drawn in enumerate(draw_nodes(pairs, seed, 3)):
             left = [{"node": name, "weight": str(n)} for name, n in pairs if name not in gone]
-            told.append(
+            draw_requests.append(
                 {"seed_hash": block, "seed_name": task, "counter": counter, "candidates": left}
             )
             expected.append((drawn.node, drawn.digest, str(drawn.x), str(drawn.total)))
             gone.add(drawn.node)
-    found = answered(draws=told)["draws"]
-    assert [(one["node"], one["digest"], one["x"], one["total"]) for one in found] == expected
+    script_draws = answered(draws=draw_requests)["draws"]
+    assert [
+        (draw["node"], draw["digest"], draw["x"], draw["total"]) for draw in script_draws
+    ] == expected

@@ -24,8 +24,10 @@ TASKS = 4
 def order(network: LocalNetwork, name: str) -> dict[str, str]:
     """A task of anybody's, in no group, for any card."""
     key, stage = sha256(name.encode()).digest(), network.stage
-    told: tuple[object, ...] = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
-    return stage.build_call(stage.creator, "TaskNetwork", "createTask", told, value=ETHER)
+    task_arguments: tuple[object, ...] = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)
+    return stage.build_call(
+        stage.creator, "TaskNetwork", "createTask", task_arguments, value=ETHER
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,24 +58,30 @@ def test_every_draw_is_reproduced_and_verifiable_by_hand(config):
         with records.store.read_transaction() as uow:
             recorded = uow.draws.list_active()
         client = TestClient(open_read_api(records, open_reader(records.config), lambda: None))
-        answers = [client.get(f"/v1/draws/{one.task}/again").json() for one in recorded]
+        answers = [client.get(f"/v1/draws/{draw.task}/again").json() for draw in recorded]
         page = client.get(f"/draws/{recorded[0].task}").text
     assert len(recorded) == TASKS
-    assert len({one.seed_block for one in recorded}) == TASKS // 2
-    for one, told in zip(recorded, answers, strict=True):
-        assert (told["agrees"], told["node"], told["recorded"]) == (True, one.node, one.node)
-        pairs = [(each["node"], int(each["weight"])) for each in told["candidates"]]
+    assert len({draw.seed_block for draw in recorded}) == TASKS // 2
+    for draw, answer in zip(recorded, answers, strict=True):
+        assert (answer["agrees"], answer["node"], answer["recorded"]) == (
+            True,
+            draw.node,
+            draw.node,
+        )
+        pairs = [
+            (candidate["node"], int(candidate["weight"])) for candidate in answer["candidates"]
+        ]
         (drawn,) = draw_nodes(
-            pairs, compute_draw_seed(one.seed_hash, TaskKey(told["seed_name"])), 1
+            pairs, compute_draw_seed(draw.seed_hash, TaskKey(answer["seed_name"])), 1
         )
         assert (drawn.node, drawn.digest, str(drawn.x), str(drawn.total)) == (
-            one.node,
-            told["digest"],
-            told["x"],
-            told["total"],
+            draw.node,
+            answer["digest"],
+            answer["x"],
+            answer["total"],
         )
     # Who has a task is no candidate for the next one.
-    assert len({len(told["candidates"]) for told in answers}) > 1
+    assert len({len(answer["candidates"]) for answer in answers}) > 1
     assert f"/v1/draws/{recorded[0].task}/again?seed_block={recorded[0].seed_block}" in page
 
 

@@ -127,16 +127,16 @@ def test_run_without_endpoint_response_reports_same_error_before_and_after_first
     door: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
     path = at(settings, tmp_path, door.url)
-    codes, said = list[int](), list[str]()
+    codes, messages = list[int](), list[str]()
     for _ in range(2):
         door.rule(*NO_ANSWERS[fault])
         codes.append(left(path, "run", "--once", "--publish"))
-        said.append(capsys.readouterr().err.splitlines()[-1])
+        messages.append(capsys.readouterr().err.splitlines()[-1])
         door.heal()
         assert left(path, "run", "--once") == 0
-    assert codes == [1, 1], said
+    assert codes == [1, 1], messages
     if NO_ANSWERS[fault][0] == EVERY:
-        assert said[0] == said[1]
+        assert messages[0] == messages[1]
 
 
 @pytest.mark.parametrize("name", in_ci(sorted(ASKING), "contract check", "kickout propose"))
@@ -148,19 +148,19 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
     with sqlite3.connect(tmp_path / "oracle.sqlite") as database:
         (node,) = database.execute("SELECT hex(address) FROM node LIMIT 1").fetchone()
     database.close()
-    told = [part.format(node=f"0x{node.lower()}") for part in ASKING[name]]
-    without = left(path, *name.split(), *told)
+    arguments = [part.format(node=f"0x{node.lower()}") for part in ASKING[name]]
+    without = left(path, *name.split(), *arguments)
     for fault in ("throttled", "refused", "no JSON", "null", "error"):
         door.rule(*NO_ANSWERS[fault])
         capsys.readouterr()
         door.forget()
-        code = left(path, *name.split(), *told)
-        said = capsys.readouterr().err
+        code = left(path, *name.split(), *arguments)
+        stderr = capsys.readouterr().err
         door.heal()
         # Of `status` the code is how all is: without an endpoint nothing goes on.
         allowed = {0, 1, 2} if name == "status" else {0, 1}
         # Whoever was not asked is not the reason.
-        assert code in allowed or (code == without and not door.asked), (fault, said)
+        assert code in allowed or (code == without and not door.asked), (fault, stderr)
 
 
 @pytest.mark.parametrize("fault", ["null for a call", "null for code", "nothing for a call"])

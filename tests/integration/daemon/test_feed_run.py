@@ -34,10 +34,10 @@ class Site:
         self.folder = folder
 
     def settings(self, **feed: object) -> Settings:
-        told = of_chain(self.chain, self.folder)
-        told["rules"] = {"set": "relay"}
-        told["feed"] = {"url": self.url, "drift_seconds": 3600, **feed}
-        return told
+        settings = of_chain(self.chain, self.folder)
+        settings["rules"] = {"set": "relay"}
+        settings["feed"] = {"url": self.url, "drift_seconds": 3600, **feed}
+        return settings
 
     def config(self, **feed: object) -> Path:
         return write(self.settings(**feed), self.folder / "config.toml")
@@ -66,9 +66,9 @@ def test_feed_events_are_folded_and_reported_as_unproven(site: Site, capsys):
     capsys.readouterr()
 
     assert run(["nodes", "--json", "--config", config]) == 0
-    found = {one["node"]: one for one in json.loads(capsys.readouterr().out)["nodes"]}
-    assert {found[node(each)]["scores_in_pool"] for each in (1, 2, 3)} == {1}
-    assert {one["proof"] for one in found.values()} == {"none"}
+    row_by_node = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
+    assert {row_by_node[node(number)]["scores_in_pool"] for number in (1, 2, 3)} == {1}
+    assert {row["proof"] for row in row_by_node.values()} == {"none"}
 
     assert run(["explain", node(1), "--config", config]) == 0
     assert "UNPROVEN: based on a feed without proofs" in capsys.readouterr().out
@@ -146,4 +146,4 @@ def test_rewound_feed_is_accepted_by_operator(site: Site, capsys):
         site.later(100)
     capsys.readouterr()
     assert run(["nodes", "--json", "--config", config]) == 0
-    assert node(9) in {one["node"] for one in json.loads(capsys.readouterr().out)["nodes"]}
+    assert node(9) in {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}

@@ -89,8 +89,10 @@ def spent_on_indexing(running: Daemon) -> Spent:
 
 def cpu_seconds(running: Daemon) -> float:
     """What its process has had of processors so far, as Linux tells."""
-    told = Path(f"/proc/{running.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+    stat_fields = (
+        Path(f"/proc/{running.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    )
+    return (int(stat_fields[11]) + int(stat_fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_indexing_completes_with_short_log_among_slow_clients(tmp_path: Path):
@@ -140,7 +142,7 @@ def test_listener_without_descriptors_waits_and_recovers(tmp_path: Path):
         held = [opened.enter_context(connected(running.url, WHOLE)) for _ in range(3)]
         running.wait_for("connection_refused", reason="descriptors")
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-        assert [one.recv(12) for one in held] == 3 * [b"HTTP/1.1 200"]
+        assert [connection.recv(12) for connection in held] == 3 * [b"HTTP/1.1 200"]
         assert running.get("/livez").status_code == 200
         assert running.stop()[0] == 0
 

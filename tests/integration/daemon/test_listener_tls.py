@@ -65,8 +65,8 @@ def test_client_without_certificate_is_rejected(url: str, authority: Pair):
 
 
 def test_client_with_foreign_certificate_is_rejected(url: str, tmp_path: Path, authority: Pair):
-    other = made(tmp_path, "other")
-    pair = str(other.certificate), str(other.key)
+    foreign_pair = made(tmp_path, "other")
+    pair = str(foreign_pair.certificate), str(foreign_pair.key)
     with pytest.raises(requests.ConnectionError):
         requests.get(
             url + PATH, cert=pair, verify=str(authority.certificate), timeout=PATIENCE_SECONDS
@@ -80,11 +80,11 @@ def test_unfinished_handshakes_do_not_block_peers(url: str, tmp_path: Path, auth
     peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
     try:
         assert peer.fetch_statements(PATH) == [told_report()]
-        assert [all_of(one) for one in crowd[:30]] == 30 * [b""]
+        assert [all_of(connection) for connection in crowd[:30]] == 30 * [b""]
     finally:
         peer.close()
-        for one in crowd:
-            one.close()
+        for connection in crowd:
+            connection.close()
 
 
 def test_slow_handshake_is_cut_off(tls: ServerTls):

@@ -54,8 +54,8 @@ def told(capsys, *arguments):
 
 
 def on_chain(network, index):
-    asked = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "laneAt", index)}
-    return int(network.stage.chain.make_request("eth_call", asked, "latest"), 16)
+    call = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "laneAt", index)}
+    return int(network.stage.chain.make_request("eth_call", call, "latest"), 16)
 
 
 def test_run_once_sends_due_report_and_confirms_it(published, capsys):
@@ -72,8 +72,8 @@ def test_explain_returns_onchain_lane_of_every_node(published, network, capsys):
     nodes = told(capsys, "nodes", "--config", published)["nodes"]
     assert len(nodes) == 12
     for node in nodes:
-        why = told(capsys, "explain", node["node"], "--round", 1, "--config", published)
-        assert why["row"]["lane"] == on_chain(network, node["index"])
+        explanation = told(capsys, "explain", node["node"], "--round", 1, "--config", published)
+        assert explanation["row"]["lane"] == on_chain(network, node["index"])
 
 
 @pytest.mark.slow
@@ -104,8 +104,10 @@ def test_foreign_use_of_key_pauses_sender_but_not_daemon(tmp_path, capsys):
         with daemon(path, "--publish", program=ATTENTIVE) as running:
             running.wait_until_ready()
             thief = uses_the_key(network)
-            said = running.wait_for("account_nonce_ahead", sender=thief, counted=1, given_out=0)
-            assert "rebuild --from-chain" in said["act"]
+            log_line = running.wait_for(
+                "account_nonce_ahead", sender=thief, counted=1, given_out=0
+            )
+            assert "rebuild --from-chain" in log_line["act"]
             running.wait_for_text("/readyz", f"PAUSED-SENDER: {thief} sends nothing (foreign)")
             assert running.get("/readyz").status_code == 503
             running.wait_for_text(
@@ -142,7 +144,7 @@ def test_many_rebuilt_nonces_are_shown_in_one_row_and_listed_in_json(tmp_path, c
         last = network.head()
         rebuild = ["outbox", "rebuild", "--from-chain", "--dry-run", "--config", str(path)]
         (answer,) = told(capsys, *rebuild)
-        assert [one["nonce"] for one in answer["rebuilt"]] == list(range(21))
+        assert [entry["nonce"] for entry in answer["rebuilt"]] == list(range(21))
         assert run(rebuild) == 0
         _, row = capsys.readouterr().out.splitlines()
         assert " ".join(row.split()) == f"0..20 21 nonces {last - 20}..{last} 21 succeeded"
@@ -157,8 +159,8 @@ def goes_on_after_a_person_has_looked(path, thief, capsys):
     assert f"`qos-oracle outbox release {thief}` to resume it" in capsys.readouterr().err
     assert run(["outbox", "release", thief, *where]) == 0
     assert run(["run", "--once", "--publish", *where]) == 0
-    nonces = [one["nonce"] for one in told(capsys, "outbox", "list", *where)]
-    assert [one for one in nonces if one is not None] == [0]
+    nonces = [intent["nonce"] for intent in told(capsys, "outbox", "list", *where)]
+    assert [nonce for nonce in nonces if nonce is not None] == [0]
 
 
 def uses_the_key(network):

@@ -32,8 +32,10 @@ _MAX_BLOCKS = 20
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalNetwork]:
     """A chain whose contract expects a heartbeat soon, whatever happened."""
     shipped = demo_system.load_report_settings()
-    told = replace(shipped, period_seconds=PERIOD_SECONDS, heartbeat_seconds=PERIOD_SECONDS)
-    monkeypatch.setattr(demo_system, "load_report_settings", lambda: told)
+    report_settings = replace(
+        shipped, period_seconds=PERIOD_SECONDS, heartbeat_seconds=PERIOD_SECONDS
+    )
+    monkeypatch.setattr(demo_system, "load_report_settings", lambda: report_settings)
     (tmp_path / "keys").mkdir()
     with local_network(tmp_path / "keys") as started:
         yield started

@@ -76,15 +76,15 @@ def known(app) -> Known:
     """What is there, by the name of the path's parameter."""
     client = TestClient(app)
     nodes = [row["node"] for row in client.get("/v1/nodes").json()["nodes"]]
-    why = client.get(f"/v1/nodes/{nodes[0]}/explain").text
+    explanation_text = client.get(f"/v1/nodes/{nodes[0]}/explain").text
     draws = client.get("/v1/draws").json()
     kicks = client.get("/v1/kickouts").text
-    rounds = [str(one["round"]) for one in client.get("/v1/rounds").json()["rounds"]]
+    rounds = [str(row["round"]) for row in client.get("/v1/rounds").json()["rounds"]]
     return {
         "node": [*nodes, nodes[0][:6]],
         # For /v1/draws as well.
-        "task": [one["task"] for one in (*draws["active"], *draws["over"])],
-        "group": re.findall(r'"group":"(0x\w{64})"', why)[:5],
+        "task": [row["task"] for row in (*draws["active"], *draws["over"])],
+        "group": re.findall(r'"group":"(0x\w{64})"', explanation_text)[:5],
         "number": rounds,
         "name": re.findall(r'"(?:node|evidence)":"(0x\w+)"', kicks),
     }
@@ -96,7 +96,7 @@ def checks_of(operation: APIOperation[Any, Any, Any, Any]) -> list[Any]:
 
 
 def operations(schema: Any) -> list[APIOperation[Any, Any, Any, Any]]:
-    return [found.ok() for found in schema.get_all_operations()]
+    return [operation_result.ok() for operation_result in schema.get_all_operations()]
 
 
 def has_wrong_checksum(body: Any) -> bool:
@@ -113,7 +113,7 @@ def has_wrong_checksum(body: Any) -> bool:
 @given(data=st.data())
 def test_responses_conform_to_openapi_schema(schema, known, data):
     operation = data.draw(st.sampled_from(operations(schema)), label="operation")
-    names = [one.name for one in operation.path_parameters]
+    names = [parameter.name for parameter in operation.path_parameters]
     is_there = data.draw(st.booleans(), label="of what is there")
     there = {name: data.draw(st.sampled_from(known[name])) for name in names} if is_there else None
     case = data.draw(operation.as_strategy(path_parameters=there), label="case")

@@ -21,20 +21,20 @@ def network(tmp_path_factory):
 
 def without(network, folder, role):
     """A configuration that names the other key alone."""
-    told = network.settings(folder)
-    told["keys"] = {name: path for name, path in told["keys"].items() if role not in name}
-    return told
+    settings = network.settings(folder)
+    settings["keys"] = {name: path for name, path in settings["keys"].items() if role not in name}
+    return settings
 
 
 def test_reporter_without_transmitter_signs_and_sends_nothing(network, tmp_path, capsys):
-    told = without(network, tmp_path, "transmitter")
-    path = write(told, tmp_path / "config.toml")
+    settings = without(network, tmp_path, "transmitter")
+    path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
 
-    with Store.open(told["database"]["url"]) as store, store.read_transaction() as uow:
+    with Store.open(settings["database"]["url"]) as store, store.read_transaction() as uow:
         (signed,) = uow.statements.list_for_round(network.stage.oracle, "report", 1)
         assert uow.outbox.intents.list_newest(10) == []
-        (bound,) = [one for one in uow.reports.list_latest() if one.digest is not None]
+        (bound,) = [report for report in uow.reports.list_latest() if report.digest is not None]
     assert (bound.round, bound.digest) == (1, signed.digest)
     capsys.readouterr()
     assert run(["status", "--json", "--config", str(path)]) == 1
@@ -50,11 +50,11 @@ def test_transmitter_without_signer_and_peers_is_rejected(network, tmp_path, cap
 
 
 def test_transmitter_with_peers_runs_and_waits_for_signatures(network, tmp_path):
-    told = without(network, tmp_path, "signer")
-    told["reporters"] = {"peers": ["http://127.0.0.1:9/secret-path"], "timeout_seconds": 0.2}
-    path = write(told, tmp_path / "config.toml")
+    settings = without(network, tmp_path, "signer")
+    settings["reporters"] = {"peers": ["http://127.0.0.1:9/secret-path"], "timeout_seconds": 0.2}
+    path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
 
-    with Store.open(told["database"]["url"]) as store, store.read_transaction() as uow:
+    with Store.open(settings["database"]["url"]) as store, store.read_transaction() as uow:
         assert uow.outbox.intents.list_newest(10) == []
         assert uow.reports.list_due() != []

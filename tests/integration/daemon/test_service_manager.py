@@ -32,8 +32,8 @@ def test_daemon_reports_ready_and_stopping(manager: socket.socket):
 
 def test_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
     stuck: list[str] = []
-    told = environment(manager, WATCHDOG_USEC="60000", WATCHDOG_PID=str(os.getpid()))
-    with report_to_systemd(lambda: stuck[0] if stuck else None, told):
+    variables = environment(manager, WATCHDOG_USEC="60000", WATCHDOG_PID=str(os.getpid()))
+    with report_to_systemd(lambda: stuck[0] if stuck else None, variables):
         assert manager.recv(100) == b"READY=1"
         assert [manager.recv(100) for _ in range(3)] == 3 * [b"WATCHDOG=1"]
         stuck.append("the daemon's worker has made no progress")

@@ -31,12 +31,12 @@ def indexed(sqlite_url: str, history: History) -> Iterator[IndexedHistory]:
 
 @pytest.fixture
 def server(sound, sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
-    told = sound | {
+    settings = sound | {
         "database": {"url": sqlite_url},
         "api": {"port": 0, "cors": ["https://example.org"]},
         "log": {"format": "json"},
     }
-    config, log = write(told, tmp_path / "config.toml"), tmp_path / "serve.log"
+    config, log = write(settings, tmp_path / "config.toml"), tmp_path / "serve.log"
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
@@ -75,18 +75,18 @@ def test_server_answers_without_chain_and_takes_no_lease(server, indexed):
 
 
 def test_server_runs_with_lower_priority_than_daemon(server):
-    ours = os.getpriority(os.PRIO_PROCESS, 0)
-    assert os.getpriority(os.PRIO_PROCESS, server.process.pid) == min(19, ours + NICENESS)
+    own_niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, server.process.pid) == min(19, own_niceness + NICENESS)
 
 
 @pytest.mark.slow
 def test_event_stream_resumes_after_last_event_id(server):
     with listening(server, **{"Last-Event-ID": "0-0-0-0"}) as answer:
-        told = [frame for _, frame in zip(range(3), events_of(answer), strict=False)]
-    assert [frame.get("event") for frame in told] == [None, "joined", "joined"]
-    with listening(server, **{"Last-Event-ID": told[1]["id"]}) as answer:
+        frames = [frame for _, frame in zip(range(3), events_of(answer), strict=False)]
+    assert [frame.get("event") for frame in frames] == [None, "joined", "joined"]
+    with listening(server, **{"Last-Event-ID": frames[1]["id"]}) as answer:
         again = next(frame for frame in events_of(answer) if "event" in frame)
-    assert (again["id"], again["data"]) == (told[2]["id"], told[2]["data"])
+    assert (again["id"], again["data"]) == (frames[2]["id"], frames[2]["data"])
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_incomplete_request_and_large_body_do_not_block_others(server):
 @pytest.mark.slow
 def test_select_returns_candidates_with_chances(server):
     answer = requests.post(f"{server.url}/v1/select", json={}, timeout=PATIENCE_SECONDS).json()
-    chances = {one["node"]: one["chance"] for one in answer["nodes"] if one["candidate"]}
+    chances = {row["node"]: row["chance"] for row in answer["nodes"] if row["candidate"]}
     assert chances[node("B")] is not None
     assert answer["candidates"] == len(chances)
 

@@ -41,12 +41,12 @@ def copied_url(indexed: IndexedHistory, postgresql_url: str, postgresql_replica:
 
 @pytest.fixture
 def server(sound: dict[str, Any], copied_url: str, tmp_path: Path) -> Iterator[Daemon]:
-    told = sound | {
+    settings = sound | {
         "database": {"url": copied_url},
         "api": {"port": 0},
         "log": {"format": "json"},
     }
-    config, log = write(told, tmp_path / "config.toml"), tmp_path / "serve.log"
+    config, log = write(settings, tmp_path / "config.toml"), tmp_path / "serve.log"
     command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:

@@ -29,8 +29,8 @@ def door(**limits: float) -> Iterator[str]:
     web = FastAPI()
     web.get("/livez")(lambda: "alive")
     web.get("/large")(lambda: Response(bytes(LARGE_BYTES)))
-    told = ListenerLimits(**{"requests_per_second": 1000.0, **limits})  # type: ignore[arg-type]
-    with serve_app(web, Listener("web", "127.0.0.1", 0, told)) as url:
+    listener_limits = ListenerLimits(**{"requests_per_second": 1000.0, **limits})  # type: ignore[arg-type]
+    with serve_app(web, Listener("web", "127.0.0.1", 0, listener_limits)) as url:
         yield url
 
 
@@ -75,7 +75,7 @@ def test_complete_request_is_answered_among_incomplete_requests():
         for _ in range(5):
             assert requests.get(f"{url}/livez", timeout=PATIENCE_SECONDS).json() == "alive"
         # Those who came first made room; nobody was told a word.
-        assert [all_of(one) for one in crowd[:100]] == 100 * [b""]
+        assert [all_of(connection) for connection in crowd[:100]] == 100 * [b""]
         assert refused("address") >= before + 100
 
 
@@ -124,20 +124,20 @@ def test_head_request_returns_headers_of_get_without_body():
     with door() as url, requests.Session() as session:
         for path in ("livez", "large", "none"):
             head = session.head(f"{url}/{path}", timeout=PATIENCE_SECONDS)
-            got = session.get(f"{url}/{path}", timeout=PATIENCE_SECONDS)
+            response = session.get(f"{url}/{path}", timeout=PATIENCE_SECONDS)
             assert head.content == b""
-            assert head.status_code == got.status_code
-            assert head.headers["content-length"] == got.headers["content-length"]
-            assert got.headers["x-content-type-options"] == "nosniff"
+            assert head.status_code == response.status_code
+            assert head.headers["content-length"] == response.headers["content-length"]
+            assert response.headers["x-content-type-options"] == "nosniff"
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["keep-alive", "close"])
 def test_client_not_reading_its_response_is_cut_off(*, kept: bool):
     before = refused("deadline")
-    asked = (KEPT if kept else WHOLE).replace(b"livez", b"large")
+    request = (KEPT if kept else WHOLE).replace(b"livez", b"large")
     with (
         door(response_timeout_seconds=0.5) as url,
-        connected(url, asked, receive_buffer=4096) as sock,
+        connected(url, request, receive_buffer=4096) as sock,
     ):
         until(lambda: refused("deadline") == before + 1)
         assert len(all_of(sock)) < LARGE_BYTES

@@ -69,30 +69,36 @@ KICK = Kick(
 )
 
 
-def lines(seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060) -> dict[str, str]:
+def lines(
+    report: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
+) -> dict[str, str]:
     status = build_operator_status(
-        seen, health=HealthReport(), chain=chain, endpoints=[], dispatcher=None
+        report, health=HealthReport(), chain=chain, endpoints=[], dispatcher=None
     )
     return dict(format_situation(status, SETTINGS.heartbeat_seconds, now))
 
 
 def test_healthy_status_shows_no_capitalised_condition():
-    said = lines()
-    assert list(said) == [*("index", "last report", "contract", "sender", "kickouts", "leader")]
-    assert said["index"].endswith("; 1 block behind the newest, 91")
-    assert said["last report"].startswith("round 7, 1 min old (on chain; by the clock 2 min ago)")
-    assert said["contract"] == "accepts reports"
-    assert said["sender"] == f"{ME.address} may send"
-    assert said["leader"] == "run on host, process 7"
+    text_by_label = lines()
+    assert list(text_by_label) == [
+        *("index", "last report", "contract", "sender", "kickouts", "leader")
+    ]
+    assert text_by_label["index"].endswith("; 1 block behind the newest, 91")
+    assert text_by_label["last report"].startswith(
+        "round 7, 1 min old (on chain; by the clock 2 min ago)"
+    )
+    assert text_by_label["contract"] == "accepts reports"
+    assert text_by_label["sender"] == f"{ME.address} may send"
+    assert text_by_label["leader"] == "run on host, process 7"
 
 
 PAUSED = replace(OPEN, paused_until=5_060)
 
 
 def found(
-    seen: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
+    report: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
 ) -> dict[Condition, str]:
-    return dict(build_chain_findings(seen, chain, SETTINGS.heartbeat_seconds, now))
+    return dict(build_chain_findings(report, chain, SETTINGS.heartbeat_seconds, now))
 
 
 @pytest.mark.parametrize(
@@ -123,21 +129,23 @@ def test_values_within_bounds_report_no_condition(chain: ChainView):
 
 
 def test_status_without_endpoint_shows_folded_state_and_unknown_head():
-    said = lines(chain=ChainView(None, unknown_reason="a.example: did not answer"))
-    assert said["index"].startswith("folded to block 90, ")
-    assert said["index"].endswith("the lag is unknown: a.example: did not answer")
-    assert said["last report"].startswith("round 6, 7 s old (as folded; by the clock 67 s ago)")
-    assert said["contract"] == "unknown: a.example: did not answer"
+    text_by_label = lines(chain=ChainView(None, unknown_reason="a.example: did not answer"))
+    assert text_by_label["index"].startswith("folded to block 90, ")
+    assert text_by_label["index"].endswith("the lag is unknown: a.example: did not answer")
+    assert text_by_label["last report"].startswith(
+        "round 6, 7 s old (as folded; by the clock 67 s ago)"
+    )
+    assert text_by_label["contract"] == "unknown: a.example: did not answer"
 
 
 def test_status_of_empty_database_shows_no_block_and_no_round():
     network = NETWORK.model_copy(update={"round": None, "round_age_seconds": None})
     new = replace(WELL, network=network, folded_block=None, pause_by_account={})
     fresh = ChainView(block(91), replace(OPEN, round=0, pushed_at=0))
-    said = lines(new, fresh)
-    assert said["index"].startswith("no block is folded yet; run `qos-oracle run")
-    assert said["last report"] == "no round was accepted yet (on chain)"
-    assert said["sender"] == "none has sent anything from this database yet"
+    text_by_label = lines(new, fresh)
+    assert text_by_label["index"].startswith("no block is folded yet; run `qos-oracle run")
+    assert text_by_label["last report"] == "no round was accepted yet (on chain)"
+    assert text_by_label["sender"] == "none has sent anything from this database yet"
 
 
 def test_status_shows_why_next_push_waits():
@@ -152,8 +160,10 @@ def test_status_shows_pending_kickouts_with_first_executable(ready_at: int, stat
     later = replace(KICK, node=Address("0x" + 40 * "c"), ready_at=9_000)
     kicks = (later, replace(KICK, ready_at=ready_at))
     network = NETWORK.model_copy(update={"kickouts_due": 3})
-    told = lines(replace(WELL, network=network, proposed_kicks=kicks))["kickouts"]
-    assert told.startswith(f"3 due, 2 proposed, the first {KICK.node}, {state} 1970-01-01")
+    kickouts_line = lines(replace(WELL, network=network, proposed_kicks=kicks))["kickouts"]
+    assert kickouts_line.startswith(
+        f"3 due, 2 proposed, the first {KICK.node}, {state} 1970-01-01"
+    )
 
 
 @pytest.mark.slow
@@ -169,26 +179,32 @@ def test_paused_contract_and_unreachable_endpoints_are_reported(
         for call in (("setPauser", admin), ("pauseFor", 600)):
             sent = {"from": admin, "to": stage.oracle, "data": encode_call("QoSOracle", *call)}
             stage.chain.mine(network.clock.advance(), [sent | {"gas": hex(500_000)}])
-        told, said = _asked(path, capsys)
-        until = told["contract"]["paused_until"]
+        status, text = _asked(path, capsys)
+        until = status["contract"]["paused_until"]
         assert until == network.clock.now + 600
-        assert "the contract accepts no report until 2027-" in said
-        assert "for 10 min of chain time" in said
-        assert (told["head"], told["lag_blocks"]) == (network.head(), 2)
-    told, said = _asked(path, capsys)
-    assert (told["head"], told["lag_blocks"], told["contract"]["round"]) == (None, None, None)
-    assert told["contract"]["unknown"] is not None
-    assert "the lag is unknown: " in said
-    assert told["health"]["status"] == "down"
-    assert told["health"]["conditions"] == ["no_leader", "no_endpoint"]
+        assert "the contract accepts no report until 2027-" in text
+        assert "for 10 min of chain time" in text
+        assert (status["head"], status["lag_blocks"]) == (network.head(), 2)
+    status, text = _asked(path, capsys)
+    assert (status["head"], status["lag_blocks"], status["contract"]["round"]) == (
+        None,
+        None,
+        None,
+    )
+    assert status["contract"]["unknown"] is not None
+    assert "the lag is unknown: " in text
+    assert status["health"]["status"] == "down"
+    assert status["health"]["conditions"] == ["no_leader", "no_endpoint"]
 
 
 def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
     capsys.readouterr()
     code = run(["status", "--config", path, "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert run(["status", "--config", path]) == code == Severity[told["health"]["status"].upper()]
-    return told, capsys.readouterr().out
+    status = json.loads(capsys.readouterr().out)
+    assert (
+        run(["status", "--config", path]) == code == Severity[status["health"]["status"].upper()]
+    )
+    return status, capsys.readouterr().out
 
 
 def test_old_head_is_reported_without_daemon():

@@ -40,11 +40,11 @@ def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
 
 def test_signal_in_weakref_callback_is_received():
     for _ in range(100):
-        stop, thing = StopSignal(), churning.Thing()
+        stop, referent = StopSignal(), churning.Thing()
         with listen_for_signals(stop, (signal.SIGTERM,)):
-            kept = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGTERM))
-            del thing
-            assert kept() is None
+            reference = weakref.ref(referent, lambda _: signal.raise_signal(signal.SIGTERM))
+            del referent
+            assert reference() is None
             assert stop.event.wait(PATIENCE_SECONDS)
         assert stop.reason == "SIGTERM"
 
@@ -63,14 +63,14 @@ def test_signal_delivered_to_another_thread_is_received():
 
 
 def test_unrelated_signal_is_left_to_its_handler():
-    stop, theirs = StopSignal(), list[int]()
-    before = signal.signal(signal.SIGUSR1, lambda number, _: theirs.append(number))
+    stop, received_signals = StopSignal(), list[int]()
+    before = signal.signal(signal.SIGUSR1, lambda number, _: received_signals.append(number))
     try:
         with listen_for_signals(stop, (signal.SIGTERM,)):
             signal.raise_signal(signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert (theirs, stop.reason) == ([signal.SIGUSR1], None)
+    assert (received_signals, stop.reason) == ([signal.SIGUSR1], None)
 
 
 def test_second_signal_kills_immediately(monkeypatch: pytest.MonkeyPatch):
@@ -139,9 +139,9 @@ def test_run_stops_on_sigterm_during_garbage_collection_and_releases_lease(
     monkeypatch.setenv(churning.WHEN, str(collection))
     with starting(config, "--once", program=PROGRAM) as running:
         code = running.process.wait(PATIENCE_SECONDS)
-        said = running.log.read_text("utf-8")
-    assert code == SIGNAL_EXIT_BASE + signal.SIGTERM, said
-    assert "Exception ignored" not in said
+        log_text = running.log.read_text("utf-8")
+    assert code == SIGNAL_EXIT_BASE + signal.SIGTERM, log_text
+    assert "Exception ignored" not in log_text
     with (
         Store.open(settings["database"]["url"], create=True) as store,
         store.read_transaction() as uow,

@@ -32,25 +32,25 @@ def traced(tmp_path_factory) -> dict[str, list[ReadableSpan]]:
             assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
             network.mine(1)
             assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
-    found: dict[str, list[ReadableSpan]] = {}
-    for one in exporter.get_finished_spans():
-        found.setdefault(one.name, []).append(one)
-    return found
+    spans_by_name: dict[str, list[ReadableSpan]] = {}
+    for span in exporter.get_finished_spans():
+        spans_by_name.setdefault(span.name, []).append(span)
+    return spans_by_name
 
 
-def of(one: ReadableSpan) -> dict[str, object]:
-    return dict(one.attributes or {})
+def of(span: ReadableSpan) -> dict[str, object]:
+    return dict(span.attributes or {})
 
 
 def test_every_block_is_traced_from_fetch_to_commit(traced):
     (commit, *_) = traced["commit"]
     first, last = of(commit)["qos.first"], of(commit)["qos.last"]
     for name in ("fetch", "verify"):
-        windows = [(of(one)["qos.first"], of(one)["qos.last"]) for one in traced[name]]
+        windows = [(of(span)["qos.first"], of(span)["qos.last"]) for span in traced[name]]
         assert (first, last) in windows
-    folded = {one.parent.span_id for one in traced["fold"] if one.parent is not None}
+    folded = {span.parent.span_id for span in traced["fold"] if span.parent is not None}
     assert commit.context.span_id in folded
-    hashes = [of(one)["qos.last_hash"] for one in traced["verify"]]
+    hashes = [of(span)["qos.last_hash"] for span in traced["verify"]]
     assert of(commit)["qos.last_hash"] in hashes
 
 
@@ -59,25 +59,25 @@ def test_report_is_traced_to_chain_by_its_transaction(traced):
     assert of(report)["qos.round"] == 1
     (send, *_) = traced["send"]
     sent = of(send)["qos.transactions"]
-    landed = [of(one) for one in traced["confirm"] if of(one).get("qos.did") == "mined"]
-    assert sent in [one["qos.transactions"] for one in landed]
-    assert {one["qos.nonces"] for one in landed} >= {of(send)["qos.nonces"]}
+    landed = [of(span) for span in traced["confirm"] if of(span).get("qos.did") == "mined"]
+    assert sent in [attributes["qos.transactions"] for attributes in landed]
+    assert {attributes["qos.nonces"] for attributes in landed} >= {of(send)["qos.nonces"]}
 
 
 def test_no_trace_contains_key_password_or_token(traced):
     """What they are is known to `leaks`, which fails the test that shows one."""
-    shown = "\n".join(one.to_json() for spans in traced.values() for one in spans)
+    shown = "\n".join(span.to_json() for spans in traced.values() for span in spans)
     watch.said("a trace", shown)
     assert TOKEN not in shown
 
 
 @pytest.mark.nightly
 def test_daemon_without_tracing_imports_no_tracing_sdk():
-    asked = (
+    script = (
         "import sys; import oracle.cli.run_commands; "
         "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"

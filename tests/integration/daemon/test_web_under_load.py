@@ -74,8 +74,8 @@ class Turns:
 
 
 def turns_of(step: str, metrics: str) -> float:
-    found = re.search(f'oracle_step_seconds_count{{step="{step}"}} (.+)', metrics)
-    return 0.0 if found is None else float(found[1])
+    match = re.search(f'oracle_step_seconds_count{{step="{step}"}} (.+)', metrics)
+    return 0.0 if match is None else float(match[1])
 
 
 def settings(url: str, folder: Path):

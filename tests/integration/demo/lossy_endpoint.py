@@ -40,11 +40,17 @@ def losing_one_group(behind: str, hidden: list[str]) -> Iterator[str]:
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
-            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            request_body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {"Content-Type": "application/json"}
-            given = requests.post(behind, data=asked, headers=headers, timeout=120).json()
-            kept = [without(one) for one in given] if isinstance(given, list) else without(given)
-            body = json.dumps(kept).encode()
+            upstream_response = requests.post(
+                behind, data=request_body, headers=headers, timeout=120
+            ).json()
+            filtered_response = (
+                [without(answer) for answer in upstream_response]
+                if isinstance(upstream_response, list)
+                else without(upstream_response)
+            )
+            body = json.dumps(filtered_response).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

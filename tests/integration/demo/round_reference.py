@@ -42,7 +42,7 @@ class Rounds:
 
 def rounds_of(logs: Sequence[Mapping[str, Any]]) -> Rounds:
     """Read the logs of a network, in the chain's order."""
-    found = Rounds()
+    figures = Rounds()
     runs: dict[str, str] = {}
     rounds: dict[str, list[str]] = {"commit": [], "reveal": []}
     compared: list[list[str]] = []
@@ -56,22 +56,22 @@ def rounds_of(logs: Sequence[Mapping[str, Any]]) -> Rounds:
             rounds["reveal"].append(key)
         elif topic == COMPARED:
             compared.append(_members(log["data"]))
-            _score(found, compared[-1], runs, rounds)
+            _score(figures, compared[-1], runs, rounds)
         elif topic == SHARED:
-            found.shares[key] = int(log["data"], 16)
+            figures.shares[key] = int(log["data"], 16)
         elif topic == PROBED:
-            found.probes += 1
-    _share(found, compared)
-    return found
+            figures.probes += 1
+    _share(figures, compared)
+    return figures
 
 
 def _members(data: str) -> list[str]:
-    words = [data[2 + at : 66 + at] for at in range(0, len(data) - 2, 64)]
-    return ["0x" + word for word in words[2 : 2 + int(words[1], 16)]]
+    abi_words = [data[2 + at : 66 + at] for at in range(0, len(data) - 2, 64)]
+    return ["0x" + abi_word for abi_word in abi_words[2 : 2 + int(abi_words[1], 16)]]
 
 
 def _score(
-    found: Rounds, members: list[str], runs: Mapping[str, str], rounds: Mapping[str, list[str]]
+    figures: Rounds, members: list[str], runs: Mapping[str, str], rounds: Mapping[str, list[str]]
 ) -> None:
     orders = [[key for key in rounds[name] if key in members] for name in ("commit", "reveal")]
     if not orders[1]:
@@ -82,17 +82,17 @@ def _score(
             totals[key] += POINTS[min(place, 2)]
     for key in members:
         if key in runs:
-            found.scores[runs[key], key] = totals[key]
+            figures.scores[runs[key], key] = totals[key]
 
 
-def _share(found: Rounds, compared: list[list[str]]) -> None:
+def _share(figures: Rounds, compared: list[list[str]]) -> None:
     """Split what each group paid by the scores of those it paid; the last one gets the rest."""
-    by_task = {key: score for (_, key), score in found.scores.items()}
+    by_task = {key: score for (_, key), score in figures.scores.items()}
     for members in compared:
-        paid = [key for key in members if key in found.shares]
-        fee, total = sum(found.shares[key] for key in paid), sum(by_task[key] for key in paid)
+        paid = [key for key in members if key in figures.shares]
+        fee, total = sum(figures.shares[key] for key in paid), sum(by_task[key] for key in paid)
         for key in paid[:-1]:
-            found.expected_shares[key] = fee * by_task[key] // total
+            figures.expected_shares[key] = fee * by_task[key] // total
         if paid:
-            others = sum(found.expected_shares[key] for key in paid[:-1])
-            found.expected_shares[paid[-1]] = fee - others
+            earlier_shares = sum(figures.expected_shares[key] for key in paid[:-1])
+            figures.expected_shares[paid[-1]] = fee - earlier_shares

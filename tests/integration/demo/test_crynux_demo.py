@@ -12,9 +12,9 @@ from oracle.cli.main import run
 pytestmark = [pytest.mark.evm, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
-def played(monkeypatch, capsys, profile: str, **how):
+def played(monkeypatch, capsys, profile: str, **options):
     """The exit code, and the summary that was printed."""
-    monkeypatch.setattr(demo_commands, "DemoOptions", partial(DemoOptions, **how))
+    monkeypatch.setattr(demo_commands, "DemoOptions", partial(DemoOptions, **options))
     code = run(["demo", "--json", "--network", profile])
     printed = capsys.readouterr()
     assert printed.out, printed.err

@@ -23,9 +23,9 @@ LIAR = (sys.executable, str(Path(__file__).with_name("liar.py")))
 SHORT = 2
 
 
-def played(monkeypatch, capsys, system="crynux", **how):
+def played(monkeypatch, capsys, system="crynux", **options):
     """The exit code, and the summary that was printed."""
-    monkeypatch.setattr(demo_commands, "DemoOptions", partial(DemoOptions, **how))
+    monkeypatch.setattr(demo_commands, "DemoOptions", partial(DemoOptions, **options))
     code = run(["demo", "--json", "--system", system])
     printed = capsys.readouterr()
     assert printed.out, printed.err

@@ -25,7 +25,10 @@ def addresses_of(lines: Iterator[str]) -> dict[str, str]:
     last: deque[str] = deque(maxlen=6)
     for line in lines:
         if line.startswith("the network keeps running"):
-            return {name: rest.strip() for name, _, rest in (each.partition(" ") for each in last)}
+            return {
+                name: address.strip()
+                for name, _, address in (shown_line.partition(" ") for shown_line in last)
+            }
         last.append(line)
     raise AssertionError("\n".join(last))
 

@@ -33,7 +33,7 @@ def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
     ):
         play.play(daemon, options)
         summary = play.finish_and_verify(daemon, options)
-        found = rounds_of(network_logs(at["chain"], summary.addresses["network"]))
+        figures = rounds_of(network_logs(at["chain"], summary.addresses["network"]))
         database = read_config(daemon.configuration).database.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as rows:
             stored = {
@@ -41,28 +41,28 @@ def played() -> Iterator[tuple[Rounds, dict[tuple[str, str], int], list[str]]]:
                 for node, task, score in rows.execute("SELECT node, task, score FROM score")
             }
         daemon.stop()
-        yield found, stored, summary.faults
+        yield figures, stored, summary.faults
 
 
 def network_logs(url: str, network: str) -> list[dict[str, Any]]:
     with closing(LocalChain(url)) as chain:
-        asked = {"address": network, "fromBlock": "0x0", "toBlock": "latest"}
-        logs: list[dict[str, Any]] = chain.make_request("eth_getLogs", asked)
+        log_filter = {"address": network, "fromBlock": "0x0", "toBlock": "latest"}
+        logs: list[dict[str, Any]] = chain.make_request("eth_getLogs", log_filter)
     return logs
 
 
 def test_daemon_scores_of_both_rounds_equal_independent_computation(played):
-    found, stored, faults = played
+    figures, stored, faults = played
     assert faults == []
-    assert stored == found.scores
+    assert stored == figures.scores
     assert len(stored) >= 3 * 4 * (WAVES - 2)
     assert TWO_ROUNDS & set(stored.values())
 
 
 def test_fee_shares_equal_scores_of_both_rounds(played):
-    found, _, _ = played
-    assert len(found.shares) >= 3 * 4 * WAVES // 2
-    assert found.shares == found.expected_shares
+    figures, _, _ = played
+    assert len(figures.shares) >= 3 * 4 * WAVES // 2
+    assert figures.shares == figures.expected_shares
 
 
 def test_nodes_without_task_in_window_get_system_tasks(played):

@@ -90,7 +90,7 @@ def test_every_mood_can_be_served(true):
 def ask_raw(url, calls):
     """The bytes that come back, whole or not: many of them are meant to be no HTTP."""
     body = msgspec.json.encode(
-        [{"id": place, "method": one[0], "params": one[1:]} for place, one in enumerate(calls)]
+        [{"id": place, "method": call[0], "params": call[1:]} for place, call in enumerate(calls)]
     )
     port = int(url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=120) as line:

@@ -39,15 +39,15 @@ def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
     command = [*_PROGRAM, "devnet", "--folder", str(folder), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        said: list[str] = []
-        reading = Thread(target=said.extend, args=(running.stderr,), daemon=True)
+        lines: list[str] = []
+        reading = Thread(target=lines.extend, args=(running.stderr,), daemon=True)
         try:
-            while not (said and said[-1].startswith("Ctrl-C")):
-                said.append(running.stderr.readline())
-                assert said[-1], said
+            while not (lines and lines[-1].startswith("Ctrl-C")):
+                lines.append(running.stderr.readline())
+                assert lines[-1], lines
             # Its pipe must not fill up: it tells of each fault.
             reading.start()
-            chain = next(line for line in said if line.startswith("chain ")).split()[3]
+            chain = next(line for line in lines if line.startswith("chain ")).split()[3]
             yield Devnet(chain.rstrip(","), folder / "devnet.toml")
         finally:
             running.send_signal(signal.SIGINT)
@@ -85,9 +85,9 @@ def test_interrupted_devnet_stops_chain_and_reports_remaining_folder(tmp_path):
         assert running.stdout is not None
         chain = json.loads(running.stdout.readline())["endpoints"][0]
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=_PATIENCE_SECONDS)
+        _, stderr = running.communicate(timeout=_PATIENCE_SECONDS)
     left = f"the chain is stopped; the folder with its keys remains: {folder}"
-    assert said.splitlines()[-1] == f"stopped by SIGINT: {left}"
+    assert stderr.splitlines()[-1] == f"stopped by SIGINT: {left}"
     assert (folder / "devnet.toml").exists()
     with pytest.raises(requests.ConnectionError):
         requests.post(chain, json={}, timeout=10)
@@ -135,10 +135,13 @@ def test_daemon_among_lying_endpoints_reaches_chain_state(tmp_path, seed):
         follow(clean, int(last))
         told("resync", "rewind", "--to-block", last, "--config", str(clean))
 
-    ours, true = (told("export", "--config", str(one), "--to", last) for one in (config, clean))
-    assert ours == true
+    daemon_export, chain_export = (
+        told("export", "--config", str(config_path), "--to", last)
+        for config_path in (config, clean)
+    )
+    assert daemon_export == chain_export
     # Twelve join, and want tasks done; how many are is for the machine to say.
-    assert len(ours.splitlines()) > 20
+    assert len(daemon_export.splitlines()) > 20
     assert nodes_of(config) == nodes_of(clean)
 
 

@@ -73,8 +73,8 @@ class Played:
         return Counter(event["type"] for event in self.events)
 
     def row(self, name: str) -> Row:
-        (found,) = (row for row in self.nodes if row["node"] == self.network.nodes[name])
-        return found
+        (node_row,) = (row for row in self.nodes if row["node"] == self.network.nodes[name])
+        return node_row
 
     def unread(self) -> dict[str, int]:
         """What the daemon could not read, or could not fit to what came before."""
@@ -134,8 +134,10 @@ def test_every_member_of_compared_group_has_its_score(vss: Played):
     for group in vss_traffic(vss).groups:
         if group.validated_at is not None:
             scored.update(job.node.name for job in group.jobs if job.node is not None)
-    told = {one.name: vss.row(one.name)["scores_in_pool"] for one in CAST}
-    assert told == {one.name: scored[one.name] for one in CAST}
+    score_counts = {
+        cast_member.name: vss.row(cast_member.name)["scores_in_pool"] for cast_member in CAST
+    }
+    assert score_counts == {cast_member.name: scored[cast_member.name] for cast_member in CAST}
 
 
 def test_mostly_silent_node_is_kicked_out_by_network(vss: Played):
@@ -165,8 +167,8 @@ def test_kickout_through_adapter_is_indexed_and_stake_is_returned(tmp_path: Path
         assert read_kickout_result(network, node).stake == STAKE
         # An account in the place of the oracle contract.
         adapter = deploy_adapter(network, clock, network.relay)
-        told = encode_call("IKickTarget", "kick", node, bytes(32))
-        kick = {"from": network.relay, "to": adapter, "data": told, "gas": hex(3_000_000)}
+        calldata = encode_call("IKickTarget", "kick", node, bytes(32))
+        kick = {"from": network.relay, "to": adapter, "data": calldata, "gas": hex(3_000_000)}
         network.mine_transactions(clock, [kick])
 
         assert read_kickout_result(network, node).list_faults(HOPELESS.name) == []

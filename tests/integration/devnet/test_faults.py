@@ -96,9 +96,9 @@ def test_switched_fault_alternates_between_two_nodes(ask, provider):
 
 
 def test_logs_of_another_fork_are_returned_with_current_headers(ask, provider):
-    other = Provider(grown(5))
-    other.head = other.head.get_ancestor()
-    provider.faults.append(logs.serve_logs_from(other))
+    fork_provider = Provider(grown(5))
+    fork_provider.head = fork_provider.head.get_ancestor()
+    provider.faults.append(logs.serve_logs_from(fork_provider))
     assert len(ask("eth_getLogs", WHOLE)) == 8
 
 
@@ -114,12 +114,12 @@ def test_bloom_faults_replace_logs_bloom(ask, provider):
 
 def test_every_message_contains_its_limit(ask, provider):
     for row in DIALECTS:
-        words = messages.ErrorMessage(row.code, row.example)
-        provider.faults = [messages.limit_range(2, words)]
-        told = ask("eth_getLogs", WHOLE)
-        assert told["code"] == words.code
-        assert "{" not in told["message"]
-        assert ("{limit}" not in words.message) or "2" in told["message"]
+        error_message = messages.ErrorMessage(row.code, row.example)
+        provider.faults = [messages.limit_range(2, error_message)]
+        error = ask("eth_getLogs", WHOLE)
+        assert error["code"] == error_message.code
+        assert "{" not in error["message"]
+        assert ("{limit}" not in error_message.message) or "2" in error["message"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_slow_fault_advances_virtual_clock(ask, provider):
 
 
 def test_action_fault_runs_between_two_responses(ask, provider):
-    def reorg(_asked):
+    def reorg(_request):
         provider.head = provider.head.get_ancestor()
 
     provider.faults.append(transport.run_after(reorg, times=1))

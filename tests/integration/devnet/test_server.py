@@ -86,12 +86,12 @@ def test_held_response_does_not_block_others(provider):
     provider.faults.append(transport.hold_response(gate, methods="eth_chainId"))
     with (
         serve_endpoint(provider) as served,
-        Caller(served.url) as one,
-        Caller(served.url) as other,
+        Caller(served.url) as first_caller,
+        Caller(served.url) as second_caller,
     ):
-        waiting = Thread(target=one, args=("eth_chainId",))
+        waiting = Thread(target=first_caller, args=("eth_chainId",))
         waiting.start()
-        assert other("eth_blockNumber") == "0x5"
+        assert second_caller("eth_blockNumber") == "0x5"
         assert waiting.is_alive()
         gate.set()
         waiting.join()
@@ -101,7 +101,10 @@ def test_each_provider_has_its_own_url():
     tree = grown()
     with (
         serve_endpoints(Provider(tree), Provider(tree, tree.genesis)) as urls,
-        Caller(urls[0]) as one,
-        Caller(urls[1]) as other,
+        Caller(urls[0]) as first_caller,
+        Caller(urls[1]) as second_caller,
     ):
-        assert (one("eth_blockNumber"), other("eth_blockNumber")) == ("0x5", "0x0")
+        assert (first_caller("eth_blockNumber"), second_caller("eth_blockNumber")) == (
+            "0x5",
+            "0x0",
+        )

@@ -18,10 +18,10 @@ def children():
     lines = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+            name, _, stat_text = path.read_text().partition("(")[2].rpartition(")")
         except OSError:
             continue
-        if int(rest.split()[1]) == os.getpid():
+        if int(stat_text.split()[1]) == os.getpid():
             lines[int(path.parent.name)] = name
     return lines
 

@@ -17,8 +17,8 @@ def provider():
 
 @pytest.fixture
 def pushed(provider):
-    with serve_websocket(provider) as made:
-        yield made
+    with serve_websocket(provider) as websocket:
+        yield websocket
 
 
 @pytest.fixture

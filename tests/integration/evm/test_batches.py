@@ -32,7 +32,9 @@ Turn = Callable[[Heads], StepResult | None]
 
 def drawn(office: DispatchOffice, count: int) -> list[bytes]:
     """So many tasks, each with its draw, none started."""
-    tasks = [office.premises.network.create(fee=(count - one) * ETHER) for one in range(count)]
+    tasks = [
+        office.premises.network.create(fee=(count - number) * ETHER) for number in range(count)
+    ]
     office.mine()
     office.index()
     return tasks
@@ -40,7 +42,7 @@ def drawn(office: DispatchOffice, count: int) -> list[bytes]:
 
 def take(office: DispatchOffice, *steps: Turn) -> list[str]:
     done = [step(office.source.fetch_heads()) for step in steps]
-    return [one.action for one in done if one is not None]
+    return [step_result.action for step_result in done if step_result is not None]
 
 
 def test_superseded_call_leaves_no_nonce_gap(office: DispatchOffice):
@@ -56,7 +58,7 @@ def test_superseded_call_leaves_no_nonce_gap(office: DispatchOffice):
         "ready",
         "assigned",
     ]
-    first = min(office.intents(START_TASK), key=lambda one: one.nonce or 0)
+    first = min(office.intents(START_TASK), key=lambda intent: intent.nonce or 0)
     (key,) = (key for key in office.standing() if key in first.request.subject)
     names = {node.lower(): node for node in network.nodes}
     network.by(names[office.standing()[key]], network.does.pause())
@@ -65,7 +67,7 @@ def test_superseded_call_leaves_no_nonce_gap(office: DispatchOffice):
 
     assert {network.status(task) for task in tasks} == {Status.STARTED}
     assert office.start_states().count("mined") == 3
-    nonces = sorted(one.nonce for one in office.intents() if one.nonce is not None)
+    nonces = sorted(intent.nonce for intent in office.intents() if intent.nonce is not None)
     assert nonces == list(range(len(nonces)))
     assert "gave back" in {step.action for step in office.steps}
 
@@ -89,7 +91,7 @@ def test_unaffordable_starts_wait_with_reason(office: DispatchOffice, dear: Call
     dear()
     chain.rpc("anvil_setBalance", sender, "0x1")
     office.turn()
-    assert {one.error_class for one in office.intents()} == {"funds"}
+    assert {intent.error_class for intent in office.intents()} == {"funds"}
 
     chain.rpc("anvil_setBalance", sender, hex(ETHER))
     for _ in range(4):
@@ -102,4 +104,4 @@ def test_starts_stay_within_daily_cap(office: DispatchOffice, dear: Callable[[],
     drawn(office, 2)
     dear()
     office.turn()
-    assert {one.error_class for one in office.intents()} == {"day_cap"}
+    assert {intent.error_class for intent in office.intents()} == {"day_cap"}

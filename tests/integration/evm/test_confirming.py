@@ -159,7 +159,7 @@ def test_foreign_nonce_pauses_sender(office: Office):
     office.tick()
     ((sent, _),) = sends(office)
     premises.chain.rpc("anvil_dropTransaction", sent)
-    theirs = foreign_transaction(office, 50 * GWEI)
+    foreign_hash = foreign_transaction(office, 50 * GWEI)
     office.mine(1 + FINALITY)
     office.tick()
 
@@ -168,7 +168,7 @@ def test_foreign_nonce_pauses_sender(office: Office):
         reason = uow.outbox.accounts.get_pause(office.context.account)
     assert reason is not None
     assert reason.kind is PauseKind.FOREIGN
-    assert f"nonce 1 was used by {theirs}" in reason.reason
+    assert f"nonce 1 was used by {foreign_hash}" in reason.reason
     office.period()
     office.tick()
     assert len(sends(office)) == 0

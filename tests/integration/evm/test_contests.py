@@ -60,8 +60,8 @@ def played(office: DispatchOffice, *results: int) -> tuple[list[bytes], str]:
     """A group of three is drawn and started by the daemon; the first node answers first."""
     network = office.premises.network
     creator = network.creator
-    wanted: dict[str, Any] = {"creator": creator, "group": GROUP, "group_size": 3}
-    tasks = [network.create(fee=ETHER, **wanted) for _ in range(3)]
+    task_options: dict[str, Any] = {"creator": creator, "group": GROUP, "group_size": 3}
+    tasks = [network.create(fee=ETHER, **task_options) for _ in range(3)]
     for _ in range(4):
         office.block()
     key = network.key(creator, GROUP)
@@ -126,9 +126,12 @@ def crowd(office: DispatchOffice) -> None:
 
 def second_tasks(office: DispatchOffice) -> list[bytes]:
     """The tasks that the dispatcher has created, by the chain's own events."""
-    made = office.premises.network.contract.events.TaskCreated()
-    told = {"creator": Web3.to_checksum_address(office.starts.account.address)}
-    return [one["args"]["task"] for one in made.get_logs(from_block=0, argument_filters=told)]
+    task_created = office.premises.network.contract.events.TaskCreated()
+    filters = {"creator": Web3.to_checksum_address(office.starts.account.address)}
+    return [
+        log["args"]["task"]
+        for log in task_created.get_logs(from_block=0, argument_filters=filters)
+    ]
 
 
 def answer_second(office: DispatchOffice, *results: int) -> None:
@@ -423,8 +426,8 @@ def test_second_group_ordered_manually_supersedes_call(office: DispatchOffice):
         network.join(node)
     for _ in range(2):
         office.block()
-    ours = network.dispatcher
-    network.by(network.admin, network.does.setDispatcher(ours))
+    own_dispatcher = network.dispatcher
+    network.by(network.admin, network.does.setDispatcher(own_dispatcher))
     key = network.key(network.creator, GROUP)
     order_second(network, key, word(2), network.nodes[3:6], models=["sdxl"])
     for _ in range(MAX_DRAW_AGE_BLOCKS + 4):

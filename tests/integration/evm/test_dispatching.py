@@ -205,14 +205,14 @@ def test_start_on_node_other_than_drawn_is_detected(office: DispatchOffice):
     office.mine()
     office.index()
     (draw,) = office.draws(task)
-    other = next(node for node in network.nodes[:3] if node.lower() != draw.node)
+    other_node = next(node for node in network.nodes[:3] if node.lower() != draw.node)
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
-    network.start(task, other)
+    network.start(task, other_node)
     office.index()
 
     check = verified(office, task)
     assert check.verdict is DrawVerdict.DIFFERS
-    assert check.started_by == other.lower()
+    assert check.started_by == other_node.lower()
     assert check.drawings[-1].node == draw.node
 
 
@@ -297,15 +297,20 @@ def test_draws_are_independent_of_windows_and_restarts(
 
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
         with new_sqlite_store() as store:
-            other = DispatchOffice(office.premises, store, tmp_path)
-            other.ingest.max_blocks = blocks
-            while ingest_next_window(other.source, store, other.folder, other.ingest) is not None:
-                other.ingest.max_blocks = blocks
+            other_office = DispatchOffice(office.premises, store, tmp_path)
+            other_office.ingest.max_blocks = blocks
+            while (
+                ingest_next_window(
+                    other_office.source, store, other_office.folder, other_office.ingest
+                )
+                is not None
+            ):
+                other_office.ingest.max_blocks = blocks
                 if restarts:
-                    other.restart()
-                    other.ingest.max_blocks = blocks
-            assert [other.draws(task) for task in tasks] == drawn
-            other.close()
+                    other_office.restart()
+                    other_office.ingest.max_blocks = blocks
+            assert [other_office.draws(task) for task in tasks] == drawn
+            other_office.close()
 
 
 def test_nothing_is_drawn_or_sent_before_start_block(office: DispatchOffice):

@@ -108,20 +108,25 @@ def test_ticket_draws_are_independent_of_windows_restarts_and_reorgs(
     office.premises.chain.rpc("anvil_reorg", 1, [])
     tasks += [runs(office) for _ in range(2)]
     drawn = [office.draws(task) for task in tasks]
-    told = verify_all_draws(*where(office))
-    assert (told.verdict, told.started_count) == (DrawVerdict.AGREES, 5)
+    all_draws = verify_all_draws(*where(office))
+    assert (all_draws.verdict, all_draws.started_count) == (DrawVerdict.AGREES, 5)
 
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
         with new_sqlite_store() as store:
-            other = DispatchOffice(office.premises, store, tmp_path)
-            draws_by(other, policy)
-            other.ingest.max_blocks = blocks
-            while ingest_next_window(other.source, store, other.folder, other.ingest) is not None:
+            other_office = DispatchOffice(office.premises, store, tmp_path)
+            draws_by(other_office, policy)
+            other_office.ingest.max_blocks = blocks
+            while (
+                ingest_next_window(
+                    other_office.source, store, other_office.folder, other_office.ingest
+                )
+                is not None
+            ):
                 if restarts:
-                    other.restart()
-                other.ingest.max_blocks = blocks
-            assert [other.draws(task) for task in tasks] == drawn
-            other.close()
+                    other_office.restart()
+                other_office.ingest.max_blocks = blocks
+            assert [other_office.draws(task) for task in tasks] == drawn
+            other_office.close()
 
 
 def test_rebuild_restores_ticket_state(office: DispatchOffice):

@@ -71,12 +71,16 @@ def test_replacement_dispatcher_key_continues_at_any_stage(
     task = drawn(office)
     for _, _step in zip(range(taken), steps(office), strict=False):
         pass
-    other = KeySigner.open(*key_files(tmp_path, "other"))
-    network.by(network.admin, network.does.setDispatcher(Web3.to_checksum_address(other.address)))
-    chain.rpc("anvil_setBalance", other.address, hex(ETHER))
+    other_signer = KeySigner.open(*key_files(tmp_path, "other"))
+    network.by(
+        network.admin, network.does.setDispatcher(Web3.to_checksum_address(other_signer.address))
+    )
+    chain.rpc("anvil_setBalance", other_signer.address, hex(ETHER))
     domain = office.starts.sender_account.domain
     office.starts.sender_account.pool.close()
-    publisher = SenderAccount(pool_of(*office.urls), domain=domain, caps=office.caps, keys=other)
+    publisher = SenderAccount(
+        pool_of(*office.urls), domain=domain, caps=office.caps, keys=other_signer
+    )
     office.starts = replace(office.starts, sender_account=publisher)
     reconcile(office.starts)
     for _ in range(3):
@@ -90,11 +94,11 @@ def test_start_on_departed_node_is_attempted_once_per_block(office: DispatchOffi
     network = office.premises.network
     task = drawn(office)
     (node,) = office.standing().values()
-    names = {one.lower(): one for one in network.nodes}
+    names = {address.lower(): address for address in network.nodes}
     # The fold has not seen it yet, the contract has.
     network.by(names[node], network.does.quit())
-    said = [did for did, _ in zip(steps(office), range(20), strict=False)]
-    assert said == ["dispatch planned", "start_task waits"]
+    actions = [action for action, _ in zip(steps(office), range(20), strict=False)]
+    assert actions == ["dispatch planned", "start_task waits"]
 
     for _ in range(4):
         office.block()
@@ -150,8 +154,8 @@ def test_start_with_foreign_nonce_is_resent_after_operator_release(
 ):
     network, chain = office.premises.network, office.premises.chain
     task = drawn(office)
-    did = steps(office)
-    while next(did) != "start_task signed":
+    actions = steps(office)
+    while next(actions) != "start_task signed":
         pass
     signer = dispatcher_of(office.premises)
     nonce = int(chain.rpc("eth_getTransactionCount", signer.address, "latest"), 16)
@@ -180,8 +184,8 @@ def test_queue_calls_leave_half_of_daily_budget_to_starts(
     network.create()
     for _ in range(3):
         office.block()
-    (word,) = office.intents(QUEUE_TASK)
-    office.restart(caps=replace(CAPS, cost_per_day=8 * (word.max_cost_wei or 0)))
+    (queue_call,) = office.intents(QUEUE_TASK)
+    office.restart(caps=replace(CAPS, cost_per_day=8 * (queue_call.max_cost_wei or 0)))
     tasks = [network.create() for _ in range(9)]
     for _ in range(4):
         office.block()

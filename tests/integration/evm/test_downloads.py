@@ -72,13 +72,13 @@ def requested(office: DispatchOffice) -> list[dict[str, Any]]:
 
 
 def asked(office: DispatchOffice) -> list[str]:
-    return sorted(str(one["node"]) for one in requested(office))
+    return sorted(str(request["node"]) for request in requested(office))
 
 
 def idle(office: DispatchOffice, task: bytes) -> list[str]:
     """The members that do not run the task."""
     nodes = office.premises.network.nodes[:3]
-    return sorted(one for one in nodes if one.lower() != office.node_of(task))
+    return sorted(node for node in nodes if node.lower() != office.node_of(task))
 
 
 def states(office: DispatchOffice) -> list[str]:
@@ -91,9 +91,9 @@ def standing(office: DispatchOffice) -> list[str]:
         cursor = uow.cursor.get()
         assert cursor is not None
         return [
-            one.state
+            request.state
             for node in uow.nodes.list_with_downloads()
-            for one in list_requests(node, cursor.time)
+            for request in list_requests(node, cursor.time)
         ]
 
 
@@ -105,7 +105,7 @@ def test_every_other_node_without_model_is_requested_once_at_task_start(
         office.block()
 
     assert asked(office) == idle(office, task)
-    assert {one["model"] for one in requested(office)} == {MODEL}
+    assert {request["model"] for request in requested(office)} == {MODEL}
     assert (states(office), standing(office)) == (["mined"] * 2, ["open"] * 2)
     assert compute_dispatch_statistics(office.store, None).downloads_by_state == {"open": 2}
 
@@ -124,13 +124,13 @@ def test_next_start_requests_no_node_again(office: DispatchOffice):
     network, first = office.premises.network, started(office)
     office.block()
     before = asked(office)
-    network.submit(first, {one.lower(): one for one in network.nodes}[office.node_of(first)])
+    network.submit(first, {node.lower(): node for node in network.nodes}[office.node_of(first)])
     second = started(office)
     for _ in range(3):
         office.block()
 
     # Who ran the first task has not been asked yet, if it does not run the second as well.
-    runner = {one for one in idle(office, second) if one.lower() == office.node_of(first)}
+    runner = {node for node in idle(office, second) if node.lower() == office.node_of(first)}
     assert asked(office) == sorted({*before, *runner})
 
 
@@ -177,11 +177,11 @@ def test_download_requests_are_independent_of_windows(
     with office.store.read_transaction() as uow:
         planned = uow.downloads.list_since(0)
     with new_sqlite_store() as store:
-        other = an_office(office.premises, store, tmp_path / "other")
-        other.index()
+        other_office = an_office(office.premises, store, tmp_path / "other")
+        other_office.index()
         with store.read_transaction() as uow:
             assert uow.downloads.list_since(0) == planned != []
-        other.close()
+        other_office.close()
 
 
 def test_two_daemons_with_same_key_request_each_node_once(
@@ -189,11 +189,11 @@ def test_two_daemons_with_same_key_request_each_node_once(
 ):
     premises = office.premises
     with new_sqlite_store() as store:
-        other = an_office(premises, store, tmp_path / "other")
+        other_office = an_office(premises, store, tmp_path / "other")
         task = premises.network.create(models=(MODEL,))
         for _ in range(8):
             office.turn()
-            other.turn()
+            other_office.turn()
             office.mine()
         assert asked(office) == idle(office, task)
-        other.close()
+        other_office.close()

@@ -34,8 +34,8 @@ def legacy(office: DispatchOffice) -> DispatchOffice:
     return office
 
 
-def ordered(network: Network, name: bytes = b"g", **wanted: Any) -> list[bytes]:
-    return [network.create(group=name * 32, group_size=3, **wanted) for _ in range(3)]
+def ordered(network: Network, name: bytes = b"g", **options: Any) -> list[bytes]:
+    return [network.create(group=name * 32, group_size=3, **options) for _ in range(3)]
 
 
 def statuses(network: Network, tasks: list[bytes]) -> set[Status]:
@@ -154,8 +154,10 @@ def test_freed_or_joining_nodes_get_most_valuable_group(legacy: DispatchOffice):
     assert statuses(network, groups[1]) == {Status.STARTED}
     assert statuses(network, groups[0]) == {Status.QUEUED}
     assert legacy.dispatch is not None
-    found = verify_all_draws(legacy.source, legacy.store, legacy.folder.reader, legacy.dispatch)
-    assert (found.started_count, found.verdict) == (6, DrawVerdict.AGREES)
+    all_draws = verify_all_draws(
+        legacy.source, legacy.store, legacy.folder.reader, legacy.dispatch
+    )
+    assert (all_draws.started_count, all_draws.verdict) == (6, DrawVerdict.AGREES)
 
 
 def test_committed_nodes_get_next_group_before_validation(

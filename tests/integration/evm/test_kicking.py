@@ -93,8 +93,8 @@ def pushed_without_kickouts(office: Office) -> None:
 def rounds_low(office: Office) -> int:
     """How many rounds in a row have shown node 2 under the line."""
     with office.store.read_transaction() as uow:
-        looks = load_kickout_cases(uow, KickoutRules(RULES, SETTINGS), VerificationLevel.NOTHING)
-    return next((look.low_rounds for look in looks), 0)
+        cases = load_kickout_cases(uow, KickoutRules(RULES, SETTINGS), VerificationLevel.NOTHING)
+    return next((case.low_rounds for case in cases), 0)
 
 
 def pushed_until(office: Office, rounds: int) -> None:
@@ -117,9 +117,9 @@ def kick(office: Office) -> dict[str, object]:
     """What the contract holds about the kickout of node 2."""
     node, does = office.premises.network.nodes[2], office.premises.oracle.functions
     names = ("index", "kick", "readyAt", "diesAt", "expelledUntil", "round", "config")
-    found = dict(zip(names, does.nodeOf(node).call(), strict=True))
+    kickout = dict(zip(names, does.nodeOf(node).call(), strict=True))
     evidence = does.evidenceOf(node).call()
-    return found | {"live": found["kick"] == PENDING, "evidence": evidence}
+    return kickout | {"live": kickout["kick"] == PENDING, "evidence": evidence}
 
 
 def kinds(office: Office) -> list[str]:

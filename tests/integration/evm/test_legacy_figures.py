@@ -102,12 +102,16 @@ def test_explain_returns_earnings_of_each_place(premises: Premises, office: Offi
     office.index()
     as_of = resolve_block(lambda: office.source, office.store, None)
     archive = EventArchive(office.store, office.folder.reader, RULES)
-    told = [explanation_json(explain_score(archive, node, as_of)) for node in nodes]
-    earned = [one["pool"]["entries"][-1]["earned"] for one in told]
+    explanations = [explanation_json(explain_score(archive, node, as_of)) for node in nodes]
+    earned = [explanation["pool"]["entries"][-1]["earned"] for explanation in explanations]
 
-    assert [(one["points"], one["of_points"]) for one in earned] == [(4, 34), (10, 34), (20, 34)]
-    assert [one["paid"] for one in earned] == [one["by_points"] for one in earned]
-    assert sum(int(one["paid"]) for one in earned) == FEES
+    assert [(earning["points"], earning["of_points"]) for earning in earned] == [
+        (4, 34),
+        (10, 34),
+        (20, 34),
+    ]
+    assert [earning["paid"] for earning in earned] == [earning["by_points"] for earning in earned]
+    assert sum(int(earning["paid"]) for earning in earned) == FEES
 
 
 def test_report_shows_incentive_share_of_each_node(premises: Premises, office: Office):
@@ -115,8 +119,10 @@ def test_report_shows_incentive_share_of_each_node(premises: Premises, office: O
     office.index()
     shown = {name: score.incentive_share for name, score in legacy_scores(office).items()}
     head = resolve_block(lambda: office.source, office.store, None)
-    seen = compute_report_detail(office.store, office.folder.reader, RULES, ReportSettings(), head)
+    report_detail = compute_report_detail(
+        office.store, office.folder.reader, RULES, ReportSettings(), head
+    )
 
-    found = {lane.node: lane.incentive_share for lane in seen.lanes}
-    assert {node: found[node] for node in nodes} == {node: shown[node] for node in nodes}
-    assert sum(share for share in found.values() if share) > UNIT - len(found)
+    share_by_node = {lane.node: lane.incentive_share for lane in report_detail.lanes}
+    assert {node: share_by_node[node] for node in nodes} == {node: shown[node] for node in nodes}
+    assert sum(share for share in share_by_node.values() if share) > UNIT - len(share_by_node)

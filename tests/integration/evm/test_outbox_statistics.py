@@ -35,7 +35,7 @@ def counted(statistics, office):
 def plain(figure):
     """What can be compared of the figures."""
     if isinstance(figure, OutboxFigures):
-        return {one.name: plain(getattr(figure, one.name)) for one in fields(figure)}
+        return {field.name: plain(getattr(figure, field.name)) for field in fields(figure)}
     if isinstance(figure, Mapping):
         return {key: plain(value) for key, value in figure.items()}
     return (
@@ -87,11 +87,11 @@ def test_account_and_contract_figures_are_added_to_statistics(sqlite_office: Off
         {"transmitter": office.context},
         office.source.fetch_heads(),
     )
-    ours = figures.accounts["transmitter"]
-    assert (ours.latest_chain_nonce, ours.nonce_gap) == (ours.next_nonce, 0)
-    assert ours.open_nonces == 1  # mined, not final yet
-    assert ours.balance_wei is not None
-    assert ours.balance_wei > ours.reserved_wei
+    account = figures.accounts["transmitter"]
+    assert (account.latest_chain_nonce, account.nonce_gap) == (account.next_nonce, 0)
+    assert account.open_nonces == 1  # mined, not final yet
+    assert account.balance_wei is not None
+    assert account.balance_wei > account.reserved_wei
 
     contract = add_contract_figures(figures, office.reporting).contract
     assert contract is not None

@@ -53,7 +53,7 @@ def test_probe_is_completed_once_after_crash_at_any_point(
 
             where = f"{name} {number}"
             assert nonce(premises) == 1, where
-            assert [one.state.value for one in office.intents(PROBE)] == ["final"], where
+            assert [intent.state.value for intent in office.intents(PROBE)] == ["final"], where
             states = {premises.network.status(task) for task in office.probed()}
             assert (len(office.probed()), states) == (3, {Status.STARTED}), where
             assert office.credit() == ETHER - 3 * FEE, where

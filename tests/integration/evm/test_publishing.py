@@ -80,7 +80,7 @@ def test_report_with_changed_predecessor_is_missed(sqlite_office: Office):
     office.period()
     office.index()
     with office.store.read_transaction() as uow:
-        due = [one.report.period for one in uow.reports.list_due()]
+        due = [stored_report.report.period for stored_report in uow.reports.list_due()]
     office.tick()
     office.mine()
     office.tick()
@@ -89,9 +89,11 @@ def test_report_with_changed_predecessor_is_missed(sqlite_office: Office):
     assert landing.request.period == due[0]
     with office.store.read_transaction() as uow:
         missed = [uow.reports.get(period) for period in due[1:]]
-    assert {(one.state, one.reason) for one in missed if one is not None} == {
-        ("missed", "another round came before it")
-    }
+    assert {
+        (stored_report.state, stored_report.reason)
+        for stored_report in missed
+        if stored_report is not None
+    } == {("missed", "another round came before it")}
 
 
 def test_report_is_not_signed_while_contract_is_paused(sqlite_office: Office):
@@ -122,7 +124,7 @@ def test_push_delayed_by_pause_expires_and_next_push_goes_live(
     office.repeat(plan_push)
     premises.chain.send(premises.oracle.functions.pauseFor(86_400), sender=admin)
     office.tick()
-    assert [(one.state.value, one.error_class) for one in office.intents()] == [
+    assert [(intent.state.value, intent.error_class) for intent in office.intents()] == [
         ("planned", "Paused")
     ]
 
@@ -161,8 +163,10 @@ def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_office: Offi
 def test_nothing_is_published_under_different_rules(sqlite_office: Office):
     office = sqlite_office
     premises = office.premises
-    other = bytes.fromhex("77" * 32)
-    premises.chain.send(premises.oracle.functions.setRules(other), sender=premises.network.admin)
+    other_rules = bytes.fromhex("77" * 32)
+    premises.chain.send(
+        premises.oracle.functions.setRules(other_rules), sender=premises.network.admin
+    )
     office.period()
 
     with pytest.raises(TransientError, match="the contract requires rules 0x7777"):

@@ -54,11 +54,11 @@ def _blocks(chain: Chain, newest: int) -> Iterator[tuple[Any, Any]]:
             chain.rpc("eth_sendRawTransaction", _with_code(chain))
         chain.mine()
     for number in range(chain.block + 1):
-        asked = (
+        calls = (
             ("eth_getBlockByNumber", hex(number), True),
             ("eth_getBlockReceipts", hex(number)),
         )
-        block, receipts = chain.rpcs(*asked)
+        block, receipts = chain.rpcs(*calls)
         yield block, receipts
 
 
@@ -107,7 +107,9 @@ def _with_code(chain: Chain) -> str:
 
 def test_every_header_hash_equals_block_hash(blocks):
     headers = [msgspec.convert(block, HeaderResponse) for block, _ in blocks]
-    assert [compute_block_hash(one) for one in headers] == [one.hash for one in headers]
+    assert [compute_block_hash(header) for header in headers] == [
+        header.hash for header in headers
+    ]
 
 
 def test_every_receipts_root_equals_header(blocks):
@@ -121,22 +123,30 @@ def test_every_receipts_root_equals_header(blocks):
 def test_every_transactions_root_equals_header(blocks):
     for block, _ in blocks:
         signed = msgspec.convert(block["transactions"], list[SignedTransaction])
-        assert [one.compute_hash() for one in signed] == [one.hash for one in signed]
+        assert [transaction.compute_hash() for transaction in signed] == [
+            transaction.hash for transaction in signed
+        ]
         # Anvil 1.7.1 puts a blob transaction into the trie together with its blobs, which is
         # against EIP-4844: the side-car is no part of a block.
-        if not any(one.type == "0x3" for one in signed):
+        if not any(transaction.type == "0x3" for transaction in signed):
             assert compute_transactions_root(signed) == block["transactionsRoot"]
 
 
 def test_every_recovered_sender_equals_transaction_sender(blocks):
     for block, _ in blocks:
         signed = msgspec.convert(block["transactions"], list[SignedTransaction])
-        assert [recover_signer(one) for one in signed] == [one.sender.lower() for one in signed]
+        assert [recover_signer(transaction) for transaction in signed] == [
+            transaction.sender.lower() for transaction in signed
+        ]
 
 
 def test_every_bloom_equals_bloom_of_logs(blocks):
     for block, receipts in blocks:
-        logs = [log for one in msgspec.convert(receipts, list[ProvenReceipt]) for log in one.logs]
+        logs = [
+            log
+            for receipt in msgspec.convert(receipts, list[ProvenReceipt])
+            for log in receipt.logs
+        ]
         assert format_bloom(compute_bloom(logs)) == block["logsBloom"]
 
 

@@ -235,36 +235,45 @@ def test_unanswered_send_is_ambiguous(fresh_chain: Chain):
 
 
 def test_single_accepting_pool_is_sufficient(fresh_chain: Chain):
-    with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
-        one.faults[SEND] = "nonce too high"
-        other.faults[SEND] = "already known"
-        sent = send(pool_of(one.url, other.url), RAW)
+    with (
+        faulty_endpoint(fresh_chain.url) as first_endpoint,
+        faulty_endpoint(fresh_chain.url) as second_endpoint,
+    ):
+        first_endpoint.faults[SEND] = "nonce too high"
+        second_endpoint.faults[SEND] = "already known"
+        sent = send(pool_of(first_endpoint.url, second_endpoint.url), RAW)
     assert sent == SendResult(SendOutcome.ALREADY, "already known")
 
 
 def test_every_endpoint_receives_bytes_once(fresh_chain: Chain):
-    with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
-        one.faults[SEND] = Fault.SWALLOW
-        other.faults[SEND] = "txpool is full"
-        sent = send(pool_of(one.url, other.url), RAW)
-        assert (one.seen, other.seen) == ([SEND], [SEND])
+    with (
+        faulty_endpoint(fresh_chain.url) as first_endpoint,
+        faulty_endpoint(fresh_chain.url) as second_endpoint,
+    ):
+        first_endpoint.faults[SEND] = Fault.SWALLOW
+        second_endpoint.faults[SEND] = "txpool is full"
+        sent = send(pool_of(first_endpoint.url, second_endpoint.url), RAW)
+        assert (first_endpoint.seen, second_endpoint.seen) == ([SEND], [SEND])
     # What somebody said tells more than silence.
     assert sent.outcome is SendOutcome.POOL
 
 
 def test_refusal_stops_sender_only_if_every_endpoint_refuses(fresh_chain: Chain):
-    with faulty_endpoint(fresh_chain.url) as one, faulty_endpoint(fresh_chain.url) as other:
-        one.faults[SEND] = "eth_sendRawTransaction is forbidden for this key"
-        other.faults[SEND] = Fault.SWALLOW
-        silent = send(pool_of(one.url, other.url), RAW)
-        one.faults[SEND] = "oversized data"
-        other.faults[SEND] = "tx fee exceeds the configured cap"
-        told = send(pool_of(one.url, other.url), RAW)
+    with (
+        faulty_endpoint(fresh_chain.url) as first_endpoint,
+        faulty_endpoint(fresh_chain.url) as second_endpoint,
+    ):
+        first_endpoint.faults[SEND] = "eth_sendRawTransaction is forbidden for this key"
+        second_endpoint.faults[SEND] = Fault.SWALLOW
+        silent = send(pool_of(first_endpoint.url, second_endpoint.url), RAW)
+        first_endpoint.faults[SEND] = "oversized data"
+        second_endpoint.faults[SEND] = "tx fee exceeds the configured cap"
+        refusal = send(pool_of(first_endpoint.url, second_endpoint.url), RAW)
     assert (silent.outcome, "forbidden for this key" in silent.text) == (
         SendOutcome.AMBIGUOUS,
         True,
     )
-    assert told.outcome is SendOutcome.CAP
+    assert refusal.outcome is SendOutcome.CAP
 
 
 def test_credentials_in_endpoint_url_are_never_shown():
@@ -293,6 +302,6 @@ def test_batches_contain_at_most_one_hundred_requests(
     wire = line.endpoint.client._wire
     monkeypatch.setattr(wire, "post", measured(wire.post, sizes))
     numbers = [hex(number) for number in range(250)]
-    blocks = line.request_all([("eth_getBlockByNumber", (one, False)) for one in numbers])
+    blocks = line.request_all([("eth_getBlockByNumber", (number, False)) for number in numbers])
     line.endpoint.close()
     assert (sizes, blocks[0]["number"], len(blocks)) == ([100, 100, 50], "0x0", 250)

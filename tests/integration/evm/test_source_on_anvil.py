@@ -79,17 +79,17 @@ def test_task_lifecycle_is_decoded_as_driven(
     window = window_to_the_head(source, first)
 
     key, runner = TaskKey("0x" + task.hex()), Address(node.lower())
-    told = reader.decode_rows(window.logs, window.calls).events
+    events = reader.decode_rows(window.logs, window.calls).events
     times = {header.number: header.time for header in window.headers}
-    assert [event.time for event in told] == [times[event.at.block] for event in told]
-    joined, created, started, *_, succeeded = told
+    assert [event.time for event in events] == [times[event.at.block] for event in events]
+    joined, created, started, *_, succeeded = events
     at, time = Position(first, 0, 0), times[first]
     assert joined == NodeJoined(at, time, runner, MIN_STAKE, GPU, VRAM, VERSION, ("sdxl",))
     assert isinstance(created, TaskCreated)
     assert (created.task, created.creator, created.fee) == (key, creator.lower(), FEE)
     assert (created.kind, created.timeout, created.group) == (TaskKind.LLM, TIMEOUT, None)
     assert started == TaskStarted(started.at, started.time, key, runner)
-    assert [type(event) for event in told[3:5]] == [TaskSubmitted, TaskValidated]
+    assert [type(event) for event in events[3:5]] == [TaskSubmitted, TaskValidated]
     assert succeeded == TaskSucceeded(succeeded.at, succeeded.time, key, runner)
 
 
@@ -123,7 +123,7 @@ def test_round_is_decoded_with_its_nodes_and_words(
     events = reader.decode_rows(window.logs, window.calls).contract_events
     assert [event.index for event in events if isinstance(event, NodeRegistered)] == [*range(17)]
     (accepted,) = [event for event in events if isinstance(event, RoundAccepted)]
-    assert accepted.registrations.appended == tuple(one.lower() for one in fresh)
+    assert accepted.registrations.appended == tuple(address.lower() for address in fresh)
     assert accepted.words == words
     assert accepted.round == 1
     assert accepted.digest == "0x" + bytes(oracle.read("lastReport")).hex()

@@ -65,18 +65,18 @@ def deployed() -> Iterator[Deployed]:
         chain.close()
 
 
-def narrow(endpoint: FaultyEndpoint, most: int) -> None:
+def narrow(endpoint: FaultyEndpoint, max_blocks: int) -> None:
     """Refuse logs of more than so many blocks, as many providers do."""
     plain = endpoint.answer
 
     def answer(body: bytes) -> bytes | None:
-        asked = json.loads(body)
-        for one in asked if isinstance(asked, list) else [asked]:
-            if one["method"] == "eth_getLogs":
-                (span,) = one["params"]
+        payload = json.loads(body)
+        for request in payload if isinstance(payload, list) else [payload]:
+            if request["method"] == "eth_getLogs":
+                (span,) = request["params"]
                 blocks = int(span["toBlock"], 16) - int(span["fromBlock"], 16) + 1
-                refused = {"eth_getLogs": f"block range is limited to {most}"}
-                endpoint.faults = {**refused} if blocks > most else {}
+                refused = {"eth_getLogs": f"block range is limited to {max_blocks}"}
+                endpoint.faults = {**refused} if blocks > max_blocks else {}
         return plain(body)
 
     endpoint.answer = answer  # type: ignore[method-assign]
@@ -125,12 +125,12 @@ def hide_logs(endpoint: FaultyEndpoint) -> None:
     plain = endpoint.answer
 
     def answer(body: bytes) -> bytes | None:
-        asked = json.loads(body)
-        (one,) = asked if isinstance(asked, list) else [asked]
-        if one["method"] != "eth_getLogs":
+        payload = json.loads(body)
+        (request,) = payload if isinstance(payload, list) else [payload]
+        if request["method"] != "eth_getLogs":
             return plain(body)
-        empty = {"jsonrpc": "2.0", "id": one["id"], "result": []}
-        return json.dumps([empty] if isinstance(asked, list) else empty).encode()
+        empty = {"jsonrpc": "2.0", "id": request["id"], "result": []}
+        return json.dumps([empty] if isinstance(payload, list) else empty).encode()
 
     endpoint.answer = answer  # type: ignore[method-assign]
 

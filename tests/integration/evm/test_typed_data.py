@@ -95,9 +95,9 @@ def test_kickout_digest_follows_eip_712(statement: KickStatement):
 @given(words(16), st.lists(ADDRESSES, max_size=4), words(8), HASHES)
 def test_configuration_digest_follows_abi_encoding(count, signers, quorum, rules_hash):
     domain = (DOMAIN.chain_id, DOMAIN.contract)
-    said = config_digest_elsewhere(domain, count, signers, quorum, raw(rules_hash))
+    digest = config_digest_elsewhere(domain, count, signers, quorum, raw(rules_hash))
 
-    assert compute_config_digest(DOMAIN, count, signers, quorum, rules_hash) == "0x" + said.hex()
+    assert compute_config_digest(DOMAIN, count, signers, quorum, rules_hash) == "0x" + digest.hex()
 
 
 def test_contract_computes_same_digests(fresh_chain: Chain):
@@ -105,7 +105,7 @@ def test_contract_computes_same_digests(fresh_chain: Chain):
     domain = Domain(31337, Address(oracle.contract.address.lower()))
     config = Hash("0x" + oracle.read("configDigest").hex())
     rules_hash = Hash("0x" + oracle.read("rulesHash").hex())
-    signers = [Address(one.lower()) for one in oracle.read("signers")]
+    signers = [Address(address.lower()) for address in oracle.read("signers")]
     count, quorum = oracle.head("configCount"), oracle.head("quorum")
     assert compute_config_digest(domain, count, signers, quorum, rules_hash) == config
 
@@ -119,15 +119,17 @@ def test_contract_computes_same_digests(fresh_chain: Chain):
         deadline=9_999_999,
         blob=blob,
     )
-    said = oracle.read("reportDigest", 7, 5, raw(report.as_of_hash), 9_999_999, keccak(blob))
-    assert report.compute_digest(domain) == "0x" + said.hex()
+    contract_digest = oracle.read(
+        "reportDigest", 7, 5, raw(report.as_of_hash), 9_999_999, keccak(blob)
+    )
+    assert report.compute_digest(domain) == "0x" + contract_digest.hex()
 
     who = Address("0x" + 40 * "c")
     proof, on = Hash("0x" + 64 * "e"), Hash("0x" + 64 * "d")
     kick = KickStatement(config, 3, on, who, proof, 8_888_888)
     checksummed = Web3.to_checksum_address(who)
-    said = oracle.read("kickDigest", raw(on), checksummed, raw(proof), 8_888_888)
-    assert kick.compute_digest(domain) == "0x" + said.hex()
+    contract_digest = oracle.read("kickDigest", raw(on), checksummed, raw(proof), 8_888_888)
+    assert kick.compute_digest(domain) == "0x" + contract_digest.hex()
 
 
 def test_contract_keeps_expected_number_of_recent_rounds(fresh_chain: Chain):
@@ -137,15 +139,15 @@ def test_contract_keeps_expected_number_of_recent_rounds(fresh_chain: Chain):
 def test_push_calldata_equals_web3_encoding(fresh_chain: Chain):
     oracle = deployed(fresh_chain)
     fresh_chain.mine(3)
-    theirs = oracle.report((0, 2))
-    ours = ReportStatement(
-        config=Hash("0x" + theirs.config.hex()),
-        round=theirs.round,
-        prev=Hash("0x" + theirs.prev.hex()),
-        as_of=theirs.as_of,
-        as_of_hash=Hash("0x" + theirs.as_of_hash.hex()),
-        deadline=theirs.deadline,
-        blob=theirs.data,
+    contract_report = oracle.report((0, 2))
+    statement = ReportStatement(
+        config=Hash("0x" + contract_report.config.hex()),
+        round=contract_report.round,
+        prev=Hash("0x" + contract_report.prev.hex()),
+        as_of=contract_report.as_of,
+        as_of_hash=Hash("0x" + contract_report.as_of_hash.hex()),
+        deadline=contract_report.deadline,
+        blob=contract_report.data,
     )
-    calldata = oracle.call(theirs, b"s" * 65)._encode_transaction_data()
-    assert encode_push(ours, theirs.count, b"s" * 65) == calldata
+    calldata = oracle.call(contract_report, b"s" * 65)._encode_transaction_data()
+    assert encode_push(statement, contract_report.count, b"s" * 65) == calldata

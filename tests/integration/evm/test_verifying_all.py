@@ -35,8 +35,8 @@ def verdict_of(office: DispatchOffice, task: bytes) -> DrawVerdict:
 def test_network_without_starts_is_reported_as_not_dispatched(office: DispatchOffice):
     office.premises.network.create()
     office.turn()
-    told = verified_all(office)
-    assert (told.verdict, told.started_count) == (DrawVerdict.NOT_DISPATCHED, 0)
+    all_draws = verified_all(office)
+    assert (all_draws.verdict, all_draws.started_count) == (DrawVerdict.NOT_DISPATCHED, 0)
 
 
 def test_tasks_started_as_drawn_agree(office: DispatchOffice):
@@ -47,15 +47,15 @@ def test_tasks_started_as_drawn_agree(office: DispatchOffice):
     for _ in range(4):
         office.block()
 
-    each = [verdict_of(office, task) for task in (*tasks, later)]
-    told = verified_all(office)
-    assert (told.verdict, told.differing) == (DrawVerdict.AGREES, ())
-    assert told.started_count == each.count(DrawVerdict.AGREES) == 3
+    verdicts = [verdict_of(office, task) for task in (*tasks, later)]
+    all_draws = verified_all(office)
+    assert (all_draws.verdict, all_draws.differing) == (DrawVerdict.AGREES, ())
+    assert all_draws.started_count == verdicts.count(DrawVerdict.AGREES) == 3
 
 
 def test_task_started_on_another_node_is_reported_as_differing(office: DispatchOffice):
     network = office.premises.network
-    kept, defied = network.create(), network.create()
+    followed, defied_task = network.create(), network.create()
     office.index()
     office.mine()
     office.index()
@@ -63,14 +63,14 @@ def test_task_started_on_another_node_is_reported_as_differing(office: DispatchO
     (stranger,) = [node for node in network.nodes[:3] if node.lower() not in drawn.values()]
     # Somebody else dispatches now, who keeps one draw only.
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
-    network.start(kept, Web3.to_checksum_address(drawn[key_of(kept)]))
-    network.start(defied, stranger)
+    network.start(followed, Web3.to_checksum_address(drawn[key_of(followed)]))
+    network.start(defied_task, stranger)
     office.index()
 
-    assert verdict_of(office, kept) is DrawVerdict.AGREES
-    assert verdict_of(office, defied) is DrawVerdict.DIFFERS
-    told = verified_all(office)
-    assert (told.verdict, told.started_count) == (DrawVerdict.DIFFERS, 2)
-    (differing,) = told.differing
-    assert differing.task == key_of(defied)
-    assert (differing.node, differing.drawn_node) == (stranger.lower(), drawn[key_of(defied)])
+    assert verdict_of(office, followed) is DrawVerdict.AGREES
+    assert verdict_of(office, defied_task) is DrawVerdict.DIFFERS
+    all_draws = verified_all(office)
+    assert (all_draws.verdict, all_draws.started_count) == (DrawVerdict.DIFFERS, 2)
+    (differing,) = all_draws.differing
+    assert differing.task == key_of(defied_task)
+    assert (differing.node, differing.drawn_node) == (stranger.lower(), drawn[key_of(defied_task)])

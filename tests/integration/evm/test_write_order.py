@@ -23,37 +23,37 @@ def test_signed_bytes_are_stored_before_being_sent(
     sqlite_office: Office, monkeypatch: pytest.MonkeyPatch
 ):
     office, post = sqlite_office, BoundedHttp.post
-    seen: list[tuple[str, list[str]]] = []
+    observed_sends: list[tuple[str, list[str]]] = []
 
     def watched(http: BoundedHttp, body: bytes, *seconds: float) -> RawHttpResponse:
-        asked = msgspec.json.decode(body)
-        many = asked if isinstance(asked, list) else [asked]
-        sends = [one for one in many if one["method"] == "eth_sendRawTransaction"]
-        seen.extend((one["params"][0], stored_bytes(office)) for one in sends)
+        payload = msgspec.json.decode(body)
+        many = payload if isinstance(payload, list) else [payload]
+        sends = [request for request in many if request["method"] == "eth_sendRawTransaction"]
+        observed_sends.extend((request["params"][0], stored_bytes(office)) for request in sends)
         return post(http, body, *seconds)
 
     monkeypatch.setattr(BoundedHttp, "post", watched)
     office.pushed()
 
     # One transaction, shown to each endpoint.
-    assert len({sent for sent, _ in seen}) == 1
-    assert all(sent in stored for sent, stored in seen)
+    assert len({sent for sent, _ in observed_sends}) == 1
+    assert all(sent in stored for sent, stored in observed_sends)
 
 
 def test_nonce_is_stored_before_signing(sqlite_office: Office, monkeypatch: pytest.MonkeyPatch):
     office, sign = sqlite_office, KeySigner.sign_transaction
-    seen: list[tuple[int, list[int]]] = []
+    observed_nonces: list[tuple[int, list[int]]] = []
 
     def watched(signer: KeySigner, transaction: TransactionRequest) -> SignedBytes:
-        seen.append((transaction.nonce, open_nonces(office)))
+        observed_nonces.append((transaction.nonce, open_nonces(office)))
         return sign(signer, transaction)
 
     monkeypatch.setattr(KeySigner, "sign_transaction", watched)
     office.pushed()
 
     # One transaction, shown to each endpoint.
-    assert len({sent for sent, _ in seen}) == 1
-    assert all(nonce in stored for nonce, stored in seen)
+    assert len({sent for sent, _ in observed_nonces}) == 1
+    assert all(nonce in stored for nonce, stored in observed_nonces)
 
 
 def test_process_without_lease_changes_nothing_in_outbox(sqlite_office: Office):

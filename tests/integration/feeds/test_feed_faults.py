@@ -208,9 +208,12 @@ def test_disagreeing_second_feed_is_reported_and_state_is_unchanged(
         before = feed.digest()
 
         answer = second.client.poll(0, 100)
-        found = ingest_comparison(feed.store, answer, "mirror")
+        comparison_faults = ingest_comparison(feed.store, answer, "mirror")
 
-        assert [(fault.kind, fault.row) for fault in found] == [("disagree", 4), ("disagree", 6)]
+        assert [(fault.kind, fault.row) for fault in comparison_faults] == [
+            ("disagree", 4),
+            ("disagree", 6),
+        ]
         assert feed.digest() == before
         with store.read_transaction() as uow:
             assert find_holding_fault(uow) is not None

@@ -79,13 +79,13 @@ def test_reorg_reverts_and_reapplies_rows(store: Store, other_store: Store):
 def test_restart_at_every_step_changes_nothing(store: Store, other_store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(100)
-        whole = feed.digest()
+        full_digest = feed.digest()
     with following(other_store, busy(Relay())) as feed:
         for _ in range(10):
             feed.passes(10)
             feed.restart()
 
-        assert feed.digest() == whole
+        assert feed.digest() == full_digest
 
 
 def test_kicked_out_node_is_not_recorded_as_quit(store: Store):
@@ -95,8 +95,12 @@ def test_kicked_out_node_is_not_recorded_as_quit(store: Store):
         feed.passes(100)
 
         with store.read_transaction() as uow:
-            (known,) = (one for one in uow.nodes.iterate_all() if one.address == node(2))
-            assert known.membership is Membership.KICKED_OUT
+            (kicked_node,) = (
+                stored_node
+                for stored_node in uow.nodes.iterate_all()
+                if stored_node.address == node(2)
+            )
+            assert kicked_node.membership is Membership.KICKED_OUT
             assert uow.anomalies.count() == 0
 
 
@@ -114,7 +118,11 @@ def test_only_timeouts_penalised_by_relay_count(store: Store):
         feed.passes(100)
 
         with store.read_transaction() as uow:
-            blamed = {one.address for one in uow.nodes.iterate_all() if one.base < 10**18}
+            blamed = {
+                stored_node.address
+                for stored_node in uow.nodes.iterate_all()
+                if stored_node.base < 10**18
+            }
         assert blamed == {node(1), node(3)}
 
 

@@ -126,10 +126,10 @@ def test_kickout_needing_no_derived_zeros_is_not_held(store: Store):
     with following(store, relay) as feed:
         feed.passes(100)
     (derived,) = scores_of(store, 3)
-    said = derived._replace(rank=3)
-    assert derived_zeros_reason([said] * POOL, RELAY) is None
-    assert derived_zeros_reason([said] * (POOL - 9) + [derived] * 9, RELAY) is None
-    assert derived_zeros_reason([said] * (POOL - 10) + [derived] * 10, RELAY) is not None
+    reported_entry = derived._replace(rank=3)
+    assert derived_zeros_reason([reported_entry] * POOL, RELAY) is None
+    assert derived_zeros_reason([reported_entry] * (POOL - 9) + [derived] * 9, RELAY) is None
+    assert derived_zeros_reason([reported_entry] * (POOL - 10) + [derived] * 10, RELAY) is not None
 
 
 def test_abort_arriving_while_rows_settle_yields_derived_zero(store: Store):

@@ -27,54 +27,67 @@ def told(relay: Relay, step: int) -> None:
         for number in range(1, 6):
             relay.joins(number)
         return
-    runners = [1 + (step + each) % 5 for each in range(3)]
-    relay.group({10 * step + each: by for each, by in enumerate(runners)}, score=f"0x{step:02x}")
+    runners = [1 + (step + offset) % 5 for offset in range(3)]
+    relay.group(
+        {10 * step + offset: by for offset, by in enumerate(runners)}, score=f"0x{step:02x}"
+    )
     if step % 3 == 0:
         relay.starts(1_000 + step, runners[0])
         relay.aborts(1_000 + step, reason=1, status=1)
 
 
-def read_both(one: FeedFollower, other: FeedFollower, steps: int) -> None:
+def read_both(first_reader: FeedFollower, second_reader: FeedFollower, steps: int) -> None:
     """Read one relay at different moments: the second reader is `LAG` seconds late."""
-    relay = one.relay
+    relay = first_reader.relay
     for step in range(steps):
         told(relay, step)
-        one.passes(10)
+        first_reader.passes(10)
         relay.now += LAG
-        other.poll()
+        second_reader.poll()
         relay.now -= LAG
-    one.passes(60)
+    first_reader.passes(60)
     relay.now += LAG
-    other.poll()
+    second_reader.poll()
     relay.now += 60
-    other.poll()
-    while other.chain.newest.time + 10 <= relay.now:
-        other.chain.mine()
-    other.catch_up()
+    second_reader.poll()
+    while second_reader.chain.newest.time + 10 <= relay.now:
+        second_reader.chain.mine()
+    second_reader.catch_up()
 
 
 def test_readers_polling_at_different_times_have_equal_order_ranks_and_scores(
     store: Store, other_store: Store
 ):
     relay, chain = Relay(), ScriptedChain()
-    with following(store, relay, chain) as one, following(other_store, relay, chain) as other:
-        other.relay = relay
-        read_both(one, other, 8)
+    with (
+        following(store, relay, chain) as first_reader,
+        following(other_store, relay, chain) as second_reader,
+    ):
+        second_reader.relay = relay
+        read_both(first_reader, second_reader, 8)
 
-        assert one.pools() == other.pools()
-        assert sum(map(len, one.pools().values())) == 21
+        assert first_reader.pools() == second_reader.pools()
+        assert sum(map(len, first_reader.pools().values())) == 21
 
 
 def test_health_of_two_readers_differs_only_by_polling_times(store: Store, other_store: Store):
     relay, chain = Relay(), ScriptedChain()
-    with following(store, relay, chain) as one, following(other_store, relay, chain) as other:
-        read_both(one, other, 8)
+    with (
+        following(store, relay, chain) as first_reader,
+        following(other_store, relay, chain) as second_reader,
+    ):
+        read_both(first_reader, second_reader, 8)
         now = relay.now
-        with one.store.read_transaction() as uow, other.store.read_transaction() as theirs:
-            ours = {each.address: each for each in uow.nodes.iterate_all()}
-            for each in theirs.nodes.iterate_all():
-                mine = compute_reliability(ours[each.address], now, RELAY)
-                his = compute_reliability(each, now, RELAY)
+        with (
+            first_reader.store.read_transaction() as uow,
+            second_reader.store.read_transaction() as second_uow,
+        ):
+            node_by_address = {
+                stored_node.address: stored_node for stored_node in uow.nodes.iterate_all()
+            }
+            for stored_node in second_uow.nodes.iterate_all():
+                mine = compute_reliability(node_by_address[stored_node.address], now, RELAY)
+                his = compute_reliability(stored_node, now, RELAY)
                 # |dH| <= (1 - H) * dt / tau for each of at most four penalties and boosts.
                 bound = Fraction(4 * (10 + LAG), RELAY.tau_seconds)
                 assert Fraction(abs(mine - his), UNIT) <= bound
@@ -82,24 +95,24 @@ def test_health_of_two_readers_differs_only_by_polling_times(store: Store, other
 
 def test_witness_import_produces_identical_state(store: Store, other_store: Store):
     relay, chain = Relay(), ScriptedChain()
-    with following(store, relay, chain) as one:
+    with following(store, relay, chain) as first_reader:
         for step in range(6):
             told(relay, step)
-            one.passes(10)
-        one.passes(60)
+            first_reader.passes(10)
+        first_reader.passes(60)
         with store.read_transaction() as uow:
             lines = list(export_witness_lines(uow))
-        digest, newest = one.digest(), relay.now
-    with following(other_store, relay, chain) as other:
+        digest, newest = first_reader.digest(), relay.now
+    with following(other_store, relay, chain) as second_reader:
         assert import_witness_lines(other_store, lines) == len(lines)
         for _ in range(5):
-            other.poll()
+            second_reader.poll()
             relay.now += 10
         relay.now = newest + 50
-        other.poll()
-        other.catch_up()
+        second_reader.poll()
+        second_reader.catch_up()
 
-        assert other.digest() == digest
+        assert second_reader.digest() == digest
         with other_store.read_transaction() as uow:
             assert list(export_witness_lines(uow)) == lines
 
@@ -120,11 +133,11 @@ def test_witness_import_requires_empty_database(store: Store):
     gaps=st.lists(st.integers(0, 3), min_size=6, max_size=6),
 )
 def test_any_polling_times_give_same_scores(moments: list[int], gaps: list[int], databases):
-    wanted: dict[str, list[int]] = {}
+    expected_pools: dict[str, list[int]] = {}
     for step in range(1, 6):
-        for rank, each in enumerate(range(3)):
-            number = node(1 + (step + each) % 5)
-            wanted.setdefault(number, []).append((10, 5, 2)[rank])
+        for rank, offset in enumerate(range(3)):
+            number = node(1 + (step + offset) % 5)
+            expected_pools.setdefault(number, []).append((10, 5, 2)[rank])
     relay = Relay()
     with databases() as fresh, following(fresh, relay) as feed:
         for step, (seconds, gap) in enumerate(zip(moments, gaps, strict=True)):
@@ -133,4 +146,4 @@ def test_any_polling_times_give_same_scores(moments: list[int], gaps: list[int],
             feed.passes(seconds, every=seconds)
         feed.passes(60)
 
-        assert feed.pools() == wanted
+        assert feed.pools() == expected_pools

@@ -28,10 +28,17 @@ class _Handler(BaseHTTPRequestHandler):
     server: RpcNode
 
     def do_POST(self) -> None:  # http.server's name
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(asked["method"])
-        known = {"eth_chainId": self.server.chain_id, "eth_blockNumber": self.server.height}
-        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": hex(known[asked["method"]])}
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(request["method"])
+        result_by_method = {
+            "eth_chainId": self.server.chain_id,
+            "eth_blockNumber": self.server.height,
+        }
+        answer = {
+            "jsonrpc": "2.0",
+            "id": request["id"],
+            "result": hex(result_by_method[request["method"]]),
+        }
         body = self.server.raw if self.server.raw is not None else json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))

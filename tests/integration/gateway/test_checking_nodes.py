@@ -29,8 +29,8 @@ def checking(
     rules = CheckRules(chain_id=1, needs_stake=needs_stake)
     checks = {CHAIN: NodeChecks(rules, {node: CheckedNode() for node in urls})}
     service = SelectionService(store, GatewayRules(ranking_ms=0), checks, lambda: None)
-    told = ChecksSection(chain_id=1, urls=urls, every_seconds=every, timeout_seconds=1.0)
-    check = ChainCheck(CHAIN, told, service, min_seconds=0.01)
+    section = ChecksSection(chain_id=1, urls=urls, every_seconds=every, timeout_seconds=1.0)
+    check = ChainCheck(CHAIN, section, service, min_seconds=0.01)
     try:
         yield service, check
     finally:
@@ -44,8 +44,8 @@ def opened(empty_sqlite_url: str) -> Iterator[Store]:
 
 
 def left_out(service: SelectionService, *nodes: str) -> dict[str, str]:
-    made, _ = service.get_ranking(SelectionRequest(CHAIN, "s", nodes))
-    return {str(node): why for node, why in made.ranking.left_out.items()}
+    ranked, _ = service.get_ranking(SelectionRequest(CHAIN, "s", nodes))
+    return {str(node): reason for node, reason in ranked.ranking.left_out.items()}
 
 
 def closed_port() -> str:
@@ -68,12 +68,18 @@ def test_each_node_is_excluded_for_its_probe_result(opened: Store):
     urls = {name: node.url for name, node in nodes.items()} | {"gone": closed_port()}
     with answering(*nodes.values()), checking(opened, urls) as (service, check):
         check.check_nodes()
-        found = left_out(service, *urls)
-    assert {name: found.get(name, "in") for name in ("well", "also", "third")} == dict.fromkeys(
-        ("well", "also", "third"), "in"
+        reason_by_node = left_out(service, *urls)
+    assert {
+        name: reason_by_node.get(name, "in") for name in ("well", "also", "third")
+    } == dict.fromkeys(("well", "also", "third"), "in")
+    assert (reason_by_node["late"], reason_by_node["boasts"], reason_by_node["other"]) == (
+        "behind",
+        "beyond",
+        "wrong_chain",
     )
-    assert (found["late"], found["boasts"], found["other"]) == ("behind", "beyond", "wrong_chain")
-    assert all(found[name].startswith("probe_") for name in ("broken", "huge", "odd", "gone"))
+    assert all(
+        reason_by_node[name].startswith("probe_") for name in ("broken", "huge", "odd", "gone")
+    )
 
 
 def test_probe_requests_chain_id_and_height_and_records_no_outcome(opened: Store):
@@ -85,18 +91,18 @@ def test_probe_requests_chain_id_and_height_and_records_no_outcome(opened: Store
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    rest = threading.Event()
+    pause = threading.Event()
     for _ in range(PATIENCE_SECONDS * 100):
         if is_so():
             return
-        rest.wait(0.01)
+        pause.wait(0.01)
     raise AssertionError("it never was")
 
 
 def test_recovered_node_is_available_after_next_probe_round(opened: Store):
-    node, other = RpcNode(chain_id=2), RpcNode()
-    urls = {"a": node.url, "b": other.url}
-    with answering(node, other), checking(opened, urls) as (service, check):
+    node, other_node = RpcNode(chain_id=2), RpcNode()
+    urls = {"a": node.url, "b": other_node.url}
+    with answering(node, other_node), checking(opened, urls) as (service, check):
         check.start_checks()
         until(lambda: left_out(service, "a", "b") == {"a": "wrong_chain"})
         node.chain_id = 1
@@ -107,8 +113,8 @@ def test_recovered_node_is_available_after_next_probe_round(opened: Store):
 def test_repeated_check_requests_are_rate_limited(opened: Store):
     node = RpcNode()
     with answering(node), checking(opened, {"a": node.url}) as (service, _):
-        told = ChecksSection(chain_id=1, urls={"a": node.url})
-        check = ChainCheck(CHAIN, told, service, min_seconds=3600)
+        section = ChecksSection(chain_id=1, urls={"a": node.url})
+        check = ChainCheck(CHAIN, section, service, min_seconds=3600)
         check.start_checks()
         until(lambda: len(node.asked) == 2)
         for _ in range(100):
@@ -125,12 +131,12 @@ def test_unstaked_or_departed_node_of_daemon_network_is_excluded(
     daemons = f"sqlite:///{tmp_path_factory.mktemp('daemon') / 'd.sqlite'}"
     staked, poor, quit_one = (Address("0x" + 40 * digit) for digit in "123")
     with Store.open(daemons, create=True) as daemon:
-        made = [create_node(address, 0, 0) for address in (staked, poor, quit_one)]
-        for node, stake in zip(made, (10**18, 0, 10**18), strict=True):
+        stored_nodes = [create_node(address, 0, 0) for address in (staked, poor, quit_one)]
+        for node, stake in zip(stored_nodes, (10**18, 0, 10**18), strict=True):
             node.stake, node.membership = stake, Membership.MEMBER
-        made[2].membership = Membership.QUIT
+        stored_nodes[2].membership = Membership.QUIT
         with daemon.transaction() as uow:
-            uow.nodes.save(made)
+            uow.nodes.save(stored_nodes)
         urls = {str(node): closed_port() for node in (staked, poor, quit_one)}
         with checking(opened, urls, needs_stake=True) as (service, _):
             every = (staked, poor, quit_one)

@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Iterator[Path]:
     token.write_text(TOKEN)
     token.chmod(0o600)
     path = tmp_path / "gateway.toml"
-    well, other = RpcNode(), RpcNode(chain_id=2)
+    well, other_node = RpcNode(), RpcNode(chain_id=2)
     path.write_text(f"""
 [gateway]
 port = 0
@@ -40,9 +40,9 @@ ranking_ms = 0
 format = "json"
 [checks.{CHAIN}]
 chain_id = 1
-urls = {{ well = "{well.url}", other = "{other.url}" }}
+urls = {{ well = "{well.url}", other = "{other_node.url}" }}
 """)
-    with answering(well, other):
+    with answering(well, other_node):
         yield path
 
 
@@ -86,19 +86,19 @@ def test_gateway_keeps_outcomes_over_restart(config: Path):
             "taken": 30, "repeated": 0, "late": 0, "stored": True,
         }  # fmt: skip
         running._until(lambda: asked(running, "/v1/checks").json()[CHAIN]["other"]["at_ms"])
-        told = asked(running, "/v1/select", {**SELECT, "prove": True, "explain": True}).json()
-        assert told["left_out"] == {"other": "wrong_chain"}
-        proof = told["proof"]
+        body = asked(running, "/v1/select", {**SELECT, "prove": True, "explain": True}).json()
+        assert body["left_out"] == {"other": "wrong_chain"}
+        proof = body["proof"]
         code, _ = running.stop()
         assert code == 0
     with gateway(config, "second") as running:
-        told = asked(running, "/v1/nodes/well").json()
-        assert (told[CHAIN]["attempts"], told[CHAIN]["median_ms"]) == (30, 61.2)
+        body = asked(running, "/v1/nodes/well").json()
+        assert (body[CHAIN]["attempts"], body[CHAIN]["median_ms"]) == (30, 61.2)
         assert asked(running, "/v1/outcomes", fast).json()["repeated"] == 30
         left_out = asked(running, "/v1/select", {**SELECT, "explain": True}).json()["left_out"]
         assert left_out == {"other": "wrong_chain"}
         epochs = asked(running, "/v1/epochs").json()["epochs"]
-        shown = {one["commitment"]: one.get("seed") for one in epochs}
+        shown = {epoch["commitment"]: epoch.get("seed") for epoch in epochs}
         # The epoch is over with the process: whoever asked can now see where its value came from.
         assert shown[proof["commitment"]] is not None
         logs = (
@@ -108,9 +108,9 @@ def test_gateway_keeps_outcomes_over_restart(config: Path):
 
 
 def test_second_gateway_on_same_database_is_refused(config: Path):
-    with gateway(config, "first"), starting(config, "second") as other:
-        assert other.process.wait(PATIENCE_SECONDS) == 1
-        assert "another process works on this database" in other.log.read_text()
+    with gateway(config, "first"), starting(config, "second") as second_gateway:
+        assert second_gateway.process.wait(PATIENCE_SECONDS) == 1
+        assert "another process works on this database" in second_gateway.log.read_text()
 
 
 def test_killed_gateway_keeps_written_outcomes(config: Path):

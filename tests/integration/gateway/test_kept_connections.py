@@ -33,9 +33,9 @@ async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
 
 @contextmanager
 def door(**limits: float) -> Iterator[str]:
-    wanted = {"requests_per_second": 1000.0, "body_bytes": LENGTH, **limits}
-    told = ListenerLimits(**wanted)  # type: ignore[arg-type]
-    with serve_app(echo, Listener("gateway", "127.0.0.1", 0, told)) as url:
+    limit_settings = {"requests_per_second": 1000.0, "body_bytes": LENGTH, **limits}
+    listener_limits = ListenerLimits(**limit_settings)  # type: ignore[arg-type]
+    with serve_app(echo, Listener("gateway", "127.0.0.1", 0, listener_limits)) as url:
         yield url
 
 
@@ -46,12 +46,12 @@ def post(body: bytes, *headers: str) -> bytes:
 
 def answer(sock: socket.socket, length: int = LENGTH) -> bytes:
     """One answer, whose body is so long."""
-    got = b""
-    while b"\r\n\r\n" not in got or len(got.partition(b"\r\n\r\n")[2]) < length:
+    received = b""
+    while b"\r\n\r\n" not in received or len(received.partition(b"\r\n\r\n")[2]) < length:
         part = sock.recv(65_536)
-        assert part, got
-        got += part
-    return got.partition(b"\r\n\r\n")[2]
+        assert part, received
+        received += part
+    return received.partition(b"\r\n\r\n")[2]
 
 
 def test_kept_connection_serves_sequential_requests():
@@ -63,26 +63,26 @@ def test_kept_connection_serves_sequential_requests():
 
 
 def test_responses_are_sent_with_tcp_nodelay(monkeypatch: pytest.MonkeyPatch):
-    told: list[int] = []
+    nodelay_flags: list[int] = []
     before = HttpToolsProtocol.connection_made
 
     def noting(self: HttpToolsProtocol, transport: asyncio.Transport) -> None:
         sock = transport.get_extra_info("socket")
-        told.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        nodelay_flags.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         before(self, transport)
 
     monkeypatch.setattr(HttpToolsProtocol, "connection_made", noting)
     with door() as url, connected(url, post(b"x" * LENGTH)) as sock:
         assert answer(sock) == b"x" * LENGTH
-    assert told == [1]
+    assert nodelay_flags == [1]
 
 
 def test_pipelined_requests_are_answered_in_order():
     with door() as url, connected(url, b"".join(post(b"%8d" % n) for n in range(5))) as sock:
-        got = b""
-        while b"%8d" % 4 not in got:
-            got += sock.recv(65_536)
-    places = [got.index(b"%8d" % n) for n in range(5)]
+        received = b""
+        while b"%8d" % 4 not in received:
+            received += sock.recv(65_536)
+    places = [received.index(b"%8d" % n) for n in range(5)]
     assert places == sorted(places)
 
 

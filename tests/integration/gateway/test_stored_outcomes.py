@@ -111,8 +111,11 @@ def test_outcomes_return_202_while_database_is_unavailable(
     config: Path, proxied: tuple[LossyProxy, str], postgresql_url: str
 ):
     body = batch(0, 3)
-    with gateway(config, "first") as running, psycopg.connect(postgresql_url) as other:
-        other.execute("LOCK TABLE relay_outcome")
+    with (
+        gateway(config, "first") as running,
+        psycopg.connect(postgresql_url) as locking_connection,
+    ):
+        locking_connection.execute("LOCK TABLE relay_outcome")
         response = asked(running, "/v1/outcomes", body)
         assert (response.status_code, response.json()) == (
             202,
@@ -120,7 +123,7 @@ def test_outcomes_return_202_while_database_is_unavailable(
         )
         # It counts all the same.
         assert asked(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 3
-        other.rollback()
+        locking_connection.rollback()
         assert repeated_when_stored(running, body) == 3
 
 

@@ -42,16 +42,16 @@ def test_omitted_logs_and_calls_are_restored_by_backfill(store: Store, new_store
     chain.blocks[number].logs.extend(logs)
     chain.blocks[number].calls.extend(calls)
 
-    found = backfill_range(chain, store, follower.folder, ALL, RebuildOptions())
+    backfill = backfill_range(chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert found.missing_logs == logs
-    assert found.missing_calls == calls
-    assert found.rebuilt is not None
-    assert not found.rebuilt.is_same
-    with new_store() as other:
-        whole = Follower(mined(BLOCKS), other)
-        whole.catch_up()
-        assert follower.dump() == whole.dump()
+    assert backfill.missing_logs == logs
+    assert backfill.missing_calls == calls
+    assert backfill.rebuilt is not None
+    assert not backfill.rebuilt.is_same
+    with new_store() as other_store:
+        complete_follower = Follower(mined(BLOCKS), other_store)
+        complete_follower.catch_up()
+        assert follower.dump() == complete_follower.dump()
 
 
 def test_complete_index_is_not_refolded(store: Store):
@@ -59,10 +59,10 @@ def test_complete_index_is_not_refolded(store: Store):
     follower.catch_up()
     before = follower.dump()
 
-    found = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    backfill = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert found.rebuilt is None
-    assert found.served_count == sum(len(block.logs) for block in follower.chain.blocks)
+    assert backfill.rebuilt is None
+    assert backfill.served_count == sum(len(block.logs) for block in follower.chain.blocks)
     assert follower.dump() == before
 
 
@@ -79,9 +79,9 @@ def test_dry_run_reports_missing_rows_and_writes_nothing(store: Store):
         # The log of a round cannot be read without its call.
         backfill_range(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
     chain.blocks[number].calls.extend(mined(BLOCKS).blocks[number].calls)
-    found = backfill_range(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
+    backfill = backfill_range(chain, store, follower.folder, ALL, RebuildOptions(dry_run=True))
 
-    assert found.missing_logs == logs
+    assert backfill.missing_logs == logs
     assert follower.dump() == before
 
 
@@ -91,9 +91,9 @@ def test_rows_no_longer_served_by_endpoint_are_kept(store: Store):
     before = follower.dump()
     logs, calls = leave_out(follower.chain, busy_block(follower.chain))
 
-    found = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    backfill = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert found.unserved_count == len(logs) + len(calls)
+    assert backfill.unserved_count == len(logs) + len(calls)
     assert follower.dump() == before
 
 
@@ -104,9 +104,9 @@ def test_differing_rows_are_counted_and_stored_rows_kept(store: Store):
     block = follower.chain.blocks[busy_block(follower.chain)]
     block.calls[0] = replace(block.calls[0], value=block.calls[0].value + 1)
 
-    found = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
+    backfill = backfill_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
-    assert (found.differing_count, found.unserved_count, found.rebuilt) == (1, 0, None)
+    assert (backfill.differing_count, backfill.unserved_count, backfill.rebuilt) == (1, 0, None)
     assert follower.dump() == before
 
 
@@ -114,12 +114,12 @@ def test_backfill_in_small_windows_reports_progress(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.most_blocks = 25
-    told: list[tuple[int, int]] = []
-    manner = RebuildOptions(progress=lambda block, last: told.append((block, last)))
+    progress_calls: list[tuple[int, int]] = []
+    options = RebuildOptions(progress=lambda block, last: progress_calls.append((block, last)))
 
-    backfill_range(follower.chain, store, follower.folder, BlockRange(5, 60), manner)
+    backfill_range(follower.chain, store, follower.folder, BlockRange(5, 60), options)
 
-    assert told == [(29, 60), (54, 60), (60, 60)]
+    assert progress_calls == [(29, 60), (54, 60), (60, 60)]
 
 
 def test_rows_of_unfollowed_fork_are_rejected(store: Store):

@@ -46,11 +46,11 @@ def test_unsupported_database_url_is_rejected_without_repeating_it(url: str):
 
 
 def test_unreachable_server_is_reported_by_url():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-        said = complaint(f"postgresql://user:{SECRET}@127.0.0.1:{port}/oracle", TransientError)
-    assert f"postgresql://user@127.0.0.1:{port}/oracle" in said
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))
+        port = bound_socket.getsockname()[1]
+        message = complaint(f"postgresql://user:{SECRET}@127.0.0.1:{port}/oracle", TransientError)
+    assert f"postgresql://user@127.0.0.1:{port}/oracle" in message
 
 
 @pytest.mark.postgres
@@ -67,8 +67,8 @@ def test_wrong_or_missing_password_is_reported(postgresql_url: str):
 
 @pytest.mark.postgres
 def test_missing_database_is_reported(postgresql_url: str):
-    said = complaint(re.sub(r"/test_\d+", "/nowhere", postgresql_url))
-    assert said.endswith('database "nowhere" does not exist')
+    message = complaint(re.sub(r"/test_\d+", "/nowhere", postgresql_url))
+    assert message.endswith('database "nowhere" does not exist')
 
 
 # Not even root may write into /proc.
@@ -119,9 +119,9 @@ def test_schema_check_keeps_no_connection_open(database_url: str):
     get_schema_state(database_url)
     if database_url.startswith("postgresql"):
         with psycopg.connect(database_url) as connection:
-            others = connection.execute(
+            connection_count = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             ).fetchone()
-        assert others == (1,)
+        assert connection_count == (1,)
     else:
         assert not Path(database_url.removeprefix("sqlite:///") + "-wal").exists()

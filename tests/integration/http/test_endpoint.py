@@ -83,12 +83,12 @@ def test_failed_batch_item_is_requested_again_alone(served: Served):
 def test_refused_batch_size_is_remembered(served: Served):
     served.most_in_batch = 7
     endpoint = JsonRpcClient(served.url)
-    each = [[hex(n), False] for n in range(30)]
+    parameters = [[hex(n), False] for n in range(30)]
 
-    assert len(endpoint.batch("eth_getBlockByNumber", each, BlockResponse)) == 30
+    assert len(endpoint.batch("eth_getBlockByNumber", parameters, BlockResponse)) == 30
 
     before = len(served.asked)
-    endpoint.batch("eth_getBlockByNumber", each, BlockResponse)
+    endpoint.batch("eth_getBlockByNumber", parameters, BlockResponse)
     assert len(served.asked) - before == 30
 
 
@@ -197,9 +197,9 @@ def test_retry_after_is_parsed_as_seconds_and_date(
 
 
 def test_closed_port_is_unreachable():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        endpoint = JsonRpcClient(f"http://127.0.0.1:{taken.getsockname()[1]}")
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))
+        endpoint = JsonRpcClient(f"http://127.0.0.1:{bound_socket.getsockname()[1]}")
         with pytest.raises(RpcError) as caught:
             endpoint.call("eth_blockNumber", [], Quantity)
 

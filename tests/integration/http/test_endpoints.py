@@ -33,7 +33,7 @@ def both(serve: Serve) -> tuple[Served, Served]:
 
 
 def on(clock: Clock, *served: Served) -> EndpointPool:
-    return EndpointPool.from_urls([one.url for one in served], 31337, clock)
+    return EndpointPool.from_urls([endpoint.url for endpoint in served], 31337, clock)
 
 
 def name_of(endpoint: Endpoint) -> str:

@@ -79,8 +79,8 @@ def test_updating_final_block_costs_at_most_four_requests(served: tuple[Provider
     served[0]._blocks = tree.blocks
     before = final(served, tree.last_mined, finality, None)
     tree.mine()
-    asked = len(served[0].received_requests)
+    count_before = len(served[0].received_requests)
 
     assert final(served, tree.last_mined, finality, before).number == before.number + 1
     # The newest, what the depth says, the next one, and the one after it.
-    assert len(served[0].received_requests) - asked <= 4
+    assert len(served[0].received_requests) - count_before <= 4

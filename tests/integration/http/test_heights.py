@@ -15,8 +15,8 @@ HEIGHT = "eth_blockNumber"
 @pytest.fixture
 def endpoint() -> Iterator[Proxy]:
     """An endpoint of no chain: it says what a test lets it say."""
-    with proxy("http://127.0.0.1:9") as one:
-        yield one
+    with proxy("http://127.0.0.1:9") as opened_proxy:
+        yield opened_proxy
 
 
 def test_height_is_requested_once_per_tick(endpoint: Proxy):
@@ -49,5 +49,5 @@ def test_height_is_requested_again_after_failure(endpoint: Proxy):
 
 def folded_to(endpoint: Proxy, height: int) -> None:
     endpoint.heal()
-    told: Fault = says(hex(height))
-    endpoint.rule(HEIGHT, told)
+    height_fault: Fault = says(hex(height))
+    endpoint.rule(HEIGHT, height_fault)

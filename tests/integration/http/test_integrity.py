@@ -38,9 +38,9 @@ def store(new_sqlite_store: NewStore) -> Iterator[Store]:
 @pytest.fixture
 def follower(store: Store) -> Follower:
     """Has read 60 blocks, the last eight of them not final."""
-    one = Follower(mined(BLOCKS), store)
-    one.catch_up()
-    return one
+    indexed_follower = Follower(mined(BLOCKS), store)
+    indexed_follower.catch_up()
+    return indexed_follower
 
 
 def audit(follower: Follower, auditor: Auditor) -> AuditResult | None:
@@ -51,16 +51,16 @@ def audit(follower: Follower, auditor: Auditor) -> AuditResult | None:
 
 def audit_all(follower: Follower, auditor: Auditor) -> list[AuditResult]:
     done = []
-    while (found := audit(follower, auditor)) is not None:
-        done.append(found)
+    while (audit_result := audit(follower, auditor)) is not None:
+        done.append(audit_result)
     return done
 
 
 def checked(
-    follower: Follower, asked: ReverifyRequest, manner: RebuildOptions | None = None
+    follower: Follower, request: ReverifyRequest, options: RebuildOptions | None = None
 ) -> VerifyResult:
     return reverify_blocks(
-        follower.chain, follower.store, follower.folder, asked, manner or RebuildOptions()
+        follower.chain, follower.store, follower.folder, request, options or RebuildOptions()
     )
 
 
@@ -69,11 +69,11 @@ def checked(
 
 def test_complete_index_has_no_gap(follower: Follower):
     with follower.store.read_transaction() as uow:
-        found = find_gaps(uow, follower.folder.reader)
-    assert found is not None
-    assert not found
-    assert found.blocks == BlockRange(0, 60)
-    assert sum(found.count_blocks_at(level) for level in VerificationLevel) == 61
+        gaps = find_gaps(uow, follower.folder.reader)
+    assert gaps is not None
+    assert not gaps
+    assert gaps.blocks == BlockRange(0, 60)
+    assert sum(gaps.count_blocks_at(level) for level in VerificationLevel) == 61
 
 
 def test_each_kind_of_gap_is_reported(follower: Follower):
@@ -87,13 +87,13 @@ def test_each_kind_of_gap_is_reported(follower: Follower):
         log = next(iter(follower.chain.blocks[59].logs or follower.chain.blocks[60].logs))
         uow.logs.orphan(list(uow.logs.iterate_between(55, 55)))
         uow.logs.append([replace(log, block=55, block_hash=there.parent_hash)])
-        found = find_gaps(uow, follower.folder.reader)
-    assert found is not None
-    assert found.unread == (BlockRange(30, 39),)
-    assert found.broken_headers == (58, 59, 60)
-    assert found.conflicting_blocks == (55,)
-    assert len(found.cursor_mismatches) == 1
-    assert "the newest header is 57" in found.cursor_mismatches[0]
+        gaps = find_gaps(uow, follower.folder.reader)
+    assert gaps is not None
+    assert gaps.unread == (BlockRange(30, 39),)
+    assert gaps.broken_headers == (58, 59, 60)
+    assert gaps.conflicting_blocks == (55,)
+    assert len(gaps.cursor_mismatches) == 1
+    assert "the newest header is 57" in gaps.cursor_mismatches[0]
 
 
 def test_uncovered_blocks_are_counted_in_statistics(follower: Follower):
@@ -110,17 +110,23 @@ def test_uncovered_blocks_are_counted_in_statistics(follower: Follower):
 def test_every_final_block_is_audited_once_in_full_windows(follower: Follower):
     auditor = Auditor(window_blocks=20)
 
-    found = audit_all(follower, auditor)
+    audit_results = audit_all(follower, auditor)
 
-    assert [each.blocks for each in found] == [BlockRange(0, 19), BlockRange(20, 39)]
-    assert {(each.source_endpoint, each.auditor, each.result) for each in found} == {
-        ("first", "second", "equal")
-    }
+    assert [audit_result.blocks for audit_result in audit_results] == [
+        BlockRange(0, 19),
+        BlockRange(20, 39),
+    ]
+    assert {
+        (audit_result.source_endpoint, audit_result.auditor, audit_result.result)
+        for audit_result in audit_results
+    } == {("first", "second", "equal")}
     # The next process goes on where it was.
     assert audit_all(follower, Auditor(window_blocks=20)) == []
     mined(Traffic(8).blocks(10), follower.chain)
     follower.catch_up()
-    assert [each.blocks for each in audit_all(follower, auditor)] == [BlockRange(40, 59)]
+    assert [audit_result.blocks for audit_result in audit_all(follower, auditor)] == [
+        BlockRange(40, 59)
+    ]
 
 
 def test_audit_needs_second_endpoint(follower: Follower):
@@ -158,20 +164,20 @@ def test_unprovable_difference_is_reported_and_left_unchanged(follower: Follower
     follower.chain.most_level = VerificationLevel.SEAMED
     follower.chain.other = hiding(follower.chain)
 
-    found = audit_all(follower, Auditor(window_blocks=20))
+    audit_results = audit_all(follower, Auditor(window_blocks=20))
 
-    assert [each.result for each in found] == ["unproven", "equal"]
-    assert found[0].difference.extra
+    assert [audit_result.result for audit_result in audit_results] == ["unproven", "equal"]
+    assert audit_results[0].difference.extra
     assert follower.dump() == before
     assert follower.chain.put_away == []
 
 
 def hiding(chain: ScriptedChain) -> ScriptedChain:
     """The same chain without the first logs of a block below 20."""
-    other = chain.copy()
+    reduced_chain = chain.copy()
     number = next(block.ref.number for block in chain.blocks if block.logs)
-    other.blocks[number] = replace(chain.blocks[number], logs=[], calls=[])
-    return other
+    reduced_chain.blocks[number] = replace(chain.blocks[number], logs=[], calls=[])
+    return reduced_chain
 
 
 # --- verify ---
@@ -187,26 +193,26 @@ def test_verified_blocks_get_requested_level(follower: Follower):
 
 def test_interrupted_verification_resumes(follower: Follower, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("oracle.indexer.audit.reverify.CHUNK", 10)
-    asked = ReverifyRequest(BlockRange(0, 49), VerificationLevel.PROVEN)
+    request = ReverifyRequest(BlockRange(0, 49), VerificationLevel.PROVEN)
 
     def give_up(reached: int, _last: int) -> None:
         if reached == 19:
             raise TransientError("interrupted")
 
     with pytest.raises(TransientError):
-        checked(follower, asked, RebuildOptions(progress=give_up))
+        checked(follower, request, RebuildOptions(progress=give_up))
     served = len(follower.chain.windows_served)
-    found = checked(follower, asked)
+    verification = checked(follower, request)
 
-    assert found.resumed_at == 20
+    assert verification.resumed_at == 20
     assert follower.chain.windows_served[served].first == 20
-    assert checked(follower, asked) == replace(found, resumed_at=None)
+    assert checked(follower, request) == replace(verification, resumed_at=None)
 
 
 def test_dry_run_verification_writes_nothing(follower: Follower):
     with follower.store.read_transaction() as uow:
         before = uow.coverage.list_spans(follower.folder.scope.id)
-    found = checked(
+    verification = checked(
         follower,
         ReverifyRequest(BlockRange(0, 60), VerificationLevel.PROVEN),
         RebuildOptions(dry_run=True),
@@ -214,7 +220,10 @@ def test_dry_run_verification_writes_nothing(follower: Follower):
     with follower.store.read_transaction() as uow:
         assert uow.coverage.list_spans(follower.folder.scope.id) == before
         assert uow.bookmarks.get("verify 0 60 4 ") is None
-    assert (found.reached_level, bool(found.difference)) == (VerificationLevel.PROVEN, False)
+    assert (verification.reached_level, bool(verification.difference)) == (
+        VerificationLevel.PROVEN,
+        False,
+    )
 
 
 def test_blocks_never_indexed_cannot_be_verified(follower: Follower):
@@ -249,12 +258,12 @@ def test_partially_decodable_dead_letters_are_partially_applied(
 
     assert {letter.name for letter in retried.readable} == {"TaskCreated"}
     assert {letter.name for letter in retried.unreadable} == {"TaskStarted"}
-    with new_sqlite_store() as other:
-        from_the_start = Follower(mined(BLOCKS), other)
+    with new_sqlite_store() as other_store:
+        from_the_start = Follower(mined(BLOCKS), other_store)
         from_the_start.folder.reader = half.reader
         from_the_start.catch_up()
         assert follower.dump() == from_the_start.dump()
-        assert get_open_letters(store) == get_open_letters(other)
+        assert get_open_letters(store) == get_open_letters(other_store)
 
 
 # --- counters ---
@@ -271,13 +280,13 @@ def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
     assert counts.block == 60
     assert counts.differing == {"members": (counts.stored_counts["members"], 10_000)}
     difference = 10_000 - counts.stored_counts["members"]
-    told = {"counter": "members"}
-    assert REGISTRY.get_sample_value("oracle_contract_count_difference", told) == difference
+    labels = {"counter": "members"}
+    assert REGISTRY.get_sample_value("oracle_contract_count_difference", labels) == difference
     chain.counts = {"members": counts.stored_counts["members"], "unheard_of": 3}
     again = compare_counters(chain, follower.store, heads)
     assert again is not None
     assert again.differing == {}
-    assert REGISTRY.get_sample_value("oracle_contract_count_difference", told) == 0
+    assert REGISTRY.get_sample_value("oracle_contract_count_difference", labels) == 0
 
 
 def test_counters_are_not_compared_far_from_head(follower: Follower):

@@ -16,14 +16,16 @@ def asked(kind: L1Fee) -> list[str]:
     with proxy("http://127.0.0.1:9") as rollup:
         rollup.rule("eth_call", says("0x" + WORD * 6))
         assert fetch_l1_fee(view_of(rollup.url), kind, "0xabcd", 21_000) > 0
-        calls = [one["params"] for one in rollup.asked]
+        calls = [request["params"] for request in rollup.asked]
     assert all(block == "latest" for _, block in calls)
     return [call["data"] for call, _ in calls]
 
 
-def by_hand(signature: str, *given: object) -> str:
+def by_hand(signature: str, *arguments: object) -> str:
     kinds = [kind for kind in signature.split("(")[1][:-1].split(",") if kind]
-    return "0x" + (function_signature_to_4byte_selector(signature) + encode(kinds, given)).hex()
+    return (
+        "0x" + (function_signature_to_4byte_selector(signature) + encode(kinds, arguments)).hex()
+    )
 
 
 def test_op_stack_fee_calls_match_handwritten_calldata():

@@ -31,18 +31,18 @@ class Endpoint:
         # Who holds it keeps every answer back.
         self.busy = Lock()
 
-    def body(self, given: bytes) -> bytes:
-        asked = msgspec.json.decode(given)
-        self.asked.append(asked)
+    def body(self, raw_body: bytes) -> bytes:
+        payload = msgspec.json.decode(raw_body)
+        self.asked.append(payload)
         with self.busy:
-            return self._body(asked)
+            return self._body(payload)
 
-    def _body(self, asked: Json) -> bytes:
+    def _body(self, payload: Json) -> bytes:
         if isinstance(self.says, bytes):
             return self.says
-        many = asked if isinstance(asked, list) else [asked]
-        answers = [{"jsonrpc": "2.0", "id": one["id"], **self._said()} for one in many]
-        return msgspec.json.encode(answers if isinstance(asked, list) else answers[0])
+        many = payload if isinstance(payload, list) else [payload]
+        answers = [{"jsonrpc": "2.0", "id": request["id"], **self._said()} for request in many]
+        return msgspec.json.encode(answers if isinstance(payload, list) else answers[0])
 
     def _said(self) -> dict[str, Json]:
         return self.says if isinstance(self.says, dict) else {"result": self.says}
@@ -159,11 +159,11 @@ def test_revert_is_final_answer_without_asking_next_endpoint(
     lines: PoolView, one: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
     one.says = revert
-    with pytest.raises(RevertError) as told:
+    with pytest.raises(RevertError) as raised:
         lines.request("eth_call", {}, "latest")
     assert other.asked == []
     has_output = revert["error"]["data"] is not None
-    assert told.value.data == ("0x1234" if has_output else None)
+    assert raised.value.data == ("0x1234" if has_output else None)
     assert lines.callers[0].endpoint.health.backoff.seconds_left() == 0
 
 
@@ -200,18 +200,20 @@ def test_timeouts_increase_backoff_of_endpoint(one: Endpoint):
                 line.request("eth_blockNumber")
             now[0] += line.endpoint.health.backoff.seconds_left()
     # 1, 2 and 4 s, of which half is drawn by lot.
-    assert [0.5 <= rest / 2**place <= 1 for place, rest in enumerate(rests)] == 3 * [True]
+    assert [
+        0.5 <= backoff_seconds / 2**place <= 1 for place, backoff_seconds in enumerate(rests)
+    ] == 3 * [True]
     line.endpoint.close()
 
 
 def test_backoff_is_capped_at_five_minutes():
-    rest = Backoff(lambda: 0.0, lambda: 0.0)
-    rest.start(86_400.0)
-    assert rest.seconds_left() == 300
-    rest.reset()
-    rest.start(None)
+    backoff = Backoff(lambda: 0.0, lambda: 0.0)
+    backoff.start(86_400.0)
+    assert backoff.seconds_left() == 300
+    backoff.reset()
+    backoff.start(None)
     # Half of it is drawn by lot.
-    assert rest.seconds_left() == 0.5
+    assert backoff.seconds_left() == 0.5
 
 
 def test_gas_limit_error_is_not_rate_limit_whatever_its_code(line: EndpointCaller, one: Endpoint):
@@ -225,13 +227,13 @@ def test_endpoint_refusing_batches_gets_single_requests_afterwards(
     line: EndpointCaller, one: Endpoint
 ):
     one.says = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
-    asked = [("eth_blockNumber", ()), ("eth_chainId", ())]
+    calls = [("eth_blockNumber", ()), ("eth_chainId", ())]
     with pytest.raises(CallRefusedError, match="no batches"):
-        line.request_all(asked)
+        line.request_all(calls)
     assert len(one.asked) == 1
 
     one.says = "0x1"
-    assert line.request_all(asked) == ["0x1", "0x1"]
+    assert line.request_all(calls) == ["0x1", "0x1"]
     assert [isinstance(question, dict) for question in one.asked[1:]] == [True, True]
 
 
@@ -243,20 +245,20 @@ def test_oversized_response_is_cut_off(line: EndpointCaller, one: Endpoint):
 
 
 def test_errors_and_repr_show_only_host_of_endpoint(line: EndpointCaller, one: Endpoint):
-    said = [repr(line)]
+    texts = [repr(line)]
     for says in (error(f"no: see {one.url}"), b"<html>", error("used up s3cretkey", 429)):
         one.says = says
-        with pytest.raises(TransientError) as told:
+        with pytest.raises(TransientError) as raised:
             line.request("eth_call")
-        said += [str(told.value), repr(told.value)]
-    assert [text for text in said if "s3cretkey" in text] == []
-    assert "127.0.0.1" in said[0]
+        texts += [str(raised.value), repr(raised.value)]
+    assert [text for text in texts if "s3cretkey" in text] == []
+    assert "127.0.0.1" in texts[0]
 
 
 def test_invalid_endpoint_url_is_rejected_without_being_shown():
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         caller_of("ftp://user:s3cret@host/key")
-    assert "s3cret" not in str(told.value)
+    assert "s3cret" not in str(raised.value)
 
 
 def test_chain_id_is_requested_once_and_again_after_failure(line: EndpointCaller, one: Endpoint):

@@ -40,8 +40,10 @@ def test_limit_in_error_message_is_used_immediately(served: Served, open_source:
 
 def too_much_in_seven(request: Request) -> None:
     """A fault: block 7 has more logs than one answer may have."""
-    asked = request["params"][0] if request["method"] == "eth_getLogs" else {}
-    if "fromBlock" in asked and int(asked["fromBlock"], 16) <= 7 <= int(asked["toBlock"], 16):
+    log_filter = request["params"][0] if request["method"] == "eth_getLogs" else {}
+    if "fromBlock" in log_filter and int(log_filter["fromBlock"], 16) <= 7 <= int(
+        log_filter["toBlock"], 16
+    ):
         raise MemoryRpcError(-32005, "query returned more than 10000 results")
 
 
@@ -107,11 +109,11 @@ def test_count_that_may_be_cap_costs_two_extra_requests_each_time(
     source = open_source(served)
 
     first = source.fetch_window(BlockRange(1, 20), with_headers=False)
-    asked = ranges_asked(served)
+    request_count = ranges_asked(served)
     second = source.fetch_window(BlockRange(21, 40), with_headers=False)
 
     assert (len(first.logs), len(second.logs)) == (100, 100)
-    assert asked == 3
+    assert request_count == 3
     assert ranges_asked(served) == 6
 
 
@@ -119,10 +121,10 @@ def test_truncated_response_splits_range(served: Served, open_source: OpenSource
     def fault(request: Request) -> Http | None:
         if request["method"] != "eth_getLogs":
             return None
-        asked = request["params"][0]
-        if "blockHash" in asked:
+        log_filter = request["params"][0]
+        if "blockHash" in log_filter:
             return None
-        wide = int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) > 20
+        wide = int(log_filter["toBlock"], 16) - int(log_filter["fromBlock"], 16) > 20
         return Http(body=b'{"jsonrpc":"2.0","id":1,"result":[', promised=10_000) if wide else None
 
     served.faults.append(fault)

@@ -27,9 +27,12 @@ HISTORY, BLOCK = "eth_feeHistory", "eth_getBlockByNumber"
 @pytest.fixture
 def two() -> Iterator[tuple[Proxy, Proxy, PoolView]]:
     """Two endpoints of no chain: they say what a test lets them say."""
-    with proxy("http://127.0.0.1:9") as one, proxy("http://127.0.0.1:9") as other:
-        pool = pool_of(one.url, other.url)
-        yield one, other, pool.view()
+    with (
+        proxy("http://127.0.0.1:9") as first_endpoint,
+        proxy("http://127.0.0.1:9") as second_endpoint,
+    ):
+        pool = pool_of(first_endpoint.url, second_endpoint.url)
+        yield first_endpoint, second_endpoint, pool.view()
         pool.close()
 
 
@@ -54,13 +57,13 @@ def history(base_fee: int, *tips: int) -> Fault:
 def test_endpoint_with_invalid_fee_history_is_skipped(
     two: tuple[Proxy, Proxy, PoolView], nonsense: Fault
 ):
-    one, other, lines = two
-    one.rule(HISTORY, nonsense)
-    other.rule(HISTORY, history(3 * GWEI, 5, 9, 11))
+    first_endpoint, second_endpoint, lines = two
+    first_endpoint.rule(HISTORY, nonsense)
+    second_endpoint.rule(HISTORY, history(3 * GWEI, 5, 9, 11))
     assert ask_market(lines, CAPS) == FeeMarket(3 * GWEI, 9)
 
-    other.heal()
-    other.rule(HISTORY, nonsense)
+    second_endpoint.heal()
+    second_endpoint.rule(HISTORY, nonsense)
     with pytest.raises(TransientError):
         ask_market(lines, CAPS)
 
@@ -68,9 +71,9 @@ def test_endpoint_with_invalid_fee_history_is_skipped(
 def test_last_market_price_is_exported_beside_fee_cap(
     two: tuple[Proxy, Proxy, PoolView],
 ):
-    one, other, lines = two
-    one.rule(HISTORY, history(3 * GWEI, 9))
-    other.rule(HISTORY, history(2 * GWEI, 9))
+    first_endpoint, second_endpoint, lines = two
+    first_endpoint.rule(HISTORY, history(3 * GWEI, 9))
+    second_endpoint.rule(HISTORY, history(2 * GWEI, 9))
     ask_market(lines, CAPS)
 
     shown = {
@@ -83,23 +86,23 @@ def test_last_market_price_is_exported_beside_fee_cap(
 def test_endpoint_without_fee_history_uses_newest_block(
     two: tuple[Proxy, Proxy, PoolView],
 ):
-    for one in two[:2]:
-        one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
-        one.rule(BLOCK, says({"baseFeePerGas": hex(2 * GWEI)}))
+    for endpoint in two[:2]:
+        endpoint.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
+        endpoint.rule(BLOCK, says({"baseFeePerGas": hex(2 * GWEI)}))
     assert ask_market(two[2], CAPS) == FeeMarket(2 * GWEI, CAPS.min_tip)
 
 
 def test_chain_without_base_fee_raises_transient_error(two: tuple[Proxy, Proxy, PoolView]):
-    for one in two[:2]:
-        one.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
-        one.rule(BLOCK, says({"number": "0x1"}))
+    for endpoint in two[:2]:
+        endpoint.rule(HISTORY, error("the method eth_feeHistory does not exist", -32601))
+        endpoint.rule(BLOCK, says({"number": "0x1"}))
     with pytest.raises(TransientError):
         ask_market(two[2], CAPS)
 
 
 def test_single_endpoint_cannot_raise_tip_or_stop_sending_by_base_fee():
-    told = [FeeMarket(10, 50), FeeMarket(10**6, 3), FeeMarket(0, 9)]
-    assert combine_markets(told, 1000) == FeeMarket(10, 3)
+    markets = [FeeMarket(10, 50), FeeMarket(10**6, 3), FeeMarket(0, 9)]
+    assert combine_markets(markets, 1000) == FeeMarket(10, 3)
     assert combine_markets([FeeMarket(5000, 1), FeeMarket(4000, 2)], 1000) == FeeMarket(4000, 1)
     assert combine_markets([], 1000) is None
 

@@ -122,14 +122,14 @@ FIELDS = ["chain_id", "round", "as_of", "deadline"]
 @examples(10)
 @given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
 def test_signed_field_cannot_be_changed(name: str, value: int):
-    told = told_report()
-    changed = _with(told, name, value)
+    report = told_report()
+    changed = _with(report, name, value)
 
-    assert is_genuine(changed) is (getattr(told, name) == value)
+    assert is_genuine(changed) is (getattr(report, name) == value)
 
 
-def _with(told: ReportMessage, name: str, value: int) -> ReportMessage:
-    fields = {each: getattr(told, each) for each in told.__struct_fields__}
+def _with(report: ReportMessage, name: str, value: int) -> ReportMessage:
+    fields = {field: getattr(report, field) for field in report.__struct_fields__}
     return ReportMessage(**(fields | {name: value}))
 
 
@@ -162,17 +162,17 @@ def test_malformed_peer_response_is_counted_and_ignored(status: int, body: bytes
 
 
 def test_path_and_token_of_peer_url_are_kept_and_never_shown():
-    asked: list[str] = []
+    requested_paths: list[str] = []
 
     def answer(path: str) -> Answer:
-        asked.append(path)
+        requested_paths.append(path)
         return 200, encode_statements([told_report()]), {}
 
     with door(answer) as url:
         peer = Peer(f"{url}/secret-path?token=secret-token", SECONDS)
         assert peer.fetch_statements("/v1/report/7") == [told_report()]
         peer.close()
-    assert asked == ["/secret-path/v1/report/7?token=secret-token"]
+    assert requested_paths == ["/secret-path/v1/report/7?token=secret-token"]
     assert "secret" not in f"{peer!r} {peer.name}"
 
 
@@ -182,17 +182,19 @@ def test_unreachable_peer_is_counted_and_does_not_block_others():
         before = counted(gone, "none")
         peers = PeerClients([gone, Peer(url, SECONDS)], 0.0, SECONDS)
 
-        assert [told for _, told in peers.fetch_statements("/v1/report/7")] == [told_report()]
+        assert [statement for _, statement in peers.fetch_statements("/v1/report/7")] == [
+            told_report()
+        ]
         assert counted(gone, "none") == before + 1
         peers.close()
 
 
 def test_peers_are_not_polled_before_interval():
-    asked: list[str] = []
+    requested_paths: list[str] = []
     now = [0.0]
 
     def answer(path: str) -> Answer:
-        asked.append(path)
+        requested_paths.append(path)
         return 404, b"", {}
 
     with door(answer) as url:
@@ -200,7 +202,7 @@ def test_peers_are_not_polled_before_interval():
         for now[0] in (0.0, 1.9, 2.0):
             peers.fetch_statements("/v1/report/7")
         peers.close()
-    assert len(asked) == 2
+    assert len(requested_paths) == 2
 
 
 def test_invalid_peer_url_is_input_error():
@@ -226,12 +228,12 @@ def dripping() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def drip() -> None:
-            taken, _ = listening.accept()
+            connection, _ = listening.accept()
             # Whoever has waited long enough hangs up.
-            with taken, suppress(OSError):
-                taken.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
                 while not until.wait(0.05):
-                    taken.sendall(b"x")
+                    connection.sendall(b"x")
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
@@ -242,13 +244,15 @@ def dripping() -> Iterator[str]:
 
 def test_dripping_peer_is_waited_for_once_and_does_not_block_others():
     with door(lambda _: (200, encode_statements([told_report()]), {})) as url, dripping() as slow:
-        late, other = Peer(slow, 0.3), Peer(url, SECONDS)
+        late, prompt_peer = Peer(slow, 0.3), Peer(url, SECONDS)
         assert PeerClients([late], 0.0, 0.3).fetch_statements("/v1/report/7") == []
-        peers = PeerClients([late, other], 0.0, SECONDS)
+        peers = PeerClients([late, prompt_peer], 0.0, SECONDS)
         begun = time.monotonic()
-        told = [one for _ in range(20) for _, one in peers.fetch_statements("/v1/report/7")]
+        statements = [
+            statement for _ in range(20) for _, statement in peers.fetch_statements("/v1/report/7")
+        ]
         took = time.monotonic() - begun
-    assert told == 20 * [told_report()]
+    assert statements == 20 * [told_report()]
     # Were it waited for once more.
     assert took < SECONDS
     peers.close()
@@ -267,11 +271,11 @@ def test_silent_peer_is_not_polled_during_backoff(monkeypatch: pytest.MonkeyPatc
 
 
 def test_settled_round_is_polled_twice_later():
-    asked: list[float] = []
+    request_times: list[float] = []
     now = [0.0]
 
     def answer(_: str) -> Answer:
-        asked.append(now[0])
+        request_times.append(now[0])
         return 404, b"", {}
 
     with door(answer) as url:
@@ -280,4 +284,4 @@ def test_settled_round_is_polled_twice_later():
             now[0] = float(second)
             peers.refetch_statements("/v1/report/7")
         peers.close()
-    assert asked == [20.0, 80.0]
+    assert request_times == [20.0, 80.0]

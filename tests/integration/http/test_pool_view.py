@@ -27,7 +27,7 @@ def pool(one: Endpoint, other: Endpoint) -> Iterator[EndpointPool]:
 
 
 def methods(endpoint: Endpoint) -> list[str]:
-    return [asked["method"] for asked in endpoint.asked]
+    return [request["method"] for request in endpoint.asked]
 
 
 def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
@@ -39,10 +39,10 @@ def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
     other.says = "0x7"
 
     assert view.request_first([("eth_blockNumber", ())]) == ["0x7"]
-    assert [answer for _, answer in view.read_each(lambda it: it.request("eth_blockNumber"))] == [
-        "0x7"
-    ]
-    assert [it.name for it in view.with_head_at_least(7).callers] == [view.callers[1].name]
+    assert [
+        answer for _, answer in view.read_each(lambda caller: caller.request("eth_blockNumber"))
+    ] == ["0x7"]
+    assert [caller.name for caller in view.with_head_at_least(7).callers] == [view.callers[1].name]
     assert (one.asked, view.quorum.size, view.with_head_at_least(7).quorum.size) == ([], 2, 2)
 
 

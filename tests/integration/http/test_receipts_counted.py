@@ -16,8 +16,8 @@ SENDER, SPEAKER = "0x" + "01" * 20, "0x" + "aa" * 20
 
 
 def speaking(logs: int) -> Tx:
-    said = tuple(FakeLog(SPEAKER, (f"0x{n:064x}",)) for n in range(logs))
-    return Tx(SENDER, SPEAKER, logs=said)
+    fake_logs = tuple(FakeLog(SPEAKER, (f"0x{n:064x}",)) for n in range(logs))
+    return Tx(SENDER, SPEAKER, logs=fake_logs)
 
 
 def from_zero(logs):
@@ -33,9 +33,9 @@ def test_every_log_has_its_index_within_block(counted: str):
         provider.faults.append(change_logs("as Ganache", from_zero, methods=RECEIPT_METHODS))
     with serve_endpoint(provider) as served:
         endpoint = Endpoint(JsonRpcClient(served.url))
-        ((_, given),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
+        ((_, receipts),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
 
-    assert [[log.log_index for log in one.logs] for one in given] == [
+    assert [[log.log_index for log in receipt.logs] for receipt in receipts] == [
         ["0x0", "0x1"],
         [],
         ["0x2", "0x3", "0x4"],
@@ -61,10 +61,10 @@ def test_log_index_in_receipt_is_not_trusted():
     )
     with serve_endpoint(provider) as served:
         endpoint = Endpoint(JsonRpcClient(served.url))
-        ((_, given),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
+        ((_, receipts),) = fetch_receipts(endpoint, [fetch_required_headers(endpoint, [1])[1]])
 
     assert [
         (log.log_index, log.transaction_index, log.transaction_hash == receipt.transaction_hash)
-        for receipt in given
+        for receipt in receipts
         for log in receipt.logs
     ] == [("0x0", "0x0", True), ("0x1", "0x1", True), ("0x2", "0x1", True)]

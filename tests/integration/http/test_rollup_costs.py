@@ -19,15 +19,15 @@ THOUSAND = 1_000
 def three() -> Iterator[tuple[Proxy, ...]]:
     """Three endpoints of no chain: they say what a test lets them say."""
     with (
-        proxy("http://127.0.0.1:9") as one,
-        proxy("http://127.0.0.1:9") as other,
-        proxy("http://127.0.0.1:9") as third,
+        proxy("http://127.0.0.1:9") as first_endpoint,
+        proxy("http://127.0.0.1:9") as second_endpoint,
+        proxy("http://127.0.0.1:9") as third_endpoint,
     ):
-        yield one, other, third
+        yield first_endpoint, second_endpoint, third_endpoint
 
 
 def lines_to(*proxies: Proxy) -> PoolView:
-    return view_of(*(one.url for one in proxies))
+    return view_of(*(endpoint.url for endpoint in proxies))
 
 
 def word(number: int) -> Fault:
@@ -37,14 +37,17 @@ def word(number: int) -> Fault:
 def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
     three: tuple[Proxy, ...],
 ):
-    honest, other, liar = three
-    for one in (honest, other):
-        one.rule(CALL, word(THOUSAND))
+    honest, second_honest, liar = three
+    for endpoint in (honest, second_honest):
+        endpoint.rule(CALL, word(THOUSAND))
     for lie in (10**27, 0):
         liar.heal()
         liar.rule(CALL, word(lie))
         # The data, and the operator.
-        assert fetch_l1_fee(lines_to(liar, honest, other), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+        assert (
+            fetch_l1_fee(lines_to(liar, honest, second_honest), L1Fee.OPTIMISM, "0x", 1)
+            == 2 * THOUSAND
+        )
     liar.heal()
     liar.rule(CALL, word(10**27))
     assert fetch_l1_fee(lines_to(liar, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
@@ -55,12 +58,12 @@ def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
     "silence", [answer_dropped(), error("rate limit exceeded"), word(2**255), says("0x")]
 )
 def test_endpoint_without_l1_fee_response_is_skipped(three: tuple[Proxy, ...], silence: Fault):
-    honest, other, _ = three
+    honest, silent, _ = three
     honest.rule(CALL, word(THOUSAND))
-    other.rule(CALL, silence)
-    assert fetch_l1_fee(lines_to(other, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+    silent.rule(CALL, silence)
+    assert fetch_l1_fee(lines_to(silent, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
     with pytest.raises(TransientError):
-        fetch_l1_fee(lines_to(other), L1Fee.OPTIMISM, "0x", 1)
+        fetch_l1_fee(lines_to(silent), L1Fee.OPTIMISM, "0x", 1)
 
 
 def test_chain_without_operator_fee_returns_zero(three: tuple[Proxy, ...]):

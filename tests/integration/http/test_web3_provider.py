@@ -31,11 +31,11 @@ class Answering:
 
     def request_all(self, requests: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         self.asked += requests
-        told = [self.answers.pop(0) for _ in requests]
-        for answer in told:
+        answers = [self.answers.pop(0) for _ in requests]
+        for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-        return told
+        return answers
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_batch_is_sent_to_one_endpoint():
     with web3.batch_requests() as batch:
         batch.add(contract.functions.pauseSeconds())
         batch.add(contract.functions.RECENT_ROUNDS())
-        told = batch.execute()
+        returned = batch.execute()
 
-    assert list[Any](told) == [7, 7]
+    assert list[Any](returned) == [7, 7]
     assert [method for method, _ in endpoints.asked] == ["eth_call", "eth_call"]
 
 
@@ -137,6 +137,6 @@ print(limit == sys.getrecursionlimit())
 @pytest.mark.slow
 def test_contract_view_imports_no_web3_and_web3_import_keeps_recursion_limit():
     command = [sys.executable, "-c", IMPORTS]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    stdout = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert told.split() == ["False", "True"]
+    assert stdout.split() == ["False", "True"]

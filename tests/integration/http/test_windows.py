@@ -94,10 +94,10 @@ def test_second_endpoint_continues_after_first_fails(
     first = source.fetch_window(BlockRange(0, 10), with_headers=True)
     dying.faults.append(lambda _: Http(status=500))
 
-    rest = source.fetch_window(BlockRange(first.range.last + 1, 40), with_headers=True)
+    remaining_window = source.fetch_window(BlockRange(first.range.last + 1, 40), with_headers=True)
 
-    assert rest.first_parent == first.last.hash
-    assert places([first, rest]) == all_of(served)
+    assert remaining_window.first_parent == first.last.hash
+    assert places([first, remaining_window]) == all_of(served)
 
 
 def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_source: OpenSource):
@@ -161,10 +161,10 @@ def test_fork_adding_first_logs_of_block_is_detected(
 
 
 def test_unlinked_headers_are_rejected(served: Served, open_source: OpenSource):
-    other = MemoryChain(fork=Fork(salt="other"))
+    other_chain = MemoryChain(fork=Fork(salt="other"))
     for _ in range(40):
-        other.mine()
-    served.chain.blocks[20] = other.blocks[20]
+        other_chain.mine()
+    served.chain.blocks[20] = other_chain.blocks[20]
 
     with pytest.raises(TransientError, match="does not follow"):
         open_source(served).fetch_headers(BlockRange(15, 25))
@@ -207,8 +207,8 @@ def test_prefetching_is_bounded(served: Served, open_source: OpenSource):
         nonlocal highest
         if request["method"] == "eth_getLogs":
             with lock:
-                asked = request["params"][0]
-                highest = max(highest, int(asked.get("toBlock", "0x0"), 16))
+                log_filter = request["params"][0]
+                highest = max(highest, int(log_filter.get("toBlock", "0x0"), 16))
 
     served.faults.append(look)
     for number in range(4, 12):
@@ -224,8 +224,8 @@ def test_prefetch_failure_is_raised_at_its_window(served: Served, open_source: O
 
     def fault(request: Request) -> None:
         if broken and request["method"] == "eth_getLogs":
-            asked = request["params"][0]
-            if int(asked["fromBlock"], 16) <= 18 <= int(asked["toBlock"], 16):
+            log_filter = request["params"][0]
+            if int(log_filter["fromBlock"], 16) <= 18 <= int(log_filter["toBlock"], 16):
                 raise MemoryRpcError(-32000, "header not found")
 
     served.faults.append(fault)

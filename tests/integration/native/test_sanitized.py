@@ -43,14 +43,14 @@ def sanitized(tmp_path_factory) -> Path:
 
 def of_compiler(library: str) -> str:
     """Where the compiler keeps a library of its own."""
-    asked = subprocess.run(
+    completed = subprocess.run(
         [COMPILER, f"-print-file-name={library}"], capture_output=True, text=True, check=True
     )
-    return asked.stdout.strip()
+    return completed.stdout.strip()
 
 
-def played(folder: Path, module: str, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", f"tests.support.native.{module}", *words]
+def played(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"tests.support.native.{module}", *arguments]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))),

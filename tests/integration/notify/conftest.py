@@ -14,13 +14,13 @@ __all__ = ["new_postgresql_store", "new_sqlite_store", "new_store", "store"]
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as one:
-        yield one
+    with receiving() as opened_receiver:
+        yield opened_receiver
 
 
 @pytest.fixture
 def told(store: Store, receiver: Receiver) -> Told:
     """A daemon at the head of a chain with three nodes, which tells one receiver of everything."""
-    made = Told(store, receiver)
-    made.begin()
-    return made
+    notified_daemon = Told(store, receiver)
+    notified_daemon.begin()
+    return notified_daemon

@@ -44,9 +44,9 @@ def config(tmp_path: Path, sqlite_url: str, address: str) -> Path:
 def test_message_arrives_with_title_text_and_number(told: Told, target):
     target.send(build_test_message(5_000))
 
-    (got,) = told.receiver.got
-    assert got.said["title"] == "QoS oracle: test"
-    assert got.said["message"].endswith("(#test)")
+    (delivery,) = told.receiver.got
+    assert delivery.said["title"] == "QoS oracle: test"
+    assert delivery.said["message"].endswith("(#test)")
 
 
 def test_notices_are_delivered_in_order_and_retried_after_failure(told: Told, target):
@@ -59,8 +59,8 @@ def test_notices_are_delivered_in_order_and_retried_after_failure(told: Told, ta
 
     told.now = told.place("channel").next_at
     told.tell()
-    said = [one.said["message"] for one in told.receiver.got]
-    numbers = [int(text.rpartition("#")[2].rstrip(")")) for text in said]
+    messages = [delivery.said["message"] for delivery in told.receiver.got]
+    numbers = [int(text.rpartition("#")[2].rstrip(")")) for text in messages]
     assert numbers[0] == numbers[1]
     assert numbers[1:] == sorted(set(numbers))
     assert len(numbers) > 3

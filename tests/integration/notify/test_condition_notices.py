@@ -40,9 +40,9 @@ def told(store: Store, kinds: Sequence[str] = ()) -> list[str]:
     choice = NoticeFilter(frozenset(kinds))
     with store.read_transaction() as uow:
         return [
-            build_message(one).text
-            for one in uow.notices.list_after(0, 100)
-            if choice.matches(one)
+            build_message(notice).text
+            for notice in uow.notices.list_after(0, 100)
+            if choice.matches(notice)
         ]
 
 
@@ -96,4 +96,4 @@ def test_heartbeat_with_health_is_sent_once_per_period():
             heartbeat.send_if_due(DOWN, 7)
         heartbeat.send_if_due(DOWN, 7)
         clock.now += 60
-    assert [one.text for one in switch.taken] == 3 * ["heartbeat: down: NO-ENDPOINT"]
+    assert [message.text for message in switch.taken] == 3 * ["heartbeat: down: NO-ENDPOINT"]

@@ -21,8 +21,8 @@ def config(tmp_path: Path, sqlite_url: str, told: Told) -> Path:
         f'secret_file = "{secret}"\nallow_private = true\n',
         "utf-8",
     )
-    for one in (secret, path):
-        one.chmod(0o600)
+    for private_file in (secret, path):
+        private_file.chmod(0o600)
     return path
 
 

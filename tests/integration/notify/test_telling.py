@@ -21,8 +21,8 @@ def test_timeouts_until_exclusion_are_notified_in_order(told: Told):
     told.tell()
 
     assert told.receiver.kinds == ["timed_out", "timed_out", "excluded"]
-    assert [one.said["node"] for one in told.receiver.got] == 3 * [node("A")]
-    assert [int(one) for one in told.receiver.ids] == [1, 2, 3]
+    assert [delivery.said["node"] for delivery in told.receiver.got] == 3 * [node("A")]
+    assert [int(notice_id) for notice_id in told.receiver.ids] == [1, 2, 3]
 
 
 def test_history_before_first_start_is_not_notified(told: Told):
@@ -62,13 +62,13 @@ def test_membership_changes_are_notified_when_they_happen(told: Told):
 
     told.tell()
 
-    assert [(one.said["kind"], one.said["how"]) for one in told.receiver.got] == [
+    assert [(delivery.said["kind"], delivery.said["how"]) for delivery in told.receiver.got] == [
         ("paused", "paused"),
         ("resumed", "resumed"),
         *(
             turn
-            for how in ("quit", "slashed", "kicked out")
-            for turn in (("left", how), ("joined", "joined"))
+            for reason in ("quit", "slashed", "kicked out")
+            for turn in (("left", reason), ("joined", "joined"))
         ),
     ]
 
@@ -119,21 +119,21 @@ def test_notice_is_sent_again_after_crash_before_acknowledgement(told: Told):
 
 
 def test_slow_receiver_blocks_neither_daemon_nor_other_targets(told: Told):
-    with receiving() as other:
-        told.restart([told.webhook(), told.webhook("quick", url=other.url)])
+    with receiving() as quick_receiver:
+        told.restart([told.webhook(), told.webhook("quick", url=quick_receiver.url)])
         told.tell()
         told.receiver.gate.clear()
         told.times_out("A", 2)
-        while len(other.got) < 3:
+        while len(quick_receiver.got) < 3:
             told.tell(wait_seconds=0.02)
-        assert other.kinds == ["timed_out", "timed_out", "excluded"]
+        assert quick_receiver.kinds == ["timed_out", "timed_out", "excluded"]
         assert told.follower.catch_up() == []
         assert told.place().seq == 0
 
         told.receiver.gate.set()
         told.tell()
 
-        assert told.receiver.kinds == other.kinds
+        assert told.receiver.kinds == quick_receiver.kinds
 
 
 def test_reorg_is_notified_with_undone_notices_and_current_state(told: Told):
@@ -229,7 +229,7 @@ def test_new_target_receives_only_later_notices(told: Told):
 
     told.tell()
 
-    assert [one.said["node"] for one in told.receiver.got[3:]] == [node("B")]
+    assert [delivery.said["node"] for delivery in told.receiver.got[3:]] == [node("B")]
 
 
 def test_notices_older_than_thirty_days_are_deleted(told: Told):
@@ -242,7 +242,7 @@ def test_notices_older_than_thirty_days_are_deleted(told: Told):
     told.tell()
 
     with told.store.read_transaction() as uow:
-        assert [one.node for one in uow.notices.list_after(0, 10)] == [node("B")]
+        assert [notice.node for notice in uow.notices.list_after(0, 10)] == [node("B")]
 
 
 @pytest.mark.slow
@@ -262,25 +262,25 @@ def test_delivered_notices_not_undone_equal_current_state(
     new_sqlite_store: NewStore, turns: list[tuple[str, int, list[int], bool]]
 ):
     with new_sqlite_store() as store, receiving() as receiver:
-        told = Told(store, receiver)
-        told.begin()
+        notified_daemon = Told(store, receiver)
+        notified_daemon.begin()
         for name, depth, statuses, is_restarted in turns:
-            told.times_out(name)
-            told.receiver.statuses.extend(statuses)
-            told.tell()
+            notified_daemon.times_out(name)
+            notified_daemon.receiver.statuses.extend(statuses)
+            notified_daemon.tell()
             if depth:
-                told.chain.fork(depth)
-                told.chain.mine_many(depth + 1)
+                notified_daemon.chain.fork(depth)
+                notified_daemon.chain.mine_many(depth + 1)
             if is_restarted:
-                told.restart()
-            told.now += 4000
+                notified_daemon.restart()
+            notified_daemon.now += 4000
         for _ in range(20):
-            told.tell()
-            told.now += 4000
+            notified_daemon.tell()
+            notified_daemon.now += 4000
 
         with store.read_transaction() as uow:
-            holds = [one.seq for one in uow.notices.list_after(0, 1000)]
-        undone = {seq for one in receiver.got for seq in one.said.get("undone", [])}
-        heard = [int(one) for one in dict.fromkeys(receiver.ids)]
+            holds = [notice.seq for notice in uow.notices.list_after(0, 1000)]
+        undone = {seq for delivery in receiver.got for seq in delivery.said.get("undone", [])}
+        heard = [int(notice_id) for notice_id in dict.fromkeys(receiver.ids)]
         assert heard == sorted(heard)
         assert [seq for seq in heard if seq not in undone] == holds

@@ -25,11 +25,11 @@ MESSAGE = build_test_message(7)
 def test_message_is_signed_with_id_and_send_time(told: Told):
     told.webhook().send(MESSAGE)
 
-    (got,) = told.receiver.got
-    signed = b"%s.%d." % (got.headers["X-QoS-Id"].encode(), 5000) + got.body
+    (delivery,) = told.receiver.got
+    signed = b"%s.%d." % (delivery.headers["X-QoS-Id"].encode(), 5000) + delivery.body
     expected = "v1=" + hmac.new(SECRET, signed, hashlib.sha256).hexdigest()
-    assert got.headers["X-QoS-Timestamp"] == "5000"
-    assert got.headers["X-QoS-Signature"] == expected
+    assert delivery.headers["X-QoS-Timestamp"] == "5000"
+    assert delivery.headers["X-QoS-Signature"] == expected
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 410, 500])
@@ -56,24 +56,24 @@ PUBLIC = "192.88.99.1"
 
 def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     """Let a name server give these addresses for NAME, one after the other; the last stays."""
-    known, given = socket.getaddrinfo, [*answers]
-    asked: list[str] = []
+    original_getaddrinfo, remaining_answers = socket.getaddrinfo, [*answers]
+    resolved_addresses: list[str] = []
 
     def look_up(host: Any, port: Any, *more: Any, **named: Any) -> Any:
         if host != NAME:
-            return known(host, port, *more, **named)
-        address = given.pop(0) if len(given) > 1 else given[0]
-        asked.append(address)
-        return known(address, port, *more, **named)
+            return original_getaddrinfo(host, port, *more, **named)
+        address = remaining_answers.pop(0) if len(remaining_answers) > 1 else remaining_answers[0]
+        resolved_addresses.append(address)
+        return original_getaddrinfo(address, port, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    return asked
+    return resolved_addresses
 
 
 def test_hostname_turning_private_after_check_gets_no_message(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ):
-    asked = resolving(monkeypatch, PUBLIC, "127.0.0.1")
+    resolved_addresses = resolving(monkeypatch, PUBLIC, "127.0.0.1")
     url = told.receiver.url.replace("127.0.0.1", NAME)
     address = WebhookEndpoint(url, SECRET, timeout_seconds=0.3)
 
@@ -83,21 +83,21 @@ def test_hostname_turning_private_after_check_gets_no_message(
     # The check passed, and the connection to that very address failed.
     assert "not a public address" not in str(raised.value)
     assert told.receiver.got == []
-    assert asked == [PUBLIC]
+    assert resolved_addresses == [PUBLIC]
 
 
 def test_message_is_sent_to_checked_address_with_original_host_header(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(webhook, "is_public_address", lambda address: address == "127.0.0.1")
-    asked = resolving(monkeypatch, "127.0.0.1", PUBLIC)
+    resolved_addresses = resolving(monkeypatch, "127.0.0.1", PUBLIC)
     url = told.receiver.url.replace("127.0.0.1", NAME)
 
     told.webhook(private=False, url=url).send(MESSAGE)
 
-    (got,) = told.receiver.got
-    assert got.headers["Host"] == urlsplit(url).netloc
-    assert asked == ["127.0.0.1"]
+    (delivery,) = told.receiver.got
+    assert delivery.headers["Host"] == urlsplit(url).netloc
+    assert resolved_addresses == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize(

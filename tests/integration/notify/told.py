@@ -43,8 +43,10 @@ class Told:
     def restart(self, targets: Sequence[Target] | None = None) -> None:
         """Go on as another process would."""
         self.follower.restart()
-        told = [self.webhook()] if targets is None else targets
-        self.notifier = Notifier(told, self.store, self.follower.folder.rules, lambda: self.now)
+        notify_targets = [self.webhook()] if targets is None else targets
+        self.notifier = Notifier(
+            notify_targets, self.store, self.follower.folder.rules, lambda: self.now
+        )
 
     def webhook(
         self,
@@ -73,9 +75,9 @@ class Told:
 
     def place(self, target: str = "ours") -> DeliveryProgress:
         with self.store.read_transaction() as uow:
-            found = uow.notices.get_progress(target)
-        assert found is not None
-        return found
+            progress = uow.notices.get_progress(target)
+        assert progress is not None
+        return progress
 
 
 def only_about(*nodes: Address) -> NoticeFilter:

@@ -164,12 +164,12 @@ class Ledger:
             self.queue.remove(best)
             self._start(best)
 
-    def _leave(self, node: str, how: str) -> None:
+    def _leave(self, node: str, status: str) -> None:
         member = self.members[node]
         if node in self.available:
             self.available.remove(node)
-        member.status, member.job, member.request = how, None, None
-        if how in {"kicked_out", "slashed"}:
+        member.status, member.job, member.request = status, None, None
+        if status in {"kicked_out", "slashed"}:
             member.points = [UNKNOWN_SCORE] * 3
 
     def _free(self, part: Part, points: int) -> None:
@@ -198,7 +198,7 @@ class Ledger:
 
     def _enqueue(self, job: Job) -> None:
         if len(self.queue) == self.queue_limit:
-            cheapest = min(self.queue, key=lambda other: other.fee)
+            cheapest = min(self.queue, key=lambda waiting_job: waiting_job.fee)
             self.queue.remove(cheapest)
             cheapest.ending = "aborted"
             self._say_of("task_aborted", cheapest, reason="fee_too_low")
@@ -230,8 +230,8 @@ class Ledger:
             job.is_aborted = True
             self._succeed(job, part)
             self._succeed(job, job.disclosures[0])
-            for other in [one for one in job.parts if one.committed]:
-                self._slash(job, other)
+            for committed_part in [candidate for candidate in job.parts if candidate.committed]:
+                self._slash(job, committed_part)
         elif job.errors == 3:
             self._succeed(job, part)
 
@@ -241,19 +241,21 @@ class Ledger:
         part.disclosed, part.result = self._at, result
         job.disclosures.append(part)
         self._say_of("result_disclosed", job, part)
-        same = [one for one in job.disclosures[:-1] if one.result == result]
+        same = [disclosure for disclosure in job.disclosures[:-1] if disclosure.result == result]
         if job.winner is not None:
             (self._succeed if result == job.winner.result else self._slash)(job, part)
         elif same:
             self._succeed(job, part)
-            for other in [one for one in job.disclosures if one.result != result]:
-                self._slash(job, other)
+            for differing_part in [
+                disclosure for disclosure in job.disclosures if disclosure.result != result
+            ]:
+                self._slash(job, differing_part)
             job.winner = same[0]
             self._say_of("task_validated", job)
         elif len(job.disclosures) == 3:
             job.is_aborted = True
-            for one in job.disclosures:
-                self._cancel(job, one, job.points(one), "aborted")
+            for disclosure in job.disclosures:
+                self._cancel(job, disclosure, job.points(disclosure), "aborted")
 
     def upload(self, number: int) -> None:
         job = self.jobs[number]
@@ -272,8 +274,8 @@ class Ledger:
             blamed = "timed_out" if job.keeps_waiting(part) else "aborted"
             self._cancel(job, part, job.compensation(part), blamed)
 
-    def _cancel(self, job: Job, part: Part, points: int, how: str) -> None:
-        self._ends(job, part, how)
+    def _cancel(self, job: Job, part: Part, points: int, ending: str) -> None:
+        self._ends(job, part, ending)
         self._free(part, points)
         self._say_of("task_cancelled", job, part)
 
@@ -289,10 +291,10 @@ class Ledger:
         self._say_of("task_invalidated", job, part)
 
     @staticmethod
-    def _ends(job: Job, part: Part, how: str) -> None:
-        part.ending = how
+    def _ends(job: Job, part: Part, ending: str) -> None:
+        part.ending = ending
         if not job.open_parts:
-            job.ending = how
+            job.ending = ending
 
 
 def key(job: Job) -> str:

@@ -58,8 +58,8 @@ class Walk:
 
     def _of_the_creator(self) -> Iterator[Deed]:
         ledger = self.network.ledger
-        least = min((job.fee for job in ledger.queue), default=0)
-        fee = least + self.chance.randint(1, 5)
+        min_fee = min((job.fee for job in ledger.queue), default=0)
+        fee = min_fee + self.chance.randint(1, 5)
         yield 40, partial(self._create, fee)
 
     def _create(self, fee: int) -> None:

@@ -39,18 +39,20 @@ def network(deployed: CommitNetwork) -> Iterator[CommitNetwork]:
 def said(receipt: Receipt, *names: str) -> list[str]:
     """The events in short, `TaskStarted 2 0` for task and round; all, or those of these names."""
     return [
-        _short(one.event, one.args) for one in receipt.events if one.event in names or not names
+        _short(event.event, event.args)
+        for event in receipt.events
+        if event.event in names or not names
     ]
 
 
 def _short(event: str, args: dict[str, Any]) -> str:
-    told = [args[name] for name in ("taskId", "round", "reason") if name in args]
-    return " ".join(map(str, [event, *told]))
+    shown_values = [args[name] for name in ("taskId", "round", "reason") if name in args]
+    return " ".join(map(str, [event, *shown_values]))
 
 
 def sequence(name: str) -> list[list[str]]:
     """What a vector says that each call logs, without arguments and without what is optional."""
-    (vector,) = (each for key, each in entries().items() if f"event_sequences/{name} " in key)
+    (vector,) = (entry for key, entry in entries().items() if f"event_sequences/{name} " in key)
     return [
         [log.partition("(")[0] for log in call["events_in_log_order"] if log[0] not in "[("]
         for call in vector["transactions"]
@@ -120,7 +122,7 @@ def test_three_different_results_cancel_all_nodes(network: CommitNetwork):
         network.disclose(job, place, result=result)
     receipt = network.mine()[-1]
     assert [receipt.names] == sequence("a-04")
-    cancelled = [one.args["nodeAddress"].lower() for one in receipt.events[:3]]
+    cancelled = [event.args["nodeAddress"].lower() for event in receipt.events[:3]]
     assert cancelled == [job.parts[place].node for place in (2, 0, 1)]
 
 
@@ -129,7 +131,7 @@ def test_three_error_reports_abort_task(network: CommitNetwork):
     network.report_error(job, 1, 0, 2)
     receipts = network.mine()
     assert logged(receipts) == sequence("a-05")
-    order = [one.args["nodeAddress"].lower() for one in receipts[1].events[:2]]
+    order = [event.args["nodeAddress"].lower() for event in receipts[1].events[:2]]
     assert order == [job.parts[0].node, job.parts[1].node]
 
 
@@ -170,7 +172,7 @@ def test_cancellation_after_success_without_upload_aborts_task(network: CommitNe
     network.later(900)
     network.cancel(job)
     (receipt,) = network.mine()
-    cancelled = [one.args["nodeAddress"].lower() for one in receipt.events[1:]]
+    cancelled = [event.args["nodeAddress"].lower() for event in receipt.events[1:]]
     assert said(receipt)[0] == "TaskAborted 1 Task Cancelled"
     assert cancelled == [job.parts[1].node, job.parts[2].node]
 
@@ -188,7 +190,7 @@ def test_waiting_task_may_be_cancelled_by_anyone(network: CommitNetwork):
     begun(network)
     waiting = network.create()
     network.cancel(waiting, sender=network.stranger)
-    assert [said(one) for one in network.mine()] == [
+    assert [said(receipt) for receipt in network.mine()] == [
         ["TaskPending 2"],
         ["TaskAborted 2 Task Cancelled"],
     ]
@@ -268,7 +270,7 @@ SCENARIOS = {
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_event_counts_match_vectors(network: CommitNetwork, scenario: str):
-    (wanted,) = (
+    (expected_counts,) = (
         {name: count for name, count in vector.items() if name != "scenario"}
         for name, vector in entries().items()
         if "event_counts_gen_a/cases" in name and vector["scenario"] == scenario
@@ -280,11 +282,11 @@ def test_event_counts_match_vectors(network: CommitNetwork, scenario: str):
         network.later(900)
         network.cancel(job)
         network.mine()
-    asked = {"address": network.task.address, "fromBlock": hex(first), "toBlock": "latest"}
-    logs = network.chain.rpc("eth_getLogs", asked)
+    log_filter = {"address": network.task.address, "fromBlock": hex(first), "toBlock": "latest"}
+    logs = network.chain.rpc("eth_getLogs", log_filter)
     topics = Counter(log["topics"][0] for log in logs)
-    told = {name: topics["0x" + keccak(text=text).hex()] for name, text in PARTS.items()}
-    assert {name: count for name, count in told.items() if count} == wanted
+    event_counts = {name: topics["0x" + keccak(text=text).hex()] for name, text in PARTS.items()}
+    assert {name: count for name, count in event_counts.items() if count} == expected_counts
 
 
 PARTS = {

@@ -103,11 +103,11 @@ def assert_true(daemon: CommitDaemon) -> None:
         assert tasks[key(job)]["ending"] == job.ending
 
     nodes = {f"0x{row['address'].hex()}": row for row in daemon.rows("node")}
-    told = {
+    stats_by_node = {
         name: (row["membership"], bool(row["paused"]), row["pending"], row["running"] > 0)
         for name, row in nodes.items()
     }
-    assert told == {name: stats_of(member) for name, member in ledger.members.items()}
+    assert stats_by_node == {name: stats_of(member) for name, member in ledger.members.items()}
     assert_scored(daemon)
 
 
@@ -124,16 +124,16 @@ def assert_scored(daemon: CommitDaemon) -> None:
     assert len(rows) == len(scored)
     shown = reference.shown_nodes(daemon.network.chain.time)
     for row in json.loads(daemon.says("nodes", "--json"))["nodes"]:
-        wanted = shown[row["node"]]
+        expected = shown[row["node"]]
         legacy = row["legacy"]
         # A node that is no member is compared with nobody.
-        assert (legacy["Q"] is None) is (wanted["Q"] is None)
+        assert (legacy["Q"] is None) is (expected["Q"] is None)
         if legacy["Q"] is not None:
-            assert {name: legacy[name] for name in wanted.keys() & legacy.keys()} == {
-                name: wanted[name] for name in wanted.keys() & legacy.keys()
+            assert {name: legacy[name] for name in expected.keys() & legacy.keys()} == {
+                name: expected[name] for name in expected.keys() & legacy.keys()
             }
-        assert row["kickout_due"] == wanted["kickout_due"]
-        assert row["qos"] == wanted["Q"]
+        assert row["kickout_due"] == expected["kickout_due"]
+        assert row["qos"] == expected["Q"]
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
@@ -149,9 +149,10 @@ def test_daemon_output_matches_network_at_every_stop(
     ledger = network.ledger
     endings = Counter(part.ending for job in ledger.jobs.values() for part in job.parts)
     assert all(endings[kind] >= 3 for kind in KINDS)
-    said = Counter(line["type"] for line in ledger.lines)
+    event_counts = Counter(line["type"] for line in ledger.lines)
     assert all(
-        said[kind] for kind in ("node_paused", "node_quit", "node_slashed", "task_validated")
+        event_counts[kind]
+        for kind in ("node_paused", "node_quit", "node_slashed", "task_validated")
     )
 
 
@@ -159,19 +160,19 @@ def test_reorged_blocks_leave_no_trace_in_state(network: CommitNetwork, daemon: 
     walk = Walk(network, 4)
     walk.blocks(40)
     daemon.catch_up()
-    before, kept = network.chain.rpc("evm_snapshot"), deepcopy(network.ledger)
+    before, ledger_before = network.chain.rpc("evm_snapshot"), deepcopy(network.ledger)
     # Less than is final.
     walk.blocks(3)
     daemon.catch_up()
-    gone = len(events_of(network.ledger)) - len(events_of(kept))
+    gone = len(events_of(network.ledger)) - len(events_of(ledger_before))
     assert gone > 0
 
     network.chain.rpc("evm_revert", before)
-    fork = CommitNetwork(network.chain, network.node, network.task, kept)
+    fork = CommitNetwork(network.chain, network.node, network.task, ledger_before)
     daemon.network = fork
-    other = Walk(fork, 5)
-    other.sealed = walk.sealed
-    other.blocks(20)
+    fork_walk = Walk(fork, 5)
+    fork_walk.sealed = walk.sealed
+    fork_walk.blocks(20)
     daemon.catch_up()
 
     assert_true(daemon)
@@ -185,15 +186,15 @@ def test_rebuild_from_raw_rows_produces_same_state(network: CommitNetwork, daemo
     tables = ("task", "node", "score", "anomaly")
     before = [daemon.rows(table) for table in tables]
 
-    told = json.loads(daemon.says("resync", "rebuild", "--json"))
+    rebuild_report = json.loads(daemon.says("resync", "rebuild", "--json"))
 
-    assert told["same_state"] is True
+    assert rebuild_report["same_state"] is True
     assert [daemon.rows(table) for table in tables] == before
 
 
 def test_commit_profile_config_is_valid_under_legacy_rules(
     network: CommitNetwork, daemon: CommitDaemon
 ):
-    told = json.loads(daemon.says("config", "check", "--json"))
-    assert told["faults"] == []
-    assert not [warning for warning in told["warnings"] if "rules.set" in warning]
+    check_report = json.loads(daemon.says("config", "check", "--json"))
+    assert check_report["faults"] == []
+    assert not [warning for warning in check_report["warnings"] if "rules.set" in warning]

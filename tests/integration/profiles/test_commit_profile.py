@@ -110,10 +110,10 @@ def test_unknown_abort_reason_becomes_dead_letter(reader: EventReader):
 @pytest.mark.parametrize("indexed", [True, False])
 def test_accepted_result_is_decoded_as_validated_task(reader: EventReader, *, indexed: bool):
     event, node = "TaskSuccess(uint256,bytes,address)", f"0x{1:064x}"
-    told = log(event, ["bytes"], [b"r"], WORD, node)
+    success_log = log(event, ["bytes"], [b"r"], WORD, node)
     if not indexed:
-        told = log(event, ["uint256", "bytes"], [7, b"r"], node)
-    assert kinds_of(reader.decode_rows([told], [])) == ["TaskValidated"]
+        success_log = log(event, ["uint256", "bytes"], [7, b"r"], node)
+    assert kinds_of(reader.decode_rows([success_log], [])) == ["TaskValidated"]
 
 
 def test_missing_upload_is_not_blamed_when_disabled():
@@ -123,14 +123,14 @@ def test_missing_upload_is_not_blamed_when_disabled():
         None,
         {"blame_missing_upload": False},
     )
-    told = log("TaskSuccess(uint256,bytes,address)", ["bytes"], [b"r"], WORD, f"0x{1:064x}")
-    assert kinds_of(lenient.decode_rows([told], [])) == []
+    success_log = log("TaskSuccess(uint256,bytes,address)", ["bytes"], [b"r"], WORD, f"0x{1:064x}")
+    assert kinds_of(lenient.decode_rows([success_log], [])) == []
 
 
 def test_pause_and_quit_calls_are_decoded_as_requests(reader: EventReader):
-    asked = [call(name, [], NODES) for name in ("pause()", "quit()", "resume()")]
-    told = [reader.decode_rows([], [one]).events[0] for one in asked]
-    assert [type(event) for event in told] == [
+    requests = [call(name, [], NODES) for name in ("pause()", "quit()", "resume()")]
+    events = [reader.decode_rows([], [request]).events[0] for request in requests]
+    assert [type(event) for event in events] == [
         network_events.NodePauseAsked,
         network_events.NodeQuitAsked,
         network_events.NodeResumed,
@@ -141,7 +141,7 @@ def test_task_start_is_decoded_with_node_position(reader: EventReader):
     kinds = ["uint256", "uint256", "bytes32", "bytes32", "uint256"]
     event = "TaskStarted(uint256,uint256,address,address,bytes32,bytes32,uint256)"
     values = [7, 0, bytes(32), bytes(32), 2]
-    told = log(event, kinds, values, f"0x{9:064x}", f"0x{int(SENDER, 16):064x}")
-    assert reader.decode_rows([told], []).events == [
+    start_log = log(event, kinds, values, f"0x{9:064x}", f"0x{int(SENDER, 16):064x}")
+    assert reader.decode_rows([start_log], []).events == [
         network_events.TaskStarted(Position(1, 0, 0), 100, KEY, SENDER, 2)
     ]

@@ -63,7 +63,11 @@ class Staked:
     def stakes(self) -> dict[str, int]:
         """What was said of each node's stake last."""
         events = map(json.loads, self.says("export").splitlines())
-        return {one["node"]: int(one["stake"]) for one in events if one["type"] == "node_updated"}
+        return {
+            event["node"]: int(event["stake"])
+            for event in events
+            if event["type"] == "node_updated"
+        }
 
 
 @pytest.fixture
@@ -77,12 +81,12 @@ def staked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Stake
 
 
 def test_staking_with_feed_indexes_stakes_without_membership(staked: Staked):
-    one, other, third, last = staked.nodes[:4]
-    for node in (one, other, third, last):
+    first_node, second_node, third, last = staked.nodes[:4]
+    for node in (first_node, second_node, third, last):
         staked.stake(node)
-    staked.stake(one, total=3 * STAKE, more=2 * STAKE)
-    staked.chain.send(staked.staking.functions.tryUnstake(), sender=other)
-    staked.by_relay("unstake", other)
+    staked.stake(first_node, total=3 * STAKE, more=2 * STAKE)
+    staked.chain.send(staked.staking.functions.tryUnstake(), sender=second_node)
+    staked.by_relay("unstake", second_node)
     staked.by_relay("slashStaking", third)
     staked.chain.mine(4)
 
@@ -90,22 +94,23 @@ def test_staking_with_feed_indexes_stakes_without_membership(staked: Staked):
 
     assert set(staked.statuses().values()) == {"unknown"}
     assert staked.stakes() == {
-        node.lower(): staked.stake_on_chain(node) for node in (one, other, third, last)
+        node.lower(): staked.stake_on_chain(node)
+        for node in (first_node, second_node, third, last)
     }
 
 
 def test_stake_implies_membership_without_feed_when_configured(staked: Staked):
-    one, other, third = staked.nodes[:3]
-    for node in (one, other, third):
+    first_node, second_node, third = staked.nodes[:3]
+    for node in (first_node, second_node, third):
         staked.stake(node)
-    staked.by_relay("unstake", other)
+    staked.by_relay("unstake", second_node)
     staked.by_relay("slashStaking", third)
     staked.chain.mine(4)
 
     staked.index(stake_is_membership=True)
 
     assert staked.statuses() == {
-        one.lower(): "available",
-        other.lower(): "quit",
+        first_node.lower(): "available",
+        second_node.lower(): "quit",
         third.lower(): "slashed",
     }

@@ -50,8 +50,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             start=now + 60, seconds=PLAYED, gap_seconds=25.0, relay_nodes=network.relay_nodes,
             address_by_name=network.address_by_name, lies=RelayLies(early_kick=20),
         )  # fmt: skip
-        made = Site(network, generate_history(plan), tmp_path / "audit.toml", float(now + LOOKED))
-        url = opened.enter_context(serve_relay(StandInRelay(made.history, lambda: made.now)))
+        new_site = Site(
+            network, generate_history(plan), tmp_path / "audit.toml", float(now + LOOKED)
+        )
+        url = opened.enter_context(
+            serve_relay(StandInRelay(new_site.history, lambda: new_site.now))
+        )
         for later in (LOOKED, READ, READ + 10, READ + 20):
             chain.mine_and_check(now + later, [])
         settings: Settings = {
@@ -70,18 +74,20 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             "feed": {"url": url, "drift_seconds": 3600},
             "rules": {"set": "relay"},
         }
-        write(settings, made.config)
+        write(settings, new_site.config)
 
         def wait(seconds: float) -> None:
-            made.now += seconds
+            new_site.now += seconds
 
-        clock = WatchClock(lambda: made.now, wait)
+        clock = WatchClock(lambda: new_site.now, wait)
         monkeypatch.setattr(audit_commands, "WatchClock", lambda: clock)
-        yield made
+        yield new_site
 
 
 def test_kickout_without_unstaking_is_reported_and_fails_command(site: Site, capsys):
-    (kick,) = [one.row for one in site.history.rows if one.row.type == "NodeKickedOut"]
+    (kick,) = [
+        timed_row.row for timed_row in site.history.rows if timed_row.row.type == "NodeKickedOut"
+    ]
     for seconds in (0, 100, READ - LOOKED):
         site.now += seconds
         assert run(["run", "--once", "--config", str(site.config)]) == 0
@@ -90,14 +96,14 @@ def test_kickout_without_unstaking_is_reported_and_fails_command(site: Site, cap
     assert site.audit("--patience", str(PATIENCE)) == 1
 
     printed = capsys.readouterr()
-    (found,) = json.loads(printed.out)["contradictions"]["found"]
-    assert (found["kind"], found["row"]) == ("kick_without_unstake", kick.id)
+    (contradiction,) = json.loads(printed.out)["contradictions"]["found"]
+    assert (contradiction["kind"], contradiction["row"]) == ("kick_without_unstake", kick.id)
     assert "1 rows contradict" in printed.err
     # Nobody knows yet whether the chain follows.
     site.audit("--patience", str(2 * PATIENCE))
     printed = capsys.readouterr()
-    told = json.loads(printed.out)["contradictions"]
-    assert (told["found"], told["unjudged"]) == ([], 1)
+    contradictions = json.loads(printed.out)["contradictions"]
+    assert (contradictions["found"], contradictions["unjudged"]) == ([], 1)
 
 
 def test_audit_without_url_or_database_is_input_error(site: Site, capsys):

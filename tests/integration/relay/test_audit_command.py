@@ -32,10 +32,10 @@ def test_honest_relay_is_reported_as_agreeing(monkeypatch, capsys):
     with a_relay(monkeypatch) as url:
         assert run(["audit", "relay", "--url", url]) == 0
 
-    told = capsys.readouterr().out
-    assert "agrees" in told
-    assert "differs" not in told
-    assert "Rows that were never published cannot be detected" in told
+    stdout = capsys.readouterr().out
+    assert "agrees" in stdout
+    assert "differs" not in stdout
+    assert "Rows that were never published cannot be detected" in stdout
 
 
 def test_lie_is_reported_and_fails_command(monkeypatch, capsys):
@@ -44,7 +44,7 @@ def test_lie_is_reported_and_fails_command(monkeypatch, capsys):
 
     printed = capsys.readouterr()
     nodes = json.loads(printed.out)["nodes"]
-    kinds = [one["parting"]["kind"] for one in nodes if one["verdict"] == "differs"]
+    kinds = [node["parting"]["kind"] for node in nodes if node["verdict"] == "differs"]
     assert set(kinds) == {"rank"}
     assert f"{len(kinds)} of 9 nodes differ" in printed.err
 
@@ -64,8 +64,8 @@ def test_invalid_url_and_malformed_witness_are_input_errors(tmp_path: Path, caps
 
     broken = tmp_path / "times.jsonl"
     broken.write_text('{"id": 1}\n', "utf-8")
-    wanted = ["audit", "relay", "--url", "http://127.0.0.1:1", "--witness", str(broken)]
-    assert run(wanted) == 2
+    arguments = ["audit", "relay", "--url", "http://127.0.0.1:1", "--witness", str(broken)]
+    assert run(arguments) == 2
     assert "line 1" in capsys.readouterr().err
 
 
@@ -74,8 +74,10 @@ def test_witness_increases_number_of_proven_nodes(monkeypatch, tmp_path: Path, c
     rows = {row.id: row.hash for row in rows_of(history)}
     times = tmp_path / "times.jsonl"
     lines = [
-        json.dumps({"id": one.row.id, "t": int(one.time), "hash": rows[one.row.id]})
-        for one in history.rows
+        json.dumps(
+            {"id": timed_row.row.id, "t": int(timed_row.time), "hash": rows[timed_row.row.id]}
+        )
+        for timed_row in history.rows
     ]
     times.write_text("\n".join(lines), "utf-8")
 
@@ -84,7 +86,7 @@ def test_witness_increases_number_of_proven_nodes(monkeypatch, tmp_path: Path, c
         with a_relay(monkeypatch) as url:
             assert run(["audit", "relay", "--url", url, "--json", *more]) == 0
         nodes = json.loads(capsys.readouterr().out)["nodes"]
-        proven.append(sum(one["verdict"] == "agrees" for one in nodes))
+        proven.append(sum(node["verdict"] == "agrees" for node in nodes))
 
     assert proven[0] < proven[1]
 

@@ -30,8 +30,8 @@ def seen(rows: list[FeedRow], times: list[float]) -> list[FeedRow]:
 
 
 def row(number: int, kind: str, **args: object) -> FeedRow:
-    said = {"node_address": NODE, "network": "base", **args}
-    return FeedRow(number, kind, NODE, "", json.dumps(said))
+    row_args = {"node_address": NODE, "network": "base", **args}
+    return FeedRow(number, kind, NODE, "", json.dumps(row_args))
 
 
 def staking(number: int, stake: int, network: str = "base") -> FeedRow:
@@ -39,8 +39,8 @@ def staking(number: int, stake: int, network: str = "base") -> FeedRow:
 
 
 def kinds(rows: list[FeedRow], chain: ChainStakes | None) -> list[tuple[int, str]]:
-    found = find_contradictions(rows, chain, PATIENCE).found
-    return [(one.row, one.kind) for one in found]
+    contradictions = find_contradictions(rows, chain, PATIENCE).found
+    return [(contradiction.row, contradiction.kind) for contradiction in contradictions]
 
 
 def test_honest_relay_has_no_contradiction():
@@ -51,7 +51,7 @@ def test_honest_relay_has_no_contradiction():
 @examples(25)
 def test_answer_by_node_other_than_started_is_reported(place: int):
     rows = rows_of(history_of(3600))
-    answers = [at for at, one in enumerate(rows) if one.kind == "TaskScoreReady"]
+    answers = [at for at, feed_row in enumerate(rows) if feed_row.kind == "TaskScoreReady"]
     at = answers[place % len(answers)]
     forged = {**json.loads(rows[at].args), "selected_node": NODE}
     rows[at] = replace(rows[at], node=NODE, args=json.dumps(forged))
@@ -68,25 +68,27 @@ def test_relay_following_chain_within_patience_contradicts_nothing(
     for gap, stake in steps:
         time += gap
         changes.append((time, stake * 10**18))
-    told = seen(
+    rows = seen(
         [staking(number, stake) for number, (_, stake) in enumerate(changes, 1)],
         [at + lag for at, _ in changes],
     )
 
-    assert kinds(told, ChainStakes(LATE, {NODE: changes})) == []
+    assert kinds(rows, ChainStakes(LATE, {NODE: changes})) == []
 
 
 @given(steps=STAKES, place=st.integers(0, 7))
 @examples(100)
 def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], place: int):
     changes = [(START + 700 * at, stake) for at, (_, stake) in enumerate(steps)]
-    told = [staking(number, stake) for number, (_, stake) in enumerate(changes, 1)]
-    lie = place % len(told)
-    told[lie] = staking(lie + 1, 10)
+    rows = [staking(number, stake) for number, (_, stake) in enumerate(changes, 1)]
+    lie = place % len(rows)
+    rows[lie] = staking(lie + 1, 10)
 
-    found = kinds(seen(told, [at for at, _ in changes]), ChainStakes(LATE, {NODE: changes}))
+    contradictions = kinds(
+        seen(rows, [at for at, _ in changes]), ChainStakes(LATE, {NODE: changes})
+    )
 
-    assert found == [(lie + 1, "stake")]
+    assert contradictions == [(lie + 1, "stake")]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,8 @@ def test_rows_beyond_indexed_chain_or_without_poll_times_are_not_judged():
 
     assert find_contradictions(kick, early, PATIENCE).unjudged == 1
     unseen = [row(1, "NodeKickedOut"), staking(2, 8)]
-    found = find_contradictions(unseen, ChainStakes(LATE, {NODE: [(START, 5)]}), PATIENCE)
-    assert (found.found, found.unjudged) == ([], 2)
+    report = find_contradictions(unseen, ChainStakes(LATE, {NODE: [(START, 5)]}), PATIENCE)
+    assert (report.found, report.unjudged) == ([], 2)
 
 
 def test_rows_of_other_networks_are_ignored():
@@ -141,9 +143,12 @@ def test_rows_of_other_networks_are_ignored():
 
 def test_fabricated_kickout_is_reported_without_unstaking():
     history = history_of(3600, RelayLies(early_kick=20))
-    (kick,) = [one for one in history.rows if one.row.type == "NodeKickedOut"]
-    rows = seen(rows_of(history), [one.time for one in history.rows])
-    stakes = {Address(node): [(START, one.stake)] for node, one in history.node_by_address.items()}
+    (kick,) = [timed_row for timed_row in history.rows if timed_row.row.type == "NodeKickedOut"]
+    rows = seen(rows_of(history), [timed_row.time for timed_row in history.rows])
+    stakes = {
+        Address(node): [(START, relay_node.stake)]
+        for node, relay_node in history.node_by_address.items()
+    }
 
     assert len(stakes) == len(CAST)
     assert kinds(rows, ChainStakes(LATE, stakes)) == [(kick.row.id, "kick_without_unstake")]

@@ -69,16 +69,22 @@ def mean_of(pool: list[int]) -> float:
 
 
 def audit(books: Callable[[Sequence[int | None]], Pools]) -> dict[str, NodeAudit]:
-    found = WatchedRelay(history_of(books), START + 10).audit(witness=False, polls=2)
-    return {one.node: one for one in found.nodes}
+    relay_audit = WatchedRelay(history_of(books), START + 10).audit(witness=False, polls=2)
+    return {node_audit.node: node_audit for node_audit in relay_audit.nodes}
 
 
 def test_honest_relay_is_accused_of_no_group():
-    found = audit(honest)
+    audit_by_node = audit(honest)
 
-    accused = {node for node, one in found.items() if one.verdict is Verdict.DIFFERS}
+    accused = {
+        node for node, node_audit in audit_by_node.items() if node_audit.verdict is Verdict.DIFFERS
+    }
     assert accused == set()
-    unproven = {node for node, one in found.items() if one.verdict is Verdict.UNPROVEN}
+    unproven = {
+        node
+        for node, node_audit in audit_by_node.items()
+        if node_audit.verdict is Verdict.UNPROVEN
+    }
     # Only a 0 that nobody can place is left open.
     assert unproven == {
         node_of(3 * number + place)
@@ -94,11 +100,11 @@ def test_wrong_score_of_any_group_member_is_reported():
         wrong = {10: 5, 5: 2, 2: 10}
         return honest([None if score in {None, 0} else wrong[score or 0] for score in scores])
 
-    found = audit(lying)
+    audit_by_node = audit(lying)
 
     for number, outcomes in enumerate(ALL_GROUPS):
         for place, score in enumerate(close_group(outcomes).scores):
-            one = found[node_of(3 * number + place)]
+            node_audit = audit_by_node[node_of(3 * number + place)]
             is_lied_about = score is not None and (score > 0 or is_told_apart(outcomes))
             expected = Verdict.DIFFERS if is_lied_about else Verdict.AGREES
-            assert (one.verdict, outcomes, place) == (expected, outcomes, place)
+            assert (node_audit.verdict, outcomes, place) == (expected, outcomes, place)

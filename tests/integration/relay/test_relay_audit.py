@@ -30,56 +30,63 @@ pytestmark = pytest.mark.slow
 @given(seed=st.integers(0, 2**32), seconds=st.integers(300, 1500))
 @examples(12)
 def test_no_node_of_honest_relay_differs(seed: int, seconds: int):
-    found = WatchedRelay(history_of(seconds + 400, seed=seed), START + seconds).audit()
+    audit = WatchedRelay(history_of(seconds + 400, seed=seed), START + seconds).audit()
 
-    assert differing(found) == []
-    assert found.count_verdicts(Verdict.AGREES) > 0
+    assert differing(audit) == []
+    assert audit.count_verdicts(Verdict.AGREES) > 0
 
 
 def test_fold_computes_same_figures_as_relay():
     history = history_of()
     own = compute_figures_from_rows(
-        rows_of(history), {one.row.id: int(one.time) for one in history.rows}
+        rows_of(history), {timed_row.row.id: int(timed_row.time) for timed_row in history.rows}
     )
 
-    told = {node: book.states[-1] for node, book in history.book_by_node.items()}
+    final_state_by_node = {node: book.states[-1] for node, book in history.book_by_node.items()}
     is_exact = [
-        one.compute_long_term() == pytest.approx(told[node].long_term)
-        for node, one in own.nodes.items()
+        node_figures.compute_long_term() == pytest.approx(final_state_by_node[node].long_term)
+        for node, node_figures in own.nodes.items()
     ]
-    assert is_exact.count(True) == len(told) - 1
+    assert is_exact.count(True) == len(final_state_by_node) - 1
     end = history.end_time
-    assert {node: one.compute_health(end) for node, one in own.nodes.items()} == pytest.approx(
-        {node: mark.compute_health(end) for node, mark in told.items()}, abs=0.001
+    assert {
+        node: node_figures.compute_health(end) for node, node_figures in own.nodes.items()
+    } == pytest.approx(
+        {node: mark.compute_health(end) for node, mark in final_state_by_node.items()}, abs=0.001
     )
 
 
 def test_swapped_scores_of_two_members_part_at_their_group():
-    one, other = differing(audit_of(RelayLies(swapped_group=40)))
+    first_audit, second_audit = differing(audit_of(RelayLies(swapped_group=40)))
 
-    assert one.parting is not None
-    assert other.parting is not None
-    assert (one.parting.kind, one.parting.row) == (other.parting.kind, other.parting.row)
-    assert one.parting.kind == "rank"
+    assert first_audit.parting is not None
+    assert second_audit.parting is not None
+    assert (first_audit.parting.kind, first_audit.parting.row) == (
+        second_audit.parting.kind,
+        second_audit.parting.row,
+    )
+    assert first_audit.parting.kind == "rank"
 
 
 def test_omitted_zero_is_reported_as_missing():
     lying = history_of(4200, RelayLies(forgotten_zero=3), seed=2)
 
-    (found,) = differing(WatchedRelay(lying, START + 3600).audit())
+    (node_audit,) = differing(WatchedRelay(lying, START + 3600).audit())
 
-    assert found.parting is not None
-    assert found.parting.kind == "missing_zero"
-    assert found.theirs is not None
-    assert found.theirs > found.ours
+    assert node_audit.parting is not None
+    assert node_audit.parting.kind == "missing_zero"
+    assert node_audit.theirs is not None
+    assert node_audit.theirs > node_audit.ours
 
 
 def test_ambiguous_zero_is_no_difference():
     """Two nodes were silent near one group that lacks one: whose 0 it is, nobody can say."""
-    found, forgetful = audit_of(), audit_of(RelayLies(forgotten_zero=4))
+    audit, forgetful = audit_of(), audit_of(RelayLies(forgotten_zero=4))
 
-    assert differing(found) == differing(forgetful) == []
-    (unproven,) = (one for one in found.nodes if one.verdict is Verdict.UNPROVEN)
+    assert differing(audit) == differing(forgetful) == []
+    (unproven,) = (
+        node_audit for node_audit in audit.nodes if node_audit.verdict is Verdict.UNPROVEN
+    )
     assert unproven.theirs is not None
     assert unproven.theirs == pytest.approx(unproven.lowest, abs=unproven.slack)
     assert unproven.ours == unproven.highest > unproven.lowest
@@ -115,38 +122,42 @@ def test_long_term_score_of_relay_lies_within_computed_bounds(
 def test_unpenalised_timeout_is_reported_at_its_row():
     lies = RelayLies(free_timeout=3)
     timeouts = [
-        one
-        for one in history_of(4800, lies).rows
-        if one.row.type == "TaskEndAborted" and one.row.args["abort_reason"] == 1
+        timed_row
+        for timed_row in history_of(4800, lies).rows
+        if timed_row.row.type == "TaskEndAborted" and timed_row.row.args["abort_reason"] == 1
     ]
     free = timeouts[2]
 
-    (found,) = differing(audit_of(lies, int(free.time) - START + 60))
+    (node_audit,) = differing(audit_of(lies, int(free.time) - START + 60))
 
-    assert found.parting is not None
-    assert (found.parting.kind, found.parting.row) == ("penalty", free.row.id)
+    assert node_audit.parting is not None
+    assert (node_audit.parting.kind, node_audit.parting.row) == ("penalty", free.row.id)
 
 
 def test_unjustified_kickout_is_reported_at_its_row():
     lies = RelayLies(early_kick=50)
     rows = history_of(7800, lies).rows
-    (kickout,) = [one.row for one in rows if one.row.type == "NodeKickedOut"]
+    (kickout,) = [timed_row.row for timed_row in rows if timed_row.row.type == "NodeKickedOut"]
 
-    (found,) = differing(audit_of(lies))
+    (node_audit,) = differing(audit_of(lies))
 
-    assert found.parting is not None
-    assert (found.parting.kind, found.parting.row) == ("kick_without_cause", kickout.id)
+    assert node_audit.parting is not None
+    assert (node_audit.parting.kind, node_audit.parting.row) == ("kick_without_cause", kickout.id)
 
 
 def test_pools_lost_by_relay_restart_are_distinguished_from_false_scores():
     lies = RelayLies(restart_at=START + 5000.0)
-    before = [one.row.id for one in history_of(7800, lies).rows if one.time <= lies.restart_at]
+    before = [
+        timed_row.row.id
+        for timed_row in history_of(7800, lies).rows
+        if timed_row.time <= lies.restart_at
+    ]
 
-    found = differing(audit_of(lies))
+    differing_audits = differing(audit_of(lies))
 
-    partings = {one.parting for one in found}
+    partings = {node_audit.parting for node_audit in differing_audits}
     (parting,) = partings
-    assert len(found) > 2
+    assert len(differing_audits) > 2
     assert parting is not None
     assert parting.kind == "restart"
     assert parting.row == pytest.approx(before[-1], abs=20)
@@ -154,20 +165,20 @@ def test_pools_lost_by_relay_restart_are_distinguished_from_false_scores():
 
 def test_audit_without_witness_proves_no_penalty():
     """Without a witness H is unknown: a lie about it is not seen, and nothing is made up."""
-    found = audit_of(RelayLies(free_timeout=6), 1800, witness=False)
+    audit = audit_of(RelayLies(free_timeout=6), 1800, witness=False)
 
-    assert differing(found) == []
-    assert {one.our_health for one in found.nodes} == {None}
+    assert differing(audit) == []
+    assert {node_audit.our_health for node_audit in audit.nodes} == {None}
 
 
 def test_history_without_beginning_proves_no_partial_pool():
     relay = WatchedRelay(history_of(2400), START + 2000)
     relay.faults.switch_on(RelayFault.RETENTION, 100)
 
-    found = relay.audit()
+    audit = relay.audit()
 
-    assert found.first_id == 101
-    assert {one.verdict for one in found.nodes} == {Verdict.UNPROVEN}
+    assert audit.first_id == 101
+    assert {node_audit.verdict for node_audit in audit.nodes} == {Verdict.UNPROVEN}
 
 
 def test_row_changed_between_polls_is_reported():
@@ -176,6 +187,6 @@ def test_row_changed_between_polls_is_reported():
             super().wait(seconds)
             self.faults.switch_on(RelayFault.CHANGED_ROW, 40)
 
-    found = Turning(history_of(1200), START + 600).audit()
+    audit = Turning(history_of(1200), START + 600).audit()
 
-    assert found.changed == [40]
+    assert audit.changed == [40]

@@ -45,16 +45,16 @@ def watched(history: RelayHistory) -> WatchedRelay:
 
 @pytest.fixture
 def client(watched: WatchedRelay) -> Iterator[FeedClient]:
-    with watched.served() as url, closing(FeedClient(url, "url", 5, 1 << 20)) as asked:
-        yield asked
+    with watched.served() as url, closing(FeedClient(url, "url", 5, 1 << 20)) as feed_client:
+        yield feed_client
 
 
 def said(relay: StandInRelay, target: str) -> Any:
     answer = relay.handle_get(target)
     assert answer.status == 200
-    told = json.loads(answer.body)
-    assert told["message"] == "success"
-    return told["data"]
+    body = json.loads(answer.body)
+    assert body["message"] == "success"
+    return body["data"]
 
 
 def test_start_is_exclusive_and_ids_ascend(relay: StandInRelay):
@@ -96,13 +96,13 @@ def test_task_starts_of_last_hour_are_listed(relay: StandInRelay, history: Relay
     lines = relay.handle_get("/v1/stats/node_events").body.decode().splitlines()
 
     kinds = Counter(line.split("] [")[1] for line in lines)
-    rows = Counter(one.row.type for one in history.rows)
+    rows = Counter(timed_row.row.type for timed_row in history.rows)
     assert kinds["Node selected"] == rows["TaskStarted"]
 
 
 def test_every_row_is_readable_by_daemon(history: RelayHistory):
     assert [
-        why for row in rows_of(history) if (why := find_unreadable_reason(row)) is not None
+        reason for row in rows_of(history) if (reason := find_unreadable_reason(row)) is not None
     ] == []
 
 
@@ -144,9 +144,9 @@ def test_row_fault_can_be_turned_on_and_off(
 ):
     true = client.poll(18, 3, max_pages=1).rows
     watched.faults.switch_on(fault, 20)
-    told = client.poll(18, 3, max_pages=1).rows
-    assert [row.id for row in told if row.id <= 21] == shown
-    assert (told[: len(true)] == true) is False
+    polled_rows = client.poll(18, 3, max_pages=1).rows
+    assert [row.id for row in polled_rows if row.id <= 21] == shown
+    assert (polled_rows[: len(true)] == true) is False
 
     watched.faults.switch_off(fault)
     assert client.poll(18, 3, max_pages=1).rows == true

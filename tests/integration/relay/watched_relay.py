@@ -18,13 +18,13 @@ START = TrafficPlan().start
 
 
 def history_of(seconds: int = 7200, lies: RelayLies = HONEST, **plan: float) -> RelayHistory:
-    made = {"gap_seconds": 25.0, **plan}
-    return generate_history(TrafficPlan(seconds=seconds, lies=lies, **made))  # type: ignore[arg-type]
+    plan_fields = {"gap_seconds": 25.0, **plan}
+    return generate_history(TrafficPlan(seconds=seconds, lies=lies, **plan_fields))  # type: ignore[arg-type]
 
 
 def rows_of(history: RelayHistory) -> list[FeedRow]:
     """What a reader takes out of the stream."""
-    sent = [one.row.to_json() for one in history.rows]
+    sent = [timed_row.row.to_json() for timed_row in history.rows]
     return [
         FeedRow(
             row["id"], row["type"], row["node_address"], row["task_id_commitment"], row["args"]
@@ -56,18 +56,18 @@ class WatchedRelay:
             watch.poll_relay(polls, 60)
             if witness and isinstance(self.played, RelayHistory):
                 watch.adopt_witness_times(
-                    (one.row.id, watch.rows[one.row.id].hash, int(one.time))
-                    for one in self.played.rows
-                    if one.row.id in watch.rows
+                    (timed_row.row.id, watch.rows[timed_row.row.id].hash, int(timed_row.time))
+                    for timed_row in self.played.rows
+                    if timed_row.row.id in watch.rows
                 )
             return audit_relay(watch, RowContradictions())
 
 
-def audit_of(lies: RelayLies = HONEST, seconds: int = 7200, **how: bool) -> RelayAudit:
+def audit_of(lies: RelayLies = HONEST, seconds: int = 7200, **options: bool) -> RelayAudit:
     """Audit a relay that lies, or not, after so many seconds."""
     played = history_of(seconds + 600, lies)
-    return WatchedRelay(played, START + seconds).audit(**how)
+    return WatchedRelay(played, START + seconds).audit(**options)
 
 
-def differing(found: RelayAudit) -> list[NodeAudit]:
-    return [one for one in found.nodes if one.verdict is Verdict.DIFFERS]
+def differing(audit: RelayAudit) -> list[NodeAudit]:
+    return [node for node in audit.nodes if node.verdict is Verdict.DIFFERS]

@@ -44,7 +44,7 @@ class Company:
 
     @property
     def up(self) -> list[Member]:
-        return [one for one in self.members if one.is_up]
+        return [member for member in self.members if member.is_up]
 
     @property
     def contract(self) -> Address:
@@ -53,15 +53,15 @@ class Company:
     @property
     def round(self) -> int:
         """The last round that the contract accepted."""
-        asked = {"to": self.contract, "data": encode_call("QoSOracle", "head")}
-        return int(self.network.stage.chain.make_request("eth_call", asked, "latest")[2:66], 16)
+        call = {"to": self.contract, "data": encode_call("QoSOracle", "head")}
+        return int(self.network.stage.chain.make_request("eth_call", call, "latest")[2:66], 16)
 
     def start(self, *members: Member) -> None:
         """Start them at once, and wait until all work."""
-        for one in members or self.members:
-            one.start()
-        for one in members or self.members:
-            one.until_started()
+        for member in members or self.members:
+            member.start()
+        for member in members or self.members:
+            member.until_started()
 
     # --- rounds ---
 
@@ -76,8 +76,8 @@ class Company:
 
     def until_signed(self, number: int, *by: Member) -> None:
         """These show what they signed for a round."""
-        for one in by:
-            one.until_signed(number)
+        for member in by:
+            member.until_signed(number)
 
     def until_sent(self) -> None:
         """A transaction waits for the next block."""
@@ -104,10 +104,10 @@ class Company:
 
         The others' head starts are not over before it had its time: ours runs slower than theirs.
         """
-        first = next(one for one in self.up if not one.is_paused)
-        waiting = [one for one in first.intents() if one.state in PENDING_STATES]
+        first = next(member for member in self.up if not member.is_paused)
+        waiting = [intent for intent in first.intents() if intent.state in PENDING_STATES]
         now = self.network.clock.now
-        return bool(waiting) and all((one.request.not_before or 0) > now for one in waiting)
+        return bool(waiting) and all((intent.request.not_before or 0) > now for intent in waiting)
 
     def round_of(self, *signers: Member) -> int:
         """One more round, signed by all of these before it lands; its number."""
@@ -120,8 +120,8 @@ class Company:
     def caught_up(self, *members: Member) -> None:
         """These have folded the newest block."""
         head = self.network.head()
-        for one in members or self.up:
-            one.until_at(head)
+        for member in members or self.up:
+            member.until_at(head)
 
     # --- the books ---
 
@@ -130,55 +130,58 @@ class Company:
         chain, push = self.network.stage.chain, encode_call("QoSOracle", "push", *_NOTHING)[:10]
         heights = range(self.network.head() + 1)
         blocks = chain.make_batch_request(
-            [("eth_getBlockByNumber", hex(one), True) for one in heights]
+            [("eth_getBlockByNumber", hex(height), True) for height in heights]
         )
         sent = [
-            one
+            tx
             for block in blocks
-            for one in block["transactions"]
-            if one["to"] == self.contract and one["input"].startswith(push)
+            for tx in block["transactions"]
+            if tx["to"] == self.contract and tx["input"].startswith(push)
         ]
-        asked = [("eth_getTransactionReceipt", one["hash"]) for one in sent]
-        return [self._accepted(one) for one in (chain.make_batch_request(asked) if asked else [])]
+        calls = [("eth_getTransactionReceipt", tx["hash"]) for tx in sent]
+        return [
+            self._accepted(receipt)
+            for receipt in (chain.make_batch_request(calls) if calls else [])
+        ]
 
     def _accepted(self, receipt: dict[str, Any]) -> Accepted:
         topic = load_abi("QoSOracle").get_event("RoundAccepted").digest
         logs = [log for log in receipt["logs"] if log["topics"][0] == topic]
         if not logs:
             return Accepted(None, None, str(receipt["from"]))
-        words = logs[0]["data"][2:]
+        data = logs[0]["data"][2:]
         # asOf, asOfHash, dataHash, digest, …
-        digest = "0x" + words[3 * 64 : 4 * 64]
+        digest = "0x" + data[3 * 64 : 4 * 64]
         return Accepted(int(logs[0]["topics"][1], 16), digest, str(receipt["from"]))
 
     def check_rounds(self, *, failed: int = 0) -> list[Accepted]:
         """Every round was accepted once, in order; nobody paid for a call that was refused."""
         pushes = self.pushes()
-        accepted = [one for one in pushes if one.round is not None]
-        assert [one.round for one in accepted] == list(range(1, self.round + 1))
+        accepted = [push for push in pushes if push.round is not None]
+        assert [push.round for push in accepted] == list(range(1, self.round + 1))
         assert len(pushes) - len(accepted) == failed, pushes
         return accepted
 
     def check_bytes(self, *members: Member, least: int) -> None:
         """Every period that any two of them share says the same, to the bit."""
-        books = [one.reports() for one in members or self.members]
-        for place, one in enumerate(books):
-            for other in books[place + 1 :]:
-                shared = one.keys() & other.keys()
+        books = [member.reports() for member in members or self.members]
+        for place, reports in enumerate(books):
+            for other_reports in books[place + 1 :]:
+                shared = reports.keys() & other_reports.keys()
                 assert len(shared) >= least
-                assert {period: one[period] for period in shared} == {
-                    period: other[period] for period in shared
+                assert {period: reports[period] for period in shared} == {
+                    period: other_reports[period] for period in shared
                 }
 
     def check_digests(self, *members: Member) -> None:
         """Whoever shows what it signed for an accepted round shows what was accepted."""
         for accepted in self.check_rounds():
-            for one in members or self.up:
-                if shown := one.digests(accepted.round or 0):
-                    assert shown == {accepted.digest}, (one.name, accepted)
+            for member in members or self.up:
+                if shown := member.digests(accepted.round or 0):
+                    assert shown == {accepted.digest}, (member.name, accepted)
 
     def tails(self) -> str:
-        return "\n".join(one.tail() for one in self.members)
+        return "\n".join(member.tail() for member in self.members)
 
     def set_signers(self, signers: Sequence[Address]) -> None:
         """The admin names other signers, in a block of its own."""
@@ -226,12 +229,12 @@ def company(
             member = Member(name, home, settings)
             until_the_end.callback(member.close)
             members.append(member)
-        for one in members:
-            one.settings["reporters"]["peers"] = [
-                other.url for other in members if other is not one
+        for reporter in members:
+            reporter.settings["reporters"]["peers"] = [
+                peer.url for peer in members if peer is not reporter
             ]
         opened = Company(network, members)
-        for one in members:
-            opened.give_ether(one.transmitter)
-        opened.set_signers([one.signer for one in members])
+        for reporter in members:
+            opened.give_ether(reporter.transmitter)
+        opened.set_signers([reporter.signer for reporter in members])
         yield opened

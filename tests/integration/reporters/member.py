@@ -116,12 +116,12 @@ class Member:
 
         How long it stood in its own time is for the machine to say: both are right.
         """
-        seen = {self._lease_until()}
+        lease_ends = {self._lease_until()}
 
         def renewed_or_ended() -> bool:
-            seen.add(self._lease_until() or min(seen))
+            lease_ends.add(self._lease_until() or min(lease_ends))
             # One that gives up may have one renewal on its way; it does no other.
-            return not self.is_up or len(seen) > 2
+            return not self.is_up or len(lease_ends) > 2
 
         self.resume()
         until(renewed_or_ended, "a renewed lease", self.tail)
@@ -134,8 +134,8 @@ class Member:
     def _lease_until(self) -> int:
         """When its lease is over, in milliseconds of the database's clock; 0: given back."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
-            asked = text("SELECT until_ms FROM lease WHERE holder IS NOT NULL")
-            return uow.lease._connection.execute(asked).scalar() or 0
+            query = text("SELECT until_ms FROM lease WHERE holder IS NOT NULL")
+            return uow.lease._connection.execute(query).scalar() or 0
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -177,11 +177,11 @@ class Member:
             return []
         # What it is writing just now is no line yet.
         written = self.log.read_text("utf-8", errors="replace").split("\n")[:-1]
-        told = [json.loads(line) for line in written if line.startswith("{")]
+        entries = [json.loads(line) for line in written if line.startswith("{")]
         return [
-            one
-            for one in told
-            if (event is None or one["event"] == event) and facts.items() <= one.items()
+            entry
+            for entry in entries
+            if (event is None or entry["event"] == event) and facts.items() <= entry.items()
         ]
 
     def until_said(self, event: str, **facts: Any) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class Member:
 
     def windows(self) -> tuple[str, ...]:
         """The blocks that it took in at once, in order."""
-        return tuple(one["blocks"] for one in self.lines("step_completed", did="indexed"))
+        return tuple(entry["blocks"] for entry in self.lines("step_completed", did="indexed"))
 
     def get(self, path: str) -> requests.Response:
         port = self._shows_at if path.startswith(_SHOWN) else self.port
@@ -202,7 +202,9 @@ class Member:
 
     def why_waiting(self) -> str:
         """Why its reports wait, as `/readyz` has it; empty: they do not."""
-        return "; ".join(one for one in self.readiness()["reasons"] if one.startswith("HELD: "))
+        return "; ".join(
+            reason for reason in self.readiness()["reasons"] if reason.startswith("HELD: ")
+        )
 
     def statements(self, number: int) -> list[dict[str, Any]]:
         """What it shows for a round, the newest first; nothing where it shows nothing."""
@@ -211,7 +213,7 @@ class Member:
         return list(answered.json()["statements"]) if answered.status_code == 200 else []
 
     def digests(self, number: int) -> set[str]:
-        return {str(one["digest"]) for one in self.statements(number)}
+        return {str(statement["digest"]) for statement in self.statements(number)}
 
     def signature(self, number: int) -> str:
         """Its own for a round, in hex."""
@@ -246,12 +248,16 @@ class Member:
     def until_signed(self, number: int) -> None:
         self.until(lambda: self.statements(number), f"a statement of round {number}")
 
-    def until_counted(self, least: float, name: str, **labels: str) -> None:
-        self.until(lambda: self.metric(name, **labels) >= least, f"{name} {labels} {least}")
+    def until_counted(self, min_count: float, name: str, **labels: str) -> None:
+        self.until(
+            lambda: self.metric(name, **labels) >= min_count, f"{name} {labels} {min_count}"
+        )
 
-    def until_held(self, least: int) -> None:
+    def until_held(self, min_count: int) -> None:
         """It has held so many reports."""
-        self.until(lambda: len(self.lines("report_held")) >= least, f"{least} held reports")
+        self.until(
+            lambda: len(self.lines("report_held")) >= min_count, f"{min_count} held reports"
+        )
 
     def until_told_to_wait(self, number: int) -> None:
         """It says that it has too few signatures for a round."""
@@ -267,8 +273,8 @@ class Member:
 
     def tail(self) -> str:
         """The last it said, for a failed test."""
-        said = self.log.read_text("utf-8").splitlines()[-25:] if self.log.exists() else []
-        return "\n".join([f"--- {self.name}, up: {self.is_up}", *said])
+        last_lines = self.log.read_text("utf-8").splitlines()[-25:] if self.log.exists() else []
+        return "\n".join([f"--- {self.name}, up: {self.is_up}", *last_lines])
 
     # --- what it keeps ---
 
@@ -279,13 +285,19 @@ class Member:
     def reports(self) -> dict[int, Report]:
         """Every report that it cut, by period."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
-            return {one.report.period: one.report for one in uow.reports.list_latest(1000)}
+            return {
+                stored_report.report.period: stored_report.report
+                for stored_report in uow.reports.list_latest(1000)
+            }
 
     def states(self) -> dict[int, tuple[str, str | None]]:
         """What became of every report, by period: its state, and why."""
         with Store.open(self.database) as store, store.read_transaction() as uow:
-            found = uow.reports.list_latest(1000)
-            return {one.report.period: (one.state.value, one.reason) for one in found}
+            stored_reports = uow.reports.list_latest(1000)
+            return {
+                stored_report.report.period: (stored_report.state.value, stored_report.reason)
+                for stored_report in stored_reports
+            }
 
     def signed(self, contract: Address, number: int) -> list[SignedStatement]:
         """What it signed for a round, the newest first, buried ones too."""

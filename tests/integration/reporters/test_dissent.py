@@ -23,16 +23,16 @@ def test_lying_reporter_is_named_by_both_others_and_its_reports_never_land(three
         liar.until_held(number)
         assert liar.metric(HOLD) == 1
         three.landed(number)
-        for one in (a, b):
-            one.until_counted(number, DISAGREEMENT, signer=liar.signer)
+        for reporter in (a, b):
+            reporter.until_counted(number, DISAGREEMENT, signer=liar.signer)
     three.caught_up()
 
-    for one in (a, b):
-        (said, *_) = one.lines("report_digest_mismatch")
-        assert said["signer"] == liar.signer
-        assert said["theirs"] != said["ours"]
-        assert one.metric(HOLD) == 0
-        one.until_ready()
+    for reporter in (a, b):
+        (mismatch_entry, *_) = reporter.lines("report_digest_mismatch")
+        assert mismatch_entry["signer"] == liar.signer
+        assert mismatch_entry["theirs"] != mismatch_entry["ours"]
+        assert reporter.metric(HOLD) == 0
+        reporter.until_ready()
     for held in liar.lines("report_held"):
         assert held["reason"].startswith("disagreement: ")
         assert {a.signer, b.signer} <= set(re.findall("0x[0-9a-f]{40}\\b", held["reason"]))

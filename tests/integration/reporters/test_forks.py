@@ -50,8 +50,8 @@ def show(network: LocalNetwork, doors: list[Proxy]) -> None:
         door.behind = network.url
 
 
-def is_of_a_tag(asked: Question) -> bool:
-    return asked["params"][0] in {"safe", "finalized"}
+def is_of_a_tag(request: Question) -> bool:
+    return request["params"][0] in {"safe", "finalized"}
 
 
 @pytest.mark.nightly
@@ -59,8 +59,8 @@ def test_reporter_on_fork_is_isolated_and_rejoins_with_same_digests(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
     # Two endpoints, which agree: a fork is believed at once.
-    with proxy(network.url) as one, proxy(network.url) as other:
-        doors = [one, other]
+    with proxy(network.url) as first_proxy, proxy(network.url) as second_proxy:
+        doors = [first_proxy, second_proxy]
         for door in doors:
             door.rule("eth_getBlockByNumber", null(), when=is_of_a_tag)
 
@@ -105,5 +105,5 @@ def apart(three: Company, doors: list[Proxy]) -> None:
     assert len(c.digests(last)) == 1
     assert c.digests(last) == a.digests(last) == b.digests(last)
     assert c.why_waiting() == ""
-    assert not alone & {one.digest for one in three.check_rounds()}
+    assert not alone & {push.digest for push in three.check_rounds()}
     three.check_bytes(least=5)

@@ -30,7 +30,7 @@ def second(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Offi
 
 def bring(chain: Chain, office: Office) -> None:
     """Somebody else brings the report that is planned."""
-    (push,) = [one for one in office.intents() if one.state == "planned"]
+    (push,) = [intent for intent in office.intents() if intent.state == "planned"]
     chain.transact(to=office.premises.oracle.address, data=push.request.calldata)
 
 
@@ -42,7 +42,7 @@ def test_deferred_push_ends_once_another_transmitter_landed(second: Office):
 
     planned(second)
     assert second.premises.round == 1
-    (push,) = [one for one in second.intents() if one.state == "planned"]
+    (push,) = [intent for intent in second.intents() if intent.state == "planned"]
     assert push.request.round == 2
 
 

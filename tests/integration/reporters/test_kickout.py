@@ -29,13 +29,13 @@ def test_kickout_is_proposed_and_executed_once_with_two_signatures(
     assert executed["topics"][1] == proposed["topics"][1] == "0x" + node[2:].rjust(64, "0")
     # The round that it was proposed in, its lane, and the hash of the evidence.
     named = proposed["data"][2:][128:192]
-    signed = {one.name: digests(one, node, named) for one in three.members}
-    by = [one for one in three.members if signed[one.name]]
+    signed = {member.name: digests(member, node, named) for member in three.members}
+    by = [member for member in three.members if signed[member.name]]
     # Whoever looked later than the others has perhaps signed on another round.
     same = Counter(digest for shown in signed.values() for digest in shown)
     assert max(same.values()) >= QUORUM
-    for one in by:
-        file = one.folder / "evidence" / f"0x{named}.json"
+    for member in by:
+        file = member.folder / "evidence" / f"0x{named}.json"
         assert sha256(file.read_bytes()).hexdigest() == named
     three.check_digests()
 
@@ -43,13 +43,15 @@ def test_kickout_is_proposed_and_executed_once_with_two_signatures(
 def logs(three: Company, event: str) -> list[dict[str, str]]:
     """The contract's events of this name."""
     topic = load_abi("QoSOracle").get_event(event).digest
-    asked = {"address": three.contract, "fromBlock": "0x0", "topics": [topic]}
-    return list(three.network.stage.chain.make_request("eth_getLogs", asked))
+    log_filter = {"address": three.contract, "fromBlock": "0x0", "topics": [topic]}
+    return list(three.network.stage.chain.make_request("eth_getLogs", log_filter))
 
 
 def digests(member: Member, node: str, evidence: str) -> set[str]:
     """What it shows that it signed against a node on this evidence."""
     answered = member.get(f"/v1/kick/{node}")
     assert answered.status_code in {200, 404}, answered.text
-    told = answered.json()["statements"] if answered.status_code == 200 else []
-    return {one["digest"] for one in told if one["evidence"] == f"0x{evidence}"}
+    statements = answered.json()["statements"] if answered.status_code == 200 else []
+    return {
+        statement["digest"] for statement in statements if statement["evidence"] == f"0x{evidence}"
+    }

@@ -22,10 +22,10 @@ def company_of_three(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[Company]:
     with (
-        new_sqlite_store() as one,
+        new_sqlite_store() as first_store,
         new_sqlite_store() as two,
         new_sqlite_store() as third,
-        company(premises, [one, two, third], tmp_path) as opened,
+        company(premises, [first_store, two, third], tmp_path) as opened,
     ):
         yield opened
 
@@ -44,10 +44,10 @@ def test_round_lacking_signatures_for_one_period_reports_missing_signers(
 
     three.first.office.mine(SETTINGS.period_seconds + 1)
     three.tick()
-    said = unsent_report_reason(context) or ""
-    assert said.startswith("round 1 has 1 of 2 signatures: no statement from ")
-    assert second.signer in said
-    assert third.signer in said
+    reason = unsent_report_reason(context) or ""
+    assert reason.startswith("round 1 has 1 of 2 signatures: no statement from ")
+    assert second.signer in reason
+    assert third.signer in reason
     second.is_down = False
     three.tick()
     assert unsent_report_reason(context) is None
@@ -56,22 +56,28 @@ def test_round_lacking_signatures_for_one_period_reports_missing_signers(
 def test_removed_signer_is_reported(company_of_three: Company):
     three = company_of_three
     gone = three.others[1]
-    kept = [one.signer for one in three.reporters if one is not gone]
+    remaining_signers = [reporter.signer for reporter in three.reporters if reporter is not gone]
     does, admin = three.premises.oracle.functions, three.premises.network.admin
-    checked = [three.chain.web3.to_checksum_address(one) for one in kept]
+    checked = [three.chain.web3.to_checksum_address(signer) for signer in remaining_signers]
     three.chain.send(does.setSigners(checked, 2), sender=admin)
     three.round()
 
-    said = unsent_report_reason(gone.office.reporting) or ""
-    assert said.startswith(f"our signer {gone.signer} is not a signer of the contract")
+    reason = unsent_report_reason(gone.office.reporting) or ""
+    assert reason.startswith(f"our signer {gone.signer} is not a signer of the contract")
     assert unsent_report_reason(three.first.office.reporting) is None
 
 
 def test_unknown_signer_is_reported_once_per_peer():
     peers = PeerClients([], 1.0)
-    one, other = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
-    told = [("a", one), ("a", one), ("b", one), ("a", other), ("a", one)]
-    assert [peers.record_unknown_signer(*each) for each in told] == [
+    first_signer, second_signer = Address("0x" + 40 * "1"), Address("0x" + 40 * "2")
+    peer_signers = [
+        ("a", first_signer),
+        ("a", first_signer),
+        ("b", first_signer),
+        ("a", second_signer),
+        ("a", first_signer),
+    ]
+    assert [peers.record_unknown_signer(*peer_signer) for peer_signer in peer_signers] == [
         True,
         False,
         True,

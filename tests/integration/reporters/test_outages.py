@@ -56,5 +56,5 @@ def test_reporter_stopped_for_one_round_sends_nothing_twice_and_catches_up(
     assert last > passed > number
     three.check_digests()
     three.check_bytes(least=5)
-    for one in three.members:
-        one.until_ready()
+    for member in three.members:
+        member.until_ready()

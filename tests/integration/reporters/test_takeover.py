@@ -13,12 +13,12 @@ from tests.support.cli.local_network import LocalNetwork
 
 def standby_of(leader: Member, folder: Path) -> Member:
     """Another host with the leader's keys and database, behind its own door."""
-    made = Member("standby", folder, dict(leader.settings), keys=leader.keys)
-    made.settings["oracle"] = {
+    standby = Member("standby", folder, dict(leader.settings), keys=leader.keys)
+    standby.settings["oracle"] = {
         **leader.settings["oracle"],
         "evidence_folder": str(folder / "evidence"),
     }
-    return made
+    return standby
 
 
 @pytest.mark.nightly
@@ -29,8 +29,8 @@ def test_standby_takes_over_within_two_lease_periods_and_no_round_is_sent_twice(
         a, b, c = three.members
         standby = standby_of(a, tmp_path / "standby")
         try:
-            for one in (b, c):
-                one.settings["reporters"]["peers"].append(standby.url)
+            for member in (b, c):
+                member.settings["reporters"]["peers"].append(standby.url)
             three.start()
             standby.start("--standby")
             assert f"process {a.pid} " in standby.until_said("waiting_for_lease")["leader"]
@@ -63,6 +63,6 @@ def played(three: Company, standby: Member) -> None:
     three.check_bytes(b, c, standby, least=5)
     # One leads after the other with the same key, and each round is signed once.
     accepted = three.check_rounds()
-    assert {one.sender for one in accepted} == {a.transmitter}
-    for each in accepted:
-        assert len(standby.signed(three.contract, each.round or 0)) == 1
+    assert {accepted_push.sender for accepted_push in accepted} == {a.transmitter}
+    for push in accepted:
+        assert len(standby.signed(three.contract, push.round or 0)) == 1

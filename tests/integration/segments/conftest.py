@@ -101,7 +101,7 @@ def at_question(nth: int, method: str, deed: Callable[[], object]) -> InjectedFa
     """Do something at the n-th question of this kind; the answers stay as they are."""
     left = [nth]
 
-    def change(_asked: object, answer: object) -> object:
+    def change(_request: object, answer: object) -> object:
         left[0] -= 1
         if left[0] == 0:
             deed()

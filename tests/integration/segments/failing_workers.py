@@ -36,11 +36,11 @@ class Lying:
         if not self.times:
             return answer
         self.times -= 1
-        told: Future[bytes] = Future()
+        falsified: Future[bytes] = Future()
         honest = answer.result()
-        told.set_result(self.change(honest, self.before))
+        falsified.set_result(self.change(honest, self.before))
         self.before = honest
-        return told
+        return falsified
 
     def abort_request(self, future: Future[bytes]) -> None:
         self.given_up.append(future)

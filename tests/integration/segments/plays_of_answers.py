@@ -39,7 +39,7 @@ def by_first(*make: Make) -> Play:
     """The preferred endpoint has these faults; the other one is well."""
 
     def play(world: World) -> Indexer:
-        world.spoil(*(each() for each in make))
+        world.spoil(*(make_fault() for make_fault in make))
         return world.read(world.indexer())
 
     return play
@@ -49,8 +49,8 @@ def by_all(*make: Make) -> Play:
     """Every endpoint has these faults."""
 
     def play(world: World) -> Indexer:
-        for each in make:
-            world.spoil_all(each)
+        for make_fault in make:
+            world.spoil_all(make_fault)
         return world.read(world.indexer())
 
     return play
@@ -113,7 +113,7 @@ def _other_fork(world: World) -> Block:
 def two_forks(world: World) -> Indexer:
     """Headers of one fork, and logs of another."""
     fork = Provider(world.chain.tree, _other_fork(world))
-    world.spoil(logs.serve_logs_from(fork, when=lambda asked: not asked.is_by_hash, times=10))
+    world.spoil(logs.serve_logs_from(fork, when=lambda request: not request.is_by_hash, times=10))
     return world.read(world.indexer())
 
 
@@ -132,7 +132,8 @@ def pruned(world: World) -> Indexer:
 def cached_by_proxy(world: World) -> Indexer:
     """A proxy goes on to show what it has shown, also where that left the chain."""
     by_number = blocks.serve_cached(
-        methods="eth_getBlockByNumber", when=lambda asked: str(asked.params[0]).startswith("0x")
+        methods="eth_getBlockByNumber",
+        when=lambda request: str(request.params[0]).startswith("0x"),
     )
     world.spoil(by_number)
     indexer = world.read(world.indexer())
@@ -144,13 +145,13 @@ def cached_by_proxy(world: World) -> Indexer:
 def another_chain(world: World) -> Indexer:
     """The preferred endpoint becomes a longer chain of our number, with other blocks."""
     tree = BlockTree(31337, start=1_600_000_000)
-    other = Provider(tree)
-    other.tag_targets = dict(world.chain.provider.tag_targets)
-    other.head = tree.mine_empty_blocks(250)
+    foreign_provider = Provider(tree)
+    foreign_provider.tag_targets = dict(world.chain.provider.tag_targets)
+    foreign_provider.head = tree.mine_empty_blocks(250)
     indexer = world.indexer()
     indexer.source.add_checkpoint(0, world.chain.tree.genesis.hash, "the database")  # type: ignore[arg-type]
     world.read(indexer)
-    world.spoil(blocks.forward_to(other))
+    world.spoil(blocks.forward_to(foreign_provider))
     world.chain.live(_MORE)
     return world.read(indexer)
 
@@ -170,7 +171,7 @@ def unreachable(world: World) -> Indexer:
 def slow(world: World) -> Indexer:
     """The preferred endpoint takes its time with everything."""
 
-    def late(_asked: object) -> None:
+    def late(_request: object) -> None:
         Event().wait(_LATE_SECONDS)
 
     world.spoil(transport.run_after(late))
@@ -180,12 +181,12 @@ def slow(world: World) -> Indexer:
 _SUGGESTS = "query exceeds max results {limit}, retry with the range "
 
 
-def _suggesting(words: str) -> Make:
-    return lambda: messages.limit_results(3, messages.ErrorMessage(-32602, _SUGGESTS + words))
+def _suggesting(suggestion: str) -> Make:
+    return lambda: messages.limit_results(3, messages.ErrorMessage(-32602, _SUGGESTS + suggestion))
 
 
 def _misshaped(*make: Make) -> dict[str, Play]:
-    return {each().name: by_first(each) for each in make}
+    return {make_fault().name: by_first(make_fault) for make_fault in make}
 
 
 ANSWERS: dict[str, dict[str, Play]] = {

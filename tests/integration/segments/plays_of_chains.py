@@ -45,11 +45,11 @@ def denied_by_all(world: World) -> Indexer:
 def denied_by_one(world: World) -> Indexer:
     """What is final is denied by one, and the other goes on."""
     indexer = world.read(world.indexer())
-    ours = world.chain.head
-    other = world.chain.tree.mine_empty_blocks(60, parent_block=world.chain.back(FINALITY + 3))
-    world.chain.providers[0].head = other
+    original_head = world.chain.head
+    fork_head = world.chain.tree.mine_empty_blocks(60, parent_block=world.chain.back(FINALITY + 3))
+    world.chain.providers[0].head = fork_head
     world.chain.following = world.chain.providers[1:]
-    world.chain.live(_MORE, on=ours)
+    world.chain.live(_MORE, on=original_head)
     return world.read(indexer)
 
 
@@ -65,9 +65,11 @@ def gap_denied(world: World) -> Indexer:
 def forked_while_undoing(world: World) -> Indexer:
     """The chain goes another way once more while it is undone."""
     indexer = world.read(world.indexer())
-    ours = world.chain.head
-    first = world.chain.live(4, on=world.chain.back(3, ours))
-    second = world.chain.tree.mine_empty_blocks(_MORE, parent_block=world.chain.back(5, ours))
+    original_head = world.chain.head
+    first = world.chain.live(4, on=world.chain.back(3, original_head))
+    second = world.chain.tree.mine_empty_blocks(
+        _MORE, parent_block=world.chain.back(5, original_head)
+    )
     world.chain.show(first)
     world.spoil_all(
         lambda: run_after(
@@ -79,13 +81,13 @@ def forked_while_undoing(world: World) -> Indexer:
 
 def forked_while_reading(world: World) -> Indexer:
     """The chain goes another way while history is being read."""
-    other = world.chain.tree.mine_empty_blocks(20, parent_block=world.chain.back(4))
-    asked = [0]
+    fork_head = world.chain.tree.mine_empty_blocks(20, parent_block=world.chain.back(4))
+    request_count = [0]
 
-    def at_twentieth(_asked: object) -> None:
-        asked[0] += 1
-        if asked[0] == 20:
-            world.chain.show(other)
+    def at_twentieth(_request: object) -> None:
+        request_count[0] += 1
+        if request_count[0] == 20:
+            world.chain.show(fork_head)
 
     world.spoil(run_after(at_twentieth, methods="eth_getBlockReceipts"))
     return world.read(world.indexer())
@@ -119,10 +121,10 @@ def included_again(world: World) -> Indexer:
 
 def there_and_back(world: World) -> Indexer:
     indexer = world.read(world.indexer())
-    ours = world.chain.head
+    original_head = world.chain.head
     world.chain.live(3, on=world.chain.back(2))
     world.read(indexer)
-    world.chain.live(_MORE, on=ours)
+    world.chain.live(_MORE, on=original_head)
     return world.read(indexer)
 
 
@@ -175,12 +177,12 @@ def odd_times(world: World) -> Indexer:
     return world.read(world.indexer())
 
 
-def said_in_history(*said: FakeLog) -> Play:
+def said_in_history(*emitted_logs: FakeLog) -> Play:
     """What is odd about the chain is said in the middle of its history."""
 
     def play(world: World) -> Indexer:
-        for one in said:
-            world.chain.say(one)
+        for log in emitted_logs:
+            world.chain.say(log)
             world.chain.live(4)
         world.chain.live(_MORE)
         return world.read(world.indexer())
@@ -194,12 +196,12 @@ def _joined(**changed: object) -> FakeLog:
     return network("NodeJoined", **named | version | changed)
 
 
-def _dirty(said: FakeLog) -> FakeLog:
-    return replace(said, data="0x" + "ee" * 31 + said.data[2:])
+def _dirty(log: FakeLog) -> FakeLog:
+    return replace(log, data="0x" + "ee" * 31 + log.data[2:])
 
 
-def _odd_topics(said: FakeLog) -> FakeLog:
-    return replace(said, topics=said.topics[:-1])
+def _odd_topics(log: FakeLog) -> FakeLog:
+    return replace(log, topics=log.topics[:-1])
 
 
 def two_in_one(world: World) -> Indexer:

@@ -73,8 +73,8 @@ def another_writer_is_waited_for(world: World) -> Indexer:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("oracle.store.engine.BUSY_SECONDS", 0.1)
         indexer = world.resume(indexer)
-        with closing(sqlite3.connect(_file(indexer), isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        with closing(sqlite3.connect(_file(indexer), isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
             with pytest.raises(TransientError, match="another process is writing to it"):
                 indexer.index()
     return world.read(world.resume(indexer))

@@ -46,12 +46,12 @@ class World:
         """Have nothing stored yet."""
         self.url, self.kept, self.stage = None, Kept(), self.folder("a") / "stage"
 
-    def writer(self, how: How, killed_at: list[int]) -> Indexer:
+    def writer(self, writer_options: How, killed_at: list[int]) -> Indexer:
         """Start a writer; at these questions all of its workers are killed."""
-        indexer = self.open_prepared(how.workers, how.blocks, self.url)
+        indexer = self.open_prepared(writer_options.workers, writer_options.blocks, self.url)
         self.url = indexer.url
         staged_in(indexer, self.stage, self.kept)
-        in_ranges(indexer, how.blocks)
+        in_ranges(indexer, writer_options.blocks)
         self.chain.provider.faults[:] = [
             at_question(nth, "eth_getBlockReceipts", lambda: kill_all(indexer))
             for nth in killed_at

@@ -69,12 +69,12 @@ def test_last_block_of_period_is_determined_among_skipped_heights(
 ):
     blocks = get_branch(world.chain.head)
     periods = range(blocks[1].time // seconds, world.chain.head.time // seconds)
-    found = {
+    last_block_by_period = {
         period: find_last_block(indexer.source, indexer.store, period, seconds).number
         for period in periods
     }
-    assert found == {
-        period: max(one.number for one in blocks if one.time < (period + 1) * seconds)
+    assert last_block_by_period == {
+        period: max(block.number for block in blocks if block.time < (period + 1) * seconds)
         for period in periods
     }
 
@@ -92,10 +92,10 @@ def test_lagging_feed_limits_blocks_to_its_time(world: Skipping):
 
 def test_score_is_explained_at_block_before_skipped_height(world: Skipping, indexer: Indexer):
     numbers = range(world.chain.head.number + 1)
-    found = [
+    resolved_numbers = [
         resolve_block(lambda: indexer.source, indexer.store, number).number for number in numbers
     ]
-    assert found == [up_to(world, number) for number in numbers]
+    assert resolved_numbers == [up_to(world, number) for number in numbers]
 
 
 def test_skipped_height_has_no_seed_block(world: Skipping, indexer: Indexer):
@@ -103,5 +103,7 @@ def test_skipped_height_has_no_seed_block(world: Skipping, indexer: Indexer):
     last = world.chain.head.number
     headers = HeaderReader(indexer.source, dict[int, BlockRef](), last)
     shown = {number: headers.get_header(number) for number in range(last + 1)}
-    assert {number: one.hash for number, one in shown.items() if one is not None} == blocks
+    assert {
+        number: header.hash for number, header in shown.items() if header is not None
+    } == blocks
     assert headers.get_header_up_to(60).number == up_to(world, 60)

@@ -58,9 +58,9 @@ def open_world(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenWorld]:
             chain.serve()
             chain.live(HISTORY)
 
-            def opened(urls: list[str], url: str | None = database, **how: Any) -> Indexer:
-                how = {"reports": False, "workers": workers} | how
-                indexer = Indexer(list(urls), url or fresh(), **how)
+            def opened(urls: list[str], url: str | None = database, **options: Any) -> Indexer:
+                options = {"reports": False, "workers": workers} | options
+                indexer = Indexer(list(urls), url or fresh(), **options)
                 until_the_end.callback(indexer.close)
                 return in_ranges(indexer, blocks)
 

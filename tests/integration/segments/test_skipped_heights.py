@@ -60,7 +60,7 @@ Open = Callable[..., Indexer]
 def lacks(heights: range) -> InjectedFault:
     """Show no block at these heights, and by hash as well none of them."""
 
-    def hidden(_asked: FakeRequest, answer: Any) -> Any:
+    def hidden(_request: FakeRequest, answer: Any) -> Any:
         return None if answer is not None and int(answer["number"], 16) in heights else answer
 
     return InjectedFault("lacks", hidden, limits={"methods": HEADER_METHODS})
@@ -120,7 +120,7 @@ def test_missing_block_of_endpoint_is_not_treated_as_skipped(skipping: Callable[
 
     done, error = until_it_fails(indexer)
 
-    assert all(isinstance(one, CommittedWindow) for one in done)
+    assert all(isinstance(window, CommittedWindow) for window in done)
     assert indexer.cursor[0] < 20
     assert hole.hit_count
     assert "not there yet" in str(error)
@@ -148,9 +148,13 @@ def test_final_block_at_newly_skipped_height_sets_halt(skipping: Callable[[int],
     below = get_branch(world.chain.head)[final - 1]
     world.grow([3, *[0] * 30], on=below)
 
-    changed = [one for one in world.turns(indexer, 20) if isinstance(one, HaltChanged)]
+    changed = [
+        halt_change
+        for halt_change in world.turns(indexer, 20)
+        if isinstance(halt_change, HaltChanged)
+    ]
 
-    assert [one.is_active for one in changed] == [True]
+    assert [halt_change.is_active for halt_change in changed] == [True]
     assert f"block {final} was final here" in changed[0].reason
     assert indexer.canonical_logs() != world.chain.logs()
 
@@ -163,13 +167,13 @@ def test_skipped_heights_are_no_gap_and_can_be_verified(skipping: Callable[[int]
     at = indexer.cursor[0]
 
     with indexer.store.read_transaction() as uow:
-        found = gaps_of(uow, indexer.folder.reader)
-    assert found is not None
-    assert not found
+        missing_ranges = gaps_of(uow, indexer.folder.reader)
+    assert missing_ranges is not None
+    assert not missing_ranges
     for blocks in (BlockRange(0, at), BlockRange(30, 40)):
-        asked = ReverifyRequest(blocks, VerificationLevel.PROVEN)
+        request = ReverifyRequest(blocks, VerificationLevel.PROVEN)
         done = reverify_blocks(
-            indexer.source, indexer.store, indexer.folder, asked, RebuildOptions()
+            indexer.source, indexer.store, indexer.folder, request, RebuildOptions()
         )
         assert not done.difference
         again = backfill_range(

@@ -36,9 +36,9 @@ class Kept:
         self.facts.setdefault(endpoint, {})[key] = value
 
 
-def staged_in(indexer: Indexer, folder: Path, kept: Kept | None = None) -> None:
+def staged_in(indexer: Indexer, folder: Path, capability_store: Kept | None = None) -> None:
     indexer.source.set_verification(
-        VerificationPolicy(), Calibration(capability_store=kept or Kept())
+        VerificationPolicy(), Calibration(capability_store=capability_store or Kept())
     )
     in_ranges(indexer, RANGE)
     stage = SegmentStage(folder, indexer.pool.plan.id)
@@ -58,14 +58,14 @@ def step_until_staged(indexer: Indexer, folder: Path) -> Iterator[Path]:
 def test_staged_segments_are_used_by_next_writer(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path
 ):
-    first, kept = open_prepared(2), Kept()
-    staged_in(first, tmp_path / "stage", kept)
+    first, capability_store = open_prepared(2), Kept()
+    staged_in(first, tmp_path / "stage", capability_store)
     assert list(step_until_staged(first, tmp_path / "stage"))
     before = outcomes("recalled")
 
     # The first one is never closed before the second one has read all: it is as good as dead.
     second = open_prepared(2, url=first.url)
-    staged_in(second, tmp_path / "stage", kept)
+    staged_in(second, tmp_path / "stage", capability_store)
     second.index()
 
     assert outcomes("recalled") > before
@@ -90,14 +90,14 @@ def empty(path: Path) -> None:
 def test_damaged_staged_file_is_discarded(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path, damage: Damage
 ):
-    first, folder, kept = open_prepared(2), tmp_path / "stage", Kept()
-    staged_in(first, folder, kept)
+    first, folder, capability_store = open_prepared(2), tmp_path / "stage", Kept()
+    staged_in(first, folder, capability_store)
     for path in step_until_staged(first, folder):
         damage(path)
     before = outcomes("recalled")
 
     second = open_prepared(2, url=first.url)
-    staged_in(second, folder, kept)
+    staged_in(second, folder, capability_store)
     second.index()
 
     assert outcomes("recalled") == before

@@ -23,8 +23,10 @@ LAST = HISTORY - FINALITY
 def verified(
     indexer: Indexer, level: VerificationLevel, endpoint: str | None = None
 ) -> VerifyResult:
-    asked = ReverifyRequest(BlockRange(0, LAST), level, endpoint)
-    return reverify_blocks(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
+    request = ReverifyRequest(BlockRange(0, LAST), level, endpoint)
+    return reverify_blocks(
+        indexer.source, indexer.store, indexer.folder, request, RebuildOptions()
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,11 +46,11 @@ def test_workers_verify_same_blocks_as_writer(
         indexer.index()
     before = outcomes("taken")
 
-    found = [verified(indexer, level) for indexer in (alone, together)]
+    verify_results = [verified(indexer, level) for indexer in (alone, together)]
 
     assert outcomes("taken") > before
-    assert found[0] == found[1]
-    assert found[0].reached_level >= level
+    assert verify_results[0] == verify_results[1]
+    assert verify_results[0].reached_level >= level
     assert dump(alone.url) == dump(together.url)
 
 
@@ -63,10 +65,10 @@ def test_workers_verify_same_blocks_despite_faulty_endpoint(
     expected = verified(alone, VerificationLevel.PROVEN)
     a_chain.provider.faults.append(fault())
 
-    found = verified(together, VerificationLevel.PROVEN)
+    verify_result = verified(together, VerificationLevel.PROVEN)
 
     # Who is asked instead is told as well.
-    assert replace(found, endpoints=()) == replace(expected, endpoints=())
+    assert replace(verify_result, endpoints=()) == replace(expected, endpoints=())
     assert together.digest() == alone.digest()
 
 

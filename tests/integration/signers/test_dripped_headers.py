@@ -44,11 +44,11 @@ def dripping(tls: ssl.SSLContext | None = None) -> Iterator[str]:
     is_over = threading.Event()
 
     def drip(caller: socket.socket) -> None:
-        with suppress(OSError), behind(caller) as taken:
-            taken.recv(65_536)
-            taken.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        with suppress(OSError), behind(caller) as connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
             while not is_over.wait(SECONDS / 10):
-                taken.sendall(b"x")
+                connection.sendall(b"x")
 
     def behind(caller: socket.socket) -> socket.socket:
         return caller if tls is None else tls.wrap_socket(caller, server_side=True)
@@ -92,10 +92,13 @@ def test_endless_headers_are_given_up(who: str):
 
 def test_dripping_peer_returns_no_statements():
     with dripping() as url:
-        peer, told = Peer(url, SECONDS), list[list[StatementMessage]]()
-        assert given_up(lambda: told.append(peer.fetch_statements("/v1/report/7"))) is None
+        peer, fetched_statements = Peer(url, SECONDS), list[list[StatementMessage]]()
+        assert (
+            given_up(lambda: fetched_statements.append(peer.fetch_statements("/v1/report/7")))
+            is None
+        )
         peer.close()
-    assert told == [[]]
+    assert fetched_statements == [[]]
 
 
 def test_endless_headers_over_tls_are_given_up(tmp_path: Path):

@@ -57,9 +57,9 @@ def test_kms_signatures_recover_to_key_address(kms: Kms):
 
 
 def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
-    other = Address("0x" + 40 * "1")
-    with pytest.raises(InputError, match=f"keys.signer_address: is {other}"):
-        open_signer(kms.new_key(), role="signer", chain_id=1, expected=other)
+    other_address = Address("0x" + 40 * "1")
+    with pytest.raises(InputError, match=f"keys.signer_address: is {other_address}"):
+        open_signer(kms.new_key(), role="signer", chain_id=1, expected=other_address)
 
 
 def test_kms_key_of_another_curve_is_rejected(kms: Kms):
@@ -71,8 +71,8 @@ def test_kms_key_of_another_curve_is_rejected(kms: Kms):
 
 def test_missing_kms_key_is_reported(kms: Kms):
     place = KmsKey("00000000-0000-0000-0000-000000000000", REGION, kms.url)
-    told = r"00000000.*cannot be used: there is no such key .*\(NotFoundException\)"
-    with pytest.raises(InputError, match=told):
+    expected_message = r"00000000.*cannot be used: there is no such key .*\(NotFoundException\)"
+    with pytest.raises(InputError, match=expected_message):
         KmsSigner.open(place)
 
 
@@ -147,8 +147,8 @@ def test_malformed_kms_response_is_transient_failure(kms: Kms, what: str):
 
 
 def test_signature_of_another_kms_key_is_rejected(kms: Kms):
-    signer, other = (KmsSigner.open(kms.new_key()) for _ in range(2))
-    crossed = KmsSigner(other._client, other._key_id, signer.address)
+    signer, other_signer = (KmsSigner.open(kms.new_key()) for _ in range(2))
+    crossed = KmsSigner(other_signer._client, other_signer._key_id, signer.address)
     with pytest.raises(WrongSignatureError, match="or with another key than"):
         crossed.sign_transaction(CALL)
 

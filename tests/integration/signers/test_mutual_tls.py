@@ -87,10 +87,10 @@ def host(tmp_path: Path, authority: Pair) -> Iterator[RemoteHost]:
 
 
 def test_client_certificate_is_sent_to_signer(host: RemoteHost, authority: Pair, tmp_path: Path):
-    ours = made(tmp_path, "ours", authority)
+    client_pair = made(tmp_path, "ours", authority)
     wire = {
-        "certificate": ours.certificate,
-        "certificate_key": ours.key,
+        "certificate": client_pair.certificate,
+        "certificate_key": client_pair.key,
         "ca_file": authority.certificate,
     }
     signed = RemoteSigner(host.place(**wire)).sign_transaction(CALL)
@@ -110,8 +110,8 @@ def test_untrusted_signer_receives_no_request(
     host: RemoteHost, authority: Pair, tmp_path: Path, who: str
 ):
     # It would take our certificate: only we mind its own.
-    ours = made(tmp_path, "ours", authority)
-    wire = {"certificate": ours.certificate, "certificate_key": ours.key}
+    client_pair = made(tmp_path, "ours", authority)
+    wire = {"certificate": client_pair.certificate, "certificate_key": client_pair.key}
     if who == "somebody else":
         wire["ca_file"] = made(tmp_path, "stranger").certificate
     with pytest.raises(TransientError, match="TLS failed"):

@@ -64,15 +64,18 @@ def host() -> Iterator[RemoteHost]:
 @examples(30)
 @given(TRANSACTIONS)
 def test_transaction_equals_eth_account_encoding(transaction: TransactionRequest):
-    asked = build_sign_transaction_params(transaction, LOCAL.address)
-    del asked["from"]
+    params = build_sign_transaction_params(transaction, LOCAL.address)
+    del params["from"]
     if transaction.to is not None:
-        asked["to"] = bytes.fromhex(transaction.to[2:])
-    theirs = Account.from_key("0x" + "01" * 32).sign_transaction(asked)
-    ours = LOCAL.sign_transaction(transaction)
-    assert (ours.raw, ours.hash) == (bytes(theirs.raw_transaction), "0x" + theirs.hash.hex())
-    assert Account.recover_transaction(ours.raw).lower() == LOCAL.address
-    assert verify_signed_transaction(ours.raw, transaction, LOCAL.address) == ours
+        params["to"] = bytes.fromhex(transaction.to[2:])
+    reference_tx = Account.from_key("0x" + "01" * 32).sign_transaction(params)
+    signed_tx = LOCAL.sign_transaction(transaction)
+    assert (signed_tx.raw, signed_tx.hash) == (
+        bytes(reference_tx.raw_transaction),
+        "0x" + reference_tx.hash.hex(),
+    )
+    assert Account.recover_transaction(signed_tx.raw).lower() == LOCAL.address
+    assert verify_signed_transaction(signed_tx.raw, transaction, LOCAL.address) == signed_tx
 
 
 @examples(30)
@@ -126,14 +129,14 @@ WORDS = {
 
 @pytest.mark.parametrize("name", OTHER)
 def test_transaction_differing_in_one_field_is_rejected_by_field_name(host: RemoteHost, name):
-    host.wrong = Wrong(fields=lambda asked: {**asked, name: OTHER[name]})
+    host.wrong = Wrong(fields=lambda params: {**params, name: OTHER[name]})
     with pytest.raises(WrongSignatureError, match=f"differing fields: {WORDS.get(name, name)}$"):
         RemoteSigner(host.place()).sign_transaction(CALL)
 
 
 def test_every_transaction_field_is_covered():
-    known = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
-    assert {field.name for field in fields(TransactionRequest)} == known
+    field_names = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
+    assert {field.name for field in fields(TransactionRequest)} == field_names
     assert (
         OTHER.keys() | {"from", "type"}
         == build_sign_transaction_params(CALL, LOCAL.address).keys()
@@ -159,8 +162,13 @@ def test_transaction_with_flipped_bit_is_rejected(data: st.DataObject):
 def test_transaction_with_high_s_is_rejected():
     parts: Any = rlp.decode(LOCAL.sign_transaction(CALL).raw[1:])
     parity, s = int.from_bytes(parts[9], "big"), int.from_bytes(parts[11], "big")
-    other = [*parts[:9], b"" if parity else b"\x01", parts[10], (ORDER - s).to_bytes(32, "big")]
-    raw = b"\x02" + rlp.encode(other)
+    high_s_parts = [
+        *parts[:9],
+        b"" if parity else b"\x01",
+        parts[10],
+        (ORDER - s).to_bytes(32, "big"),
+    ]
+    raw = b"\x02" + rlp.encode(high_s_parts)
     assert Account.recover_transaction(raw).lower() == LOCAL.address
     with pytest.raises(WrongSignatureError, match="has a high s"):
         verify_signed_transaction(raw, CALL, LOCAL.address)

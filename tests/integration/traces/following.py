@@ -31,8 +31,8 @@ FINALITY = 16
 
 @cache
 def addresses() -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.json.decode((FOLDER / "addresses.json").read_bytes())
-    return told
+    address_book: dict[str, Any] = msgspec.json.decode((FOLDER / "addresses.json").read_bytes())
+    return address_book
 
 
 @cache
@@ -117,16 +117,19 @@ def behind(
     """The same behind endpoints of which each shows what it will."""
     provider = providers[0]
     with ExitStack() as until_the_end:
-        served = [until_the_end.enter_context(serve_endpoint(one)) for one in providers]
+        served = [
+            until_the_end.enter_context(serve_endpoint(served_provider))
+            for served_provider in providers
+        ]
         store = until_the_end.enter_context(Store.open(url, create=True))
-        pool = EndpointPool.from_urls([one.url for one in served], provider.chain_id)
+        pool = EndpointPool.from_urls([endpoint.url for endpoint in served], provider.chain_id)
         source = ChainSource(pool, reader, FINALITY)
         contracts = {name: address for address, (name, _) in reader.contracts.items()}
-        known = Identity(
+        identity = Identity(
             source.get_chain_id(), source.fetch_genesis_hash(), contracts, None, start_block
         )
         with store.transaction() as uow:
-            uow.identity.store_or_check(known)
+            uow.identity.store_or_check(identity)
         try:
             yield Follower(store, source, provider, EventFolder(CRYNUX, reader), IngestState())
         finally:

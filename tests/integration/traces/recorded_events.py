@@ -87,26 +87,26 @@ def _word(text: str, place: int) -> str:
 
 
 def _of_log(log: Event) -> Event:
-    topic, words = log["topics"][0], log["data"][2:]
+    topic, data = log["topics"][0], log["data"][2:]
     places = ("blockNumber", "transactionIndex", "logIndex")
     block, tx, index = (int(log[name], 16) for name in places)
     event: Event = {"block": block, "tx": tx, "log": index}
     if topic in _OF_NODES:
-        return {**event, "type": _OF_NODES[topic], "node": "0x" + _word(words, 0)[24:]}
-    event["task"] = "0x" + _word(words, 0)
+        return {**event, "type": _OF_NODES[topic], "node": "0x" + _word(data, 0)[24:]}
+    event["task"] = "0x" + _word(data, 0)
     if topic == _ABORTED:
-        blamed = int(_word(words, 2), 16) in _NODE_TIMED_OUT
+        blamed = int(_word(data, 2), 16) in _NODE_TIMED_OUT
         return {**event, "type": "task_timed_out" if blamed else "task_aborted"}
     event["type"], names_node = _LOGS[topic]
-    return {**event, "node": "0x" + _word(words, 1)[24:]} if names_node else event
+    return {**event, "node": "0x" + _word(data, 1)[24:]} if names_node else event
 
 
 def _of_call(tx: Event) -> Event:
-    name, words = _CALLS[tx["input"][:10]], tx["input"][10:]
+    name, encoded_arguments = _CALLS[tx["input"][:10]], tx["input"][10:]
     event: Event = {"type": name, "block": tx["block"], "tx": tx["index"], "log": -1}
     if name == "task_created":
-        return {**event, "task": "0x" + _word(words, 1)}
+        return {**event, "task": "0x" + _word(encoded_arguments, 1)}
     if name == "group_validated":
-        tasks = ["0x" + _word(words, place) for place in range(3)]
-        return {**event, "group": "0x" + _word(words, 3), "tasks": tasks}
+        tasks = ["0x" + _word(encoded_arguments, place) for place in range(3)]
+        return {**event, "group": "0x" + _word(encoded_arguments, 3), "tasks": tasks}
     return {**event, "node": tx["from"].lower()}

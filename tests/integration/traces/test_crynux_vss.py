@@ -61,16 +61,16 @@ def as_true(task: Task) -> TrueTask:
 
 def members_of(follower: Follower) -> dict[str, list[TrueMember]]:
     """Every group that we closed, as the truth tells of it."""
-    found = {}
+    members_by_group = {}
     for group in shown(follower)["groups"]:
-        found[group["group"]] = [
+        members_by_group[group["group"]] = [
             # What an aborted member took is not compared: it has no rank.
             TrueMember(
                 row["task"], row["node"], row["elapsed"] if row["rank"] else None, row["rank"]
             )
             for row in group["members"]
         ]
-    return found
+    return members_by_group
 
 
 def shown(follower: Follower) -> dict[str, list[dict[str, Any]]]:
@@ -98,9 +98,9 @@ def status(node: Node | None) -> str:
 def test_recorded_tasks_match_truth(followed: Follower):
     expected = truth.tasks()
 
-    found = tasks_of(followed, expected)
+    tasks = tasks_of(followed, expected)
 
-    assert {key: as_true(task) for key, task in found.items()} == expected
+    assert {key: as_true(task) for key, task in tasks.items()} == expected
 
 
 def test_recorded_task_requirements_match_truth(followed: Follower):
@@ -120,7 +120,7 @@ def test_recorded_task_requirements_match_truth(followed: Follower):
         for row in truth.rows("task")
     }
 
-    found = {
+    requirements = {
         key: (
             task.creator,
             task.fee,
@@ -136,7 +136,7 @@ def test_recorded_task_requirements_match_truth(followed: Follower):
         for key, task in tasks_of(followed, wished).items()
     }
 
-    assert found == wished
+    assert requirements == wished
 
 
 def test_recorded_groups_match_truth_with_members_and_ranks(
@@ -155,11 +155,11 @@ def test_recorded_chain_has_no_anomaly_or_dead_letter(followed: Follower):
 
 
 def test_recorded_nodes_match_final_state(followed: Follower):
-    found = followed.nodes()
+    nodes = followed.nodes()
 
-    assert {row["address"].lower() for row in truth.rows("node_final")} == found.keys()
+    assert {row["address"].lower() for row in truth.rows("node_final")} == nodes.keys()
     for row in truth.rows("node_final"):
-        node = found[row["address"].lower()]
+        node = nodes[row["address"].lower()]
         assert status(node) == row["status"]
         # The contract forgets a node that quits; we keep what it had.
         if row["status"] != "Quit":
@@ -178,10 +178,10 @@ def standing(nodes: Mapping[Address, Node], number: int) -> dict[str, str]:
 
 def test_node_status_matches_truth_after_every_block(followed: Follower):
     with followed.store.read_transaction() as uow:
-        said = followed.folder.reader.decode_rows(
+        decoded = followed.folder.reader.decode_rows(
             list(uow.logs.iterate_between(0, HEAD)), list(uow.calls.iterate_between(0, HEAD))
         )
-    fold, events = Fold(CRYNUX), iter(said.events)
+    fold, events = Fold(CRYNUX), iter(decoded.events)
     following_one = next(events, None)
 
     for number in range(HEAD + 1):
@@ -197,8 +197,8 @@ def test_node_status_matches_truth_while_following_head(tmp_path: Path):
     with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=10) as follower:
         for number in range(25, HEAD, 50):
             follower.follow(number)
-            found = standing(follower.nodes(), number)
-            assert (number, found) == (number, truth.statuses()[number])
+            statuses = standing(follower.nodes(), number)
+            assert (number, statuses) == (number, truth.statuses()[number])
 
 
 def test_scores_equal_reference_implementation(followed: Follower):
@@ -218,8 +218,11 @@ def test_window_size_does_not_change_database(size: int, database_url: str, foll
         # In three strides: history, then the head, moving.
         for number in (MIDDLE, MIDDLE + 100, HEAD):
             follower.follow(number)
-        with follower.store.read_transaction() as uow, followed.store.read_transaction() as other:
-            assert uow.projections.compute_digest() == other.projections.compute_digest()
+        with (
+            follower.store.read_transaction() as uow,
+            followed.store.read_transaction() as followed_uow,
+        ):
+            assert uow.projections.compute_digest() == followed_uow.projections.compute_digest()
 
 
 def test_indexing_from_middle_contains_all_later_tasks_and_groups(tmp_path: Path):
@@ -239,8 +242,8 @@ def test_indexing_from_middle_contains_all_later_tasks_and_groups(tmp_path: Path
             if {member.task for member in members} <= later.keys()
         }
         assert len(expected) == 9
-        found = members_of(follower)
-        assert {group: found[group] for group in expected} == expected
+        members_by_group = members_of(follower)
+        assert {group: members_by_group[group] for group in expected} == expected
         # Nobody who joined before is a member, and all that is odd is of what began before.
         joined = {row["address"].lower() for row in truth.rows("node_action") if _joins(row)}
         members = {
@@ -276,5 +279,8 @@ def test_endpoint_without_block_receipts_produces_same_database(
     with following(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:
         follower.provider.unsupported.add("eth_getBlockReceipts")
         follower.follow(HEAD)
-        with follower.store.read_transaction() as uow, followed.store.read_transaction() as other:
-            assert uow.projections.compute_digest() == other.projections.compute_digest()
+        with (
+            follower.store.read_transaction() as uow,
+            followed.store.read_transaction() as followed_uow,
+        ):
+            assert uow.projections.compute_digest() == followed_uow.projections.compute_digest()

@@ -26,8 +26,8 @@ ENOUGH = 400 * 10**18
 Follow = Callable[[Provider], Follower]
 
 
-def sent(sender: str, calldata: str, to: str | None = NODES, **rest: object) -> Tx:
-    return Tx(sender, to, calldata, value=ENOUGH if calldata == JOIN else 0, **rest)  # type: ignore[arg-type]  # fields of Tx
+def sent(sender: str, calldata: str, to: str | None = NODES, **tx_fields: object) -> Tx:
+    return Tx(sender, to, calldata, value=ENOUGH if calldata == JOIN else 0, **tx_fields)  # type: ignore[arg-type]  # fields of Tx
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def digest(follower: Follower) -> str:
 
 def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, str]]:
     with follower.store.read_transaction() as uow:
-        found = uow.dead_letters.list_between(0, 10_000, canonical=canonical)
-    return [(letter.index, letter.name) for letter in found]
+        dead_letters = uow.dead_letters.list_between(0, 10_000, canonical=canonical)
+    return [(letter.index, letter.name) for letter in dead_letters]
 
 
 def test_call_reverted_or_moved_by_fork_counts_as_on_canonical_chain(
@@ -170,5 +170,5 @@ def test_watched_calls_are_read_among_other_transactions_of_block(
     assert (nodes[ONE].paused, nodes[ONE].stake) == (True, ENOUGH)
     assert nodes[OTHER].membership is Membership.QUIT
     assert [index for _, index, _, _ in calls(follower)] == [4, 5, 6, 7]
-    asked = {one.method for one in list(provider.received_requests)}
-    assert ("eth_getTransactionReceipt" in asked) is bool(lacking)
+    requested_methods = {request.method for request in list(provider.received_requests)}
+    assert ("eth_getTransactionReceipt" in requested_methods) is bool(lacking)

@@ -38,8 +38,8 @@ def joins() -> BlockTree:
     tree = BlockTree()
     for number in range(1, JOINS + 1):
         node = create_account(number)
-        said = FakeLog(SOMEBODY, ("0x" + "11" * 32,))
-        tree.mine([Tx(node, NODES, JOIN, value=ENOUGH, logs=(said,))])
+        log = FakeLog(SOMEBODY, ("0x" + "11" * 32,))
+        tree.mine([Tx(node, NODES, JOIN, value=ENOUGH, logs=(log,))])
     tree.mine_empty_blocks(FINALITY)
     return tree
 
@@ -50,11 +50,11 @@ def lying_values() -> InjectedFault:
     What is signed in a known way would be found out while it is read.
     """
 
-    def changed(_asked: object, answer: Any) -> object:
+    def changed(_request: object, answer: Any) -> object:
         sent = answer["transactions"]
         if not sent or isinstance(sent[0], str):
             return answer
-        return {**answer, "transactions": [{**one, **A_STRANGE_ONE} for one in sent]}
+        return {**answer, "transactions": [{**tx, **A_STRANGE_ONE} for tx in sent]}
 
     return InjectedFault("other values", skip_errors(changed), limits={"methods": HEADER_METHODS})
 
@@ -89,36 +89,38 @@ def values(follower: Follower) -> list[int]:
 def audited(follower: Follower) -> list[AuditResult]:
     auditor, done = Auditor(window_blocks=WINDOW), []
     while (
-        found := audit_next_window(
+        audit_result := audit_next_window(
             follower.source, follower.store, follower.folder, auditor, RebuildOptions()
         )
     ) is not None:
-        done.append(found)
+        done.append(audit_result)
     return done
 
 
 def verified(follower: Follower, *, repair: bool) -> VerifyResult:
-    asked = ReverifyRequest(BlockRange(0, JOINS), VerificationLevel.PROVEN, repair=repair)
+    request = ReverifyRequest(BlockRange(0, JOINS), VerificationLevel.PROVEN, repair=repair)
     return reverify_blocks(
-        follower.source, follower.store, follower.folder, asked, RebuildOptions()
+        follower.source, follower.store, follower.folder, request, RebuildOptions()
     )
 
 
 def test_false_call_value_is_detected_by_audit_and_repaired(
     fooled: Follower,
 ):
-    found = audited(fooled)
+    audit_results = audited(fooled)
 
-    assert {each.result for each in found if each.difference} == {"repaired"}
+    assert {audit_result.result for audit_result in audit_results if audit_result.difference} == {
+        "repaired"
+    }
     assert values(fooled) == [ENOUGH] * JOINS
 
 
 def test_false_call_value_is_detected_and_repaired_by_verify_without_named_endpoint(
     fooled: Follower,
 ):
-    found = verified(fooled, repair=False)
+    verify_result = verified(fooled, repair=False)
 
-    assert found.reached_level is VerificationLevel.PROVEN
-    assert len(found.difference.changed_calls) == JOINS
+    assert verify_result.reached_level is VerificationLevel.PROVEN
+    assert len(verify_result.difference.changed_calls) == JOINS
     assert verified(fooled, repair=True).unrepaired_count == 0
     assert values(fooled) == [ENOUGH] * JOINS

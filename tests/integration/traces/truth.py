@@ -125,8 +125,8 @@ def statuses() -> dict[int, dict[str, str]]:
     for row in rows("node_status"):
         changes[row["block"]][row["address"].lower()] = row["to"]
     standing = {row["address"].lower(): "Quit" for row in rows("node_final")}
-    found = {}
+    statuses_by_block = {}
     for block in range(rows("meta")[0]["blocks"] + 1):
         standing = {**standing, **changes[block]}
-        found[block] = standing
-    return found
+        statuses_by_block[block] = standing
+    return statuses_by_block

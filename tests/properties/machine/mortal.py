@@ -45,12 +45,12 @@ class Nursery:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
-        told: dict[str, Any] = json.loads(self.process.stdout.readline())
-        assert "fault" not in told, told["fault"]
+        response: dict[str, Any] = json.loads(self.process.stdout.readline())
+        assert "fault" not in response, response["fault"]
         # Whoever says where it dies died there, by nothing else; the others ended well.
-        assert (told["killed_by"] == signal.SIGKILL) == ("died_at" in told), told
-        assert told["killed_by"] in {None, signal.SIGKILL}, told
-        return Life(told.get("died_at"), told.get("points", []), told.get("steps", []))
+        assert (response["killed_by"] == signal.SIGKILL) == ("died_at" in response), response
+        assert response["killed_by"] in {None, signal.SIGKILL}, response
+        return Life(response.get("died_at"), response.get("points", []), response.get("steps", []))
 
 
 @contextmanager

@@ -28,10 +28,10 @@ _NO_ROOMS = {"oracle.store.database", "oracle.store.engine"}
 class Countdown:
     """Lets this process be killed before its n-th point, or one of a name; None: never."""
 
-    def __init__(self, die_at: int | str | None, told: int) -> None:
+    def __init__(self, die_at: int | str | None, report_fd: int) -> None:
         self.points: list[str] = []
         self._die_at = die_at
-        self._told = told
+        self._told = report_fd
 
     def reached(self, point: str) -> None:
         """Note a point, or end here as `kill -9` ends a process; a verb's own repeats are one."""
@@ -108,31 +108,31 @@ def _migrate(job: dict[str, Any], countdown: Countdown) -> list[str]:
 _DEEDS = {"index": _index, "migrate": _migrate}
 
 
-def _live(job: dict[str, Any], told: int) -> None:
+def _live(job: dict[str, Any], report_fd: int) -> None:
     """Do the job in a process of its own."""
-    countdown = Countdown(job["die_at"], told)
+    countdown = Countdown(job["die_at"], report_fd)
     steps = _DEEDS[job["deed"]](job, countdown)
-    os.write(told, json.dumps({"points": countdown.points, "steps": steps}).encode())
+    os.write(report_fd, json.dumps({"points": countdown.points, "steps": steps}).encode())
 
 
 def _born(job: dict[str, Any]) -> dict[str, Any]:
     """Fork, wait for the end, and return it with what the child said."""
-    received, told = os.pipe()
+    received, report_fd = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(received)
-            _live(job, told)
+            _live(job, report_fd)
             os._exit(0)
         except BaseException:  # noqa: BLE001  # nothing may run on into the parent's loop
-            os.write(told, json.dumps({"fault": traceback.format_exc()}).encode())
+            os.write(report_fd, json.dumps({"fault": traceback.format_exc()}).encode())
             os._exit(1)
-    os.close(told)
+    os.close(report_fd)
     with os.fdopen(received, "rb") as ear:
-        said = ear.read()
+        report_json = ear.read()
     _, status = os.waitpid(child, 0)
     ended = {"killed_by": os.WTERMSIG(status)} if os.WIFSIGNALED(status) else {"killed_by": None}
-    return {**ended, **json.loads(said or b"{}")}
+    return {**ended, **json.loads(report_json or b"{}")}
 
 
 def main() -> None:

@@ -209,17 +209,19 @@ class World:
         assert rebuilt.differing == () or self.was_lied_to
 
     def _check_headers(self) -> None:
-        ours = {block.number: block.hash for block in get_branch(self.chain.head)}
+        hash_by_number = {block.number: block.hash for block in get_branch(self.chain.head)}
         with self.indexer.store.read_transaction() as uow:
-            known = uow.blocks.list_canonical(0, self.chain.head.number)
-        assert all(ours[block.number] == block.hash for block in known)
+            stored_headers = uow.blocks.list_canonical(0, self.chain.head.number)
+        assert all(hash_by_number[block.number] == block.hash for block in stored_headers)
 
     def _check_intents(self) -> None:
         canonical = {block.hash for block in get_branch(self.chain.head)}
         with self.indexer.store.read_transaction() as uow:
             open_ = uow.outbox.intents.list_in_states(US, UNFINISHED_STATES)
         assert [
-            one.request.as_of_hash for one in open_ if one.request.as_of_hash not in canonical
+            intent.request.as_of_hash
+            for intent in open_
+            if intent.request.as_of_hash not in canonical
         ] == []
 
 

@@ -79,17 +79,17 @@ class MemoryChain:
     def head(self) -> int:
         return self.blocks[-1].number
 
-    def mine(self, said: Iterable[Said] = (), *, time: int | None = None) -> Block:
+    def mine(self, events: Iterable[Said] = (), *, time: int | None = None) -> Block:
         """Add a block that says these things, by default 12 seconds after the last one."""
         number = len(self.blocks)
         parent = self.blocks[-1] if self.blocks else None
         when = time if time is not None else (parent.time + 12 if parent else 0)
         parent_hash = parent.hash if parent else PARENT_OF_ALL
-        said = list(said)
-        own = _hash(parent_hash, number, when, self.fork.salt, *said)
+        events = list(events)
+        own = _hash(parent_hash, number, when, self.fork.salt, *events)
         logs = [
-            (words.address, words.topics[0], self._log(number, own, when, place, words))
-            for place, words in enumerate(said)
+            (event.address, event.topics[0], self._log(number, own, when, place, event))
+            for place, event in enumerate(events)
         ]
         block = Block(
             number, own, parent_hash, when, logs, _header(number, own, parent_hash, when)
@@ -102,11 +102,11 @@ class MemoryChain:
         del self.blocks[-blocks:]
         self.fork.salt = salt
 
-    def _log(self, number: int, own: str, time: int, place: int, said: Said) -> bytes:
+    def _log(self, number: int, own: str, time: int, place: int, event: Said) -> bytes:
         log = {
-            "address": said.address,
-            "topics": said.topics,
-            "data": said.data,
+            "address": event.address,
+            "topics": event.topics,
+            "data": event.data,
             "blockHash": own,
             "blockNumber": hex(number),
             "blockTimestamp": hex(time),
@@ -144,16 +144,16 @@ class MemoryChain:
         block = self._named(named)
         if block is None:
             return NULL
-        made = []
+        receipts = []
         for place, (_, _, text) in enumerate(block.logs):
             tx_hash, index = _hash(block.hash, place).encode(), hex(place).encode()
-            made.append(_RECEIPT % (tx_hash, index, hex(21_000 * (place + 1)).encode(), text))
-        return b"[" + b",".join(made) + b"]"
+            receipts.append(_RECEIPT % (tx_hash, index, hex(21_000 * (place + 1)).encode(), text))
+        return b"[" + b",".join(receipts) + b"]"
 
     def _named(self, named: str) -> Block | None:
         """Return the block of this hash or height."""
         if len(named) == _HASH_DIGITS:
-            return next((one for one in reversed(self.blocks) if one.hash == named), None)
+            return next((block for block in reversed(self.blocks) if block.hash == named), None)
         number = int(named, 16)
         return self.blocks[number] if number <= self.head else None
 
@@ -168,31 +168,33 @@ class MemoryChain:
             raise MemoryRpcError(-32602, f"invalid block tag {place}")
         return self.blocks[number].header if number <= self.head else NULL
 
-    def _get_logs(self, asked: dict[str, Any]) -> bytes:
-        if "blockHash" in asked:
-            block = self._named(asked["blockHash"])
+    def _get_logs(self, log_filter: dict[str, Any]) -> bytes:
+        if "blockHash" in log_filter:
+            block = self._named(log_filter["blockHash"])
             if block is None:
                 raise MemoryRpcError(-32000, "unknown block")
             blocks = [block]
         else:
-            blocks = self.blocks[int(asked["fromBlock"], 16) : int(asked["toBlock"], 16) + 1]
-        addresses = _as_set(asked.get("address"))
-        topics = _as_set((asked.get("topics") or [None])[0])
+            blocks = self.blocks[
+                int(log_filter["fromBlock"], 16) : int(log_filter["toBlock"], 16) + 1
+            ]
+        addresses = _as_set(log_filter.get("address"))
+        topics = _as_set((log_filter.get("topics") or [None])[0])
         # Whoever names several topics names all there are.
         every = topics is None or len(topics) > 1
-        found = [
+        matching_logs = [
             text
             for block in blocks
             for address, topic, text in block.logs
             if every or (topic in (topics or ()) and (addresses is None or address in addresses))
         ]
-        return b"[" + b",".join(found) + b"]"
+        return b"[" + b",".join(matching_logs) + b"]"
 
 
 def _as_set(written: str | Sequence[str] | None) -> set[str] | None:
     if written is None:
         return None
-    return {word.lower() for word in ([written] if isinstance(written, str) else written)}
+    return {hex_text.lower() for hex_text in ([written] if isinstance(written, str) else written)}
 
 
 def _hash(*parts: object) -> str:

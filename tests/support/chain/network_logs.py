@@ -96,6 +96,6 @@ def created(number: int, **changed: Any) -> Said:
 AT, TIME = Position(7, 2, 3), 100
 
 
-def as_log(said: Said) -> Log:
-    who = Address(said.address)
-    return Log(7, a_hash(7), TIME, 2, a_hash(2), 3, who, said.topics, said.data)
+def as_log(event: Said) -> Log:
+    who = Address(event.address)
+    return Log(7, a_hash(7), TIME, 2, a_hash(2), 3, who, event.topics, event.data)

@@ -41,7 +41,7 @@ class Served:
     most_in_batch: int = 1_000
 
     def count(self, method: str) -> int:
-        return sum(method == asked for asked, _ in self.asked)
+        return sum(method == requested_method for requested_method, _ in self.asked)
 
     def post(self, body: bytes) -> Http:
         request = msgspec.json.decode(body)

@@ -33,13 +33,13 @@ def all_of(served: Served) -> list[tuple[int, int]]:
     return [(b.number, n) for b in served.chain.blocks for n in range(len(b.logs))]
 
 
-def most_blocks(most: int, code: int = -32000, message: str = "nope") -> Any:
+def most_blocks(max_blocks: int, code: int = -32000, message: str = "nope") -> Any:
     """A fault: no range of logs of more than this many blocks."""
 
     def fault(request: Request) -> None:
         if request["method"] == "eth_getLogs" and "blockHash" not in request["params"][0]:
-            asked = request["params"][0]
-            if int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) >= most:
+            log_filter = request["params"][0]
+            if int(log_filter["toBlock"], 16) - int(log_filter["fromBlock"], 16) >= max_blocks:
                 raise MemoryRpcError(code, message)
 
     return fault

@@ -25,12 +25,12 @@ class Churn:
     def __init__(self, when: int) -> None:
         self.left = when
 
-    def __call__(self, phase: str, _told: dict[str, int]) -> None:
+    def __call__(self, phase: str, _info: dict[str, int]) -> None:
         if phase == "start" and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-            thing = Thing()
-            kept = weakref.ref(thing, self._dropped)
-            del thing
-            assert kept() is None
+            referent = Thing()
+            reference = weakref.ref(referent, self._dropped)
+            del referent
+            assert reference() is None
 
     def _dropped(self, _reference: object) -> None:
         self.left -= 1

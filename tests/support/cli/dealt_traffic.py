@@ -67,31 +67,45 @@ class DealtTraffic:
         present = self._selectable(number)
         groups = groups_of_three(present, self._chance)
         dealt = [self._deal(number, place, group) for place, group in enumerate(groups)]
-        assignments = [one for group in dealt for one in group]
+        assignments = [assignment for group in dealt for assignment in group]
         yield [*self._moves(number), *self._starts(number, dealt)]
         for block in range(1, WAVE_BLOCKS - 1):
-            yield [self._answer(one) for one in assignments if one.blocks == block]
-        silent = [one for one in assignments if one.blocks is None]
+            yield [
+                self._answer(assignment)
+                for assignment in assignments
+                if assignment.blocks == block
+            ]
+        silent = [assignment for assignment in assignments if assignment.blocks is None]
         yield [
-            *(self._say("timeOutTask", one.key) for one in silent),
-            *(self._reveal(one) for one in assignments if one.blocks is not None),
+            *(self._say("timeOutTask", assignment.key) for assignment in silent),
             *(
-                self._say("validateGroup", _group_id(number, place), [one.key for one in group])
+                self._reveal(assignment)
+                for assignment in assignments
+                if assignment.blocks is not None
+            ),
+            *(
+                self._say(
+                    "validateGroup",
+                    _group_id(number, place),
+                    [assignment.key for assignment in group],
+                )
                 for place, group in enumerate(dealt)
             ),
         ]
 
     def _selectable(self, number: int) -> list[DemoNode]:
         """Return who may get a task: here, and selectable by the oracle contract's word."""
-        here = [one for one in CAST if one.name not in self._gone and number not in one.away_waves]
+        here = [
+            node for node in CAST if node.name not in self._gone and number not in node.away_waves
+        ]
         calls = [
-            ("eth_call", {"to": self._stage.oracle, "data": _is_selectable(self._account(one))})
-            for one in here
+            ("eth_call", {"to": self._stage.oracle, "data": _is_selectable(self._account(node))})
+            for node in here
         ]
         answers = self._stage.chain.make_batch_request([(*call, "latest") for call in calls])
         return [
-            one
-            for one, answer in zip(here, answers, strict=True)
+            node
+            for node, answer in zip(here, answers, strict=True)
             if decode_result("QoSOracle", "isSelectable", answer)[0]
         ]
 
@@ -108,36 +122,46 @@ class DealtTraffic:
     def _moves(self, number: int) -> list[Transaction]:
         """Nodes that go away for some waves, and come back."""
         moves = []
-        for one in (one for one in CAST if one.away_waves and one.name not in self._gone):
-            if number in one.away_waves and number - 1 not in one.away_waves:
-                moves.append(self._stage.build_call(self._account(one), "TaskNetwork", "pause"))
-            if number not in one.away_waves and number - 1 in one.away_waves:
-                moves.append(self._stage.build_call(self._account(one), "TaskNetwork", "resume"))
+        for node in (
+            cast_node
+            for cast_node in CAST
+            if cast_node.away_waves and cast_node.name not in self._gone
+        ):
+            if number in node.away_waves and number - 1 not in node.away_waves:
+                moves.append(self._stage.build_call(self._account(node), "TaskNetwork", "pause"))
+            if number not in node.away_waves and number - 1 in node.away_waves:
+                moves.append(self._stage.build_call(self._account(node), "TaskNetwork", "resume"))
         return moves
 
     def _starts(self, number: int, dealt: list[list[Assignment]]) -> list[Transaction]:
         created = [
-            self._say("createTask", _order(one, _group_id(number, place)), value=_FEE)
+            self._say("createTask", _order(assignment, _group_id(number, place)), value=_FEE)
             for place, group in enumerate(dealt)
-            for one in group
+            for assignment in group
         ]
         stage = self._stage
         started = [
             stage.build_call(
-                self._dispatcher, "TaskNetwork", "startTask", one.key, self._account(one.node)
+                self._dispatcher,
+                "TaskNetwork",
+                "startTask",
+                assignment.key,
+                self._account(assignment.node),
             )
             for group in dealt
-            for one in group
+            for assignment in group
         ]
         return created + started
 
-    def _answer(self, one: Assignment) -> Transaction:
-        account = self._account(one.node)
-        commitment = compute_commitment(one.key, account, one.answer)
-        return self._stage.build_call(account, "TaskNetwork", "commitAnswer", one.key, commitment)
+    def _answer(self, assignment: Assignment) -> Transaction:
+        account = self._account(assignment.node)
+        commitment = compute_commitment(assignment.key, account, assignment.answer)
+        return self._stage.build_call(
+            account, "TaskNetwork", "commitAnswer", assignment.key, commitment
+        )
 
-    def _reveal(self, one: Assignment) -> Transaction:
-        account, shown = self._account(one.node), (one.key, one.answer, SALT)
+    def _reveal(self, assignment: Assignment) -> Transaction:
+        account, shown = self._account(assignment.node), (assignment.key, assignment.answer, SALT)
         return self._stage.build_call(account, "TaskNetwork", "revealAnswer", *shown)
 
     def _say(self, function: str, *arguments: object, value: int = 0) -> Transaction:
@@ -150,11 +174,11 @@ class DealtTraffic:
     def _key(self, name: bytes) -> bytes:
         """Ask the contract how it names this creator's task or group."""
         stage = self._stage
-        asked = {
+        call = {
             "to": stage.network,
             "data": encode_call("TaskNetwork", "keyOf", self._creator, name),
         }
-        answer = stage.chain.make_request("eth_call", asked, "latest")
+        answer = stage.chain.make_request("eth_call", call, "latest")
         key: bytes = decode_result("TaskNetwork", "keyOf", answer)[0]
         return key
 
@@ -164,10 +188,10 @@ def _result(wave: int, place: int) -> Hash:
     return Hash("0x" + hashlib.sha256(_id("task", wave, place, 0)[:-1]).hexdigest())
 
 
-def _order(one: Assignment, group: bytes) -> tuple[object, ...]:
+def _order(assignment: Assignment, group: bytes) -> tuple[object, ...]:
     """Return TaskNetwork's struct Order."""
     any_gpu = (0, "", 0)
-    return (one.id, group, GROUP_SIZE, _IMAGE, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
+    return (assignment.id, group, GROUP_SIZE, _IMAGE, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 
 
 def _is_selectable(node: Address) -> str:
@@ -194,12 +218,12 @@ def groups_of_three(present: list[DemoNode], chance: random.Random) -> list[list
     At most one soloist stands in a group.
     """
     count = len(present) // GROUP_SIZE
-    soloists = [one for one in present if one in _SOLOISTS][:count]
-    others = [one for one in present if one not in _SOLOISTS]
-    chance.shuffle(others)
-    groups = [[one] for one in soloists] + [[] for _ in range(count - len(soloists))]
+    soloists = [node for node in present if node in _SOLOISTS][:count]
+    other_nodes = [node for node in present if node not in _SOLOISTS]
+    chance.shuffle(other_nodes)
+    groups = [[node] for node in soloists] + [[] for _ in range(count - len(soloists))]
     for group in groups:
         while len(group) < GROUP_SIZE:
-            group.append(others.pop())
+            group.append(other_nodes.pop())
         chance.shuffle(group)
     return groups

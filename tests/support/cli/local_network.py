@@ -86,7 +86,7 @@ def write(settings: Settings, path: Path) -> Path:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items())
+        pairs = (f"{json.dumps(key)} = {_toml(element)}" for key, element in value.items())
         return "{ " + ", ".join(pairs) + " }"
     return json.dumps(value)
 

@@ -88,9 +88,11 @@ def _fall_silent(network: LocalNetwork, name: str) -> None:
     stage, chain = network.stage, network.stage.chain
     for number in range(_TIMEOUTS):
         order = _order(number)
-        asked = encode_call("TaskNetwork", "keyOf", stage.creator, order[0])
-        told = chain.make_request("eth_call", {"to": stage.network, "data": asked}, "latest")
-        key = decode_result("TaskNetwork", "keyOf", told)[0]
+        calldata = encode_call("TaskNetwork", "keyOf", stage.creator, order[0])
+        response = chain.make_request(
+            "eth_call", {"to": stage.network, "data": calldata}, "latest"
+        )
+        key = decode_result("TaskNetwork", "keyOf", response)[0]
         node, created = stage.nodes[name], _created(network, order)
         started = stage.build_call(stage.creator, "TaskNetwork", "startTask", key, node)
         chain.mine(network.clock.advance(), [created, started])
@@ -102,8 +104,8 @@ def _fall_silent(network: LocalNetwork, name: str) -> None:
 def _draw(network: LocalNetwork, path: Path) -> None:
     """Give the network to our dispatcher; some tasks it gives out, for others it only draws."""
     stage, chain = network.stage, network.stage.chain
-    told = json.loads((network.keys / "dispatcher.json").read_text("utf-8"))
-    dispatcher = "0x" + told["address"].removeprefix("0x").lower()
+    keystore = json.loads((network.keys / "dispatcher.json").read_text("utf-8"))
+    dispatcher = "0x" + keystore["address"].removeprefix("0x").lower()
     chain.make_request("anvil_setBalance", dispatcher, hex(10 * ETHER))
     admin, *_ = chain.make_request("eth_accounts")
     chosen = stage.build_call(admin, "TaskNetwork", "setDispatcher", dispatcher)
@@ -136,19 +138,21 @@ def _order(number: int) -> tuple[object, ...]:
 
 
 def _has_said(network: LocalNetwork, event: str) -> bool:
-    asked = {
+    log_filter = {
         "address": network.stage.oracle,
         "fromBlock": "0x0",
         "topics": [load_abi("QoSOracle").get_event(event).digest],
     }
-    return bool(network.stage.chain.make_request("eth_getLogs", asked))
+    return bool(network.stage.chain.make_request("eth_getLogs", log_filter))
 
 
 def _without_chain(settings: Settings, folder: Path) -> Path:
     """What `serve` needs of it: chain and keys are gone."""
-    kept = {name: told for name, told in settings.items() if name not in {"keys", "dispatch"}}
+    remaining_settings = {
+        name: section for name, section in settings.items() if name not in {"keys", "dispatch"}
+    }
     served: Settings = {
         "api": {"port": 0, "requests_per_second": 10_000},
         "log": {"format": "json"},
     }
-    return write({**kept, **served}, folder / "config.toml")
+    return write({**remaining_settings, **served}, folder / "config.toml")

@@ -7,10 +7,10 @@ from tests.support.cli.local_network import write
 def refused(capsys, *arguments, code=2):
     """The one line on stderr; the traceback of a bug would be more."""
     assert run([*map(str, arguments)]) == code
-    said = capsys.readouterr().err.strip()
-    assert said.startswith("qos-oracle: ")
-    assert "Traceback" not in said
-    return said
+    error_line = capsys.readouterr().err.strip()
+    assert error_line.startswith("qos-oracle: ")
+    assert "Traceback" not in error_line
+    return error_line
 
 
 def refused_run(capsys, settings, tmp_path, code=2):

@@ -16,7 +16,7 @@ def events_in(folder: Path, history: History, name: str = "events.jsonl") -> Pat
     return path
 
 
-def task_in(folder: Path, name: str = "task.json", **asked: Any) -> Path:
+def task_in(folder: Path, name: str = "task.json", **task_fields: Any) -> Path:
     path = folder / name
-    path.write_text(json.dumps(asked))
+    path.write_text(json.dumps(task_fields))
     return path

@@ -85,12 +85,12 @@ class TaskQueue:
         group's most valuable task that the node can run: also its version must suit, and where
         there is no fallback, its models.
         """
-        found = {}
+        head_by_group = {}
         for group, entries in self.groups().items():
             head = next((entry for entry in entries if self.can_run(node, entry.task)), None)
             if head is not None:
-                found[group] = head
-        return found
+                head_by_group[group] = head
+        return head_by_group
 
     def next_for(self, node: Node) -> QueuedTask | None:
         """Return the best head for a node that is free; None: nothing waits that it can run."""
@@ -98,11 +98,11 @@ class TaskQueue:
 
     def can_run(self, node: Node, task: Task) -> bool:
         """Tell whether card, version and, without a fallback, models suit the task."""
-        wanted = build_requirement(task)
-        if misfit_reason(node, wanted) is not None:
+        requirement = build_requirement(task)
+        if misfit_reason(node, requirement) is not None:
             return False
         return self.weighting.fallback or self.weighting.select_counted_models(
-            wanted.models
+            requirement.models
         ).issubset(node.models)
 
     def overflow(self, capacity: int) -> list[QueuedTask]:

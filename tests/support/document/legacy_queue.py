@@ -43,25 +43,25 @@ def combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
     Neither where too few nodes are available. Partners that do equally well all stand in it: who
     of them runs the task is drawn. Of a node whose video memory nobody said it counts as 0.
     """
-    others = [node for node in available if node.address != freed.address]
-    others.sort(key=lambda node: node.address)
-    found = [_of_one_card(freed, others), _of_largest_vram(freed, others)]
-    return [each for each in found if each is not None]
+    other_nodes = [node for node in available if node.address != freed.address]
+    other_nodes.sort(key=lambda node: node.address)
+    candidates = [_of_one_card(freed, other_nodes), _of_largest_vram(freed, other_nodes)]
+    return [candidate for candidate in candidates if candidate is not None]
 
 
-def _of_one_card(freed: Node, others: Sequence[Node]) -> Combination | None:
+def _of_one_card(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
     card = get_card_group(freed)
-    same = [node for node in others if card is not None and get_card_group(node) == card]
+    same = [node for node in other_nodes if card is not None and get_card_group(node) == card]
     return Combination(freed, same, freed.gpu_vram or 0, card) if _has_three_nodes(same) else None
 
 
-def _of_largest_vram(freed: Node, others: Sequence[Node]) -> Combination | None:
-    if not _has_three_nodes(others):
+def _of_largest_vram(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
+    if not _has_three_nodes(other_nodes):
         return None
-    largest = sorted((node.gpu_vram or 0 for node in others), reverse=True)
-    least = min(freed.gpu_vram or 0, largest[TRIO_SIZE - 2])
-    partners = [node for node in others if (node.gpu_vram or 0) >= least]
-    return Combination(freed, partners, least, None)
+    largest = sorted((node.gpu_vram or 0 for node in other_nodes), reverse=True)
+    min_vram_gb = min(freed.gpu_vram or 0, largest[TRIO_SIZE - 2])
+    partners = [node for node in other_nodes if (node.gpu_vram or 0) >= min_vram_gb]
+    return Combination(freed, partners, min_vram_gb, None)
 
 
 def _has_three_nodes(partners: Sequence[Node]) -> bool:
@@ -90,7 +90,7 @@ class TrioTask:
         """
         candidates = [(node.address, weights(node.address)) for node in self.partners]
         drawn = draw_nodes(candidates, seed, TRIO_SIZE - 1)
-        return [self.combination.freed.address, *(each.node for each in drawn)]
+        return [self.combination.freed.address, *(draw.node for draw in drawn)]
 
 
 def as_one_task(trio: QueueItem) -> Task:
@@ -149,16 +149,16 @@ class LegacyQueue:
         A trio of one card takes any group up to its VRAM, another one SD groups only. Where both
         could take the same task, those of one card do.
         """
-        found: dict[TaskGroup, TrioTask] = {}
+        offer_by_group: dict[TaskGroup, TrioTask] = {}
         for combination in combinations(freed, available):
             for group, entries in self._groups.items():
                 if group.vram > combination.vram or (group.gpt and combination.card is None):
                     continue
                 offer = _first_offer(group, entries, combination)
-                known = found.get(group)
-                if offer and (known is None or _by_task(offer) < _by_task(known)):
-                    found[group] = offer
-        return sorted(found.values(), key=_by_task)
+                best_offer = offer_by_group.get(group)
+                if offer and (best_offer is None or _by_task(offer) < _by_task(best_offer)):
+                    offer_by_group[group] = offer
+        return sorted(offer_by_group.values(), key=_by_task)
 
     def next_for(self, freed: Node, available: Iterable[Node]) -> TrioTask | None:
         """Return the most valuable offer, of equal ones the older; None: nothing can be run."""
@@ -179,13 +179,13 @@ def _first_offer(
     group: TaskGroup, entries: Sequence[QueuedTask], combination: Combination
 ) -> TrioTask | None:
     for entry in entries:
-        wanted = build_requirement(entry.task)
-        if hardware_misfit_reason(combination.freed, wanted, gpt=group.gpt) is not None:
+        requirement = build_requirement(entry.task)
+        if hardware_misfit_reason(combination.freed, requirement, gpt=group.gpt) is not None:
             continue
         able = [
             node
             for node in combination.partners
-            if hardware_misfit_reason(node, wanted, gpt=group.gpt) is None
+            if hardware_misfit_reason(node, requirement, gpt=group.gpt) is None
         ]
         if len(able) >= TRIO_SIZE - 1:
             return TrioTask(group, entry, combination, able)

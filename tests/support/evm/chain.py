@@ -43,7 +43,7 @@ class Receipt(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        return [said.event for said in self.events]
+        return [event.event for event in self.events]
 
     @property
     def gas(self) -> int:
@@ -51,8 +51,10 @@ class Receipt(NamedTuple):
 
     def only(self, event: str) -> dict[str, Any]:
         """The arguments of the one event of this name."""
-        (found,) = (said.args for said in self.events if said.event == event)
-        return found
+        (arguments,) = (
+            decoded_event.args for decoded_event in self.events if decoded_event.event == event
+        )
+        return arguments
 
 
 class Chain:
@@ -142,15 +144,17 @@ class Chain:
     def contract(self, name: str, address: str) -> Contract:
         """This artifact at an address; its errors and events are known from now on."""
         abi = artifact(name)["abi"]
-        found = self.web3.eth.contract(address=Web3.to_checksum_address(address), abi=abi)
+        contract = self.web3.eth.contract(address=Web3.to_checksum_address(address), abi=abi)
         for part in abi:
             if part["type"] == "error":
-                kinds = [collapse_if_tuple(given) for given in part["inputs"]]
+                kinds = [collapse_if_tuple(parameter) for parameter in part["inputs"]]
                 self._errors[function_abi_to_4byte_selector(part)] = (part["name"], kinds)
-        events = (getattr(found.events, part["name"]) for part in abi if part["type"] == "event")
-        self._events[found.address] = {bytes(HexBytes(e().topic)): e() for e in events}
-        self.known[found.address] = found
-        return found
+        events = (
+            getattr(contract.events, part["name"]) for part in abi if part["type"] == "event"
+        )
+        self._events[contract.address] = {bytes(HexBytes(e().topic)): e() for e in events}
+        self.known[contract.address] = contract
+        return contract
 
     # --- transactions ---
 
@@ -183,7 +187,7 @@ class Chain:
             raise RuntimeError(f"{sent} is in no block")
         if raw["status"] == "0x0":
             raise self._reason(sent)
-        return Receipt(raw, [said for log in raw["logs"] for said in self._said(log)])
+        return Receipt(raw, [event for log in raw["logs"] for event in self._said(log)])
 
     def _said(self, log: dict[str, Any]) -> list[Said]:
         address = Web3.to_checksum_address(log["address"])
@@ -207,9 +211,9 @@ def encoded(call: Any) -> str:
 def as_log(log: dict[str, Any]) -> Any:
     """A log as the node writes it, in the shape that web3's decoder takes."""
     numbers = {key: int(log[key], 16) for key in ("blockNumber", "logIndex", "transactionIndex")}
-    words = {key: HexBytes(log[key]) for key in ("data", "blockHash", "transactionHash")}
+    byte_fields = {key: HexBytes(log[key]) for key in ("data", "blockHash", "transactionHash")}
     topics = [HexBytes(topic) for topic in log["topics"]]
-    return AttributeDict({**log, **numbers, **words, "topics": topics})
+    return AttributeDict({**log, **numbers, **byte_fields, "topics": topics})
 
 
 __all__ = ["Chain", "Receipt", "RevertedError", "Said", "encoded"]

@@ -26,8 +26,8 @@ class Group:
         """`running`: its tasks, where they are created and started already."""
         self.network, self.creator, self.name, self.nodes = network, creator, name, nodes
         self.is_started = running is not None
-        wanted: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
-        self.tasks = running or [network.create(fee=ETHER, **wanted) for _ in range(3)]
+        order_fields: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
+        self.tasks = running or [network.create(fee=ETHER, **order_fields) for _ in range(3)]
         self.key = network.key(creator, name)
 
     def play(self, answers: str) -> Receipt:
@@ -37,7 +37,7 @@ class Group:
             for task, node in zip(self.tasks, self.nodes, strict=True):
                 network.start(task, node)
         played = zip(self.tasks, self.nodes, answers, strict=True)
-        spoken = [each for each in played if each[2] != SILENT]
+        spoken = [move for move in played if move[2] != SILENT]
         for task, node, does in spoken:
             network.commit(task, node, answer_of(self.key, result(does)))
         silent = {*self.tasks} - {task for task, _, _ in spoken}
@@ -68,12 +68,12 @@ def second_of(first: Group) -> Group:
 
 
 def order_second(
-    network: Network, contested: bytes, name: bytes, nodes: list[str], **wanted: Any
+    network: Network, contested: bytes, name: bytes, nodes: list[str], **order_fields: Any
 ) -> Receipt:
     """Orders, links and starts it in one call out of a purse that is filled for it."""
     network.by(network.admin, network.does.fund(network.dispatcher), ETHER * len(nodes))
     plain: dict[str, Any] = {"id": first_id(name), "group": name, "group_size": len(nodes)}
-    order = network.order(**plain | wanted)
+    order = network.order(**plain | order_fields)
     call = network.does.probe(order, ETHER, nodes, contested)
     return network.by(network.dispatcher, call)
 
@@ -84,7 +84,7 @@ def first_id(name: bytes) -> bytes:
 
 
 def created_by(receipt: Receipt) -> list[bytes]:
-    return [bytes(said.args["task"]) for said in receipt.events if said.event == "TaskCreated"]
+    return [bytes(event.args["task"]) for event in receipt.events if event.event == "TaskCreated"]
 
 
 def standings(group: Group) -> list[Standing]:

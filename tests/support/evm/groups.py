@@ -12,10 +12,10 @@ GROUP = word(77)
 ERROR, SILENT = "e", "-"
 
 
-def members(network: Network, size: int = 3, **wanted: Any) -> list[bytes]:
+def members(network: Network, size: int = 3, **order_fields: Any) -> list[bytes]:
     """A group whose fees are 1, 2, 3 … ether."""
-    wanted = {"group": GROUP, "group_size": size, **wanted}
-    return [network.create(fee=place * ETHER, **wanted) for place in range(1, size + 1)]
+    order_fields = {"group": GROUP, "group_size": size, **order_fields}
+    return [network.create(fee=place * ETHER, **order_fields) for place in range(1, size + 1)]
 
 
 def play(network: Network, answers: str) -> list[bytes]:
@@ -55,8 +55,8 @@ def compare(network: Network, tasks: list[bytes], group: bytes = GROUP) -> Recei
 def ends(receipt: Receipt, tasks: list[bytes]) -> list[str]:
     """How the transaction ended each task; "" where it did not."""
     terminals = ("TaskSucceeded", "TaskRefunded", "TaskInvalidated", "TaskAborted")
-    found = {s.args["task"]: s.event for s in receipt.events if s.event in terminals}
-    return [found.get(task, "").removeprefix("Task") for task in tasks]
+    end_by_task = {s.args["task"]: s.event for s in receipt.events if s.event in terminals}
+    return [end_by_task.get(task, "").removeprefix("Task") for task in tasks]
 
 
 def scored(network: Network, nodes: Sequence[str], number: int) -> None:

@@ -145,10 +145,10 @@ class Network:
 
     # --- nodes ---
 
-    def join(self, node: str, *, stake: int = MIN_STAKE, **told: Any) -> Receipt:
-        version = told.get("version", VERSION)
-        gpu, vram = told.get("gpu", GPU), told.get("vram", VRAM)
-        call = self.does.join(gpu, vram, *version, told.get("models", []))
+    def join(self, node: str, *, stake: int = MIN_STAKE, **node_fields: Any) -> Receipt:
+        version = node_fields.get("version", VERSION)
+        gpu, vram = node_fields.get("gpu", GPU), node_fields.get("vram", VRAM)
+        call = self.does.join(gpu, vram, *version, node_fields.get("models", []))
         return self.chain.send(call, sender=node, value=stake)
 
     def by(self, sender: str, call: Any, value: int = 0) -> Receipt:
@@ -156,33 +156,33 @@ class Network:
 
     # --- tasks ---
 
-    def order(self, **wanted: Any) -> tuple[Any, ...]:
+    def order(self, **order_fields: Any) -> tuple[Any, ...]:
         """An order with an id that was not used before, unless one is given."""
         self._ids += 1
         # web3 encodes a plain tuple only.
-        return tuple(Order(**{"id": word(self._ids), **wanted}))
+        return tuple(Order(**{"id": word(self._ids), **order_fields}))
 
-    def create(self, *, creator: str = "", fee: int = FEE, **wanted: Any) -> bytes:
+    def create(self, *, creator: str = "", fee: int = FEE, **order_fields: Any) -> bytes:
         """The new task's key."""
-        call = self.does.createTask(self.order(**wanted))
+        call = self.does.createTask(self.order(**order_fields))
         receipt = self.chain.send(call, sender=creator or self.creator, value=fee)
         return bytes(receipt.only("TaskCreated")["task"])
 
     def start(self, task: bytes, node: str) -> Receipt:
         return self.by(self.dispatcher, self.does.startTask(task, node))
 
-    def begun(self, node: str, **wanted: Any) -> bytes:
+    def begun(self, node: str, **order_fields: Any) -> bytes:
         """A new task that runs on this node."""
-        task = self.create(**wanted)
+        task = self.create(**order_fields)
         self.start(task, node)
         return task
 
     def submit(self, task: bytes, node: str, result: int = 1) -> Receipt:
         return self.by(node, self.does.submitResult(task, word(result)))
 
-    def submitted(self, node: str, result: int = 1, **wanted: Any) -> bytes:
+    def submitted(self, node: str, result: int = 1, **order_fields: Any) -> bytes:
         """A new task that this node has run."""
-        task = self.begun(node, **wanted)
+        task = self.begun(node, **order_fields)
         self.submit(task, node, result)
         return task
 
@@ -203,8 +203,8 @@ class Network:
 
     def time_limit(self, task: bytes) -> int:
         """Last second in which the node's answer counts."""
-        told = self.told(task)
-        return int(told["startedAt"] + told["timeout"])
+        task_fields = self.told(task)
+        return int(task_fields["startedAt"] + task_fields["timeout"])
 
     # --- books ---
 
@@ -217,13 +217,15 @@ class Network:
         return self._named("nodeOf", account)
 
     def _named(self, function: str, key: Any) -> dict[str, Any]:
-        asked = self.contract.get_function_by_name(function)
-        fields = asked.abi["outputs"][0]["components"]
-        return dict(zip((field["name"] for field in fields), asked(key).call(), strict=True))
+        contract_function = self.contract.get_function_by_name(function)
+        fields = contract_function.abi["outputs"][0]["components"]
+        return dict(
+            zip((field["name"] for field in fields), contract_function(key).call(), strict=True)
+        )
 
-    def change(self, **wanted: int) -> Receipt:
+    def change(self, **changes: int) -> Receipt:
         """New settings: those of a new network but for these."""
-        return self.by(self.admin, self.does.setSettings(tuple(Settings(**wanted))))
+        return self.by(self.admin, self.does.setSettings(tuple(Settings(**changes))))
 
     @staticmethod
     def key(creator: str, number: bytes) -> bytes:

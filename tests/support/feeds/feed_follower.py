@@ -56,13 +56,13 @@ class FeedFollower:
         if start is None:
             return None
         answer = self.client.poll(start, self.settings.page_rows)
-        taken = ingest_poll(
+        ingested = ingest_poll(
             self.store, answer, self.settings, self.relay.now if our_time is None else our_time
         )
-        self.reads_on = taken is not None and not answer.is_complete
-        if taken is not None:
-            self.polls.append(taken)
-        return taken
+        self.reads_on = ingested is not None and not answer.is_complete
+        if ingested is not None:
+            self.polls.append(ingested)
+        return ingested
 
     def passes(self, seconds: int, every: int = 10) -> None:
         """Let time pass: the relay is polled, and blocks are mined up to its clock."""
@@ -101,7 +101,7 @@ class FeedFollower:
     def pools(self) -> dict[str, list[int]]:
         """Every node's task scores, oldest first."""
         with self.store.read_transaction() as uow:
-            return {one.address: list(one.pool) for one in uow.nodes.iterate_all()}
+            return {node.address: list(node.pool) for node in uow.nodes.iterate_all()}
 
     def digest(self) -> str:
         with self.store.read_transaction() as uow:

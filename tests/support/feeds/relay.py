@@ -85,14 +85,14 @@ class Relay:
 
     def group(self, tasks: Mapping[int, int], score: str = "0xaa") -> None:
         """Run a group whole: tasks by node, in the order in which they finish."""
-        for each, by in tasks.items():
-            self.starts(each, by)
-        for each, by in tasks.items():
-            self.answers(each, by, score)
-        first, *others = tasks.items()
+        for task_number, by in tasks.items():
+            self.starts(task_number, by)
+        for task_number, by in tasks.items():
+            self.answers(task_number, by, score)
+        first, *other_tasks = tasks.items()
         self.ends("TaskValidated", *first)
-        for each, by in others:
-            self.ends("TaskEndGroupRefund", each, by)
+        for task_number, by in other_tasks:
+            self.ends("TaskEndGroupRefund", task_number, by)
         self.ends("TaskEndGroupSuccess", *first)
 
     def _of_runner(self, kind: str, task_: int, by: int, **args: object) -> int:
@@ -111,8 +111,8 @@ class Relay:
         if parts.path == "/v1/events/current_id":
             return _success(self.rows[-1]["id"] if self.rows else 0)
         if parts.path == "/v1/events":
-            asked = parse_qs(parts.query)
-            start, limit = int(asked["start"][0]), int(asked["limit"][0])
+            query = parse_qs(parts.query)
+            start, limit = int(query["start"][0]), int(query["limit"][0])
             rows = sorted(self.rows, key=lambda row: row["id"])
             return _success([row for row in rows if row["id"] > start][:limit][: self.page_cap])
         return 404, b'{"message":"not found"}'

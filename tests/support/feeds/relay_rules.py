@@ -34,9 +34,9 @@ class ClosedGroup:
     closes: bool = True
 
 
-def same(one: str, other: str) -> bool:
+def same(outcome: str, other_outcome: str) -> bool:
     """compareTaskScore: of equal status and equal result; two error reports are the same."""
-    return one == other
+    return outcome == other_outcome
 
 
 def close_group(outcomes: Sequence[str]) -> ClosedGroup:
@@ -66,7 +66,9 @@ def compare(
 ) -> bool:
     """Fill in what the comparison of results decides; False: the transaction fails."""
     pairs = [
-        (one, two) for one, two in combinations(finished, 2) if same(outcomes[one], outcomes[two])
+        (first_index, two)
+        for first_index, two in combinations(finished, 2)
+        if same(outcomes[first_index], outcomes[two])
     ]
     if not pairs:
         return True

@@ -64,9 +64,9 @@ class AChain:
             last = self.tree.mine(txs(self.traffic.block()), last, seconds)
         return self.show(last)
 
-    def say(self, *said: FakeLog, on: Block | None = None) -> Block:
+    def say(self, *logs: FakeLog, on: Block | None = None) -> Block:
         """Mine one block in which this is said, each in a transaction of its own."""
-        return self.show(self.tree.mine([tx(one) for one in said], on))
+        return self.show(self.tree.mine([tx(log) for log in logs], on))
 
     def quiet(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
         """Mine blocks in which nothing happens."""

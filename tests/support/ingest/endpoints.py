@@ -22,7 +22,9 @@ def labels(indexer: Indexer) -> list[str]:
 
 def worker(indexer: Indexer) -> int:
     """Which endpoint does the work now, counted from 0."""
-    return endpoints_of(indexer).index(indexer.source.endpoints.run_with_endpoint(lambda one: one))
+    return endpoints_of(indexer).index(
+        indexer.source.endpoints.run_with_endpoint(lambda endpoint: endpoint)
+    )
 
 
 def shown(name: str, **labels: str) -> float:

@@ -65,8 +65,8 @@ def header_batches(provider: Provider) -> list[int]:
     """Note how many headers each batch asks for, from now on."""
     sizes: list[int] = []
 
-    def note(asked: Any, answers: Any) -> Any:
-        sizes.append(len(asked))
+    def note(requests: Any, answers: Any) -> Any:
+        sizes.append(len(requests))
         return answers
 
     fault = InjectedFault("counts", change_batch=note, limits={"methods": "eth_getBlockByNumber"})

@@ -75,9 +75,9 @@ class Indexer:
             is_new = uow.identity.get() is None
         if is_new:
             genesis = self.source.fetch_genesis_hash()
-            known = Identity(CHAIN_ID, genesis, dict(CONTRACTS), ORACLE, self.start_block)
+            identity = Identity(CHAIN_ID, genesis, dict(CONTRACTS), ORACLE, self.start_block)
             with self.store.transaction() as uow:
-                uow.identity.store_or_check(known)
+                uow.identity.store_or_check(identity)
 
     def _open(self) -> None:
         reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)

@@ -29,14 +29,14 @@ def grown(chain: AChain, blocks: int = 60) -> list[Block]:
 
     More than enough of them to prove the chain's headers, in whatever part of it.
     """
-    ours = []
+    network_blocks = []
     for number in range(blocks):
-        said = Tx(ANYBODY, NETWORK, logs=(task_created(10_000 + number),))
-        ours.append(chain.show(chain.tree.mine([said, FOREIGN, FAILED])))
+        task_tx = Tx(ANYBODY, NETWORK, logs=(task_created(10_000 + number),))
+        network_blocks.append(chain.show(chain.tree.mine([task_tx, FOREIGN, FAILED])))
         chain.show(chain.tree.mine([FOREIGN]))
         chain.quiet(1)
     chain.quiet(FINALITY + 2)
-    return ours
+    return network_blocks
 
 
 @dataclass
@@ -52,26 +52,26 @@ class Site:
         path = self.configured(*places, **verify)
         self.capsys.readouterr()
         code = run(["run", "--once", "--config", str(path)])
-        said = [line for line in self.capsys.readouterr().err.splitlines() if line]
-        return code, said[-1] if said and code else ""
+        error_lines = [line for line in self.capsys.readouterr().err.splitlines() if line]
+        return code, error_lines[-1] if error_lines and code else ""
 
-    def tell(self, *words: str) -> tuple[int, str]:
+    def tell(self, *arguments: str) -> tuple[int, str]:
         """Run another command; return the exit code and what it said."""
         self.capsys.readouterr()
-        code = run([*words, "--config", str(self.folder / "config.toml")])
-        said = self.capsys.readouterr()
-        return code, said.out + said.err
+        code = run([*arguments, "--config", str(self.folder / "config.toml")])
+        captured = self.capsys.readouterr()
+        return code, captured.out + captured.err
 
     def configured(self, *places: int | str, **verify: object) -> Path:
-        told = settings(self.chain, self.folder)
-        told["chain"]["endpoints"] = [
+        config = settings(self.chain, self.folder)
+        config["chain"]["endpoints"] = [
             place if isinstance(place, str) else self.chain.urls[place] for place in places
         ]
         # Without reports nothing but the newest blocks is read as the head is.
-        del told["oracle"]
+        del config["oracle"]
         if verify:
-            told["verify"] = verify
-        return write(told, self.folder / "config.toml")
+            config["verify"] = verify
+        return write(config, self.folder / "config.toml")
 
     def rows(self) -> list[Row]:
         """Every log that counts: block, its hash, index and data."""

@@ -26,15 +26,15 @@ def made_busy(a_chain: AChain) -> AChain:
 
 
 def many(number: int) -> list[FakeLog]:
-    return [task_created(each) for each in range(number)]
+    return [task_created(task_number) for task_number in range(number)]
 
 
 def ranges(provider: Provider) -> list[tuple[int, int]]:
     """Every range of logs that the endpoint was asked for, not those by hash."""
     return [
-        asked.block_range
-        for asked in provider.received_requests
-        if asked.method == "eth_getLogs" and not asked.is_by_hash and asked.block_range
+        request.block_range
+        for request in provider.received_requests
+        if request.method == "eth_getLogs" and not request.is_by_hash and request.block_range
     ]
 
 
@@ -50,14 +50,16 @@ def whole(source: ChainSource, first: int, last: int) -> list[Log]:
 
 def no_pins() -> InjectedFault:
     """Logs by the hash of their block are not served."""
-    words = ErrorMessage(-32602, "invalid argument 0: unknown field blockHash")
-    return fail_with(words, when=lambda asked: asked.method == "eth_getLogs" and asked.is_by_hash)
+    error = ErrorMessage(-32602, "invalid argument 0: unknown field blockHash")
+    return fail_with(
+        error, when=lambda request: request.method == "eth_getLogs" and request.is_by_hash
+    )
 
 
 def no_receipts() -> InjectedFault:
     """Neither the receipts of a block nor those of a transaction are served."""
-    words = ErrorMessage(-32601, "the method does not exist")
-    return fail_with(words, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
+    error = ErrorMessage(-32601, "the method does not exist")
+    return fail_with(error, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
 
 
 def hide(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:

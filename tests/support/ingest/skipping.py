@@ -34,14 +34,14 @@ class Skipping:
         """Mine a block after each of these numbers of heights without one."""
         last = on or self.chain.head
         for gap in skipped:
-            said = txs(self.chain.traffic.block())
-            last = self.chain.tree.mine(said, last, number=last.number + 1 + gap)
+            block_txs = txs(self.chain.traffic.block())
+            last = self.chain.tree.mine(block_txs, last, number=last.number + 1 + gap)
         return self.chain.show(last)
 
     def part(self, depth: int) -> Block:
         """Return a block so many below the head, and not below the final one."""
         all_blocks = get_branch(self.chain.head)
-        above = [one for one in all_blocks if one.number > self.chain.head.number - FINALITY]
+        above = [block for block in all_blocks if block.number > self.chain.head.number - FINALITY]
         return all_blocks[-1 - min(depth, len(above))]
 
     def logs(self, start: int) -> list[tuple[str, int]]:
@@ -49,10 +49,10 @@ class Skipping:
         read = {block.hash for block in get_branch(self.chain.head) if block.number >= start}
         return [log for log in self.chain.logs() if log[0] in read]
 
-    def indexer(self, blocks: int | None = None, **how: int) -> Indexer:
+    def indexer(self, blocks: int | None = None, **options: int) -> Indexer:
         """Open an indexer that reads at most so many heights at once."""
         urls, clock = self.chain.urls, self._clock
-        indexer = Indexer(urls, self._database(), clock=clock, reports=False, **how)
+        indexer = Indexer(urls, self._database(), clock=clock, reports=False, **options)
         self._until_the_end.callback(indexer.close)
         return indexer if blocks is None else in_ranges(indexer, blocks)
 

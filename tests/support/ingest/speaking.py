@@ -191,5 +191,5 @@ _ORACLE: dict[type[Event], Callable[[Any], FakeLog]] = {
 }
 
 
-def _as_said(words: Any) -> FakeLog:
-    return FakeLog(words.address, words.topics, words.data)
+def _as_said(log: Any) -> FakeLog:
+    return FakeLog(log.address, log.topics, log.data)

@@ -28,31 +28,31 @@ def receipts(chance: Random) -> None:
     block = a_block(chance)
     for _ in range(chance.randrange(4) if block else 0):
         spoil(chance, block)
-    found, expected = native.receipts_root(block), None
+    native_root, expected = native.receipts_root(block), None
     with suppress(ValueError):
         expected = compute_trie_root([receipt.encode_leaf() for receipt in block])
-    assert found in {None, expected}
+    assert native_root in {None, expected}
 
 
 def candidates(chance: Random) -> None:
     rows = [a_candidate(chance) for _ in range(chance.randrange(60))]
     largest = max((row.stake for row in rows), default=0)
-    said = []
+    computed = []
     for code in (native, None):
         candidate_columns.native = code  # type: ignore[attr-defined]
         columns = CandidateColumns(CRYNUX, CRYNUX_WEIGHTING, rows)
         columns.update_weights(NOW, largest)
-        said.append(([*columns.weights], columns.offered))
-    assert said[0] == said[1]
+        computed.append(([*columns.weights], columns.offered))
+    assert computed[0] == computed[1]
 
 
 def draws(chance: Random) -> None:
     weights = [chance.choice((0, 9 * UNIT, chance.getrandbits(64))) for _ in range(70)]
     offered = bytearray(map(bool, weights))
-    seed, wanted = chance.randbytes(32), chance.randrange(80)
+    seed, draw_count = chance.randbytes(32), chance.randrange(80)
     weighted_draw.native = native  # type: ignore[attr-defined]
-    natively = [*draw_indexes(array("Q", weights), offered.copy(), seed, wanted)]
-    assert natively == [*draw_indexes(weights, offered, seed, wanted)]
+    natively = [*draw_indexes(array("Q", weights), offered.copy(), seed, draw_count)]
+    assert natively == [*draw_indexes(weights, offered, seed, draw_count)]
 
 
 def main(seed: int, rounds: int) -> None:

@@ -51,23 +51,28 @@ def stakes_that_grow_their_list() -> None:
 
 def receipts_that_empty_their_block() -> None:
     block = a_block(Random(1)) * 4  # noqa: S311 - repeatable, no secret
-    given: list[object] = []
+    receipts: list[object] = []
 
     class Receipt:
         def __init__(self, number: int) -> None:
             self.number = number
 
         def __getattr__(self, name: str) -> object:
-            given.clear()
+            receipts.clear()
             return getattr(block[self.number % len(block)], name)
 
-    given += [Receipt(number) for number in range(20)]
+    receipts += [Receipt(number) for number in range(20)]
     with suppress(IndexError):
-        native.receipts_root(given)
+        native.receipts_root(receipts)
 
 
 def logs_that_empty_their_list() -> None:
-    block = [one for seed in range(40) for one in a_block(Random(seed)) if one.logs]  # noqa: S311
+    block = [
+        block_receipt
+        for seed in range(40)
+        for block_receipt in a_block(Random(seed))  # noqa: S311
+        if block_receipt.logs
+    ]
     receipt = block[0]
     logs = list(receipt.logs)
 
@@ -85,7 +90,7 @@ def times_at_the_ends_of_64_bits() -> None:
     chance, ends = Random(1), (-(2**63), -1, 0, 1, 2**63 - 1)  # noqa: S311
     rows = [a_candidate(chance) for _ in range(len(ends))]
     for time in ends:
-        said = []
+        computed_weights = []
         for code in (native, None):
             candidate_columns.native = code  # type: ignore[attr-defined]
             columns = CandidateColumns(CRYNUX, CRYNUX_WEIGHTING, rows)
@@ -93,8 +98,8 @@ def times_at_the_ends_of_64_bits() -> None:
             columns.barred = array("Q", [0] * len(rows))
             columns.sinces = array("q", ends)
             columns._compute_weights(bytearray([1] * len(rows)), time)
-            said.append([*columns.weights])
-        assert said[0] == said[1], (time, said)
+            computed_weights.append([*columns.weights])
+        assert computed_weights[0] == computed_weights[1], (time, computed_weights)
 
 
 CASES: dict[str, Callable[[], None]] = {

@@ -24,9 +24,9 @@ def text(chance: Random, size: int) -> str:
 
 def a_log(chance: Random) -> LogResponse:
     topics = tuple(text(chance, 32) for _ in range(chance.randrange(5)))
-    said = text(chance, chance.choice(SIZES))
+    data = text(chance, chance.choice(SIZES))
     return LogResponse(
-        text(chance, 20), topics, said, "0x1", text(chance, 32), text(chance, 32), "0x0", "0x0"
+        text(chance, 20), topics, data, "0x1", text(chance, 32), text(chance, 32), "0x0", "0x0"
     )
 
 
@@ -58,15 +58,15 @@ def spoil(chance: Random, block: list[ProvenReceipt]) -> None:
     """Change one text in it, by one character or altogether."""
     receipt = chance.choice(block)
     logs: list[msgspec.Struct] = [*receipt.logs]
-    one = chance.choice([receipt, *logs])
-    field = chance.choice(FIELDS if one is receipt else OF_LOGS)
-    value = getattr(one, field)
+    target = chance.choice([receipt, *logs])
+    field = chance.choice(FIELDS if target is receipt else OF_LOGS)
+    value = getattr(target, field)
     if isinstance(value, tuple):
-        setattr(one, field, tuple(_changed(chance, topic) for topic in value))
+        setattr(target, field, tuple(_changed(chance, topic) for topic in value))
     elif field in OPTIONAL and chance.random() < 0.2:
-        setattr(one, field, None)
+        setattr(target, field, None)
     else:
-        setattr(one, field, _changed(chance, value))
+        setattr(target, field, _changed(chance, value))
 
 
 def _changed(chance: Random, value: str | None) -> str:

@@ -71,12 +71,12 @@ class Operator:
         with self.office.store.transaction() as uow:
             uow.lease.release(self.office.epoch)
 
-    def does(self, *words: object) -> Said:
+    def does(self, *arguments: object) -> Said:
         config = write(self.settings(), self.folder / "by-hand.toml")
         self.capsys.readouterr()
-        code = run([*map(str, words), "--json", "--config", str(config)])
-        told = self.capsys.readouterr()
-        return Said(code, json.loads(told.out) if told.out else {}, told.err)
+        code = run([*map(str, arguments), "--json", "--config", str(config)])
+        captured = self.capsys.readouterr()
+        return Said(code, json.loads(captured.out) if captured.out else {}, captured.err)
 
     def rows(self) -> list[str]:
         """Everything that the database holds."""

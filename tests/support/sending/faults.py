@@ -119,12 +119,12 @@ def cut_off(*, forwards: bool = True) -> Fault:
 
 def error(text: str, code: int = -32000, *, forwards: bool = False) -> Fault:
     """A JSON-RPC error; the chain may have taken the question nevertheless."""
-    return Fault(forwards=forwards, answer=lambda asked, _: _error(asked, text, code))
+    return Fault(forwards=forwards, answer=lambda request, _: _error(request, text, code))
 
 
 def says(result: object) -> Fault:
     """This result, whatever the chain thinks."""
-    return Fault(forwards=False, answer=lambda asked, _: _result(asked, result))
+    return Fault(forwards=False, answer=lambda request, _: _result(request, result))
 
 
 def null() -> Fault:
@@ -134,14 +134,14 @@ def null() -> Fault:
 
 def wrong_id() -> Fault:
     """Answers somebody else's question."""
-    return Fault(answer=lambda asked, told: {**told, "id": f"not {asked['id']}"})
+    return Fault(answer=lambda request, response: {**response, "id": f"not {request['id']}"})
 
 
 def moved_by(steps: int) -> Fault:
     """A number that is higher or lower than it is: a nonce, a balance."""
 
-    def answer(asked: Question, told: Answer) -> Answer:
-        return _result(asked, hex(max(int(told["result"], 16) + steps, 0)))
+    def answer(request: Question, response: Answer) -> Answer:
+        return _result(request, hex(max(int(response["result"], 16) + steps, 0)))
 
     return Fault(answer=answer)
 
@@ -160,58 +160,58 @@ def stale(head: int) -> Fault:
     What it does not know yet it does not have; what is sent it passes on.
     """
 
-    def ask(asked: Question) -> Question:
-        known = [_no_later(one, head) for one in asked["params"]]
-        return {**asked, "params": known}
+    def ask(request: Question) -> Question:
+        capped_params = [_no_later(param, head) for param in request["params"]]
+        return {**request, "params": capped_params}
 
-    def answer(asked: Question, told: Answer) -> Answer:
-        if asked["method"] == "eth_blockNumber":
-            return _result(asked, hex(min(int(told["result"], 16), head)))
-        return _result(asked, None) if _is_above(told, head) else told
+    def answer(request: Question, response: Answer) -> Answer:
+        if request["method"] == "eth_blockNumber":
+            return _result(request, hex(min(int(response["result"], 16), head)))
+        return _result(request, None) if _is_above(response, head) else response
 
     return Fault(ask=ask, answer=answer)
 
 
 def another_fork(first: int) -> Fault:
     """Has other blocks from this height on, by their hashes; for all methods ("*")."""
-    return Fault(answer=lambda _, told: {**told, **_renamed(told, first)})
+    return Fault(answer=lambda _, response: {**response, **_renamed(response, first)})
 
 
-def _no_later(given: Any, head: int) -> Any:
-    if given in {"latest", "pending"} if isinstance(given, str) else False:
+def _no_later(param: Any, head: int) -> Any:
+    if param in {"latest", "pending"} if isinstance(param, str) else False:
         return hex(head)
-    return given
+    return param
 
 
-def _is_above(told: Answer, head: int) -> bool:
-    found = told.get("result")
-    if not isinstance(found, dict):
+def _is_above(response: Answer, head: int) -> bool:
+    result = response.get("result")
+    if not isinstance(result, dict):
         return False
-    number = found.get("blockNumber") or found.get("number")
+    number = result.get("blockNumber") or result.get("number")
     return isinstance(number, str) and int(number, 16) > head
 
 
-def _renamed(told: Answer, first: int) -> Answer:
-    found = told.get("result")
-    if isinstance(found, list):
-        return {"result": [_renamed({"result": one}, first)["result"] for one in found]}
-    if not isinstance(found, dict):
-        return {"result": found} if "result" in told else {}
-    number = found.get("blockNumber") or found.get("number")
+def _renamed(response: Answer, first: int) -> Answer:
+    result = response.get("result")
+    if isinstance(result, list):
+        return {"result": [_renamed({"result": entry}, first)["result"] for entry in result]}
+    if not isinstance(result, dict):
+        return {"result": result} if "result" in response else {}
+    number = result.get("blockNumber") or result.get("number")
     if not isinstance(number, str) or int(number, 16) < first:
-        return {"result": found}
-    changed = dict(found)
-    names = ["blockHash"] if "blockHash" in found else ["hash"]
-    if "parentHash" in found and int(number, 16) > first:
+        return {"result": result}
+    changed = dict(result)
+    names = ["blockHash"] if "blockHash" in result else ["hash"]
+    if "parentHash" in result and int(number, 16) > first:
         names.append("parentHash")
     for name in names:
-        changed[name] = "0x" + hashlib.sha256(str(found[name]).encode()).hexdigest()
+        changed[name] = "0x" + hashlib.sha256(str(result[name]).encode()).hexdigest()
     return {"result": changed}
 
 
-def _error(asked: Question, text: str, code: int) -> Answer:
-    return {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": code, "message": text}}
+def _error(request: Question, text: str, code: int) -> Answer:
+    return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": text}}
 
 
-def _result(asked: Question, result: object) -> Answer:
-    return {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+def _result(request: Question, result: object) -> Answer:
+    return {"jsonrpc": "2.0", "id": request["id"], "result": result}

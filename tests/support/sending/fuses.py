@@ -118,8 +118,8 @@ class FusedSigner:
 @contextmanager
 def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     """The publishing side runs on the fuse; indexing, which has tests of its own, does not."""
-    whole, post = office.context, BoundedHttp.post
-    keys = whole.sender_account.keys
+    original_context, post = office.context, BoundedHttp.post
+    keys = original_context.sender_account.keys
     assert keys.signer is not None
     assert keys.transmitter is not None
 
@@ -137,17 +137,19 @@ def fused(office: Office, fuse: Fuse) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         signer, payer = FusedSigner(keys.signer, fuse), FusedSigner(keys.transmitter, fuse)
         patched.setattr(BoundedHttp, "post", fused_post)
-        patched.setattr(whole.sender_account, "_keys", ReporterKeys(signer, payer))
-        patched.setattr(whole.sender_account, "_payer", payer)
-        office.context = replace(whole, store=cast("Store", FusedStore(office.store, fuse)))
+        patched.setattr(original_context.sender_account, "_keys", ReporterKeys(signer, payer))
+        patched.setattr(original_context.sender_account, "_payer", payer)
+        office.context = replace(
+            original_context, store=cast("Store", FusedStore(office.store, fuse))
+        )
         yield
-    office.context = whole
+    office.context = original_context
 
 
 def _sent(body: bytes) -> list[str]:
-    said = msgspec.json.decode(body)
-    asked = said if isinstance(said, list) else [said]
-    return [one["params"][0] for one in asked if one["method"] == SEND]
+    payload = msgspec.json.decode(body)
+    requests = payload if isinstance(payload, list) else [payload]
+    return [request["params"][0] for request in requests if request["method"] == SEND]
 
 
 def _is_stored(office: Office, raw: str) -> bool:

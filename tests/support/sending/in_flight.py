@@ -32,51 +32,57 @@ def in_flight(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
 
 def remembering(*proxies: Proxy) -> None:
     """Let pools know what they have, as all but Anvil's do: it looks at the base fee first."""
-    seen: set[str] = set()
+    known_raw_txs: set[str] = set()
 
-    def answer(asked: Question, told: Answer) -> Answer:
-        raw = asked["params"][0]
-        if raw in seen:
-            return {**asked_by(asked), "error": {"code": -32000, "message": "already known"}}
-        if "error" not in told:
-            seen.add(raw)
-        return told
+    def answer(request: Question, response: Answer) -> Answer:
+        raw = request["params"][0]
+        if raw in known_raw_txs:
+            return {**asked_by(request), "error": {"code": -32000, "message": "already known"}}
+        if "error" not in response:
+            known_raw_txs.add(raw)
+        return response
 
     for proxy in proxies:
         proxy.rule(SEND, Fault(answer=answer))
 
 
-def asked_by(asked: Question) -> Answer:
+def asked_by(request: Question) -> Answer:
     """The head of an answer to a question."""
-    return {"jsonrpc": "2.0", "id": asked["id"]}
+    return {"jsonrpc": "2.0", "id": request["id"]}
 
 
 def slots(office: Office) -> list[NonceSlot]:
     """Every nonce of the transmitter, by number."""
     with office.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(1000)
-        nonces = sorted({one.nonce for one in intents if one.nonce is not None})
-        found = [uow.outbox.slots.get_slot(office.context.account, nonce) for nonce in nonces]
-        return [one for one in found if one is not None]
+        nonces = sorted({intent.nonce for intent in intents if intent.nonce is not None})
+        stored_slots = [
+            uow.outbox.slots.get_slot(office.context.account, nonce) for nonce in nonces
+        ]
+        return [slot for slot in stored_slots if slot is not None]
 
 
 def attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
     """What was signed for a nonce, the lowest where none is named; oldest first."""
-    known = slots(office)
-    chosen = known[0] if nonce is None else next(one for one in known if one.nonce == nonce)
+    nonce_slots = slots(office)
+    chosen = (
+        nonce_slots[0]
+        if nonce is None
+        else next(slot for slot in nonce_slots if slot.nonce == nonce)
+    )
     with office.store.read_transaction() as uow:
         return uow.outbox.slots.list_attempts(chosen)
 
 
 def fees(office: Office) -> list[tuple[int, int]]:
     """(max fee, tip) of everything signed for the lowest nonce."""
-    return [(one.signed.max_fee_wei, one.signed.tip_wei) for one in attempts(office)]
+    return [(attempt.signed.max_fee_wei, attempt.signed.tip_wei) for attempt in attempts(office)]
 
 
 def only(office: Office) -> Intent:
     """The one intent that there is."""
-    (found,) = office.intents()
-    return found
+    (intent,) = office.intents()
+    return intent
 
 
 def takes(old: tuple[int, int], new: tuple[int, int]) -> bool:

@@ -25,7 +25,7 @@ _MAY_FOLLOW: dict[str, set[str | None]] = {
 
 def gaps(office: Office) -> list[str]:
     """Return what the journal leaves out: steps that nothing led to, ends it does not know."""
-    found = []
+    journal_gaps = []
     for intent in office.intents():
         with office.store.read_transaction() as uow:
             events = [line.event for line in uow.outbox.journal.list_for_intent(intent.id)]
@@ -33,8 +33,8 @@ def gaps(office: Office) -> list[str]:
         for event in events:
             if event in _MAY_FOLLOW:
                 if state not in _MAY_FOLLOW[event]:
-                    found.append(f"{intent.id}: {event} after {state}")
+                    journal_gaps.append(f"{intent.id}: {event} after {state}")
                 state = event
         if state != intent.state.value:
-            found.append(f"{intent.id}: is {intent.state}, its journal says {state}")
-    return found
+            journal_gaps.append(f"{intent.id}: is {intent.state}, its journal says {state}")
+    return journal_gaps

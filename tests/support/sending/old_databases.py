@@ -51,11 +51,11 @@ def next_nonce(context: AccountContext) -> int | None:
 
 def adopted(office: Office) -> dict[int, str | None]:
     """What is written down of each rebuilt nonce."""
-    return {one.nonce or 0: one.error_text for one in office.intents(REBUILT)}
+    return {intent.nonce or 0: intent.error_text for intent in office.intents(REBUILT)}
 
 
-def written_down(office: Office, context: AccountContext, found: RebuildPlan) -> None:
+def written_down(office: Office, context: AccountContext, findings: RebuildPlan) -> None:
     """As `outbox rebuild` does: the signer backs off where signatures may be lost as well."""
     quorum = replace(office.quorum, account_context=context)
-    signing = build_signer_embargo(quorum) if found.may_have_lost_more else None
-    rebuild_outbox(context, found, "somebody", build_embargo_writer(quorum, signing))
+    signing = build_signer_embargo(quorum) if findings.may_have_lost_more else None
+    rebuild_outbox(context, findings, "somebody", build_embargo_writer(quorum, signing))

@@ -33,11 +33,11 @@ class Rule:
     when: Callable[[Question], bool] | None = None
     hit: int = 0
 
-    def takes(self, asked: Question) -> bool:
+    def takes(self, request: Question) -> bool:
         """Tell whether the fault hits this question; a hit is counted."""
-        if self.method not in {EVERY, asked["method"]}:
+        if self.method not in {EVERY, request["method"]}:
             return False
-        if self.when is not None and not self.when(asked):
+        if self.when is not None and not self.when(request):
             return False
         if self.skip > 0:
             self.skip -= 1
@@ -74,10 +74,10 @@ class Proxy:
         when: Callable[[Question], bool] | None = None,
     ) -> Rule:
         """From now on do this to questions of a method (`EVERY`: of all)."""
-        made = Rule(method, fault, times, skip, when)
+        rule = Rule(method, fault, times, skip, when)
         with self._lock:
-            self._rules.append(made)
-        return made
+            self._rules.append(rule)
+        return rule
 
     def heal(self) -> None:
         """Let every question through again, and go of all that are held."""
@@ -95,55 +95,58 @@ class Proxy:
 
     def count(self, method: str) -> int:
         """How often a method was asked for."""
-        return sum(one["method"] == method for one in self.asked)
+        return sum(request["method"] == method for request in self.asked)
 
     @property
     def sent(self) -> list[str]:
         """The bytes of every send that reached the proxy, 0x-prefixed, in order."""
-        return [one["params"][0] for one in self.asked if one["method"] == SEND]
+        return [request["params"][0] for request in self.asked if request["method"] == SEND]
 
     # --- for the door ---
 
     def reply(self, body: bytes) -> Reply:
         """Answer one HTTP request."""
-        given = json.loads(body)
-        asked: list[Question] = given if isinstance(given, list) else [given]
+        payload = json.loads(body)
+        requests: list[Question] = payload if isinstance(payload, list) else [payload]
         with self._lock:
-            self.asked += asked
-            faults = [self._fault_of(one) for one in asked]
+            self.asked += requests
+            faults = [self._fault_of(request) for request in requests]
         for fault in faults:
             if fault.before is not None:
                 fault.before.wait()
-        answers = self._answers(asked, faults, is_batch=isinstance(given, list))
+        answers = self._answers(requests, faults, is_batch=isinstance(payload, list))
         for fault in faults:
             if fault.after is not None:
                 fault.after.wait()
-        told = json.dumps(answers if isinstance(given, list) else answers[0]).encode()
+        encoded = json.dumps(answers if isinstance(payload, list) else answers[0]).encode()
         wire = next((fault.wire for fault in faults if fault.wire is not None), None)
-        return Reply(told) if wire is None else wire(told)
+        return Reply(encoded) if wire is None else wire(encoded)
 
     def close(self) -> None:
         """Let the connections to the chain go."""
         self.heal()
         self._session.close()
 
-    def _fault_of(self, asked: Question) -> Fault:
-        found = next((rule for rule in self._rules if rule.takes(asked)), None)
-        return Fault() if found is None else found.fault
+    def _fault_of(self, request: Question) -> Fault:
+        matching_rule = next((rule for rule in self._rules if rule.takes(request)), None)
+        return Fault() if matching_rule is None else matching_rule.fault
 
     def _answers(
-        self, asked: list[Question], faults: list[Fault], *, is_batch: bool
+        self, requests: list[Question], faults: list[Fault], *, is_batch: bool
     ) -> list[Answer]:
         passed_on = [
-            fault.ask(one) if fault.ask is not None else one
-            for one, fault in zip(asked, faults, strict=True)
+            fault.ask(request) if fault.ask is not None else request
+            for request, fault in zip(requests, faults, strict=True)
             if fault.forwards
         ]
-        told = {one.get("id"): one for one in self._from_chain(passed_on, is_batch=is_batch)}
-        answers = [told.get(one.get("id"), {}) for one in asked]
+        response_by_id = {
+            response.get("id"): response
+            for response in self._from_chain(passed_on, is_batch=is_batch)
+        }
+        answers = [response_by_id.get(request.get("id"), {}) for request in requests]
         return [
-            answer if fault.answer is None else fault.answer(one, answer)
-            for one, fault, answer in zip(asked, faults, answers, strict=True)
+            answer if fault.answer is None else fault.answer(request, answer)
+            for request, fault, answer in zip(requests, faults, answers, strict=True)
         ]
 
     def _from_chain(self, questions: list[Question], *, is_batch: bool) -> list[Answer]:
@@ -157,7 +160,7 @@ class Proxy:
 @contextmanager
 def proxy(behind: str) -> Iterator[Proxy]:
     """One on a free port, in front of an endpoint."""
-    made = Proxy(behind)
+    new_proxy = Proxy(behind)
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -165,7 +168,7 @@ def proxy(behind: str) -> Iterator[Proxy]:
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
-            reply = made.reply(self.rfile.read(int(self.headers["Content-Length"])))
+            reply = new_proxy.reply(self.rfile.read(int(self.headers["Content-Length"])))
             if reply.body is None:
                 self._hang_up()
                 return
@@ -193,10 +196,10 @@ def proxy(behind: str) -> Iterator[Proxy]:
         server.daemon_threads = True
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
-        made.url = f"http://127.0.0.1:{server.server_address[1]}"
+        new_proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
         try:
-            yield made
+            yield new_proxy
         finally:
-            made.close()
+            new_proxy.close()
             server.shutdown()
             thread.join()

@@ -57,7 +57,8 @@ class Reporter:
         """What every period says, by period."""
         with self.office.store.read_transaction() as uow:
             return {
-                one.report.period: one.report.fingerprint for one in uow.reports.list_latest(1000)
+                stored_report.report.period: stored_report.report.fingerprint
+                for stored_report in uow.reports.list_latest(1000)
             }
 
     def signed(self) -> dict[int, Hash]:
@@ -67,20 +68,26 @@ class Reporter:
             self.office.context.sender_account.domain.contract,
         )
         with self.office.store.read_transaction() as uow:
-            said = {
+            statements_by_round = {
                 number: uow.statements.list_for_round(contract, "report", number)
                 for number in range(1, last + 1)
             }
-        return {number: found[0].digest for number, found in said.items() if found}
+        return {
+            number: statements[0].digest
+            for number, statements in statements_by_round.items()
+            if statements
+        }
 
     def lie(self) -> None:
         """Let every report that was not signed yet say something else: a lane's lowest bit."""
         with self.office.store.transaction() as uow:
-            for one in uow.reports.list_due():
-                if one.digest is None:
-                    other = one.report.data[:-1] + bytes([one.report.data[-1] ^ 1])
-                    changing = update(report).where(report.c.period == one.report.period)
-                    uow.reports._connection.execute(changing.values(data=other))
+            for stored_report in uow.reports.list_due():
+                if stored_report.digest is None:
+                    altered_data = stored_report.report.data[:-1] + bytes(
+                        [stored_report.report.data[-1] ^ 1]
+                    )
+                    changing = update(report).where(report.c.period == stored_report.report.period)
+                    uow.reports._connection.execute(changing.values(data=altered_data))
 
 
 @dataclass
@@ -105,8 +112,8 @@ class Company:
 
     def tick(self, *, restarting: bool = False) -> None:
         """Everybody signs; then the first gathers and sends."""
-        for one in [*self.others, self.first]:
-            one.tick(restarting=restarting)
+        for reporter in [*self.others, self.first]:
+            reporter.tick(restarting=restarting)
 
     def period(self) -> None:
         """The next period ends, and its last block lies deep enough."""
@@ -137,7 +144,8 @@ def company(
     chosen = [signer.address for signer in signers]
     does, admin = premises.oracle.functions, premises.network.admin
     premises.chain.send(
-        does.setSigners([to_checksum_address(one) for one in chosen], 2), sender=admin
+        does.setSigners([to_checksum_address(signer_address) for signer_address in chosen], 2),
+        sender=admin,
     )
     with ExitStack() as until_the_end:
         boards = [Board() for _ in stores]

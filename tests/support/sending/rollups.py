@@ -15,19 +15,21 @@ def price_oracle(l1_fee: int, of_operator: int | None = None) -> str:
     """
     selector = function_signature_to_4byte_selector("getL1Fee(bytes)").hex()
     # Without a match: `of_operator` times the number that was given, or a revert.
-    others = "5f5ffd" if of_operator is None else f"6004357f{of_operator:064x}025f5260205ff3"
+    fallback_code = (
+        "5f5ffd" if of_operator is None else f"6004357f{of_operator:064x}025f5260205ff3"
+    )
     # Selector, two bytes of jump, what is before the destination.
-    place = 14 + len(others) // 2
+    place = 14 + len(fallback_code) // 2
     jump = f"5f3560e01c63{selector}1460{place:02x}57"
-    return f"0x{jump}{others}5b7f{l1_fee:064x}5f5260205ff3"
+    return f"0x{jump}{fallback_code}5b7f{l1_fee:064x}5f5260205ff3"
 
 
-def tell_of_receipts(*proxies: Proxy, **told: str) -> None:
+def tell_of_receipts(*proxies: Proxy, **extra_fields: str) -> None:
     """Receipts say more than Anvil does."""
 
-    def answer(_asked: Question, given: Answer) -> Answer:
-        receipt = given.get("result")
-        return given if receipt is None else {**given, "result": {**receipt, **told}}
+    def answer(_request: Question, response: Answer) -> Answer:
+        receipt = response.get("result")
+        return response if receipt is None else {**response, "result": {**receipt, **extra_fields}}
 
     for proxy in proxies:
         proxy.rule(_RECEIPT, Fault(answer=answer))

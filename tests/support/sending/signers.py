@@ -14,8 +14,10 @@ def strangers(office: Office, count: int) -> list[Signer]:
     """Keys of other reporters."""
     folder = office.premises.key_folder / "strangers"
     folder.mkdir(exist_ok=True)
-    known = len(list(folder.iterdir()))
-    return [KeySigner.open(*key_files(folder, f"{known + place}")) for place in range(count)]
+    existing_count = len(list(folder.iterdir()))
+    return [
+        KeySigner.open(*key_files(folder, f"{existing_count + place}")) for place in range(count)
+    ]
 
 
 def set_signers(office: Office, *signers: Signer, needed: int) -> None:
@@ -28,5 +30,5 @@ def set_signers(office: Office, *signers: Signer, needed: int) -> None:
 
 def replacing(office: Office, signers: Sequence[Signer], needed: int) -> Any:
     """The call that names these."""
-    named = [to_checksum_address(one.address) for one in signers]
+    named = [to_checksum_address(signer.address) for signer in signers]
     return office.premises.oracle.functions.setSigners(named, needed)

@@ -16,35 +16,37 @@ _KICK = "bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 dead
 
 
 def call_input(entry: Mapping[str, Any], arguments: Sequence[object]) -> str:
-    kinds = [collapse_if_tuple(given) for given in entry["inputs"]]
+    kinds = [collapse_if_tuple(parameter) for parameter in entry["inputs"]]
     return _selector(entry["name"], kinds) + encode(kinds, arguments).hex()
 
 
 def call_output(entry: Mapping[str, Any], answer: str) -> tuple[Any, ...]:
-    kinds = [collapse_if_tuple(given) for given in entry["outputs"]]
+    kinds = [collapse_if_tuple(parameter) for parameter in entry["outputs"]]
     return tuple(decode(kinds, bytes.fromhex(answer.removeprefix("0x"))))
 
 
 def errors_of(entries: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, list[str]]]:
     named = [
-        (entry["name"], [collapse_if_tuple(given) for given in entry["inputs"]])
+        (entry["name"], [collapse_if_tuple(parameter) for parameter in entry["inputs"]])
         for entry in entries
         if entry["type"] == "error"
     ]
     return {_selector(name, kinds): (name, kinds) for name, kinds in named}
 
 
-def report_digest(chain_id: int, contract: str, words: Sequence[object]) -> str:
-    return _digest(chain_id, contract, "Report", _REPORT, words)
+def report_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
+    return _digest(chain_id, contract, "Report", _REPORT, field_values)
 
 
-def kick_digest(chain_id: int, contract: str, words: Sequence[object]) -> str:
-    return _digest(chain_id, contract, "Kick", _KICK, words)
+def kick_digest(chain_id: int, contract: str, field_values: Sequence[object]) -> str:
+    return _digest(chain_id, contract, "Kick", _KICK, field_values)
 
 
-def _digest(chain_id: int, contract: str, kind: str, members: str, words: Sequence[object]) -> str:
+def _digest(
+    chain_id: int, contract: str, kind: str, members: str, field_values: Sequence[object]
+) -> str:
     kinds = [member.split()[0] for member in members.split(",")]
-    struct = encode(["bytes32", *kinds], [keccak(text=f"{kind}({members})"), *words])
+    struct = encode(["bytes32", *kinds], [keccak(text=f"{kind}({members})"), *field_values])
     named = [keccak(text=f"EIP712Domain({_DOMAIN})"), keccak(text="QoSOracle"), keccak(text="2")]
     domain = encode(["bytes32"] * 3 + ["uint256", "address"], [*named, chain_id, contract])
     return "0x" + keccak(b"\x19\x01" + keccak(domain) + keccak(struct)).hex()

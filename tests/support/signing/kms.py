@@ -26,8 +26,8 @@ class Kms(NamedTuple):
     client: Any
 
     def new_key(self, spec: str = "ECC_SECG_P256K1") -> KmsKey:
-        made = self.client.create_key(KeySpec=spec, KeyUsage="SIGN_VERIFY")
-        return KmsKey(made["KeyMetadata"]["KeyId"], REGION, self.url, 5.0)
+        response = self.client.create_key(KeySpec=spec, KeyUsage="SIGN_VERIFY")
+        return KmsKey(response["KeyMetadata"]["KeyId"], REGION, self.url, 5.0)
 
 
 @contextmanager

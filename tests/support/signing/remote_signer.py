@@ -42,16 +42,16 @@ class Policy:
     selectors: frozenset[str]
     most_fee: int = 10**12
 
-    def check(self, asked: Fields) -> None:
-        if int(asked["chainId"], 16) != self.chain_id:
+    def check(self, tx_fields: Fields) -> None:
+        if int(tx_fields["chainId"], 16) != self.chain_id:
             raise RefusedByPolicyError("another chain")
-        if asked.get("to", "").lower() != self.to.lower():
+        if tx_fields.get("to", "").lower() != self.to.lower():
             raise RefusedByPolicyError("another contract")
-        if asked["data"][:10] not in self.selectors:
+        if tx_fields["data"][:10] not in self.selectors:
             raise RefusedByPolicyError("another function")
-        if int(asked["value"], 16) != 0:
+        if int(tx_fields["value"], 16) != 0:
             raise RefusedByPolicyError("ether goes along")
-        if int(asked["maxFeePerGas"], 16) > self.most_fee:
+        if int(tx_fields["maxFeePerGas"], 16) > self.most_fee:
             raise RefusedByPolicyError("too dear")
 
 
@@ -94,33 +94,37 @@ class RemoteHost:
         return RemoteKey(self.url, self.address, **{"timeout_seconds": 60.0, **wire})
 
     def answer(self, body: bytes) -> Reply:
-        given = json.loads(body)
-        self.asked.append((given["method"], given["params"]))
+        request = json.loads(body)
+        self.asked.append((request["method"], request["params"]))
         self.reached.set()
         if self.gate is not None:
             self.gate.wait(SECONDS)
         if self.instead is not None:
             return self.instead
-        told: Fields = {"jsonrpc": "2.0", "id": given["id"]}
+        response: Fields = {"jsonrpc": "2.0", "id": request["id"]}
         try:
-            told["result"] = self.wrong.result(self._signed(given["method"], given["params"]))
+            response["result"] = self.wrong.result(
+                self._signed(request["method"], request["params"])
+            )
         except RefusedByPolicyError as refusal:
-            told["error"] = {"code": -32_000, "message": str(refusal)}
-        return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+            response["error"] = {"code": -32_000, "message": str(refusal)}
+        return 200, {"Content-Type": "application/json"}, json.dumps(response).encode()
 
     def _signed(self, method: str, params: list[Any]) -> str:
         account = Account.from_key(self.wrong.key or self.key)
         if method == "eth_signTransaction":
             if self.policy is not None:
                 self.policy.check(params[0])
-            asked = self.wrong.fields({**params[0]})
-            if asked.pop("from").lower() != self.address:
+            tx_fields = self.wrong.fields({**params[0]})
+            if tx_fields.pop("from").lower() != self.address:
                 raise RefusedByPolicyError("no such account")
-            if "to" in asked:
-                asked["to"] = bytes.fromhex(asked["to"][2:])
-            return "0x" + bytes(account.sign_transaction(asked).raw_transaction).hex()
-        whole = json.loads(params[1])
-        signed = account.sign_message(encode_typed_data(full_message=self.wrong.fields(whole)))
+            if "to" in tx_fields:
+                tx_fields["to"] = bytes.fromhex(tx_fields["to"][2:])
+            return "0x" + bytes(account.sign_transaction(tx_fields).raw_transaction).hex()
+        typed_data = json.loads(params[1])
+        signed = account.sign_message(
+            encode_typed_data(full_message=self.wrong.fields(typed_data))
+        )
         return "0x" + bytes(signed.signature).hex()
 
 
@@ -142,13 +146,13 @@ def served(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[Remo
                 answer: Reply = (401, {}, b"")
             else:
                 answer = host.answer(body)
-            status, headers, told = answer
+            status, headers, content = answer
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(told)))
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(told)
+            self.wfile.write(content)
 
         @override
         def log_message(self, *args: object) -> None:

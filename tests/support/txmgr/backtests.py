@@ -39,15 +39,15 @@ class ByName:
         by_node = {node(name): weight for name, weight in self.weights.items()}
         return [
             self._verdict(address, policy_input, by_node.get(address, 1))
-            for address, each in sorted(policy_input.nodes.items())
-            if each.membership is Membership.MEMBER
+            for address, candidate in sorted(policy_input.nodes.items())
+            if candidate.membership is Membership.MEMBER
         ]
 
     def _verdict(
         self, address: Address, policy_input: PolicyInput, weight: int
     ) -> CandidateVerdict:
-        each = policy_input.nodes[address]
-        is_out = each.running or each.paused or address in policy_input.reserved
+        candidate = policy_input.nodes[address]
+        is_out = candidate.running or candidate.paused or address in policy_input.reserved
         return CandidateVerdict(address, None if is_out else weight)
 
 

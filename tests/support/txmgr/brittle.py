@@ -41,13 +41,13 @@ class _Watched:
         self._count = count
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._watched, name)
-        if not callable(found):
-            return _Watched(found, self._count)
+        attribute = getattr(self._watched, name)
+        if not callable(attribute):
+            return _Watched(attribute, self._count)
 
         def counted(*arguments: object, **named: object) -> object:
             self._count()
-            return found(*arguments, **named)
+            return attribute(*arguments, **named)
 
         return counted
 

@@ -184,8 +184,8 @@ class DispatchOffice(Office):
         )
         for step in (confirm_transactions, *planners, next_step):
             context: Any = self.dispatching if step in planners else self.starts
-            while (one := step(context, self.source.fetch_heads())) is not None:
-                done.append(one)
+            while (step_result := step(context, self.source.fetch_heads())) is not None:
+                done.append(step_result)
                 assert len(done) < 100, done
         self.steps += done
         return done
@@ -201,7 +201,7 @@ class DispatchOffice(Office):
 
     def standing(self) -> Mapping[TaskKey, Address]:
         with self.store.read_transaction() as uow:
-            return {one.task: one.node for one in uow.draws.list_active()}
+            return {draw.task: draw.node for draw in uow.draws.list_active()}
 
     def start_states(self) -> list[str]:
         return self.states(START_TASK)

@@ -77,15 +77,20 @@ class Follower:
         """The period from which on no report is missing, and what all of them say since then."""
         with self.store.read_transaction() as uow:
             since = uow.reports.get_first_complete_period()
-            found = {
-                one.report.period: one.report.fingerprint for one in uow.reports.list_latest(1000)
+            fingerprint_by_period = {
+                stored_report.report.period: stored_report.report.fingerprint
+                for stored_report in uow.reports.list_latest(1000)
             }
-        return since, {each: found[each] for each in found if each >= since}
+        return since, {
+            period: fingerprint_by_period[period]
+            for period in fingerprint_by_period
+            if period >= since
+        }
 
 
 def mined(blocks: Sequence[Sequence[Event]], chain: ScriptedChain | None = None) -> ScriptedChain:
     """Mine these blocks on top of a chain, a new one if there is none."""
     chain = chain or ScriptedChain()
-    for said in blocks:
-        chain.mine(*said)
+    for events in blocks:
+        chain.mine(*events)
     return chain

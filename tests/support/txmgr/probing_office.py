@@ -40,9 +40,12 @@ class ProbingOffice(DispatchOffice):
 
     def probed(self) -> list[bytes]:
         """The tasks that the dispatcher has created, by the chain's own events."""
-        made = self.premises.network.contract.events.TaskCreated()
-        told = {"creator": Web3.to_checksum_address(self.starts.account.address)}
-        return [one["args"]["task"] for one in made.get_logs(from_block=0, argument_filters=told)]
+        task_created = self.premises.network.contract.events.TaskCreated()
+        argument_filters = {"creator": Web3.to_checksum_address(self.starts.account.address)}
+        return [
+            event["args"]["task"]
+            for event in task_created.get_logs(from_block=0, argument_filters=argument_filters)
+        ]
 
     def credit(self) -> int:
         return self.premises.network.owed(Web3.to_checksum_address(self.starts.account.address))

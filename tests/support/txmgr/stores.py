@@ -16,8 +16,8 @@ NewStore = Callable[[], AbstractContextManager[Store]]
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def new_store(request: pytest.FixtureRequest) -> NewStore:
     """Makes an open store without rows, as often as it is called; once for each engine."""
-    made: NewStore = request.getfixturevalue(f"new_{request.param}_store")
-    return made
+    store_factory: NewStore = request.getfixturevalue(f"new_{request.param}_store")
+    return store_factory
 
 
 @pytest.fixture

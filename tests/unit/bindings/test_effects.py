@@ -124,19 +124,19 @@ NODES = [Address(f"0x{number:040x}") for number in (7, 8, 9)]
 
 
 def group_started(tasks: list[TaskKey], nodes: list[Address]) -> ReceiptLog:
-    lists = [[3, *(int(one, 16) for one in each)] for each in (tasks, nodes)]
-    words = [64, 64 + 32 * 4, *lists[0], *lists[1]]
-    told = "0x" + "".join(f"{one:064x}" for one in words)
-    return event(NETWORK, "GroupStarted", word(5), words=told)
+    lists = [[3, *(int(hex_key, 16) for hex_key in key_list)] for key_list in (tasks, nodes)]
+    abi_words = [64, 64 + 32 * 4, *lists[0], *lists[1]]
+    data = "0x" + "".join(f"{abi_word:064x}" for abi_word in abi_words)
+    return event(NETWORK, "GroupStarted", word(5), words=data)
 
 
 def test_group_start_requires_event_with_same_nodes_in_same_order():
     call = encode_start_group(TRIO, NODES, 5, Hash(WORD))
-    ours, other = group_started(TRIO, NODES), group_started(TRIO, NODES[::-1])
-    assert find_missing_event(receipt(ours), NETWORK, call, None) is None
-    assert find_missing_event(receipt(other), NETWORK, call, None) == "GroupStarted"
+    matching_event, reordered_event = group_started(TRIO, NODES), group_started(TRIO, NODES[::-1])
+    assert find_missing_event(receipt(matching_event), NETWORK, call, None) is None
+    assert find_missing_event(receipt(reordered_event), NETWORK, call, None) == "GroupStarted"
 
 
 def test_group_start_without_as_of_equals_call_built_without_block():
-    told = encode_start_group(TRIO, NODES, 5, Hash(word(6)))
-    assert strip_as_of_check(told) == encode_start_group(TRIO, NODES)
+    calldata = encode_start_group(TRIO, NODES, 5, Hash(word(6)))
+    assert strip_as_of_check(calldata) == encode_start_group(TRIO, NODES)

@@ -67,13 +67,13 @@ def test_each_shipped_profile_has_kick_target_of_its_contracts():
 
 def test_only_node_staking_is_default_target_of_no_profile():
     profiles = ("reference", "crynux-vss", "crynux-commit")
-    assert set(KICK_TARGETS) - {find_default_kick_target(one) for one in profiles} == {
+    assert set(KICK_TARGETS) - {find_default_kick_target(profile) for profile in profiles} == {
         NODE_STAKING
     }
 
 
 def test_vss_task_adapter_has_higher_kick_gas_limit():
-    assert {one.name: one.kick_gas for one in KICK_TARGETS} == {
+    assert {target.name: target.kick_gas for target in KICK_TARGETS} == {
         "TaskNetwork": 600_000,
         "VssTaskAdapter": 3_000_000,
         "CommitTaskAdapter": 600_000,
@@ -90,8 +90,10 @@ def test_kick_target_named_resolves_by_exact_name_only():
 def test_adapter_code_encodes_constructor_arguments_in_order():
     code = build_adapter_code(VSS_TASK, ORACLE, OWNER, GIVEN)
     compiled = load_artifact("adapters/VssTaskAdapter")["bytecode"]
-    told = decode_values(["address"] * 5, bytes.fromhex(code.removeprefix(compiled)))
-    assert told == (ORACLE, OWNER, NODE, QOS, TASK)
+    constructor_arguments = decode_values(
+        ["address"] * 5, bytes.fromhex(code.removeprefix(compiled))
+    )
+    assert constructor_arguments == (ORACLE, OWNER, NODE, QOS, TASK)
 
 
 def test_missing_adapter_addresses_are_named_in_error():
@@ -111,16 +113,16 @@ def test_role_change_calls_transfer_ownership_as_node_owner():
 
 
 def test_task_contract_check_calls_node_from_task_address():
-    told = Told(refusal="no words", data=error("Illegal node status"))
-    assert find_task_contract_mismatch(told, NODE, TASK) is None
-    (call,) = told.asked
+    pool_view = Told(refusal="no words", data=error("Illegal node status"))
+    assert find_task_contract_mismatch(pool_view, NODE, TASK) is None
+    (call,) = pool_view.asked
     assert (call["from"], call["to"]) == (TASK, NODE)
 
 
 @pytest.mark.parametrize("data", [error("Not called by the task contract"), None, "0x"])
 def test_wrong_task_contract_returns_revert_reason(data: str | None):
-    told = Told(refusal="Not called by the task contract", data=data)
-    assert find_task_contract_mismatch(told, NODE, TASK) == "Not called by the task contract"
+    pool_view = Told(refusal="Not called by the task contract", data=data)
+    assert find_task_contract_mismatch(pool_view, NODE, TASK) == "Not called by the task contract"
 
 
 def test_accepted_call_from_task_contract_returns_empty_mismatch():
@@ -135,9 +137,9 @@ def test_qos_contract_mismatch_returns_revert_reason_of_node():
 
 def test_owner_mismatch_ignores_address_case():
     mixed = Address("0x" + 20 * "aB")
-    word = "0x" + 24 * "0" + mixed[2:].lower()
-    assert find_owner_mismatch(Told(word), NODE, mixed) is None
-    assert find_owner_mismatch(Told(word), NODE, ADAPTER) == mixed.lower()
+    owner_word = "0x" + 24 * "0" + mixed[2:].lower()
+    assert find_owner_mismatch(Told(owner_word), NODE, mixed) is None
+    assert find_owner_mismatch(Told(owner_word), NODE, ADAPTER) == mixed.lower()
 
 
 def test_staking_admin_mismatch_passes_on_not_staked_error_only():
@@ -147,13 +149,13 @@ def test_staking_admin_mismatch_passes_on_not_staked_error_only():
         )
         is None
     )
-    said = find_staking_admin_mismatch(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
-    assert said == "0x1234"
+    mismatch = find_staking_admin_mismatch(Told(refusal="x", data="0x1234"), NODE, ADAPTER)
+    assert mismatch == "0x1234"
 
 
 def test_task_network_target_mismatch_reports_wrong_oracle():
     wired = WiredTarget(TASK_NETWORK, NODE, ORACLE, {})
-    word = "0x" + 24 * "0"
-    assert find_kick_target_mismatches(Told(word + ORACLE[2:]), wired) == []
-    (found,) = find_kick_target_mismatches(Told(word + QOS[2:]), wired)
-    assert found.format_line() == f"oracle of TaskNetwork: expected {ORACLE}, found {QOS}"
+    zero_padding = "0x" + 24 * "0"
+    assert find_kick_target_mismatches(Told(zero_padding + ORACLE[2:]), wired) == []
+    (mismatch,) = find_kick_target_mismatches(Told(zero_padding + QOS[2:]), wired)
+    assert mismatch.format_line() == f"oracle of TaskNetwork: expected {ORACLE}, found {QOS}"

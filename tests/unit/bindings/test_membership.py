@@ -15,18 +15,18 @@ TOLD = f"0x{32:064x}{1:064x}{SIGNER[2:]:0>64}"
 BLOCK = BlockRef(7, ZERO_HASH, ZERO_HASH, 0)
 
 
-def told(*answers: object) -> PoolView:
-    """Endpoints of which each says the same whatever it is asked."""
+def pool_answering(*answers: object) -> PoolView:
+    """Return a pool whose endpoints give these answers, one each, to every request."""
     pool = pool_of(*(f"http://{place}.example" for place in range(len(answers))))
     for endpoint, answer in zip(pool, answers, strict=True):
-        said = [answer]
-        endpoint.client.send_mixed_batch = lambda *_, said=said, **__: said  # type: ignore[method-assign]  # nobody is asked
+        batch = [answer]
+        endpoint.client.send_mixed_batch = lambda *_, batch=batch, **__: batch  # type: ignore[method-assign]
     return pool.view()
 
 
 @pytest.mark.parametrize("nothing", [None, "0x", "0x00", 5, {}, f"0x{32:064x}{9:064x}"])
 def test_responses_without_signers_are_skipped(nothing: object):
-    lines = told(nothing, TOLD)
+    lines = pool_answering(nothing, TOLD)
     assert get_signers(lines, CONTRACT, BLOCK) == (SIGNER,)
     with pytest.raises(TransientError):
-        get_signers(told(nothing), CONTRACT, BLOCK)
+        get_signers(pool_answering(nothing), CONTRACT, BLOCK)

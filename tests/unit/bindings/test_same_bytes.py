@@ -37,13 +37,13 @@ ERRORS = [
 ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda raw: "0x" + raw.hex())
 
 
-def values(given: dict[str, Any]) -> st.SearchStrategy[Any]:
+def values(parameter: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Any value of a parameter; addresses in lower case, as ours are."""
-    kind: str = given["type"]
+    kind: str = parameter["type"]
     if kind.endswith("[]"):
-        return st.lists(values({**given, "type": kind[:-2]}), max_size=3)
+        return st.lists(values({**parameter, "type": kind[:-2]}), max_size=3)
     if kind == "tuple":
-        return st.tuples(*(values(part) for part in given["components"]))
+        return st.tuples(*(values(part) for part in parameter["components"]))
     if kind.startswith("uint"):
         return st.integers(0, 2 ** int(kind[4:]) - 1)
     if kind.startswith("bytes") and kind != "bytes":
@@ -63,7 +63,7 @@ def values(given: dict[str, Any]) -> st.SearchStrategy[Any]:
 def test_calldata_matches_reference_encoding(
     contract: str, entry: dict[str, Any], drawn: st.DataObject
 ):
-    arguments = [drawn.draw(values(one)) for one in entry["inputs"]]
+    arguments = [drawn.draw(values(parameter)) for parameter in entry["inputs"]]
 
     assert encode_call(contract, entry["name"], *arguments) == abi_reference.call_input(
         entry, arguments
@@ -76,9 +76,11 @@ def test_calldata_matches_reference_encoding(
 @examples(20)
 @given(drawn=st.data())
 def test_call_outputs_match_reference_decoding(function: str, drawn: st.DataObject):
-    entry = next(one for one in ENTRIES["QoSOracle"] if one.get("name") == function)
-    told = [drawn.draw(values(one)) for one in entry["outputs"]]
-    answer = abi_reference.call_input({"name": "x", "inputs": entry["outputs"]}, told)
+    entry = next(
+        abi_entry for abi_entry in ENTRIES["QoSOracle"] if abi_entry.get("name") == function
+    )
+    output_values = [drawn.draw(values(parameter)) for parameter in entry["outputs"]]
+    answer = abi_reference.call_input({"name": "x", "inputs": entry["outputs"]}, output_values)
     answer = "0x" + answer[10:]
 
     assert decode_result("QoSOracle", function, answer) == abi_reference.call_output(entry, answer)
@@ -95,19 +97,21 @@ def test_error_selectors_and_types_match_reference(contract: str):
 def test_refusal_arguments_match_reference_decoding(
     contract: str, entry: dict[str, Any], drawn: st.DataObject
 ):
-    told = [drawn.draw(values(one)) for one in entry["inputs"]]
+    arguments = [drawn.draw(values(parameter)) for parameter in entry["inputs"]]
 
-    refusal = decode_refusal(abi_reference.call_input(entry, told))
+    refusal = decode_refusal(abi_reference.call_input(entry, arguments))
 
-    assert (refusal.name, list(refusal.arguments)) == (entry["name"], told)
+    assert (refusal.name, list(refusal.arguments)) == (entry["name"], arguments)
 
 
 def test_creation_code_ends_in_constructor_arguments():
     network = Address("0x" + "4e" * 20)
-    entry = next(one for one in ENTRIES["TaskNetwork"] if one["type"] == "constructor")
-    kinds = [one["type"] for one in entry["inputs"]]
+    entry = next(
+        abi_entry for abi_entry in ENTRIES["TaskNetwork"] if abi_entry["type"] == "constructor"
+    )
+    kinds = [parameter["type"] for parameter in entry["inputs"]]
     assert kinds[0] == "address"
-    arguments = [network, *(_least(one) for one in entry["inputs"][1:])]
+    arguments = [network, *(_least(parameter) for parameter in entry["inputs"][1:])]
 
     code = build_creation_code("TaskNetwork", *arguments)
 
@@ -118,33 +122,39 @@ def test_creation_code_ends_in_constructor_arguments():
     assert code == "0x" + bytecode.removeprefix("0x") + written[10:]
 
 
-def _least(given: dict[str, Any]) -> Any:
-    if given["type"] == "tuple":
-        return tuple(_least(part) for part in given["components"])
-    return "0x" + "00" * 20 if given["type"] == "address" else 0
+def _least(parameter: dict[str, Any]) -> Any:
+    if parameter["type"] == "tuple":
+        return tuple(_least(part) for part in parameter["components"])
+    return "0x" + "00" * 20 if parameter["type"] == "address" else 0
 
 
 @examples(50)
 @given(REPORTS, words(62), ADDRESSES)
-def test_report_digest_matches_reference(one: ReportStatement, chain: int, contract: str):
-    told = (
-        *(_raw(one.config), one.round, _raw(one.prev), one.as_of),
-        *(_raw(one.as_of_hash), one.deadline, _raw(one.data_hash)),
+def test_report_digest_matches_reference(statement: ReportStatement, chain: int, contract: str):
+    field_values = (
+        *(_raw(statement.config), statement.round, _raw(statement.prev), statement.as_of),
+        *(_raw(statement.as_of_hash), statement.deadline, _raw(statement.data_hash)),
     )
 
-    digest = one.compute_digest(Domain(chain, Address(contract)))
+    digest = statement.compute_digest(Domain(chain, Address(contract)))
 
-    assert digest == abi_reference.report_digest(chain, contract, told)
+    assert digest == abi_reference.report_digest(chain, contract, field_values)
 
 
 @examples(50)
 @given(KICKS, words(62), ADDRESSES)
-def test_kick_digest_matches_reference(one: KickStatement, chain: int, contract: str):
-    told = (_raw(one.config), _raw(one.report), one.node, _raw(one.evidence), one.deadline)
+def test_kick_digest_matches_reference(statement: KickStatement, chain: int, contract: str):
+    field_values = (
+        _raw(statement.config),
+        _raw(statement.report),
+        statement.node,
+        _raw(statement.evidence),
+        statement.deadline,
+    )
 
-    digest = one.compute_digest(Domain(chain, Address(contract)))
+    digest = statement.compute_digest(Domain(chain, Address(contract)))
 
-    assert digest == abi_reference.kick_digest(chain, contract, told)
+    assert digest == abi_reference.kick_digest(chain, contract, field_values)
 
 
 def _raw(digest: str) -> bytes:

@@ -21,7 +21,10 @@ def found(*also: RoleHolder, named: tuple[Address, ...] = (), is_whole: bool = T
     """What is wrong with whom else."""
     held = frozenset({*AS_DEPLOYED, *also})
     roles = TimelockRoles(TIMELOCK, 7, held, is_complete=is_whole)
-    return {one.subject: one.actual for one in find_timelock_weaknesses(roles, VETOER, named)}
+    return {
+        weakness.subject: weakness.actual
+        for weakness in find_timelock_weaknesses(roles, VETOER, named)
+    }
 
 
 def test_timelock_as_deployed_has_no_weakness():

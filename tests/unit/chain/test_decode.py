@@ -49,19 +49,19 @@ def values_of(kind: str) -> SearchStrategy[Any]:
     size = int(kind.lstrip("uintbyes"))
     if kind.startswith("bytes"):
         return st.binary(min_size=size, max_size=size)
-    least = 0 if kind.startswith("u") else -(2 ** (size - 1))
-    return st.integers(least, least + 2**size - 1)
+    min_value = 0 if kind.startswith("u") else -(2 ** (size - 1))
+    return st.integers(min_value, min_value + 2**size - 1)
 
 
 def read_by(
     signature: AbiSignature,
     topics: Sequence[str],
     data: str,
-    wanted: Sequence[str] | None = None,
+    input_names: Sequence[str] | None = None,
 ) -> tuple[Any, ...]:
     """What our decoder makes of a log with these topics and data."""
     log = Log(1, a_hash(1), 5, 0, a_hash(2), 0, NETWORK, tuple(topics), data)
-    return build_log_decoder(signature, wanted)(log)
+    return build_log_decoder(signature, input_names)(log)
 
 
 def written(signature: AbiSignature, values: list[Any]) -> tuple[list[str], str]:
@@ -130,10 +130,10 @@ def test_decoder_matches_web3(contract: str, event: str, drawn: st.DataObject):
     values = [drawn.draw(values_of(parameter.abi_type)) for parameter in signature.inputs]
     topics, data = written(signature, values)
 
-    ours = read_by(signature, topics, data)
+    decoded = read_by(signature, topics, data)
 
-    theirs = by_web3(contract, event, topics, data)
-    assert ours == tuple(as_ours(p.abi_type, theirs[p.name]) for p in signature.inputs)
+    web3_values = by_web3(contract, event, topics, data)
+    assert decoded == tuple(as_ours(p.abi_type, web3_values[p.name]) for p in signature.inputs)
 
 
 KINDS = ["uint8", "uint64", "uint72", "int8", "int256", "bool", "address", "bytes4", "bytes32"]

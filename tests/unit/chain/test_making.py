@@ -29,22 +29,22 @@ def test_made_event_equals_constructor_result(kind: type):
     names = [field.name for field in fields(kind) if field.name not in POSITION_FIELDS]
     values = {name: place for place, name in enumerate(names)}
 
-    made = made_of(kind, values)
+    event = made_of(kind, values)
 
-    assert made == kind(Position(7, 2, 3), 5, *range(len(values)))
-    assert type(made) is kind
+    assert event == kind(Position(7, 2, 3), 5, *range(len(values)))
+    assert type(event) is kind
 
 
 def test_omitted_values_use_defaults():
-    made = made_of(TaskStarted, {"node": node(1), "task": task(3)})
+    event = made_of(TaskStarted, {"node": node(1), "task": task(3)})
 
-    assert made == TaskStarted(Position(7, 2, 3), 5, task(3), node(1))
+    assert event == TaskStarted(Position(7, 2, 3), 5, task(3), node(1))
 
 
 def test_call_event_position_precedes_logs():
-    made = made_of(TaskStarted, {"task": task(3), "node": node(1)}, CALL)
+    event = made_of(TaskStarted, {"task": task(3), "node": node(1)}, CALL)
 
-    assert made.at == Position(7, 2, -1)
+    assert event.at == Position(7, 2, -1)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_missing_or_unexpected_values_are_rejected(values: dict[str, int], words
 
 
 def test_made_event_is_frozen():
-    made = made_of(TaskStarted, {"task": task(1), "node": node(2)})
+    event = made_of(TaskStarted, {"task": task(1), "node": node(2)})
 
     with pytest.raises(FrozenInstanceError):
-        made.time = 6
+        event.time = 6

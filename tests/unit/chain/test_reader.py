@@ -247,9 +247,9 @@ def test_unreadable_log_becomes_dead_letter_and_reading_continues(reader: EventR
 
 
 def test_unmapped_event_is_ignored(reader: EventReader):
-    said = network("Credited", account=N, amount=1)
+    log = network("Credited", account=N, amount=1)
 
-    assert reader.decode_rows([as_log(said)], []).events == []
+    assert reader.decode_rows([as_log(log)], []).events == []
 
 
 # --- settings ---

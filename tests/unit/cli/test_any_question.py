@@ -64,9 +64,9 @@ def client(request, tmp_path_factory) -> Iterator[TestClient]:
 def operations(client: TestClient) -> list[tuple[str, str, dict[str, Any]]]:
     schema = client.get("/v1/openapi.json").json()
     return [
-        (method, path, told)
+        (method, path, operation)
         for path, methods in schema["paths"].items()
-        for method, told in methods.items()
+        for method, operation in methods.items()
         if path != ENDLESS
     ]
 
@@ -86,12 +86,19 @@ def quoted(text: str) -> str:
 @examples(150)
 @given(asked=st.data())
 def test_api_never_returns_undeclared_status(client, asked):
-    method, path, told = asked.draw(st.sampled_from(operations(client)), label="operation")
+    method, path, operation = asked.draw(st.sampled_from(operations(client)), label="operation")
     place = path_with(path, asked.draw(st.lists(anything, min_size=3, max_size=3), label="parts"))
-    names = [one["name"] for one in told.get("parameters", ()) if one["in"] == "query"]
-    words = st.dictionaries(st.sampled_from([*names, "strange"]), anything, max_size=4)
-    query = {name: value.encode("utf-8", "replace") for name, value in asked.draw(words).items()}
-    body = {"json": asked.draw(body_of(client))} if "requestBody" in told else {}
+    names = [
+        parameter["name"]
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query"
+    ]
+    query_strategy = st.dictionaries(st.sampled_from([*names, "strange"]), anything, max_size=4)
+    query = {
+        name: value.encode("utf-8", "replace")
+        for name, value in asked.draw(query_strategy).items()
+    }
+    body = {"json": asked.draw(body_of(client))} if "requestBody" in operation else {}
     answer = client.request(method.upper(), place, params=query, **body)
     assert answer.status_code in PROMISED, (place, query, body, answer.text)
     assert "json" in answer.headers["content-type"]
@@ -115,6 +122,6 @@ def body_of(client: TestClient) -> st.SearchStrategy[Any]:
     ),
 )
 def test_pages_never_return_undeclared_status(client, path, parts, query):
-    asked = {name: value.encode("utf-8", "replace") for name, value in query.items()}
-    answer = client.get(path_with(path, parts), params=asked, follow_redirects=False)
+    encoded_query = {name: value.encode("utf-8", "replace") for name, value in query.items()}
+    answer = client.get(path_with(path, parts), params=encoded_query, follow_redirects=False)
     assert answer.status_code in PROMISED | {303, 304}, (path, parts, query, answer.text)

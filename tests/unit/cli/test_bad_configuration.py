@@ -38,7 +38,7 @@ def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path,
     monkeypatch.setenv("QOS_ORACLE_WEB__PORT", "70000")
     path = write(sound, tmp_path / "config.toml")
 
-    said = refused(capsys, "config", "check", "--config", path)
+    error_output = refused(capsys, "config", "check", "--config", path)
 
     for fault in (
         "chain.id",
@@ -49,9 +49,9 @@ def test_all_configuration_faults_are_reported_together(capsys, sound, tmp_path,
         "QOS_ORACLE_CHIAN__ID",
         "web.port",
     ):
-        assert f"\n  {fault}: " in said
-    assert "Value error" not in said
-    assert "None" not in said
+        assert f"\n  {fault}: " in error_output
+    assert "Value error" not in error_output
+    assert "None" not in error_output
 
 
 @pytest.mark.parametrize("command", ["demo", "devnet"])
@@ -65,11 +65,11 @@ def test_conflicting_settings_are_rejected(capsys, sound, tmp_path):
     sound["keys"] = {"signer_keystore": "signer.json"}
     path = write(sound, tmp_path / "config.toml")
 
-    said = refused(capsys, "run", "--config", path)
+    error_output = refused(capsys, "run", "--config", path)
 
-    assert "oracle.publish: requires oracle.address" in said
-    assert "keys.signer_keystore and keys.signer_password_file: give both or none" in said
-    assert "oracle.anchor_window: 20 blocks are too few" in said
+    assert "oracle.publish: requires oracle.address" in error_output
+    assert "keys.signer_keystore and keys.signer_password_file: give both or none" in error_output
+    assert "oracle.anchor_window: 20 blocks are too few" in error_output
 
 
 def test_unknown_rule_set_error_lists_available_sets(capsys, sound, tmp_path):

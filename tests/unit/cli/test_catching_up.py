@@ -40,8 +40,8 @@ def test_progress_counts_blocks_folded_while_watching(store: Store):
             follower.chain.mine()
         follower.catch_up()
 
-    found = measure_catch_up(store, before, 0.0, first + 10, three_blocks_later, NOW)
-    assert found.blocks_left == 7
-    assert round(found.blocks_per_second * found.watched_seconds) == 3
-    assert found.until is not None
+    progress = measure_catch_up(store, before, 0.0, first + 10, three_blocks_later, NOW)
+    assert progress.blocks_left == 7
+    assert round(progress.blocks_per_second * progress.watched_seconds) == 3
+    assert progress.until is not None
     assert slept == [0.0]

@@ -11,8 +11,8 @@ from tests.support.histories import GENESIS_TIME, History
 
 @pytest.mark.parametrize("seconds", [1_795_000_000_000, 2**63 - 1])
 def test_timestamp_beyond_calendar_is_shown_in_seconds(seconds):
-    told = {format_block_time(seconds), format_time(seconds), format_time_to_second(seconds)}
-    assert told == {f"{seconds} s"}
+    texts = {format_block_time(seconds), format_time(seconds), format_time_to_second(seconds)}
+    assert texts == {f"{seconds} s"}
 
 
 def test_select_accepts_history_in_milliseconds(capsys, tmp_path):

@@ -10,8 +10,8 @@ URL = "https://relay.example"
 
 def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
     sound["feed"] = feed
-    told: str = refused(capsys, "status", "--config", write(sound, tmp_path / "config.toml"))
-    return told
+    error_line: str = refused(capsys, "status", "--config", write(sound, tmp_path / "config.toml"))
+    return error_line
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_invalid_feed_setting_is_reported_in_single_line(
 def test_publishing_and_dispatch_conflict_with_feed(capsys, sound, tmp_path, section: str):
     name = {"oracle": "publish", "dispatch": "enabled"}[section]
     sound[section] = {name: True}
-    told = complaint(capsys, sound, tmp_path, url=URL)
-    assert f"{section}.{name}: is on, but data from a feed must not be sent" in told
+    error_line = complaint(capsys, sound, tmp_path, url=URL)
+    assert f"{section}.{name}: is on, but data from a feed must not be sent" in error_line
 
     sound[section] = {name: True}
-    told = complaint(capsys, sound, tmp_path, url=URL, may_publish=True)
-    assert "data from a feed" not in told
+    error_line = complaint(capsys, sound, tmp_path, url=URL, may_publish=True)
+    assert "data from a feed" not in error_line
 
 
 def test_terminal_close_rule_is_rejected_for_relay(capsys, sound, tmp_path):
@@ -53,5 +53,5 @@ def test_terminal_close_rule_is_rejected_for_relay(capsys, sound, tmp_path):
 
 def test_feed_url_key_is_never_printed(capsys, sound, tmp_path):
     url = f"{URL}/a-key-that-nobody-sees"
-    told = complaint(capsys, sound, tmp_path, url=url, compare_url=url)
-    assert "nobody-sees" not in told
+    error_line = complaint(capsys, sound, tmp_path, url=url, compare_url=url)
+    assert "nobody-sees" not in error_line

@@ -37,5 +37,5 @@ def test_shipped_configuration_passes_check_without_warnings(name, tmp_path, cap
     monkeypatch.chdir(tmp_path)
     path = str(find_shipped_path(f"config/{name}.toml"))
     assert run(["config", "check", "--offline", "--json", "--config", path]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["warnings"], found["faults"]) == ([], [])
+    check_report = json.loads(capsys.readouterr().out)
+    assert (check_report["warnings"], check_report["faults"]) == ([], [])

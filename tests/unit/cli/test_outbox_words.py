@@ -50,12 +50,12 @@ def test_shown_call_has_amounts_in_ether_and_transactions(capsys):
 
 
 def test_underpriced_call_advice_names_limiting_setting():
-    told = build_advice(LIVE_PUSH, SentState(None, [DEAR], None))
+    advice = build_advice(LIVE_PUSH, SentState(None, [DEAR], None))
 
-    assert told.waits_for is not None
-    assert "max fee less than base fee (it pays 200 gwei per gas)" in told.waits_for
-    assert "raise limits.max_fee_per_gas_wei" in told.what_to_do
-    assert "nothing" not in told.what_to_do
+    assert advice.waits_for is not None
+    assert "max fee less than base fee (it pays 200 gwei per gas)" in advice.waits_for
+    assert "raise limits.max_fee_per_gas_wei" in advice.what_to_do
+    assert "nothing" not in advice.what_to_do
 
 
 def test_call_without_error_needs_no_action():
@@ -75,9 +75,9 @@ def test_sender_paused_for_funds_resumes_by_itself():
 
 
 def test_sender_paused_for_foreign_nonce_shows_both_remedies():
-    told = resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
-    assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in told
-    assert told.endswith("or rotate the key")
+    action = resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
+    assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in action
+    assert action.endswith("or rotate the key")
 
 
 def test_longest_state_is_separated_from_its_message(capsys):

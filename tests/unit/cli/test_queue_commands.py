@@ -81,8 +81,8 @@ def test_tasks_are_queued_in_groups_by_value(capsys, events):
     values: dict[tuple[int, str | None], list[str]] = {}
     for entry in told(capsys, "--events", events)["entries"]:
         group = entry["queue_group"]
-        whole = entry["value"].partition(".")[0]
-        values.setdefault((group["vram"], group["gpu"]), []).append(whole)
+        integer_part = entry["value"].partition(".")[0]
+        values.setdefault((group["vram"], group["gpu"]), []).append(integer_part)
 
     assert values == {
         (24, None): ["40", "30", "20"],
@@ -285,9 +285,9 @@ def test_download_request_is_shown_until_node_answers(capsys, tmp_path):
         history.is_asked_to_download(name, "\x1b[2Jbase")
     history.adds_model("B", "\x1b[2Jbase").after(60)
     events = events_in(tmp_path, history.joins("D"))
-    (asked,) = told(capsys, "--events", events)["downloads"]
+    (download,) = told(capsys, "--events", events)["downloads"]
 
-    assert (asked["node"], asked["state"]) == (node("A"), "open")
+    assert (download["node"], download["state"]) == (node("A"), "open")
     assert run(["queue", *PRICES, "--events", str(events)]) == 0
     text = capsys.readouterr().out
     assert r"\x1b[2Jbase (open)" in text

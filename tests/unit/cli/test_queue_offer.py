@@ -76,15 +76,15 @@ def block(number: int) -> BlockRef:
     return BlockRef(number, digest, Hash(f"0x{0:064x}"), 0)
 
 
-def made_node(name: str, asked: Mapping[str, Any]) -> Node:
-    model, vram = asked["card"]
+def made_node(name: str, attributes: Mapping[str, Any]) -> Node:
+    model, vram = attributes["card"]
     return member(
         name,
         gpu_name=model,
         gpu_vram=vram,
-        models=set(asked["models"]),
-        paused=asked["paused"],
-        stake=asked["stake"],
+        models=set(attributes["models"]),
+        paused=attributes["paused"],
+        stake=attributes["stake"],
     )
 
 
@@ -119,9 +119,9 @@ def next_draws(
 @given(st.data())
 def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObject):
     policy = get_policy(name)
-    others = [
-        made_node(f"o{n}", asked)
-        for n, asked in enumerate(data.draw(st.lists(nodes_st, max_size=4)))
+    other_nodes = [
+        made_node(f"o{n}", attributes)
+        for n, attributes in enumerate(data.draw(st.lists(nodes_st, max_size=4)))
     ]
     orders = data.draw(st.lists(orders_st, max_size=6))
     tasks = [task for n, order in enumerate(orders) for task in made_tasks(n, order)]
@@ -129,18 +129,18 @@ def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObjec
     drawn: Mapping[TaskKey, Address] = {}
     fresh: set[TaskKey] = {TaskKey("")}
     while fresh:
-        drawn, fresh = next_draws(name, SceneView(policy, others, tasks), drawn)
+        drawn, fresh = next_draws(name, SceneView(policy, other_nodes, tasks), drawn)
     # Then one more node is freed: it takes what they left, in a trio with some of them.
     freed = made_node("freed", data.draw(nodes_st))
-    nodes = [freed, *others]
+    nodes = [freed, *other_nodes]
     view = SceneView(policy, nodes, tasks)
-    _, taken = next_draws(name, view, drawn)
+    _, taken_tasks = next_draws(name, view, drawn)
     freed.running = 1
     snapshot = NetworkSnapshot(
         rules=LEGACY_RULES if name == "legacy" else RULES,
         block=1,
         time=0,
-        nodes={each.address: each for each in nodes},
+        nodes={scene_node.address: scene_node for scene_node in nodes},
         waiting=list(view.get_waiting_tasks()),
         nodes_by_group={},
         drawn_node_by_task=drawn,
@@ -151,4 +151,4 @@ def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObjec
     assert answer.offer is not None
     entries = {entry.task: entry for entry in answer.entries}
     offered = set[str]() if answer.offer.takes is None else {*entries[answer.offer.takes].tasks}
-    assert offered == taken
+    assert offered == taken_tasks

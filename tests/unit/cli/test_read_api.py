@@ -50,9 +50,9 @@ def test_schema_is_openapi_31_with_every_response_described(api):
     schema = api.get("/v1/openapi.json").json()
     assert schema["openapi"].startswith("3.1")
     for path, methods in schema["paths"].items():
-        for told in methods.values():
-            assert told["operationId"]
-            assert told["responses"]["200"]["content"], path
+        for operation in methods.values():
+            assert operation["operationId"]
+            assert operation["responses"]["200"]["content"], path
 
 
 def test_nodes_are_sorted_best_first(api, indexed):
@@ -95,14 +95,14 @@ def test_long_responses_are_gzipped_on_request(api):
 
 
 def test_node_is_returned_for_unique_address_prefix(api):
-    whole = node("A")
+    address = node("A")
     prefix = next(
-        whole[:length]
+        address[:length]
         for length in range(3, 43)
-        if api.get(f"/v1/nodes/{whole[:length]}").status_code == 200
+        if api.get(f"/v1/nodes/{address[:length]}").status_code == 200
     )
     answer = api.get(f"/v1/nodes/{prefix}").json()
-    assert answer["row"]["node"] == whole
+    assert answer["row"]["node"] == address
     assert answer["pool"] == list(SCORES["A"])
 
 
@@ -202,9 +202,9 @@ def test_task_key_in_upper_case_is_accepted_by_every_path(api):
 
 def test_explanation_matches_node_pool_and_row(api):
     explained = api.get(f"/v1/nodes/{node('C')}/explain").json()["explanation"]
-    told = api.get(f"/v1/nodes/{node('C')}").json()
-    assert explained["pool"]["scores"] == told["pool"] == list(SCORES["C"])
-    assert explained["row"] == told["row"]
+    body = api.get(f"/v1/nodes/{node('C')}").json()
+    assert explained["pool"]["scores"] == body["pool"] == list(SCORES["C"])
+    assert explained["row"] == body["row"]
 
 
 def test_explain_at_block_beyond_index_returns_400(api):
@@ -245,18 +245,18 @@ def test_request_before_first_block_returns_503(store):
 
 
 def test_cors_headers_are_sent_to_configured_origins_only(indexed):
-    asked = {"origin": "https://example.org"}
-    closed = indexed.client().get("/v1/network", headers=asked)
-    opened = indexed.client(cors=("https://example.org",)).get("/v1/network", headers=asked)
+    headers = {"origin": "https://example.org"}
+    closed = indexed.client().get("/v1/network", headers=headers)
+    opened = indexed.client(cors=("https://example.org",)).get("/v1/network", headers=headers)
     assert "access-control-allow-origin" not in closed.headers
     assert opened.headers["access-control-allow-origin"] == "https://example.org"
 
 
 def test_node_lift_raises_rank(api, indexed):
-    told = api.get(f"/v1/nodes/{node('B')}").json()
-    needed = told["lift"]["first_places"]
+    body = api.get(f"/v1/nodes/{node('B')}").json()
+    needed = body["lift"]["first_places"]
     assert needed is not None
-    assert told["lift"]["place_then"] < told["row"]["place"]
+    assert body["lift"]["place_then"] < body["row"]["place"]
 
 
 def test_control_characters_in_gpu_name_are_replaced(store):

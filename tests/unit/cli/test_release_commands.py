@@ -62,8 +62,8 @@ def test_released_report_is_no_longer_held_and_keeps_releaser(held: str, capsys,
 
 def test_release_of_period_that_is_not_held_is_rejected(held: str, capsys):
     assert run(["report", "release", "7", "--config", held]) == 2
-    said = capsys.readouterr().err
-    assert said == (f"qos-oracle: the report of period 7 is not held; held periods: {PERIOD}\n")
+    message = capsys.readouterr().err
+    assert message == (f"qos-oracle: the report of period 7 is not held; held periods: {PERIOD}\n")
 
 
 def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_url: str):

@@ -33,10 +33,10 @@ def printed(capsys, *arguments):
 
 
 def test_every_rule_set_is_listed_with_its_source(capsys):
-    found = told(capsys, "rules", "list")
-    assert [one["name"] for one in found] == list(get_systems())
+    rule_sets = told(capsys, "rules", "list")
+    assert [rule_set["name"] for rule_set in rule_sets] == list(get_systems())
     table = printed(capsys, "rules", "list")
-    assert all(one["name"] in table and one["source"] in table for one in found)
+    assert all(rule_set["name"] in table and rule_set["source"] in table for rule_set in rule_sets)
 
 
 LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
@@ -53,7 +53,7 @@ LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
 def test_rules_shown_as_json_score_identically_from_file(capsys, tmp_path, name, changes):
     file = tmp_path / "mine.json"
     file.write_text(printed(capsys, "rules", "show", name, *changes, "--json"))
-    rules = build_rules(name, dict(one.removeprefix("--set=").split("=") for one in changes))
+    rules = build_rules(name, dict(option.removeprefix("--set=").split("=") for option in changes))
     assert Rules.from_json(file.read_text()) == rules
 
     events = tmp_path / "events.jsonl"
@@ -65,7 +65,7 @@ def test_rules_shown_as_json_score_identically_from_file(capsys, tmp_path, name,
 
     backtest = ("backtest", "--events", str(events), "--rules", str(file))
     compared = told(capsys, *backtest, "--rules", "crynux")
-    assert [one["name"] for one in compared["systems"]] == ["mine.json", "crynux"]
+    assert [system["name"] for system in compared["systems"]] == ["mine.json", "crynux"]
 
 
 def test_changed_rule_is_shown_beside_published_value(capsys):
@@ -76,9 +76,11 @@ def test_changed_rule_is_shown_beside_published_value(capsys):
 
 
 def test_published_rule_sets_are_listed_with_sha256(capsys):
-    found = {one["name"]: one["sha256"] for one in told(capsys, "rules", "list")}
-    assert found["relay"] == identify_rules(build_rules("relay")).sha256
-    assert found["legacy"] is found["article"] is None
+    sha256_by_name = {
+        rule_set["name"]: rule_set["sha256"] for rule_set in told(capsys, "rules", "list")
+    }
+    assert sha256_by_name["relay"] == identify_rules(build_rules("relay")).sha256
+    assert sha256_by_name["legacy"] is sha256_by_name["article"] is None
 
 
 def test_unpublished_legacy_values_must_be_chosen(capsys, tmp_path):

@@ -117,10 +117,10 @@ def test_more_draws_than_candidates_are_reported(capsys, events, asked):
 def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
     history = network().creates("2", of="g").starts("2", "A").after(5).submits("2").succeeds("2")
     events = events_in(tmp_path, history)
-    other = "0x" + "67".rjust(64, "0")
-    asked = task_in(tmp_path, group=other)
+    group_key = "0x" + "67".rjust(64, "0")
+    task_file = task_in(tmp_path, group=group_key)
 
-    rows = by_node(told(capsys, "--task", asked, "--events", events))
+    rows = by_node(told(capsys, "--task", task_file, "--events", events))
 
     assert rows[node("A")]["why_not"] == "taken"
     assert rows[node("B")]["candidate"]
@@ -179,13 +179,13 @@ def test_legacy_policy_draws_three_nodes_of_same_card(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
     events = events_in(tmp_path, history)
-    asked = task_in(tmp_path, kind="llm", min_vram=8)
-    options = ["--task", asked, "--events", events, "--policy", "legacy-equal", "--seed", SEED]
+    task_file = task_in(tmp_path, kind="llm", min_vram=8)
+    options = ["--task", task_file, "--events", events, "--policy", "legacy-equal", "--seed", SEED]
 
     answer = told(capsys, *options)
     rows = by_node(answer)
 
-    assert {each["node"] for each in answer["draws"]} == {node(name) for name in "ABC"}
+    assert {draw["node"] for draw in answer["draws"]} == {node(name) for name in "ABC"}
     assert (answer["card"]["gpu"], answer["card"]["sum"]) == ("RTX 4090", "3")
     assert rows[node("D")]["why_not"] == "too_few_of_its_card"
     assert rows[node("A")]["chance"] == "0.333333333333333333"
@@ -220,7 +220,7 @@ def test_scarce_model_is_suggested_for_download_by_other_nodes(capsys, tmp_path,
 
     # Of the nodes that could run it and lack it, by weight; equal ones by address.
     assert answer["predownload"] == [
-        {"model": "base", "holders": 2, "pending": 0, "ask": [node(each) for each in "CGH"]},
+        {"model": "base", "holders": 2, "pending": 0, "ask": [node(name) for name in "CGH"]},
     ]
 
 
@@ -233,8 +233,8 @@ def test_drawn_node_counts_as_busy_in_predownload(capsys, tmp_path, asked):
 
 
 def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events):
-    asked = task_in(tmp_path, models=["\x1b[2Jgone", "[red]\n", "\u202eback"])
-    text = printed(capsys, "--task", asked, "--events", events)
+    task_file = task_in(tmp_path, models=["\x1b[2Jgone", "[red]\n", "\u202eback"])
+    text = printed(capsys, "--task", task_file, "--events", events)
 
     assert r"\x1b[2Jgone, [red]\n, \u202eback" in text
 

@@ -36,7 +36,7 @@ def check(answer, vector):
     candidates = [row for row in answer["nodes"] if row["candidate"]]
     assert [{"node": row["node"], **row["parts"]} for row in candidates] == expected["candidates"]
     drawn = [
-        {key: value for key, value in each.items() if key != "i"} for each in expected["drawn"]
+        {key: value for key, value in draw.items() if key != "i"} for draw in expected["drawn"]
     ]
     assert answer["draws"] == drawn
     assert answer["sum"] == drawn[0]["sum"]
@@ -70,9 +70,9 @@ def test_configured_weight_floor_applies_to_select_command(capsys, database, tmp
     settings = database([a_node("poor", stake=0), a_node("rich")])
     settings["dispatch"] = {"weight_floor": 0.25}
     path = write(settings, tmp_path / "config.toml")
-    asked = task_in(tmp_path, kind="sd")
+    task_file = task_in(tmp_path, kind="sd")
 
-    assert run(["select", "--task", str(asked), "--config", str(path), "--json"]) == 0
+    assert run(["select", "--task", str(task_file), "--config", str(path), "--json"]) == 0
     rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
     assert rows[node("poor")]["weight"] == "250000000000000000"
 
@@ -81,18 +81,18 @@ def test_configured_weight_floor_applies_to_select_command(capsys, database, tmp
 def test_worked_draw_is_reproduced_from_events(capsys, name, tmp_path):
     (vector,) = (entry for key, entry in entries().items() if name[:-1] in key)
     history = History()
-    for number, each in enumerate(vector["nodes"]):
-        models = tuple(each["on_disk"])
-        history.joins(f"n{number}", stake=int(each["stake"]), models=models)
-        history.scores(f"n{number}", *each["scores"])
+    for number, node_vector in enumerate(vector["nodes"]):
+        models = tuple(node_vector["on_disk"])
+        history.joins(f"n{number}", stake=int(node_vector["stake"]), models=models)
+        history.scores(f"n{number}", *node_vector["scores"])
     history.after(LONG_AFTER)
-    for number, each in enumerate(vector["nodes"]):
-        if each["busy"]:
+    for number, node_vector in enumerate(vector["nodes"]):
+        if node_vector["busy"]:
             history.starts(f"busy {number}", f"n{number}")
     file = events_in(tmp_path, history)
     text = file.read_text()
-    for number, each in enumerate(vector["nodes"]):
-        text = text.replace(node(f"n{number}"), each["address"])
+    for number, node_vector in enumerate(vector["nodes"]):
+        text = text.replace(node(f"n{number}"), node_vector["address"])
     file.write_text(text)
 
     time = history.time

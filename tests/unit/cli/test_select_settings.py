@@ -11,8 +11,8 @@ from tests.support.histories import History
 def one_node(folder):
     """A node with a stake and the model on disk, and a task for it."""
     events = events_in(folder, History().joins("A", stake=10**18, gpu_vram=24, models=("base",)))
-    asked = task_in(folder, models=["base"], min_vram=8)
-    return ["select", "--task", str(asked), "--events", str(events)]
+    task_file = task_in(folder, models=["base"], min_vram=8)
+    return ["select", "--task", str(task_file), "--events", str(events)]
 
 
 def parts(capsys, *arguments):
@@ -23,8 +23,8 @@ def parts(capsys, *arguments):
 
 def test_policy_setting_is_changed_beside_rules(capsys, tmp_path):
     options = (*one_node(tmp_path), "--set", "new_node_long_term=0.25")
-    found = parts(capsys, *options, "--set", "disk_boost=0.25")
-    assert (found["QoS"], found["M"]) == ("0.250000000000000000", "1.250000000000000000")
+    factors = parts(capsys, *options, "--set", "disk_boost=0.25")
+    assert (factors["QoS"], factors["M"]) == ("0.250000000000000000", "1.250000000000000000")
 
 
 def test_policy_without_rules_accepts_its_own_settings(capsys, tmp_path):

@@ -70,9 +70,9 @@ def test_health_endpoint_is_exempt_from_rate_limit():
     watched = FastAPI()
     watched.get("/livez")(lambda: "yes")
     slow = ListenerLimits(requests_per_second=1.0)
-    asked = TestClient(RequestLimits(watched, slow, Refusals("web"), lambda: 0.0))
-    assert [asked.get("/x").status_code for _ in range(6)] == [404] * 5 + [429]
-    assert asked.get("/livez").status_code == 200
+    client = TestClient(RequestLimits(watched, slow, Refusals("web"), lambda: 0.0))
+    assert [client.get("/x").status_code for _ in range(6)] == [404] * 5 + [429]
+    assert client.get("/livez").status_code == 200
 
 
 def test_token_bucket_is_capped_at_capacity():

@@ -27,9 +27,9 @@ class Asked:
         self.cache = AnswerCache(source, most_bytes, lambda: self.act, lambda: self.time)
 
     def get(self, path: str = "/", tag: str = "") -> Response:
-        found = self.asked(path, tag, AnswerFlights(1))
-        assert found is not None
-        return found
+        response = self.asked(path, tag, AnswerFlights(1))
+        assert response is not None
+        return response
 
     def asked(self, path: str, tag: str, flights: AnswerFlights) -> Response | None:
         scope = {"type": "http", "method": "GET", "path": path, "query_string": b""}
@@ -42,8 +42,8 @@ class Asked:
 
     def _make(self) -> CachedResponse:
         self.made += 1
-        with open_snapshot(self.indexed.source) as look:
-            return CachedResponse(Response(f"{self.made}", self.status), look.as_of, self.act)
+        with open_snapshot(self.indexed.source) as snapshot:
+            return CachedResponse(Response(f"{self.made}", self.status), snapshot.as_of, self.act)
 
     def moves(self) -> None:
         """A block comes, and the clock stands."""
@@ -132,10 +132,10 @@ def test_full_flights_serve_only_cached_responses(asked: Asked):
 
 def test_least_recently_used_response_is_evicted(indexed):
     # Each takes three bytes for its question and one for its answer.
-    asked = Asked(indexed, most_bytes=12)
+    cached_client = Asked(indexed, most_bytes=12)
     for path in ("/a", "/b", "/c", "/a", "/d"):
-        asked.says(path)
-    assert [asked.says(path) for path in ("/c", "/a", "/d", "/b")] == ["3", "1", "4", "5"]
+        cached_client.says(path)
+    assert [cached_client.says(path) for path in ("/c", "/a", "/d", "/b")] == ["3", "1", "4", "5"]
 
 
 def test_only_long_responses_are_gzipped(asked: Asked):

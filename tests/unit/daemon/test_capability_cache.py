@@ -11,9 +11,9 @@ from oracle.store.database import Store
 @pytest.fixture
 def epoch(store: Store) -> int:
     with store.transaction() as uow:
-        taken = uow.lease.acquire("one", 30)
-    assert taken is not None
-    return taken
+        lease_epoch = uow.lease.acquire("one", 30)
+    assert lease_epoch is not None
+    return lease_epoch
 
 
 def written(store: Store, endpoint: str) -> dict[str, str]:

@@ -10,22 +10,26 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=60)
 
 @examples(200)
 @given(ARRIVALS, st.integers(1, 8), st.integers(1, 8))
-def test_connection_table_stays_within_limits_and_keeps_newest(arrivals, most, most_per_address):
-    table = ConnectionTable[int](most, most_per_address)
+def test_connection_table_stays_within_limits_and_keeps_newest(
+    arrivals, max_connections, most_per_address
+):
+    table = ConnectionTable[int](max_connections, most_per_address)
     here: dict[int, str] = {}
     for number, (network, leaves) in enumerate(arrivals):
         gone = table.add_connection(number, str(network), float(number))
         if gone is not None:
             oldest, reason = gone
             is_own = reason == "address"
-            rivals = [one for one in here if not is_own or here[one] == str(network)]
+            rivals = [rival for rival in here if not is_own or here[rival] == str(network)]
             assert oldest == min(rivals)
             del here[oldest]
         here[number] = str(network)
         assert number in table
         assert list(table) == sorted(here)
-        assert len(here) <= most
-        assert all(list(here.values()).count(one) <= most_per_address for one in here.values())
+        assert len(here) <= max_connections
+        assert all(
+            list(here.values()).count(address) <= most_per_address for address in here.values()
+        )
         if leaves:
             assert table.remove_connection(number)
             assert not table.remove_connection(number)
@@ -34,8 +38,8 @@ def test_connection_table_stays_within_limits_and_keeps_newest(arrivals, most, m
 
 def test_sole_connection_of_address_is_evicted_only_at_total_limit():
     table = ConnectionTable[str](3, 2)
-    for at, one in enumerate("abc"):
-        assert table.add_connection(one, one, at) is None
+    for at, address in enumerate("abc"):
+        assert table.add_connection(address, address, at) is None
     assert table.add_connection("d", "d", 3.0) == ("a", "total")
     assert table.add_connection("e", "e", 4.0) == ("b", "total")
 

@@ -33,11 +33,11 @@ def unasked(monkeypatch):
 @pytest.mark.parametrize("path", ["/", "/nodes?sort=qos", "/v1/network", "/v1/nodes?limit=1"])
 def test_fresh_response_equals_original_with_headers(indexed, unasked, path, origin):
     client = indexed.client(cors=(ORIGIN,))
-    made = client.get(path, headers=origin)
+    original = client.get(path, headers=origin)
     unasked()
     fresh = client.get(path, headers=origin)
-    assert (fresh.status_code, fresh.content) == (200, made.content)
-    assert sorted(fresh.headers.multi_items()) == sorted(made.headers.multi_items())
+    assert (fresh.status_code, fresh.content) == (200, original.content)
+    assert sorted(fresh.headers.multi_items()) == sorted(original.headers.multi_items())
 
 
 def test_fresh_response_with_matching_etag_returns_304(indexed, unasked):

@@ -34,8 +34,8 @@ def test_worker_settings_with_inline_executor_are_rejected(said):
 
 
 def test_dask_executor_has_three_workers_by_default():
-    told = HistorySection(executor="dask", scheduler="tcp://10.0.0.7:8786")
-    assert resolve_worker_count(told) == 3
+    section = HistorySection(executor="dask", scheduler="tcp://10.0.0.7:8786")
+    assert resolve_worker_count(section) == 3
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,12 @@ def away() -> None:
     raise TransientError("the database is away")
 
 
-def a_few(looks: threading.Semaphore) -> None:
+def a_few(reads: threading.Semaphore) -> None:
     """Wait for three from now on: the first may have begun before, the second has ended."""
-    while looks.acquire(blocking=False):
+    while reads.acquire(blocking=False):
         pass
     for _ in range(3):
-        assert looks.acquire(timeout=PATIENCE)
+        assert reads.acquire(timeout=PATIENCE)
 
 
 def test_leader_loses_lease_only_after_twenty_seconds_without_renewal(moody: Moody, clock: Clock):

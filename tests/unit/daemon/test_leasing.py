@@ -69,9 +69,9 @@ def test_holder_stalled_inside_statement_is_terminated_for_standby(
             # ...but a lease later it is one.
             monkeypatch.setattr(lease_keeper, "STALLED_SECONDS", 0)
             for _ in range(PATIENCE):
-                with pytest.raises(TransientError) as told:
+                with pytest.raises(TransientError) as caught:
                     try_acquire_lease(new, "new")
-                if "stalled for 0 s was terminated" in str(told.value):
+                if "stalled for 0 s was terminated" in str(caught.value):
                     break
             assert acquire_lease(new, "new") == 2
 

@@ -29,14 +29,14 @@ def test_checks_start_at_once_and_back_off():
 
 @examples(100)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 20))), st.integers(1, 5))
-def test_every_entry_is_due_once_within_limit(arrivals, most):
+def test_every_entry_is_due_once_within_limit(arrivals, max_due):
     schedule = RecheckSchedule[int]()
-    for number, (at, looks) in enumerate(sorted(arrivals)):
-        schedule.add_connection(number, at, looks)
-    seen: list[int] = []
+    for number, (at, check_count) in enumerate(sorted(arrivals)):
+        schedule.add_connection(number, at, check_count)
+    due_numbers: list[int] = []
     while (at := schedule.get_next_time()) is not None:
-        found = schedule.take_due(at, most)
-        assert 1 <= len(found) <= most
-        seen += found
-    assert sorted(seen) == list(range(len(arrivals)))
-    assert schedule.take_due(1e9, most) == []
+        due = schedule.take_due(at, max_due)
+        assert 1 <= len(due) <= max_due
+        due_numbers += due
+    assert sorted(due_numbers) == list(range(len(arrivals)))
+    assert schedule.take_due(1e9, max_due) == []

@@ -18,10 +18,20 @@ def test_default_probing_settings_disable_system_tasks():
 
 
 def test_probing_settings_reach_dispatcher():
-    told = build_probe_settings(ProbingSection(**COMPLETE, kind="llm", models=("m",), size=3))
-    assert told is not None
-    assert (told.order.fee, told.max_fee_wei, told.window_seconds) == (7, 70, 86_400)
-    assert (told.order.kind, told.order.models, told.order.size) == (TaskKind.LLM, ("m",), 3)
+    probe_settings = build_probe_settings(
+        ProbingSection(**COMPLETE, kind="llm", models=("m",), size=3)
+    )
+    assert probe_settings is not None
+    assert (
+        probe_settings.order.fee,
+        probe_settings.max_fee_wei,
+        probe_settings.window_seconds,
+    ) == (7, 70, 86_400)
+    assert (probe_settings.order.kind, probe_settings.order.models, probe_settings.order.size) == (
+        TaskKind.LLM,
+        ("m",),
+        3,
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def version_2(root: Path, name: str, quotas: list[int | None]) -> tuple[Path, Pa
     for depth, quota in enumerate(quotas):
         folder = root.joinpath(*parts[:depth])
         folder.mkdir(parents=True, exist_ok=True)
-        said = "max" if quota is None else str(quota)
-        (folder / "cpu.max").write_text(f"{said} {PERIOD}\n")
+        quota_text = "max" if quota is None else str(quota)
+        (folder / "cpu.max").write_text(f"{quota_text} {PERIOD}\n")
     own = root / "own"
     own.write_text(f"0::{name}\n")
     return root, own

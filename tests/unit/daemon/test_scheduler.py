@@ -56,10 +56,10 @@ def test_only_successful_run_updates_last_success_timestamp():
         name = "oracle_step_last_success_timestamp_seconds"
         return REGISTRY.get_sample_value(name, {"step": "ok"})
 
-    stop, seen, failures = threading.Event(), list[float | None](), [False, True]
+    stop, timestamps, failures = threading.Event(), list[float | None](), [False, True]
 
     def turn():
-        seen.append(last())
+        timestamps.append(last())
         if not failures:
             stop.set()
         elif failures.pop(0):
@@ -67,7 +67,7 @@ def test_only_successful_run_updates_last_success_timestamp():
 
     run_jobs([step(turn, name="ok")], stop, JobLiveness(time.monotonic))
 
-    before, after_success, after_failure = seen
+    before, after_success, after_failure = timestamps
     assert before is None
     assert after_success is not None
     assert after_success == after_failure

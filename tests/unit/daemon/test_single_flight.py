@@ -14,9 +14,9 @@ PATIENCE_SECONDS = 60.0
 class Counted(Event):
     """An event that tells when so many wait for it."""
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, waiter_count: int) -> None:
         super().__init__()
-        self.all_wait = Barrier(wanted + 1)
+        self.all_wait = Barrier(waiter_count + 1)
 
     @override
     def wait(self, timeout: float | None = None) -> bool:
@@ -26,22 +26,22 @@ class Counted(Event):
 
 def test_concurrent_identical_requests_share_single_response():
     flights, is_made, makes = SingleFlight[str](1, PATIENCE_SECONDS), Event(), []
-    others = Counted(19)
+    waiters = Counted(19)
 
     def make() -> str:
         makes.append(1)
-        flights._pending_by_key["/"].finished = others
+        flights._pending_by_key["/"].finished = waiters
         is_made.set()
-        others.all_wait.wait(PATIENCE_SECONDS)
+        waiters.all_wait.wait(PATIENCE_SECONDS)
         return "the page"
 
     with ThreadPoolExecutor(20) as pool:
         first = pool.submit(flights.get_or_make, "/", make)
         assert is_made.wait(PATIENCE_SECONDS)
         answers = [first, *(pool.submit(flights.get_or_make, "/", make) for _ in range(19))]
-        told = [one.result(PATIENCE_SECONDS) for one in answers]
+        responses = [future.result(PATIENCE_SECONDS) for future in answers]
 
-    assert (told, makes) == (["the page"] * 20, [1])
+    assert (responses, makes) == (["the page"] * 20, [1])
 
 
 def test_other_request_without_free_slot_returns_none():

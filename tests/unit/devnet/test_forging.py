@@ -44,21 +44,21 @@ def liar(tree: BlockTree, depth: Depth) -> Provider:
 
 
 def block(provider: Provider, number: int) -> dict[str, Any]:
-    found: dict[str, Any] = provider.handle_call("eth_getBlockByNumber", [hex(number), False])
-    return found
+    header: dict[str, Any] = provider.handle_call("eth_getBlockByNumber", [hex(number), False])
+    return header
 
 
 def logs(provider: Provider, number: int) -> list[dict[str, Any]]:
-    asked = {"fromBlock": hex(number), "toBlock": hex(number)}
-    found: list[dict[str, Any]] = provider.handle_call("eth_getLogs", [asked])
-    return found
+    log_filter = {"fromBlock": hex(number), "toBlock": hex(number)}
+    matching_logs: list[dict[str, Any]] = provider.handle_call("eth_getLogs", [log_filter])
+    return matching_logs
 
 
 def makes_root(provider: Provider, number: int) -> bool:
     header = block(provider, number)
-    given = provider.handle_call("eth_getBlockReceipts", [header["hash"]])
+    receipts = provider.handle_call("eth_getBlockReceipts", [header["hash"]])
     root: str = header["receiptsRoot"]
-    return compute_receipts_root(msgspec.convert(given, list[ProvenReceipt])) == root
+    return compute_receipts_root(msgspec.convert(receipts, list[ProvenReceipt])) == root
 
 
 def makes_hash(provider: Provider, number: int) -> bool:

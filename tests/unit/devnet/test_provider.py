@@ -8,8 +8,8 @@ from devnet.fakechain.tree import BlockTree
 from tests.unit.devnet.networks import FIRST, OTHER, SECOND, SPEAKER, grown, said
 
 
-def logs(provider, **asked):
-    return provider.handle_call("eth_getLogs", [asked])
+def logs(provider, **log_filter):
+    return provider.handle_call("eth_getLogs", [log_filter])
 
 
 def failure(provider, method, *params):
@@ -19,18 +19,20 @@ def failure(provider, method, *params):
 
 
 def test_logs_include_both_ends_of_range():
-    found = logs(Provider(grown()), fromBlock="0x2", toBlock="0x3")
-    assert [log["blockNumber"] for log in found] == ["0x2", "0x2", "0x3", "0x3"]
+    matching_logs = logs(Provider(grown()), fromBlock="0x2", toBlock="0x3")
+    assert [log["blockNumber"] for log in matching_logs] == ["0x2", "0x2", "0x3", "0x3"]
 
 
 def test_logs_are_filtered_by_address_and_topics():
     tree = BlockTree()
     tree.mine_logs(said(1), said(2, OTHER), said(3, topic=SECOND))
-    provider, whole = Provider(tree), {"fromBlock": "0x0", "toBlock": "latest"}
-    assert len(logs(provider, **whole, address=OTHER.upper().replace("0X", "0x"))) == 1
-    assert len(logs(provider, **whole, address=[SPEAKER, OTHER], topics=[[FIRST, SECOND]])) == 3
-    assert len(logs(provider, **whole, topics=[None, f"0x{3:064x}"])) == 1
-    assert logs(provider, **whole, topics=[FIRST, None, None]) == []
+    provider, full_range = Provider(tree), {"fromBlock": "0x0", "toBlock": "latest"}
+    assert len(logs(provider, **full_range, address=OTHER.upper().replace("0X", "0x"))) == 1
+    assert (
+        len(logs(provider, **full_range, address=[SPEAKER, OTHER], topics=[[FIRST, SECOND]])) == 3
+    )
+    assert len(logs(provider, **full_range, topics=[None, f"0x{3:064x}"])) == 1
+    assert logs(provider, **full_range, topics=[FIRST, None, None]) == []
 
 
 def test_range_beyond_head_returns_existing_logs():
@@ -74,8 +76,10 @@ def test_transaction_receipt_follows_provider_head():
     first = tree.mine_logs(said(1))
     again = tree.mine(first.txs, parent_block=tree.mine(parent_block=tree.genesis))
     for head in (first, again):
-        found = Provider(tree, head).handle_call("eth_getTransactionReceipt", [first.tx_hashes[0]])
-        assert found["blockHash"] == head.hash
+        receipt = Provider(tree, head).handle_call(
+            "eth_getTransactionReceipt", [first.tx_hashes[0]]
+        )
+        assert receipt["blockHash"] == head.hash
 
 
 def test_block_tags_resolve_to_number_block_null_or_error():
@@ -89,8 +93,8 @@ def test_block_tags_resolve_to_number_block_null_or_error():
     }
 
     def number(tag):
-        found = provider.handle_call("eth_getBlockByNumber", [tag, False])
-        return found and found["number"]
+        header = provider.handle_call("eth_getBlockByNumber", [tag, False])
+        return header and header["number"]
 
     assert [number(tag) for tag in ("safe", "finalized", "odd")] == ["0x4", "0x0", None]
     assert failure(provider, "eth_getBlockByNumber", "bad", False) == (-1, "no")
@@ -117,14 +121,14 @@ def test_skipped_heights_return_null():
 
 def test_block_hash_with_range_is_rejected():
     tree = grown()
-    asked = {"blockHash": tree.last_mined.hash, "fromBlock": "0x1"}
-    assert failure(Provider(tree), "eth_getLogs", asked)[0] == -32602
+    log_filter = {"blockHash": tree.last_mined.hash, "fromBlock": "0x1"}
+    assert failure(Provider(tree), "eth_getLogs", log_filter)[0] == -32602
 
 
 def test_eth_call_returns_configured_response():
     tree = grown()
     provider = Provider(tree)
-    provider.call_handler = lambda asked, block: asked["data"] + f"{block.number:x}"
+    provider.call_handler = lambda call, block: call["data"] + f"{block.number:x}"
     provider.code_by_address[SPEAKER] = "0x60"
     at = {"blockHash": tree.genesis.hash}
     assert provider.handle_call("eth_call", [{"to": SPEAKER, "data": "0xab"}, at]) == "0xab0"

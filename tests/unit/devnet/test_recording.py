@@ -20,19 +20,19 @@ def lines(tree, *, kinds):
     """The chain as somebody wrote it down, newest first: the order does not matter."""
     yield {"kind": "chain", "chainId": hex(tree.chain_id)}
     for block in get_branch(tree.last_mined)[::-1]:
-        made = {
+        records_by_kind = {
             "block": [block.header],
             "log": block.logs,
             "tx": block.transactions,
             "receipt": block.receipts,
         }
-        yield from ({"kind": kind, **one} for kind in kinds for one in made[kind])
+        yield from ({"kind": kind, **record} for kind in kinds for record in records_by_kind[kind])
 
 
-def written(path, said):
+def written(path, records):
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "wb") as file:
-        file.writelines(msgspec.json.encode(one) + b"\n" for one in said)
+        file.writelines(msgspec.json.encode(record) + b"\n" for record in records)
     return path
 
 
@@ -69,10 +69,12 @@ def test_full_recording_reproduces_chain_responses(tmp_path, tree, name):
 
 def test_receipts_are_rebuilt_from_transactions_and_logs(tmp_path, tree):
     path = written(tmp_path / "chain.jsonl", lines(tree, kinds=["block", "log", "tx"]))
-    made = read_recording(path).create_provider().handle_call("eth_getBlockReceipts", ["0x2"])
+    receipts = read_recording(path).create_provider().handle_call("eth_getBlockReceipts", ["0x2"])
     true = Provider(tree).handle_call("eth_getBlockReceipts", ["0x2"])
-    assert [one["logs"] for one in made] == [one["logs"] for one in true]
-    assert [one["transactionHash"] for one in made] == [one["transactionHash"] for one in true]
+    assert [receipt["logs"] for receipt in receipts] == [receipt["logs"] for receipt in true]
+    assert [receipt["transactionHash"] for receipt in receipts] == [
+        receipt["transactionHash"] for receipt in true
+    ]
 
 
 def test_transaction_status_is_copied_to_receipt(tmp_path, tree):
@@ -85,9 +87,9 @@ def test_transaction_status_is_copied_to_receipt(tmp_path, tree):
 
 
 def test_unrecorded_header_fields_are_zero(tmp_path, tree):
-    known = {"kind", "number", "hash", "parentHash", "timestamp", "chainId"}
+    kept_fields = {"kind", "number", "hash", "parentHash", "timestamp", "chainId"}
     bare = [
-        {key: value for key, value in line.items() if key in known}
+        {key: value for key, value in line.items() if key in kept_fields}
         for line in lines(tree, kinds=["block"])
     ]
     provider = read_recording(written(tmp_path / "chain.jsonl", bare)).create_provider()
@@ -106,18 +108,18 @@ def test_unrecorded_receipts_raise_error(tmp_path, tree):
 
 
 def test_recording_folder_of_three_files_is_read(tmp_path, tree):
-    def plain(one, block):
-        return {**one, "block": block.number, "index": int(one["transactionIndex"], 16)}
+    def plain(tx, block):
+        return {**tx, "block": block.number, "index": int(tx["transactionIndex"], 16)}
 
     blocks = get_branch(tree.last_mined)
     heads = [
         {
-            "number": one.number,
-            "hash": one.hash,
-            "timestamp": one.time,
-            "parentHash": one.parent_hash,
+            "number": block.number,
+            "hash": block.hash,
+            "timestamp": block.time,
+            "parentHash": block.parent_hash,
         }
-        for one in blocks
+        for block in blocks
     ]
     written(tmp_path / "blocks.jsonl.gz", heads)
     written(tmp_path / "logs.jsonl.gz", [log for block in blocks for log in block.logs])

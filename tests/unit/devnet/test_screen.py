@@ -73,7 +73,7 @@ def test_act_title_and_caption_fit_80_columns(act):
 
 
 def test_acts_never_go_backwards():
-    playbill, seen = ActTracker(), []
+    playbill, act_numbers = ActTracker(), []
     for now in (
         snapshot(),
         snapshot(reports=1),
@@ -83,8 +83,8 @@ def test_acts_never_go_backwards():
         snapshot(reports=3, timeouts=1),
     ):
         playbill.update(now)
-        seen.append(int(playbill.title_line[0]))
-    assert seen == [1, 2, 3, 4, 5, 5]
+        act_numbers.append(int(playbill.title_line[0]))
+    assert act_numbers == [1, 2, 3, 4, 5, 5]
 
 
 def test_closed_kickout_interval_is_announced():

@@ -36,9 +36,10 @@ def prove(block: Block) -> None:
     assert compute_block_hash(head) == block.hash
     assert compute_receipts_root(receipts) == head.receipts_root
     assert compute_transactions_root(signed) == head.transactions_root
-    assert [one.compute_hash() for one in signed] == [one.hash for one in signed]
+    assert [tx.compute_hash() for tx in signed] == [tx.hash for tx in signed]
     assert (
-        format_bloom(compute_bloom(log for one in receipts for log in one.logs)) == head.logs_bloom
+        format_bloom(compute_bloom(log for receipt in receipts for log in receipt.logs))
+        == head.logs_bloom
     )
 
 
@@ -60,9 +61,12 @@ def test_block_mined_on_older_block_is_fork():
 
 def test_two_empty_blocks_with_same_parent_differ():
     tree = BlockTree()
-    one, other = tree.mine(parent_block=tree.genesis), tree.mine(parent_block=tree.genesis)
-    assert one.hash != other.hash
-    prove(other)
+    first_block, second_block = (
+        tree.mine(parent_block=tree.genesis),
+        tree.mine(parent_block=tree.genesis),
+    )
+    assert first_block.hash != second_block.hash
+    prove(second_block)
 
 
 def test_transaction_mined_again_keeps_its_hash():

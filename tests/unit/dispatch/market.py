@@ -66,7 +66,7 @@ class Market:
         self.made += 1
         size = self.random.choice([None, 2, 3])
         name = self.random.choice([None, f"g{self.made}", f"g{self.random.randrange(self.made)}"])
-        asked = self._asked()
+        order_fields = self._asked()
         for number in range(self.random.choice([1, 2, 3])):
             yield network_events.TaskCreated(
                 AT,
@@ -75,7 +75,7 @@ class Market:
                 fee=self.random.choice([None, 1, 2, 3]),
                 group=None if name is None else group(name),
                 group_size=None if name is None else size,
-                **asked,
+                **order_fields,
             )
 
     def _asked(self) -> dict[str, Any]:
@@ -112,38 +112,42 @@ class Market:
 
     def _starts(self, fold: Fold) -> Iterable[DomainEvent]:
         """Somebody starts a task past every draw."""
-        waiting = [one for one in fold.ledger.tasks.values() if is_waiting(one)]
-        members = [one for one in self._members(fold) if not one.running]
+        waiting = [task for task in fold.ledger.tasks.values() if is_waiting(task)]
+        members = [node for node in self._members(fold) if not node.running]
         if waiting and members:
             key, runner = self.random.choice(waiting).key, self.random.choice(members).address
             yield network_events.TaskStarted(AT, TIME, key, runner)
 
     def _ends_waiting(self, fold: Fold) -> Iterable[DomainEvent]:
-        waiting = [one for one in fold.ledger.tasks.values() if is_waiting(one)]
+        waiting = [task for task in fold.ledger.tasks.values() if is_waiting(task)]
         if waiting:
             key, reason = self.random.choice(waiting).key, self.random.choice(REASONS)
             yield network_events.TaskAborted(AT, TIME, key, reason=reason)
 
     def _ends_running(self, fold: Fold) -> Iterable[DomainEvent]:
         """A task is answered, and its group judged, or runs out of time, which costs its node."""
-        running = [one for one in fold.ledger.tasks.values() if one.node and not one.ending]
+        running = [
+            candidate
+            for candidate in fold.ledger.tasks.values()
+            if candidate.node and not candidate.ending
+        ]
         if not running:
             return
-        one = self.random.choice(running)
-        if one.node is None or self.random.random() < 0.5:
-            yield network_events.TaskTimedOut(AT, TIME, one.key, one.node)
+        task = self.random.choice(running)
+        if task.node is None or self.random.random() < 0.5:
+            yield network_events.TaskTimedOut(AT, TIME, task.key, task.node)
             return
-        yield network_events.TaskSubmitted(AT, TIME, one.key, one.node)
-        if one.group is not None:
+        yield network_events.TaskSubmitted(AT, TIME, task.key, task.node)
+        if task.group is not None:
             yield network_events.GroupValidated(
-                AT, TIME, one.group, self._of_group(fold, one.group)
+                AT, TIME, task.group, self._of_group(fold, task.group)
             )
-        yield network_events.TaskSucceeded(AT, TIME, one.key, one.node)
+        yield network_events.TaskSucceeded(AT, TIME, task.key, task.node)
 
     def _of_group(self, fold: Fold, named: GroupKey) -> tuple[TaskKey, ...]:
         tasks: Iterable[Task] = fold.ledger.tasks.values()
-        return tuple(one.key for one in tasks if one.group == named)
+        return tuple(task.key for task in tasks if task.group == named)
 
     def _members(self, fold: Fold) -> list[Node]:
         nodes: Iterable[Node] = fold.ledger.nodes.values()
-        return [one for one in nodes if one.membership is Membership.MEMBER]
+        return [node for node in nodes if node.membership is Membership.MEMBER]

@@ -33,20 +33,20 @@ class PlainDispatch:
         if block.number < self.settings.start_block:
             return
         line = self._line()
-        standing = {one.task.key for one in line if self._stands(one, block.time)}
+        standing = {queued.task.key for queued in line if self._stands(queued, block.time)}
         for key in [key for key in self.active if key not in standing]:
             self.over.append(replace(self.active.pop(key), voided_block=block.number))
-        for one in [one for one in line if one.task.key in self.armed]:
-            candidates = self._candidates(one, block.time)
+        for queue_item in [queued for queued in line if queued.task.key in self.armed]:
+            candidates = self._candidates(queue_item, block.time)
             if candidates:
-                seed = compute_draw_seed(block.hash, one.task.key)
+                seed = compute_draw_seed(block.hash, queue_item.task.key)
                 (drawn,) = draw_nodes(candidates, seed, 1)
-                key = one.task.key
+                key = queue_item.task.key
                 self.active[key] = StoredDraw(
                     key, block.number, block.hash, block.time, drawn.node, None
                 )
-        waits = (one for one in line if one.task.key not in self.active)
-        self.armed = {one.task.key for one in waits if self._candidates(one, block.time)}
+        waits = (queued for queued in line if queued.task.key not in self.active)
+        self.armed = {queued.task.key for queued in waits if self._candidates(queued, block.time)}
 
     def _line(self) -> list[QueueItem]:
         tasks = self.fold.ledger.tasks.values()
@@ -55,24 +55,32 @@ class PlainDispatch:
             filter(is_waiting, tasks), unscored, self.settings.pricing.compute_value
         )
 
-    def _stands(self, one: QueueItem, time: int) -> bool:
-        drawn = self.active.get(one.task.key)
-        if drawn is None or drawn.node in one.sibling_nodes:
+    def _stands(self, queue_item: QueueItem, time: int) -> bool:
+        drawn = self.active.get(queue_item.task.key)
+        if drawn is None or drawn.node in queue_item.sibling_nodes:
             return False
         network = self._network(frozenset(), time)
         return (
-            ineligibility_reason(network.nodes[drawn.node], build_requirement(one.task), network)
+            ineligibility_reason(
+                network.nodes[drawn.node], build_requirement(queue_item.task), network
+            )
             is None
         )
 
-    def _candidates(self, one: QueueItem, time: int) -> list[tuple[Address, int]]:
-        taken = one.get_unavailable_nodes(frozenset(each.node for each in self.active.values()))
+    def _candidates(self, queue_item: QueueItem, time: int) -> list[tuple[Address, int]]:
+        unavailable_nodes = queue_item.get_unavailable_nodes(
+            frozenset(draw.node for draw in self.active.values())
+        )
         follower = CrynuxFollower(self.settings.weighting)
-        verdicts = follower.judge_candidates(one.task, self._network(taken, time))
-        return [(each.node, each.weight) for each in verdicts if each.weight is not None]
+        verdicts = follower.judge_candidates(
+            queue_item.task, self._network(unavailable_nodes, time)
+        )
+        return [
+            (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
+        ]
 
-    def _network(self, taken: frozenset[Address], time: int) -> PolicyInput:
-        return PolicyInput(self.fold.ledger.nodes, self.settings.rules, time, taken)
+    def _network(self, unavailable_nodes: frozenset[Address], time: int) -> PolicyInput:
+        return PolicyInput(self.fold.ledger.nodes, self.settings.rules, time, unavailable_nodes)
 
 
 def said_on(chain: ScriptedChain) -> Iterator[tuple[BlockRef, list[DomainEvent]]]:

@@ -72,7 +72,7 @@ def test_task_is_armed_iff_reference_policy_has_candidate(
     rows = {node.address: node for node in [*before, *after]}
     policy_input = a_policy_input(rows.values(), rules, time=NOW + seconds)
     verdicts = CrynuxFollower(weighting).judge_candidates(task, policy_input)
-    assert bool(drawer.plan.armed_tasks) == any(one.weight is not None for one in verdicts)
+    assert bool(drawer.plan.armed_tasks) == any(verdict.weight is not None for verdict in verdicts)
 
 
 @pytest.mark.parametrize("running", [0, 1])
@@ -80,17 +80,17 @@ def test_arming_many_tasks_makes_no_fit_checks_per_node(
     monkeypatch: pytest.MonkeyPatch, running: int
 ):
     kinds = [replace(a_task(f"{n}"), models=(f"base:{n}",)) for n in range(1000)]
-    looks: list[Node] = []
+    checked_nodes: list[Node] = []
 
-    def look(node: Node, wanted: Requirement) -> IneligibilityReason | None:
-        looks.append(node)
-        return misfit_reason(node, wanted)
+    def look(node: Node, requirement: Requirement) -> IneligibilityReason | None:
+        checked_nodes.append(node)
+        return misfit_reason(node, requirement)
 
     monkeypatch.setattr(candidate_pool, "misfit_reason", look)
     drawer = BlockDrawer(settings())
     drawer.resume(Seen([a_node(f"{n}", running=running) for n in range(9)], kinds), at(1), {})
     assert len(drawer.plan.armed_tasks) == (0 if running else 1000)
-    assert looks == []
+    assert checked_nodes == []
 
 
 @given(before=networks(), after=networks(), task=requests(), policy=POCKET)
@@ -105,4 +105,4 @@ def test_task_is_armed_iff_pocket_policy_has_candidate(
     verdicts = policy.create_follower().judge_candidates(
         task, a_policy_input(rows, drawer.settings.rules)
     )
-    assert bool(drawer.plan.armed_tasks) == any(one.weight is not None for one in verdicts)
+    assert bool(drawer.plan.armed_tasks) == any(verdict.weight is not None for verdict in verdicts)

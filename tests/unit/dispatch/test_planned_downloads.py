@@ -61,7 +61,7 @@ class Ledger:
 
 
 def _names(uow: UnitOfWork) -> list[str]:
-    return [chr(int(each.node, 16)) for each in find_pending_downloads(uow)]
+    return [chr(int(download.node, 16)) for download in find_pending_downloads(uow)]
 
 
 @pytest.fixture

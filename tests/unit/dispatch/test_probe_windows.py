@@ -65,8 +65,10 @@ def test_probe_call_decodes_to_its_nodes_fees_and_tasks():
 
 def test_probe_keys_differ_by_window_and_node():
     first, later = (encode_probe(ORDER, window, NODES[:1], (1, 0, 0)) for window in (4, 5))
-    other = encode_probe(ORDER, 4, NODES[1:2], (1, 0, 0))
-    keys = {compute_probe_keys(calldata, NODES[0])[0] for calldata in (first, later, other)}
+    other_calldata = encode_probe(ORDER, 4, NODES[1:2], (1, 0, 0))
+    keys = {
+        compute_probe_keys(calldata, NODES[0])[0] for calldata in (first, later, other_calldata)
+    }
     assert len(keys) == 3
 
 

@@ -37,7 +37,7 @@ class Network:
         self.fold.drain_changes()
 
     def get_waiting_tasks(self) -> Sequence[Task]:
-        return [each for each in self.fold.ledger.tasks.values() if is_waiting(each)]
+        return [task for task in self.fold.ledger.tasks.values() if is_waiting(task)]
 
     def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [each for each in self.fold.ledger.tasks.values() if each.group in groups]
@@ -87,8 +87,8 @@ class Play:
             network, BlockRef(history.block, hashed, hashed, history.time)
         )
         history.after(1)
-        for one in turn.new_draws:
-            name, runner = named(one.task), named(one.node)
+        for draw in turn.new_draws:
+            name, runner = named(draw.task), named(draw.node)
             self.draws.append(runner)
             self.runs[name] = runner
             history.starts(name, runner)
@@ -111,21 +111,24 @@ class Play:
     def open(self) -> Iterator[str]:
         self.network.catch_up()
         for name, _ in list(self.runs.items()):
-            told = self.network.fold.ledger.tasks[task(name)]
-            if told.stopped_at is None and told.ending is None:
+            stored_task = self.network.fold.ledger.tasks[task(name)]
+            if stored_task.stopped_at is None and stored_task.ending is None:
                 yield name
 
     def is_settled(self, tasks: Sequence[str]) -> bool:
         self.network.catch_up()
-        told = [self.network.fold.ledger.tasks[task(name)] for name in tasks]
-        return all(one.stopped_at is not None or one.ending is not None for one in told)
+        stored_tasks = [self.network.fold.ledger.tasks[task(name)] for name in tasks]
+        return all(
+            stored_task.stopped_at is not None or stored_task.ending is not None
+            for stored_task in stored_tasks
+        )
 
     def judged(self, name: str, tasks: Sequence[str]) -> None:
         history, ledger = self.network.history, self.network.fold.ledger
         history.closes(name, *tasks)
-        for each in tasks:
-            if ledger.tasks[task(each)].ending is None:
-                history.succeeds(each)
+        for task_name in tasks:
+            if ledger.tasks[task(task_name)].ending is None:
+                history.succeeds(task_name)
 
 
 def named(key: str) -> str:

@@ -9,14 +9,14 @@ FINDINGS = st.lists(st.builds(HealthFinding, st.sampled_from(Condition), st.text
 
 
 def health(*conditions: Condition) -> HealthReport:
-    return HealthReport.from_findings(HealthFinding(one, "") for one in conditions)
+    return HealthReport.from_findings(HealthFinding(condition, "") for condition in conditions)
 
 
 @given(FINDINGS)
 def test_report_severity_is_at_least_every_finding_severity(findings: list[HealthFinding]):
-    found = HealthReport.from_findings(findings)
-    assert all(found.severity >= one.condition.severity for one in findings)
-    assert (found.severity is Severity.WELL) == (not findings)
+    report = HealthReport.from_findings(findings)
+    assert all(report.severity >= finding.condition.severity for finding in findings)
+    assert (report.severity is Severity.WELL) == (not findings)
 
 
 @given(FINDINGS, FINDINGS)
@@ -28,7 +28,7 @@ def test_merge_appends_only_conditions_not_yet_reported(
         HealthReport.from_findings(first).merge(more),
     )
     assert joined.findings[: len(before.findings)] == before.findings
-    assert set(joined.conditions) == {one.condition for one in (*first, *more)}
+    assert set(joined.conditions) == {finding.condition for finding in (*first, *more)}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,6 @@ def test_worst_condition_decides(conditions: tuple[Condition, ...], severity: Se
 
 
 def test_condition_keys_and_titles_are_unique():
-    names = [name for one in Condition for name in (one.key, one.title)]
+    names = [name for condition in Condition for name in (condition.key, condition.title)]
     assert len(set(names)) == len(names)
-    assert all(one.action for one in Condition)
+    assert all(condition.action for condition in Condition)

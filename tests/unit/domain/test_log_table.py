@@ -54,8 +54,8 @@ def test_joined_tables_equal_all_logs(logs: list[Log], cut: int):
 @given(histories())
 def test_sources_are_stored_once_in_order_of_appearance(logs: list[Log]):
     (part,) = LogTable.from_logs(logs).parts
-    told = [(log.address, log.topics[0] if log.topics else "") for log in logs]
-    assert part.sources == list(dict.fromkeys(told))
+    sources = [(log.address, log.topics[0] if log.topics else "") for log in logs]
+    assert part.sources == list(dict.fromkeys(sources))
 
 
 LOG = Log(7, Hash("0x" + "11" * 32), 5, 0, Hash("0x" + "22" * 32), 0, ADDRESSES[0], (), "0x")

@@ -35,9 +35,9 @@ def failed(node: str, t: int = T0) -> ReportedOutcome:
 
 def seeded(hooks: SelectorHooks | None = None) -> SelectorHooks:
     """Seeds that are 1, 2, 3, …"""
-    numbers, made = count(1), hooks or SelectorHooks()
-    made.random_bytes = lambda size: next(numbers).to_bytes(size, "big")
-    return made
+    numbers, seeded_hooks = count(1), hooks or SelectorHooks()
+    seeded_hooks.random_bytes = lambda size: next(numbers).to_bytes(size, "big")
+    return seeded_hooks
 
 
 def selector(**rules: int) -> SessionSelector:
@@ -50,13 +50,13 @@ def asking(*candidates: str, session: str = "s", most: int = 1) -> SelectionRequ
 
 def histories() -> st.SearchStrategy[list[ReportedOutcome]]:
     """Relays of some minutes, in the order of their ends."""
-    one = st.tuples(
+    outcome_rows = st.tuples(
         st.integers(0, 400_000),
         st.sampled_from(NODES),
         st.floats(0, 2_000),
         st.sampled_from([OutcomeKind.OK, OutcomeKind.OK, *OutcomeKind]),
     )
-    return st.lists(one, max_size=60).map(
+    return st.lists(outcome_rows, max_size=60).map(
         lambda rows: [
             # No session ends that is asked about.
             told(node, T0 + t, ms, kind, session="another")

@@ -23,32 +23,34 @@ def seeds() -> tuple[DrawSeeds, list[DrawEpoch]]:
 @given(st.lists(st.integers(0, 2_000_000), min_size=1).map(sorted))
 @examples(100)
 def test_shown_seed_was_committed_before_its_first_draw(times: list[int]):
-    made, written = seeds()
+    draw_seeds, written = seeds()
     committed: set[str] = set()
     for t in times:
-        epoch, _ = made.reserve_counters(1, T0 + t)
+        epoch, _ = draw_seeds.reserve_counters(1, T0 + t)
         # The very first epoch can only be told of when it begins.
         assert epoch.commitment in committed or len(written) <= 2 or epoch.start == T0 + t
-        past, others = made.list_epochs(T0 + t)
-        committed |= {one.commitment for one in others}
-        assert epoch in others
-        assert all(one.end <= T0 + t for one in past)
-        assert {sha256(one.seed).hexdigest() for one in past} == {o.commitment for o in past}
+        past, open_epochs = draw_seeds.list_epochs(T0 + t)
+        committed |= {listed_epoch.commitment for listed_epoch in open_epochs}
+        assert epoch in open_epochs
+        assert all(listed_epoch.end <= T0 + t for listed_epoch in past)
+        assert {sha256(listed_epoch.seed).hexdigest() for listed_epoch in past} == {
+            o.commitment for o in past
+        }
         assert epoch in written
 
 
 def test_counters_are_never_reused_within_epoch():
-    made, _ = seeds()
-    given = [made.reserve_counters(3, T0 + n) for n in range(10)]
-    assert [first for _, first in given] == list(range(0, 30, 3))
-    assert len({epoch for epoch, _ in given}) == 1
+    draw_seeds, _ = seeds()
+    reservations = [draw_seeds.reserve_counters(3, T0 + n) for n in range(10)]
+    assert [first for _, first in reservations] == list(range(0, 30, 3))
+    assert len({epoch for epoch, _ in reservations}) == 1
 
 
 def test_next_epoch_is_previously_committed_epoch():
-    made, _ = seeds()
-    made.reserve_counters(1, T0)
-    _, (_, following) = made.list_epochs(T0)
-    epoch, counter = made.reserve_counters(1, T0 + EPOCH)
+    draw_seeds, _ = seeds()
+    draw_seeds.reserve_counters(1, T0)
+    _, (_, following) = draw_seeds.list_epochs(T0)
+    epoch, counter = draw_seeds.reserve_counters(1, T0 + EPOCH)
     assert (epoch, counter) == (following, 0)
 
 
@@ -61,4 +63,4 @@ def test_old_seeds_are_shown_but_not_used_after_restart():
     epoch, _ = after.reserve_counters(1, T0 + 1)
     past, _ = after.list_epochs(T0 + 1)
     assert past == written
-    assert epoch.seed not in {one.seed for one in written}
+    assert epoch.seed not in {written_epoch.seed for written_epoch in written}

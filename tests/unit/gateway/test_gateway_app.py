@@ -30,9 +30,9 @@ def service(empty_sqlite_url: str) -> Iterator[SelectionService]:
 
 @pytest.fixture
 def door(service: SelectionService) -> TestClient:
-    asked = TestClient(GatewayApp(GatewayCalls(service, lambda: T0), TOKEN))
-    asked.headers["Authorization"] = f"Bearer {TOKEN}"
-    return asked
+    client = TestClient(GatewayApp(GatewayCalls(service, lambda: T0), TOKEN))
+    client.headers["Authorization"] = f"Bearer {TOKEN}"
+    return client
 
 
 def outcomes(*rows: dict[str, object]) -> dict[str, object]:
@@ -42,17 +42,17 @@ def outcomes(*rows: dict[str, object]) -> dict[str, object]:
 def test_reported_outcomes_determine_selection(door: TestClient):
     slow = {**ROW, "node": "b", "latency_ms": 600}
     assert door.post("/v1/outcomes", json=outcomes(ROW, slow)).json()["taken"] == 2
-    told = door.post("/v1/select", json=ASKED).json()
-    assert told["tickets"] == {"a": 10, "b": 1}
-    assert told["nodes"][0] in {"a", "b"}
-    assert not told["degraded"]
+    selection = door.post("/v1/select", json=ASKED).json()
+    assert selection["tickets"] == {"a": 10, "b": 1}
+    assert selection["nodes"][0] in {"a", "b"}
+    assert not selection["degraded"]
 
 
 def test_explain_and_prove_return_rows_and_commitment(door: TestClient):
-    told = door.post("/v1/select", json={**ASKED, "explain": True, "prove": True}).json()
-    assert [row["reason"] for row in told["rows"]] == ["untested", "untested"]
+    selection = door.post("/v1/select", json={**ASKED, "explain": True, "prove": True}).json()
+    assert [row["reason"] for row in selection["rows"]] == ["untested", "untested"]
     epochs = door.get("/v1/epochs").json()["epochs"]
-    assert told["proof"]["commitment"] == epochs[0]["commitment"]
+    assert selection["proof"]["commitment"] == epochs[0]["commitment"]
     assert "seed" not in epochs[0]
 
 
@@ -64,8 +64,8 @@ def test_explain_and_prove_return_rows_and_commitment(door: TestClient):
 @pytest.mark.parametrize("path", ["/v1/select", "/v1/outcomes", "/metrics", "/v1/nodes/a", "/x"])
 def test_request_without_valid_token_returns_401(door: TestClient, header: str | None, path: str):
     del door.headers["Authorization"]
-    told = {} if header is None else {"Authorization": header.encode("latin-1")}
-    answer = door.post(path, headers=told, json=ASKED)  # type: ignore[arg-type]
+    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    answer = door.post(path, headers=headers, json=ASKED)  # type: ignore[arg-type]
     assert answer.status_code == 401
     assert TOKEN not in answer.text
 
@@ -104,25 +104,25 @@ def test_select_returns_503_when_no_node_passes_checks(
 ):
     service.apply_check_answers(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
     assert door.post("/v1/select", json=ASKED).status_code == 503
-    told = door.get("/v1/checks").json()[CHAIN]["a"]
-    assert (told["passed"], told["reason"]) == (False, "wrong_chain")
+    check = door.get("/v1/checks").json()[CHAIN]["a"]
+    assert (check["passed"], check["reason"]) == (False, "wrong_chain")
 
 
 def test_misconfigured_outcome_triggers_immediate_check(
     door: TestClient, service: SelectionService
 ):
-    asked: list[None] = []
-    service.request_checks = lambda: asked.append(None)
+    check_requests: list[None] = []
+    service.request_checks = lambda: check_requests.append(None)
     row = {**BAD_ROW, "ok": False, "kind": "misconfigured"}
     door.post("/v1/outcomes", json=outcomes(row))
     door.post("/v1/checks/run")
-    assert len(asked) == 2
+    assert len(check_requests) == 2
 
 
 def test_rankings_have_distinct_seeds(door: TestClient):
-    told = [door.post("/v1/rankings", json=ASKED).json() for _ in range(2)]
-    assert told[0]["seed"] != told[1]["seed"]
-    assert told[0]["chances"] == [["a", 10], ["b", 10]]
+    rankings = [door.post("/v1/rankings", json=ASKED).json() for _ in range(2)]
+    assert rankings[0]["seed"] != rankings[1]["seed"]
+    assert rankings[0]["chances"] == [["a", 10], ["b", 10]]
 
 
 def test_database_failure_makes_healthz_return_503(door: TestClient, service: SelectionService):

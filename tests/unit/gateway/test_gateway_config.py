@@ -133,10 +133,10 @@ def test_documented_program_draws_node(capsys: pytest.CaptureFixture[str]):
 def test_documented_function_reproduces_draw():
     names: dict[str, Any] = {}
     exec(shown("from hashlib"), names)  # noqa: S102  of our own page
-    ours = selector()
-    ours.add_outcomes([failed("node-0")], T0)
+    session_selector = selector()
+    session_selector.add_outcomes([failed("node-0")], T0)
     for _ in range(20):
-        done = ours.select_nodes(asking(), T0)
+        done = session_selector.select_nodes(asking(), T0)
         proof = {
             "commitment": done.epoch.commitment,
             "session": "s",
@@ -153,6 +153,8 @@ def test_every_setting_is_documented():
         kind = field.annotation
         if name == "checks":
             kind = GatewayConfig.__annotations__["checks"].__args__[1]
-        said = above_fields(kind)  # type: ignore[arg-type]
-        assert all(len(about.split()) >= 3 for about in said.values()), said
+        comment_by_field = above_fields(kind)  # type: ignore[arg-type]
+        assert all(len(about.split()) >= 3 for about in comment_by_field.values()), (
+            comment_by_field
+        )
         assert f"[{name}" in guide

@@ -18,26 +18,30 @@ def attempts(of: GatewayRecords, node: str, now: int = T0) -> int:
 
 
 def test_duplicate_outcome_counts_once_within_ten_minutes():
-    ours = records()
-    one = told("a", told_id="x")
-    assert ours.add_outcomes([one, one], T0)[0] == (1, 1, 0)
-    repeated = one._replace(outcome=told("a", T0 + 599_999).outcome)
-    assert ours.add_outcomes([repeated], T0 + 599_999)[0] == (0, 1, 0)
-    assert ours.add_outcomes([told("a", T0 + 600_000, told_id="x")], T0 + 600_000)[0] == (1, 0, 0)
+    gateway_records = records()
+    reported_outcome = told("a", told_id="x")
+    assert gateway_records.add_outcomes([reported_outcome, reported_outcome], T0)[0] == (1, 1, 0)
+    repeated = reported_outcome._replace(outcome=told("a", T0 + 599_999).outcome)
+    assert gateway_records.add_outcomes([repeated], T0 + 599_999)[0] == (0, 1, 0)
+    assert gateway_records.add_outcomes([told("a", T0 + 600_000, told_id="x")], T0 + 600_000)[
+        0
+    ] == (1, 0, 0)
 
 
 def test_outcome_older_than_window_is_ignored():
-    ours = records()
-    counts, stored = ours.add_outcomes([told("a", T0 - 300_000), told("b", T0 - 299_999)], T0)
+    gateway_records = records()
+    counts, stored = gateway_records.add_outcomes(
+        [told("a", T0 - 300_000), told("b", T0 - 299_999)], T0
+    )
     assert counts == (1, 0, 1)
-    assert [one.outcome.node for one in stored] == ["b"]
+    assert [reported_outcome.outcome.node for reported_outcome in stored] == ["b"]
 
 
 def test_outcome_slightly_ahead_of_clock_counts_from_now():
-    ours = records()
-    _, stored = ours.add_outcomes([told("a", T0 + 4_000)], T0)
-    assert [one.outcome.t_ms for one in stored] == [T0]
-    assert attempts(ours, "a") == 1
+    gateway_records = records()
+    _, stored = gateway_records.add_outcomes([told("a", T0 + 4_000)], T0)
+    assert [reported_outcome.outcome.t_ms for reported_outcome in stored] == [T0]
+    assert attempts(gateway_records, "a") == 1
 
 
 @pytest.mark.parametrize(
@@ -48,10 +52,10 @@ def test_outcome_slightly_ahead_of_clock_counts_from_now():
     }],
 )  # fmt: skip
 def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
-    ours = records()
-    ours.add_outcomes([told("a", kind=kind)], T0)
-    assert attempts(ours, "a") == 0
-    assert not ours.is_failing(CHAIN, "a", T0)
+    gateway_records = records()
+    gateway_records.add_outcomes([told("a", kind=kind)], T0)
+    assert attempts(gateway_records, "a") == 0
+    assert not gateway_records.is_failing(CHAIN, "a", T0)
 
 
 @pytest.mark.parametrize(
@@ -63,28 +67,31 @@ def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
     ],
 )
 def test_batch_beyond_capacity_is_rejected_entirely(rules, batch):
-    ours = records(**rules)
+    gateway_records = records(**rules)
     with pytest.raises(TooManyRecordsError):
-        ours.add_outcomes(batch, T0)
-    assert attempts(ours, "a") == 0
-    assert ours.add_outcomes(batch[:2], T0)[0].taken == 2
+        gateway_records.add_outcomes(batch, T0)
+    assert attempts(gateway_records, "a") == 0
+    assert gateway_records.add_outcomes(batch[:2], T0)[0].taken == 2
 
 
 def test_capacity_is_freed_when_outcomes_expire():
-    ours = records(max_nodes=2, max_outcomes=2, max_ids=2)
+    gateway_records = records(max_nodes=2, max_outcomes=2, max_ids=2)
     for minutes in (0, 11, 22):
         t = T0 + minutes * 60_000
         batch = [told(f"{minutes}-{n}", t, told_id=f"{minutes}-{n}") for n in range(2)]
-        assert ours.add_outcomes(batch, t)[0].taken == 2
+        assert gateway_records.add_outcomes(batch, t)[0].taken == 2
 
 
 def test_portal_api_head_never_shelves_node_but_article_does():
     # docs/explanation/pocket.md#code-against-article, 1.
     head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
     article = records()
-    for ours in (head, article):
-        ours.add_outcomes([failed("a") for _ in range(60)], T0)
-    rows = [ours.rank_candidates(CHAIN, ("a",), {}, T0).rows for ours in (head, article)]
+    for gateway_records in (head, article):
+        gateway_records.add_outcomes([failed("a") for _ in range(60)], T0)
+    rows = [
+        gateway_records.rank_candidates(CHAIN, ("a",), {}, T0).rows
+        for gateway_records in (head, article)
+    ]
     assert [row[0].tickets for row in rows] == [10, 0]
 
 

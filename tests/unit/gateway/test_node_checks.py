@@ -35,8 +35,8 @@ def at(*heights: int) -> dict[str, ProbeAnswer]:
     ],
 )
 def test_node_is_ineligible_for_reason_of_its_check(answer: ProbeAnswer, why: str | None):
-    found = reasons(checks(), {**at(100, 100, 100), "it": answer})
-    assert found == ({} if why is None else {"it": why})
+    reason_by_node = reasons(checks(), {**at(100, 100, 100), "it": answer})
+    assert reason_by_node == ({} if why is None else {"it": why})
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.integers(2**62, 2**63 - 1))
@@ -48,33 +48,38 @@ def test_single_inflated_height_does_not_exclude_honest_nodes(heights, boast):
 
 
 def test_heights_of_wrong_chain_are_ignored():
-    others = {f"x{n}": ProbeAnswer(2, 10**6) for n in range(5)}
-    assert set(reasons(checks(), {**at(10, 10, 10), **others})) == set(others)
+    wrong_chain_answers = {f"x{n}": ProbeAnswer(2, 10**6) for n in range(5)}
+    assert set(reasons(checks(), {**at(10, 10, 10), **wrong_chain_answers})) == set(
+        wrong_chain_answers
+    )
 
 
 @pytest.mark.parametrize(
     ("unchecked", "why"), [(UncheckedPolicy.ALLOW, None), (UncheckedPolicy.REFUSE, "unchecked")]
 )
 def test_check_result_expires_after_five_minutes(unchecked: UncheckedPolicy, why: str | None):
-    ours = checks(unchecked=unchecked)
-    assert ours.find_exclusion_reason("n0", T0) == why
-    ours.apply_answers(at(10), T0)
-    assert ours.find_exclusion_reason("n0", T0 + 299_999) is None
-    assert ours.find_exclusion_reason("n0", T0 + 300_000) == why
+    node_checks = checks(unchecked=unchecked)
+    assert node_checks.find_exclusion_reason("n0", T0) == why
+    node_checks.apply_answers(at(10), T0)
+    assert node_checks.find_exclusion_reason("n0", T0 + 299_999) is None
+    assert node_checks.find_exclusion_reason("n0", T0 + 300_000) == why
 
 
 def test_failed_node_stays_ineligible_until_check_passes():
-    ours = checks()
-    ours.apply_answers({"a": ProbeAnswer(fault="probe_slow")}, T0)
-    assert ours.find_exclusion_reason("a", T0 + 3_600_000) == "probe_slow"
-    assert ours.apply_answers({"a": ProbeAnswer(1, 5)}, T0 + 1) == ["a"]
-    assert ours.find_exclusion_reason("a", T0 + 1) is None
+    node_checks = checks()
+    node_checks.apply_answers({"a": ProbeAnswer(fault="probe_slow")}, T0)
+    assert node_checks.find_exclusion_reason("a", T0 + 3_600_000) == "probe_slow"
+    assert node_checks.apply_answers({"a": ProbeAnswer(1, 5)}, T0 + 1) == ["a"]
+    assert node_checks.find_exclusion_reason("a", T0 + 1) is None
 
 
 def test_unstaked_or_unchecked_stake_is_ineligible():
-    ours = checks(needs_stake=True)
-    ours.apply_answers(at(10, 10), T0)
-    assert ours.find_excluded(["n0", "n1"], T0) == {"n0": "stake_unknown", "n1": "stake_unknown"}
-    ours.staked_nodes = frozenset({"n0", "never checked"})
-    found = ours.find_excluded(["n0", "n1", "never checked"], T0)
-    assert found == {"n1": "not_staked"}
+    node_checks = checks(needs_stake=True)
+    node_checks.apply_answers(at(10, 10), T0)
+    assert node_checks.find_excluded(["n0", "n1"], T0) == {
+        "n0": "stake_unknown",
+        "n1": "stake_unknown",
+    }
+    node_checks.staked_nodes = frozenset({"n0", "never checked"})
+    reason_by_node = node_checks.find_excluded(["n0", "n1", "never checked"], T0)
+    assert reason_by_node == {"n1": "not_staked"}

@@ -120,7 +120,7 @@ _JSON = st.recursive(
 )
 
 
-@given(_JSON.map(lambda told: json.dumps(told).encode()) | st.binary(max_size=60))
+@given(_JSON.map(lambda document: json.dumps(document).encode()) | st.binary(max_size=60))
 @examples(300)
 def test_arbitrary_body_is_decoded_or_rejected(sent: bytes):
     for read in (lambda: parse_outcomes(sent, T0, 0), lambda: parse_selection(sent)):

@@ -67,18 +67,23 @@ def test_restarts_change_no_ticket(
             opened.enter_context(copied(sqlite_template, Path(folder) / name)) for name in "ab"
         )
         always, often = service(first, clock), service(second, clock)
-        for number, one in enumerate(history):
-            clock.now = one.outcome.t_ms
+        for number, reported_outcome in enumerate(history):
+            clock.now = reported_outcome.outcome.t_ms
             if number in restarts:
                 often.writer.write_all()
                 often = service(second, clock)
-            for each in (always, often):
-                each.add_outcomes([one])
+            for gateway_service in (always, often):
+                gateway_service.add_outcomes([reported_outcome])
                 if number in checks:
-                    each.apply_check_answers(CHAIN, {node: ProbeAnswer(1, 10) for node in NODES})
+                    gateway_service.apply_check_answers(
+                        CHAIN, {node: ProbeAnswer(1, 10) for node in NODES}
+                    )
         clock.now = NOW
         often.writer.write_all()
-        rankings = [each.get_ranking(asking())[0] for each in (always, service(second, clock))]
+        rankings = [
+            gateway_service.get_ranking(asking())[0]
+            for gateway_service in (always, service(second, clock))
+        ]
     assert rankings[0].ranking == rankings[1].ranking
 
 
@@ -93,8 +98,8 @@ def test_failed_check_is_restored_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     before.apply_check_answers(CHAIN, {"node-0": ProbeAnswer(2, 10), "node-1": ProbeAnswer(1, 10)})
     before.writer.write_all()
-    made, _ = service(opened, clock).get_ranking(asking("node-0", "node-1"))
-    assert made.ranking.left_out == {"node-0": "wrong_chain"}
+    session_ranking, _ = service(opened, clock).get_ranking(asking("node-0", "node-1"))
+    assert session_ranking.ranking.left_out == {"node-0": "wrong_chain"}
 
 
 def test_previous_seeds_are_shown_after_restart(opened: Store, clock: Clock):
@@ -108,16 +113,18 @@ def test_previous_seeds_are_shown_after_restart(opened: Store, clock: Clock):
 
 
 def test_expired_outcomes_are_removed_from_database(opened: Store, clock: Clock):
-    ours = service(opened, clock)
-    ours.add_outcomes([told("node-0"), told("node-1", kind=OutcomeKind.EXHAUSTED)])
-    ours.writer.write_all()
+    gateway_service = service(opened, clock)
+    gateway_service.add_outcomes([told("node-0"), told("node-1", kind=OutcomeKind.EXHAUSTED)])
+    gateway_service.writer.write_all()
     for minutes, left in ((11, ["node-1"]), (61, [])):
         clock.now = T0 + minutes * 60_000
-        ours.add_outcomes([told("node-2", clock.now)])
-        ours.writer.write_all()
+        gateway_service.add_outcomes([told("node-2", clock.now)])
+        gateway_service.writer.write_all()
         with opened.read_transaction() as uow:
-            kept = [one.node for one in uow.gateway.outcomes.iterate_all()]
-        assert [node for node in kept if node != "node-2"] == left
+            stored_nodes = [
+                stored_outcome.node for stored_outcome in uow.gateway.outcomes.iterate_all()
+            ]
+        assert [node for node in stored_nodes if node != "node-2"] == left
 
 
 def reason(of: SelectionService) -> str | None:
@@ -143,34 +150,34 @@ class AwayStore:
 
 def test_outcomes_during_database_failure_are_written_later(opened: Store, clock: Clock):
     away = AwayStore(opened)
-    ours = service(away, clock)  # type: ignore[arg-type]
-    ours.add_outcomes([told("node-0")])
+    gateway_service = service(away, clock)  # type: ignore[arg-type]
+    gateway_service.add_outcomes([told("node-0")])
     away.is_away = True
-    ours.add_outcomes([failed("node-1")])
-    ours.writer.write_all()
-    assert reason(ours) == "the disk is full"
+    gateway_service.add_outcomes([failed("node-1")])
+    gateway_service.writer.write_all()
+    assert reason(gateway_service) == "the disk is full"
     away.is_away = False
-    ours.add_outcomes([told("node-2")])
-    ours.writer.write_all()
-    assert reason(ours) is None
+    gateway_service.add_outcomes([told("node-2")])
+    gateway_service.writer.write_all()
+    assert reason(gateway_service) is None
     with opened.read_transaction() as uow:
         rows = list(uow.gateway.outcomes.iterate_all())
-    assert [one.node for one in rows] == ["node-0", "node-1", "node-2"]
-    assert [one.number for one in rows] == [0, 1, 2]
+    assert [row.node for row in rows] == ["node-0", "node-1", "node-2"]
+    assert [row.number for row in rows] == [0, 1, 2]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_crashed_writer_reports_failure(opened: Store, clock: Clock):
     lost = threading.Event()
-    ours = service(opened, clock, lost.set)
-    ours.writer.start_writing(lambda: 1 / 0)
+    gateway_service = service(opened, clock, lost.set)
+    gateway_service.writer.start_writing(lambda: 1 / 0)
     assert lost.wait(60)
-    ours.writer._thread.join()
-    assert str(ours.failure) == "the database writer has crashed"
+    gateway_service.writer._thread.join()
+    assert str(gateway_service.failure) == "the database writer has crashed"
 
 
 def test_backward_clock_does_not_move_gateway_time(opened: Store, clock: Clock):
-    ours = service(opened, clock)
-    ours.add_outcomes([failed("node-0")])
+    gateway_service = service(opened, clock)
+    gateway_service.add_outcomes([failed("node-0")])
     clock.now -= 60_000
-    assert ours.get_ranking(asking("node-0"))[0].as_of == T0
+    assert gateway_service.get_ranking(asking("node-0"))[0].as_of == T0

@@ -40,17 +40,19 @@ SEED = (1).to_bytes(32, "big")
 
 @given(histories(), st.integers(1, 7))
 @examples(100)
-def test_draws_match_reference_selector(history: list[ReportedOutcome], most: int):
-    plain, ours = NodeSelector(ARTICLE), selector(ranking_ms=0)
-    for one in history:
-        plain.record_outcome(one.outcome)
-        ours.add_outcomes([one], one.outcome.t_ms)
+def test_draws_match_reference_selector(history: list[ReportedOutcome], max_nodes: int):
+    plain, session_selector = NodeSelector(ARTICLE), selector(ranking_ms=0)
+    for reported_outcome in history:
+        plain.record_outcome(reported_outcome.outcome)
+        session_selector.add_outcomes([reported_outcome], reported_outcome.outcome.t_ms)
 
-    done = ours.select_nodes(asking(most=most), NOW)
+    done = session_selector.select_nodes(asking(most=max_nodes), NOW)
 
     ranking = plain.rank_nodes(CHAIN, map(Address, NODES), NOW)
-    wanted = pick_nodes(ranking, [compute_unit_draw(done.epoch.seed, "s", n) for n in range(most)])
-    assert done.nodes == wanted
+    expected_nodes = pick_nodes(
+        ranking, [compute_unit_draw(done.epoch.seed, "s", n) for n in range(max_nodes)]
+    )
+    assert done.nodes == expected_nodes
     assert done.ranking.ranking.rows == ranking.rows
 
 
@@ -67,47 +69,54 @@ def repeated(done: NodeSelection) -> str:
 
 
 def test_draw_is_reproducible_from_seed_session_and_counter():
-    ours = selector()
-    ours.add_outcomes([told(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0)
-    done = [ours.select_nodes(asking(), T0) for _ in range(50)]
-    assert [one.nodes for one in done] == [[repeated(one)] for one in done]
-    assert [one.counter for one in done] == list(range(50))
+    session_selector = selector()
+    session_selector.add_outcomes(
+        [told(node, latency=100.0 * n) for n, node in enumerate(NODES, 1)], T0
+    )
+    done = [session_selector.select_nodes(asking(), T0) for _ in range(50)]
+    assert [selection.nodes for selection in done] == [[repeated(selection)] for selection in done]
+    assert [selection.counter for selection in done] == list(range(50))
 
 
 def test_faster_node_gets_selected_in_proportion_to_tickets():
     # docs/explanation/pocket.md: 0.1 s and 0.2 s are 10 and 8 tickets.
-    ours = selector()
-    ours.add_outcomes([told("fast"), told("slow", latency=200.0)], T0)
-    won = Counter(ours.select_nodes(asking("fast", "slow"), T0).nodes[0] for _ in range(9_000))
+    session_selector = selector()
+    session_selector.add_outcomes([told("fast"), told("slow", latency=200.0)], T0)
+    won = Counter(
+        session_selector.select_nodes(asking("fast", "slow"), T0).nodes[0] for _ in range(9_000)
+    )
     assert abs(won["fast"] - 5_000) < 250
 
 
 def test_failed_node_is_not_selected_for_six_seconds():
-    ours = selector(ranking_ms=0)
-    ours.add_outcomes([failed("a"), told("b")], T0)
+    session_selector = selector(ranking_ms=0)
+    session_selector.add_outcomes([failed("a"), told("b")], T0)
     for later, drawn in ((0, {"b"}), (5_999, {"b"}), (6_000, {"a", "b"})):
-        found = {ours.select_nodes(asking("a", "b"), T0 + later).nodes[0] for _ in range(200)}
-        assert found == drawn
+        selected_nodes = {
+            session_selector.select_nodes(asking("a", "b"), T0 + later).nodes[0]
+            for _ in range(200)
+        }
+        assert selected_nodes == drawn
 
 
 def test_all_failed_nodes_are_drawn_equally_as_degraded():
-    ours = selector()
-    ours.add_outcomes([failed("a"), failed("b")], T0)
-    done = ours.select_nodes(asking("a", "b"), T0)
+    session_selector = selector()
+    session_selector.add_outcomes([failed("a"), failed("b")], T0)
+    done = session_selector.select_nodes(asking("a", "b"), T0)
     assert done.ranking.degraded
     assert done.ranking.chances == (("a", 1), ("b", 1))
 
 
 def test_excluded_node_is_not_selected_on_retry():
-    ours = selector()
+    session_selector = selector()
     request = asking("a", "b")._replace(exclude=("a",))
-    assert {ours.select_nodes(request, T0).nodes[0] for _ in range(50)} == {"b"}
+    assert {session_selector.select_nodes(request, T0).nodes[0] for _ in range(50)} == {"b"}
 
 
 def test_retry_with_only_failed_nodes_selects_degraded_node():
-    ours = selector()
-    ours.add_outcomes([failed("b"), failed("c")], T0)
-    done = ours.select_nodes(asking("a", "b", "c")._replace(exclude=("a",)), T0)
+    session_selector = selector()
+    session_selector.add_outcomes([failed("b"), failed("c")], T0)
+    done = session_selector.select_nodes(asking("a", "b", "c")._replace(exclude=("a",)), T0)
     assert done.nodes[0] in {"b", "c"}
     assert done.ranking.degraded
 
@@ -118,27 +127,32 @@ def test_empty_candidates_select_no_node():
 
 
 def test_ranking_is_cached_for_ranking_ms():
-    ours = selector(ranking_ms=100)
-    assert ours.get_ranking(asking("a"), T0).as_of == T0
-    assert ours.get_ranking(asking("a"), T0 + 99).as_of == T0
-    assert ours.get_ranking(asking("a"), T0 + 100).as_of == T0 + 100
+    session_selector = selector(ranking_ms=100)
+    assert session_selector.get_ranking(asking("a"), T0).as_of == T0
+    assert session_selector.get_ranking(asking("a"), T0 + 99).as_of == T0
+    assert session_selector.get_ranking(asking("a"), T0 + 100).as_of == T0 + 100
 
 
 def test_ranking_cache_size_is_limited():
-    ours = selector(max_rankings=10)
+    session_selector = selector(max_rankings=10)
     for number in range(100):
-        ours.get_ranking(asking("a", session=str(number)), T0)
-    assert len(ours._rankings) == 10
+        session_selector.get_ranking(asking("a", session=str(number)), T0)
+    assert len(session_selector._rankings) == 10
 
 
 @pytest.mark.parametrize("kind", [OutcomeKind.EXHAUSTED, OutcomeKind.SESSION_INVALID])
 def test_ended_session_excludes_node_only_for_that_session(kind: OutcomeKind):
-    ours = selector(ranking_ms=0)
-    ours.add_outcomes([told("a", kind=kind, session="over")], T0)
-    over = ours.get_ranking(asking("a", "b", session="over"), T0)
+    session_selector = selector(ranking_ms=0)
+    session_selector.add_outcomes([told("a", kind=kind, session="over")], T0)
+    over = session_selector.get_ranking(asking("a", "b", session="over"), T0)
     assert over.ranking.left_out == {"a": "session_ended"}
-    assert ours.get_ranking(asking("a", "b", session="other"), T0).ranking.left_out == {}
-    assert ours.get_ranking(asking("a", session="over"), T0 + 3_600_000).ranking.left_out == {}
+    assert (
+        session_selector.get_ranking(asking("a", "b", session="other"), T0).ranking.left_out == {}
+    )
+    assert (
+        session_selector.get_ranking(asking("a", session="over"), T0 + 3_600_000).ranking.left_out
+        == {}
+    )
 
 
 def checked(*, all_where_none_passes: bool = True) -> SessionSelector:
@@ -150,15 +164,15 @@ def checked(*, all_where_none_passes: bool = True) -> SessionSelector:
 
 
 def test_node_failing_check_is_left_out_with_reason():
-    made = checked().get_ranking(asking("a", "b"), T0)
-    assert made.chances == (("a", 10),)
-    assert made.ranking.left_out == {"b": "wrong_chain"}
+    session_ranking = checked().get_ranking(asking("a", "b"), T0)
+    assert session_ranking.chances == (("a", 10),)
+    assert session_ranking.ranking.left_out == {"b": "wrong_chain"}
 
 
 def test_all_nodes_are_drawn_as_degraded_when_none_passes():
-    made = checked().get_ranking(asking("b"), T0)
-    assert made.chances == (("b", 10),)
-    assert made.degraded
+    session_ranking = checked().get_ranking(asking("b"), T0)
+    assert session_ranking.chances == (("b", 10),)
+    assert session_ranking.degraded
 
 
 def test_no_node_is_drawn_when_degraded_draws_are_disabled():
@@ -169,12 +183,12 @@ def test_no_node_is_drawn_when_degraded_draws_are_disabled():
 def test_unstaked_node_is_not_drawn_even_when_none_passes():
     checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
     checks.apply_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
-    ours = SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
+    session_selector = SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())
     with pytest.raises(NoCandidatePassesError):
-        ours.get_ranking(asking("a", "b"), T0)
+        session_selector.get_ranking(asking("a", "b"), T0)
     checks.staked_nodes = frozenset({"a"})
-    made = ours.get_ranking(asking("a", "b"), T0)
-    assert (made.chances, made.degraded) == ((("a", 10),), True)
+    session_ranking = session_selector.get_ranking(asking("a", "b"), T0)
+    assert (session_ranking.chances, session_ranking.degraded) == ((("a", 10),), True)
 
 
 def test_passed_check_restores_node_and_is_stored():
@@ -182,18 +196,18 @@ def test_passed_check_restores_node_and_is_stored():
     hooks = SelectorHooks(
         on_passed_checks=lambda chain, nodes, now: stored.append((chain, list(nodes), now))
     )
-    ours = SessionSelector(GatewayRules(ranking_ms=0), hooks=seeded(hooks))
-    ours.add_outcomes([failed("a"), told("b")], T0)
+    session_selector = SessionSelector(GatewayRules(ranking_ms=0), hooks=seeded(hooks))
+    session_selector.add_outcomes([failed("a"), told("b")], T0)
 
-    ours.record_passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
+    session_selector.record_passed_checks(CHAIN, ["a", "b", "never heard of"], T0 + 3_000)
 
-    assert ours.get_ranking(asking("a"), T0 + 3_000).chances == (("a", 1),)
+    assert session_selector.get_ranking(asking("a"), T0 + 3_000).chances == (("a", 1),)
     # Of the others there was nothing to end.
     assert stored == [(CHAIN, ["a"], T0 + 3_000)]
 
 
 def test_ranking_of_unseen_chain_stores_nothing():
-    ours = selector()
+    session_selector = selector()
     for number in range(100):
-        ours.get_ranking(SelectionRequest(f"chain-{number}", "s", ("a",)), T0)
-    assert ours.records._selector.chains == {}
+        session_selector.get_ranking(SelectionRequest(f"chain-{number}", "s", ("a",)), T0)
+    assert session_selector.records._selector.chains == {}

@@ -70,9 +70,9 @@ def test_hooks_do_not_change_indexed_state(store: Store, new_store):
     blocks = Traffic(3).blocks(60)
     Follower(mined(blocks), store, folder=EventFolder(RULES, ScriptedReader())).catch_up()
 
-    with new_store() as other, store.read_transaction() as uow:
-        Follower(mined(blocks), other, folder=folder()).catch_up()
-        with other.read_transaction() as hooked:
+    with new_store() as hooked_store, store.read_transaction() as uow:
+        Follower(mined(blocks), hooked_store, folder=folder()).catch_up()
+        with hooked_store.read_transaction() as hooked:
             assert list(uow.projections.iterate_dump_lines()) == list(
                 hooked.projections.iterate_dump_lines()
             )

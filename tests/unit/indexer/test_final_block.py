@@ -36,14 +36,14 @@ def test_final_block_skipped_by_indexed_chain_raises_transient_error(
         while follower.step() is not None:
             pass
         final = chain.fetch_heads().final
-        theirs = final._replace(number=final.number + 1, hash=FOREIGN)
+        reported_final = final._replace(number=final.number + 1, hash=FOREIGN)
         with store.transaction() as uow:
-            ours = uow.blocks.get_canonical(theirs.number)
-            assert ours is not None
-            check_final_block(uow, ours)
+            stored_block = uow.blocks.get_canonical(reported_final.number)
+            assert stored_block is not None
+            check_final_block(uow, stored_block)
             uow.blocks.orphan_above(final.number)
             with pytest.raises(TransientError, match="skipped at the endpoint that continues"):
-                check_final_block(uow, theirs)
+                check_final_block(uow, reported_final)
 
 
 def test_final_block_never_exceeds_cursor(new_store: NewStore):

@@ -58,8 +58,8 @@ def test_window_size_does_not_change_state(new_store: NewStore, rules: Rules):
 def test_following_blocks_equals_backfill(new_store: NewStore):
     with new_store() as store:
         follower = Follower(ScriptedChain(), store)
-        for said in BLOCKS[:60]:
-            follower.chain.mine(*said)
+        for block_args in BLOCKS[:60]:
+            follower.chain.mine(*block_args)
             follower.catch_up()
 
         assert follower.dump() == dump_after(new_store, follower.chain)
@@ -91,12 +91,12 @@ def test_backfill_and_live_indexing_produce_identical_reports(new_store: NewStor
             follower.catch_up(restarting=True)
         Follower(follower.chain, late).catch_up()
 
-        with live.read_transaction() as one, late.read_transaction() as other:
+        with live.read_transaction() as live_uow, late.read_transaction() as late_uow:
             cut_live = {
-                stored.report.period: stored.report for stored in one.reports.list_above(-1)
+                stored.report.period: stored.report for stored in live_uow.reports.list_above(-1)
             }
             cut_late = {
-                stored.report.period: stored.report for stored in other.reports.list_above(-1)
+                stored.report.period: stored.report for stored in late_uow.reports.list_above(-1)
             }
     # 24 blocks of 10 seconds hold the ends of four periods of a minute.
     assert len(cut_late) == 4
@@ -117,7 +117,9 @@ def test_report_is_cut_as_of_last_block_of_period(store: Store):
     assert isinstance(indexed, CommittedWindow)
     assert [note.name for note in indexed.notes] == ["reports"]
     with store.read_transaction() as uow:
-        assert [one.report.as_of for one in uow.reports.list_latest(1)] == [last_of_period]
+        assert [stored_report.report.as_of for stored_report in uow.reports.list_latest(1)] == [
+            last_of_period
+        ]
 
 
 def test_no_report_is_cut_without_oracle_contract(store: Store):
@@ -211,18 +213,18 @@ def test_overtaken_writer_writes_nothing(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
-    other = Follower(mined(BLOCKS), store)
+    overtaking_follower = Follower(mined(BLOCKS), store)
     window = follower.chain.fetch_window
 
-    def nonces_ahead(*asked: object, **more: object) -> object:
-        other.step()
-        return window(*asked, **more)  # type: ignore[arg-type]  # passed through
+    def nonces_ahead(*args: object, **more: object) -> object:
+        overtaking_follower.step()
+        return window(*args, **more)  # type: ignore[arg-type]  # passed through
 
     follower.chain.fetch_window = nonces_ahead  # type: ignore[method-assign, assignment]
 
     with pytest.raises(FatalError, match="another process"):
         follower.step()
-    assert other.dump() == Follower(other.chain, store).dump()
+    assert overtaking_follower.dump() == Follower(overtaking_follower.chain, store).dump()
 
 
 def test_window_from_another_fork_changes_nothing(store: Store):

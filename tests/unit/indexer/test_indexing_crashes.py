@@ -25,10 +25,10 @@ def test_interrupted_window_write_leaves_previous_state(store: Store, new_store:
 
     # Raw rows, every projection, journal, prune, cursor, commit.
     assert deaths(store, step, lambda: follower.dump() == before) > 20
-    with new_store() as other:
-        whole = Follower(chain, other)
-        whole.catch_up()
-        assert follower.dump() == whole.dump()
+    with new_store() as fresh_store:
+        fresh_follower = Follower(chain, fresh_store)
+        fresh_follower.catch_up()
+        assert follower.dump() == fresh_follower.dump()
 
 
 def test_interrupted_rollback_leaves_previous_state(store: Store, new_store: NewStore):
@@ -44,11 +44,11 @@ def test_interrupted_rollback_leaves_previous_state(store: Store, new_store: New
         assert isinstance(done, RewindResult)
 
     assert deaths(store, step, lambda: follower.dump() == before) > 5
-    with new_store() as other:
+    with new_store() as fresh_store:
         as_if = mined(BLOCKS[:33])
-        Follower(as_if, other).catch_up()
-        with store.read_transaction() as one, other.read_transaction() as two:
-            assert list(one.projections.iterate_dump_lines()) == list(
+        Follower(as_if, fresh_store).catch_up()
+        with store.read_transaction() as rewound_uow, fresh_store.read_transaction() as two:
+            assert list(rewound_uow.projections.iterate_dump_lines()) == list(
                 two.projections.iterate_dump_lines()
             )
 

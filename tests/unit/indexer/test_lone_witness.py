@@ -56,14 +56,14 @@ def test_sole_witness_returning_to_chain_closes_fork_watch(store: Store):
     follower = Follower(mined(BLOCKS), store, ingest=IngestState(Hand()))
     follower.catch_up()
     leave_alone(follower.chain)
-    ours = follower.chain.copy()
+    original_chain = follower.chain.copy()
     follower.chain.fork(2)
     follower.chain.mine_many(2)
     assert follower.step() is None
     assert follower.ingest.fork_watch.is_pending()
-    ours.mine_many(2)
-    ours.other = follower.chain.other
-    follower.chain = ours
+    original_chain.mine_many(2)
+    original_chain.other = follower.chain.other
+    follower.chain = original_chain
 
     follower.ingest.clock.now += 100.0  # type: ignore[attr-defined]  # a hand's
     follower.catch_up()
@@ -72,4 +72,4 @@ def test_sole_witness_returning_to_chain_closes_fork_watch(store: Store):
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
     assert cursor is not None
-    assert cursor.hash == ours.newest.hash
+    assert cursor.hash == original_chain.newest.hash

@@ -110,9 +110,11 @@ def test_differing_report_is_named_and_kept(store: Store):
     with store.read_transaction() as uow:
         before = uow.reports.list_above(-1)
     # A missed report may speak of a block that left the chain.
-    compared = [one for one in before if one.state is not ReportState.MISSED]
-    other = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
-    reporter = ReportCutter(RULES, other, anchor_window=ANCHOR_WINDOW)
+    compared = [
+        stored_report for stored_report in before if stored_report.state is not ReportState.MISSED
+    ]
+    changed_settings = replace(SETTINGS, ttl_seconds=SETTINGS.ttl_seconds + 1)
+    reporter = ReportCutter(RULES, changed_settings, anchor_window=ANCHOR_WINDOW)
 
     rebuilt = rebuild_state(
         store, EventFolder(RULES, ScriptedReader(), [reporter]), RebuildOptions()
@@ -133,8 +135,8 @@ def test_fork_is_undone_after_rebuild(store: Store, new_store: NewStore):
     done = follower.catch_up()
 
     assert isinstance(done[0], RewindResult)
-    with new_store() as other:
-        fresh = Follower(follower.chain, other)
+    with new_store() as fresh_store:
+        fresh = Follower(follower.chain, fresh_store)
         fresh.catch_up()
         assert follower.dump() == fresh.dump()
 
@@ -146,8 +148,8 @@ def test_daemon_continues_after_rebuild(store: Store, new_store: NewStore):
 
     follower.catch_up()
 
-    with new_store() as other:
-        fresh = Follower(follower.chain, other)
+    with new_store() as fresh_store:
+        fresh = Follower(follower.chain, fresh_store)
         fresh.catch_up()
         assert follower.dump() == fresh.dump()
 

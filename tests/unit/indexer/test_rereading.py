@@ -28,20 +28,20 @@ def store(new_sqlite_store: NewStore) -> Iterator[Store]:
 @pytest.fixture
 def follower(store: Store) -> Follower:
     """Has read 60 blocks on the word of one endpoint, the last eight of them not final."""
-    one = Follower(mined(BLOCKS), store)
-    one.catch_up()
-    one.chain.most_blocks = 20
-    return one
+    caught_up_follower = Follower(mined(BLOCKS), store)
+    caught_up_follower.catch_up()
+    caught_up_follower.chain.most_blocks = 20
+    return caught_up_follower
 
 
 def reread_all(follower: Follower, rereader: Rereader) -> list[RereadResult]:
     done = []
     while (
-        found := reread_next_window(
+        reread_result := reread_next_window(
             follower.chain, follower.store, follower.folder, rereader, RebuildOptions()
         )
     ) is not None:
-        done.append(found)
+        done.append(reread_result)
     return done
 
 
@@ -64,8 +64,8 @@ def test_final_blocks_are_reread_from_lowest_when_level_rises(
 
     done = reread_all(follower, rereader)
 
-    assert [one.blocks.first for one in done] == [0, 20, 40]
-    assert [one.blocks_left for one in done] == [33, 13, 0]
+    assert [reread_result.blocks.first for reread_result in done] == [0, 20, 40]
+    assert [reread_result.blocks_left for reread_result in done] == [33, 13, 0]
     assert levels(follower)[0] == (BlockRange(0, FINAL), VerificationLevel.BLOOMED)
     assert reread_all(follower, Rereader()) == []
 
@@ -85,16 +85,16 @@ def test_block_without_higher_level_is_not_reread_by_same_process(follower: Foll
 def test_gauge_is_unchanged_while_lowest_blocks_are_unavailable(follower: Follower):
     follower.chain.history_level = follower.chain.window_level = VerificationLevel.BLOOMED
     rereader = Rereader()
-    kept = follower.chain.blocks[30:]
+    removed_blocks = follower.chain.blocks[30:]
     del follower.chain.blocks[30:]
 
-    told = []
+    gauge_values = []
     for _ in range(3):
         with pytest.raises(TransientError):
             reread_all(follower, rereader)
-        told.append(REGISTRY.get_sample_value("oracle_blocks_below_level"))
-    follower.chain.blocks += kept
+        gauge_values.append(REGISTRY.get_sample_value("oracle_blocks_below_level"))
+    follower.chain.blocks += removed_blocks
     reread_all(follower, rereader)
 
-    assert told == [FINAL + 1 - 20] * 3
+    assert gauge_values == [FINAL + 1 - 20] * 3
     assert REGISTRY.get_sample_value("oracle_blocks_below_level") == 0

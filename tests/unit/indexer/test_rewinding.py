@@ -51,12 +51,14 @@ def ends_as_if_it_had_never_been(
         follower.catch_up(restarting=restarting)
 
         assert follower.dump() == fresh_dump(new_store, chain)
-        with new_store() as other:
-            fresh = Follower(chain, other)
+        with new_store() as fresh_store:
+            fresh = Follower(chain, fresh_store)
             fresh.catch_up()
             since, reports = fresh.reports()
-        ours = follower.reports()[1]
-        assert {period: ours[period] for period in ours if period >= since} == reports
+        followed_reports = follower.reports()[1]
+        assert {
+            period: followed_reports[period] for period in followed_reports if period >= since
+        } == reports
 
 
 @PATIENT
@@ -169,11 +171,11 @@ def test_final_block_of_another_fork_is_not_stored(store: Store):
     follower.catch_up()
     with store.read_transaction() as uow:
         before = uow.cursor.get()
-    ours = follower.chain.copy()
-    ours.mine_many(4)
+    original_chain = follower.chain.copy()
+    original_chain.mine_many(4)
     follower.chain.fork(12)
     follower.chain.mine_many(16)
-    follower.chain.answers.extend([follower.chain.copy(), ours])
+    follower.chain.answers.extend([follower.chain.copy(), original_chain])
 
     with pytest.raises(TransientError, match="is final as"):
         follower.step()
@@ -217,17 +219,17 @@ def test_changed_final_block_halts_and_names_both_hashes(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
-    ours = follower.chain.blocks[92].ref.hash
+    original_hash = follower.chain.blocks[92].ref.hash
     follower.chain.fork(15)
     follower.chain.mine_many(20)
-    theirs = follower.chain.blocks[92].ref.hash
+    forked_hash = follower.chain.blocks[92].ref.hash
 
     halted = follower.step()
 
     assert isinstance(halted, HaltChanged)
     assert halted.is_active
-    assert ours in halted.reason
-    assert theirs in halted.reason
+    assert original_hash in halted.reason
+    assert forked_hash in halted.reason
     assert follower.step() is None
     assert follower.dump() == before
 
@@ -236,9 +238,9 @@ def test_history_from_another_chain_halts_indexing(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 20
     follower.step()
-    other = ScriptedChain(most_blocks=20, seconds_per_block=7)
-    mined(Traffic(9).blocks(100), other)
-    follower.chain = other
+    foreign_chain = ScriptedChain(most_blocks=20, seconds_per_block=7)
+    mined(Traffic(9).blocks(100), foreign_chain)
+    follower.chain = foreign_chain
 
     halted = follower.step()
 

@@ -17,27 +17,27 @@ from tests.unit.indexer.test_rewinding import BLOCKS, fresh_dump
 def test_rewind_by_command_uses_journal_within_reach(store: Store, new_store: NewStore):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
-    whole = follower.dump()
+    full_dump = follower.dump()
 
     rewound = rewind_to_block(follower.chain, store, follower.folder, 95, RebuildOptions())
 
     assert not rewound.by_rebuild
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:95]))
     follower.catch_up()
-    assert follower.dump() == whole
+    assert follower.dump() == full_dump
 
 
 def test_rewind_by_command_rebuilds_beyond_journal(store: Store, new_store: NewStore):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
-    whole = follower.dump()
+    full_dump = follower.dump()
 
     rewound = rewind_to_block(follower.chain, store, follower.folder, 30, RebuildOptions())
 
     assert rewound.by_rebuild
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:30]))
     follower.catch_up()
-    assert follower.dump() == whole
+    assert follower.dump() == full_dump
 
 
 @pytest.mark.parametrize("to_block", [30, 95])

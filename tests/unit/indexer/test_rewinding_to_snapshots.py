@@ -43,8 +43,8 @@ def make_snapshots(follower: Follower) -> list[int]:
     rules, reader = follower.folder.rules, follower.folder.reader
     source = SnapshotSource(follower.store, reader, rules, MIN_SCORES)
     blocks = []
-    while (made := make_next_snapshot(source, RebuildOptions())) is not None:
-        blocks.append(made.block)
+    while (snapshot := make_next_snapshot(source, RebuildOptions())) is not None:
+        blocks.append(snapshot.block)
     return blocks
 
 
@@ -115,17 +115,21 @@ def test_rewind_from_snapshot_equals_fresh_fold_on_every_fork(
     with new_sqlite_store() as store, small_snapshots(logs, intervals):
         follower = caught_up(store, Traffic(seed).blocks(60), rules)
         for number in targets:
-            made, whole, reports = make_snapshots(follower), follower.dump(), follower.reports()
+            snapshot_blocks, full_dump, reports = (
+                make_snapshots(follower),
+                follower.dump(),
+                follower.reports(),
+            )
 
             rewound = rewind(follower, number)
 
-            below = [block for block in made if block < number]
+            below = [block for block in snapshot_blocks if block < number]
             assert rewound.by_rebuild
             assert rewound.snapshot in below or not below
             there = follower.dump()
             assert there == fresh_dump(new_sqlite_store, up_to(follower.chain, number), rules)
             follower.catch_up()
-            assert follower.dump() == whole
+            assert follower.dump() == full_dump
             assert follower.reports() == reports
             # Back again, and other blocks from there on.
             rewind(follower, number)
@@ -136,15 +140,17 @@ def test_rewind_from_snapshot_equals_fresh_fold_on_every_fork(
 def test_rewind_below_journal_folds_from_newest_snapshot(store: Store, new_store: NewStore):
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
-        made = make_snapshots(follower)
+        snapshot_blocks = make_snapshots(follower)
 
         rewound = rewind(follower, DEEP)
 
     assert rewound.by_rebuild
-    assert rewound.snapshot == max(block for block in made if block < DEEP)
+    assert rewound.snapshot == max(block for block in snapshot_blocks if block < DEEP)
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), RULES)
     with store.read_transaction() as uow:
-        assert uow.snapshots.count_snapshots_and_bytes()[0] == sum(block <= DEEP for block in made)
+        assert uow.snapshots.count_snapshots_and_bytes()[0] == sum(
+            block <= DEEP for block in snapshot_blocks
+        )
 
 
 def test_dry_run_of_rewind_from_snapshot_changes_nothing(store: Store):
@@ -175,17 +181,17 @@ def test_rewind_ignores_snapshots_of_previous_fork(store: Store, new_store: NewS
 
 
 def test_rewind_under_other_rules_uses_no_snapshot(store: Store, new_store: NewStore):
-    other = replace(RULES, name="other", pool_size=2)
+    other_rules = replace(RULES, name="other", pool_size=2)
     with small_snapshots(7):
         make_snapshots(caught_up(store, BLOCKS))
         follower = Follower.__new__(Follower)
         follower.chain, follower.store = mined(BLOCKS), store
-        follower.folder = folder(other)
+        follower.folder = folder(other_rules)
 
         rewound = rewind(follower, DEEP)
 
     assert rewound.snapshot is None
-    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), other)
+    assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:DEEP]), other_rules)
 
 
 def test_rewind_with_other_fold_version_uses_no_snapshot(
@@ -248,12 +254,12 @@ def test_rewind_skips_snapshot_missing_changed_task(
     monkeypatch.setattr(folded_state, "pack", lambda state: real(state._replace(tasks=())))
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
-        made = make_snapshots(follower)
+        snapshot_blocks = make_snapshots(follower)
         # At one of these blocks a task runs.
         for number in range(86, 20, -6):
             rewound = rewind(follower, number)
-            if rewound.snapshot != max(block for block in made if block < number):
+            if rewound.snapshot != max(block for block in snapshot_blocks if block < number):
                 break
 
-    assert rewound.snapshot != max(block for block in made if block < number)
+    assert rewound.snapshot != max(block for block in snapshot_blocks if block < number)
     assert follower.dump() == fresh_dump(new_store, mined(BLOCKS[:number]), RULES)

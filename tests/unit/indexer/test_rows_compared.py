@@ -56,9 +56,9 @@ def changed(row: Log | Call, name: str) -> Any:
         value = value[:-1]
     else:
         value = value[:-2] + ("00" if value[-2:] != "00" else "01")
-    made = copy(row)
-    setattr(made, name, value)
-    return made
+    changed_row = copy(row)
+    setattr(changed_row, name, value)
+    return changed_row
 
 
 def other_value(column: Column[Any], row: Any) -> object:
@@ -79,13 +79,13 @@ def test_identical_rows_do_not_differ(store: Store):
         assert not differs(uow)
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Log)])
+@pytest.mark.parametrize("name", [field.name for field in fields(Log)])
 def test_log_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
         assert compare_rows(uow, said([changed(A_LOG, name)], [A_CALL]))
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Call)])
+@pytest.mark.parametrize("name", [field.name for field in fields(Call)])
 def test_call_with_changed_field_differs(store: Store, name: str):
     with store.read_transaction() as uow:
         assert compare_rows(uow, said([A_LOG], [changed(A_CALL, name)]))
@@ -104,7 +104,9 @@ COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize("column", COLUMNS, ids=lambda one: f"{one.table}.{one.name}")
+@pytest.mark.parametrize(
+    "column", COLUMNS, ids=lambda table_column: f"{table_column.table}.{table_column.name}"
+)
 def test_row_with_changed_column_differs(store: Store, column: Column[Any]):
     """Who adds a column that is not read into the row adds one that nobody compares."""
     with store.transaction() as uow:
@@ -115,29 +117,29 @@ def test_row_with_changed_column_differs(store: Store, column: Column[Any]):
         assert differs(uow)
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Call)])
+@pytest.mark.parametrize("name", [field.name for field in fields(Call)])
 def test_call_is_repaired_in_every_field(store: Store, name: str):
     wrong = changed(A_CALL, name)
     with store.transaction() as uow:
         uow.calls.orphan([A_CALL])
         uow.calls.append([wrong])
-        found = differs(uow)
-        uow.calls.orphan(found.extra_calls)
-        uow.calls.append(found.missing_calls)
-        uow.calls.replace(found.changed_calls)
+        differences = differs(uow)
+        uow.calls.orphan(differences.extra_calls)
+        uow.calls.append(differences.missing_calls)
+        uow.calls.replace(differences.changed_calls)
         assert list(uow.calls.iterate_between(0, 9)) == [A_CALL]
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Log)])
+@pytest.mark.parametrize("name", [field.name for field in fields(Log)])
 def test_log_is_repaired_in_every_field(store: Store, name: str):
     wrong = changed(A_LOG, name)
     with store.transaction() as uow:
         uow.logs.orphan([A_LOG])
         uow.logs.append([wrong])
-        found = differs(uow)
-        uow.logs.orphan(found.extra_logs)
-        uow.logs.append(found.missing_logs)
-        uow.logs.replace(found.changed_logs)
+        differences = differs(uow)
+        uow.logs.orphan(differences.extra_logs)
+        uow.logs.append(differences.missing_logs)
+        uow.logs.replace(differences.changed_logs)
         assert list(uow.logs.iterate_between(0, 9)) == [A_LOG]
 
 

@@ -42,13 +42,15 @@ def test_rules_mismatch_names_both_rule_sets(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, CRYNUX)
         changed = replace(CRYNUX, tau_seconds=900)
-        theirs, ours = (
+        configured_text, bound_text = (
             format_rule_set(identify_rules(changed)),
             format_rule_set(identify_rules(CRYNUX)),
         )
-        assert theirs != ours
-        said = re.escape(f"with the rules {ours}, but the configuration has {theirs};")
-        with pytest.raises(InputError, match=said):
+        assert configured_text != bound_text
+        message_pattern = re.escape(
+            f"with the rules {bound_text}, but the configuration has {configured_text};"
+        )
+        with pytest.raises(InputError, match=message_pattern):
             check_bound_rules(uow, changed)
 
 
@@ -66,27 +68,28 @@ SEED_1 = {
 def folded_by_version_1(uow: UnitOfWork) -> RuleSet:
     text = json.dumps(SEED_1, sort_keys=True, separators=(",", ":"))
     digest = sha256(text.encode())
-    known = RuleSet("crynux", 1, digest.hexdigest())
+    old_rule_set = RuleSet("crynux", 1, digest.hexdigest())
     row = {"id": 1, "name": "crynux", "version": 1, "sha256": digest.digest(), "text": text}
     uow.rule_sets._connection.execute(insert(rule_set).values(**row))
-    uow.bookmarks.set("folded_by_rules", f"crynux {known.sha256}")
-    return known
+    uow.bookmarks.set("folded_by_rules", f"crynux {old_rule_set.sha256}")
+    return old_rule_set
 
 
 def test_database_of_version_1_is_rejected_with_rebuild_hint(store: Store):
     with store.transaction() as uow:
-        known = folded_by_version_1(uow)
-        assert get_bound_rules(uow) == known
+        old_rule_set = folded_by_version_1(uow)
+        assert get_bound_rules(uow) == old_rule_set
         # Its text is of other fields: nobody takes it for rules of today.
-        assert uow.rule_sets.get_rules(known.sha256) is None
+        assert uow.rule_sets.get_rules(old_rule_set.sha256) is None
         with pytest.raises(InputError) as refused:
             check_bound_rules(uow, CRYNUX)
     assert str(refused.value) == (
-        f"the database was folded with the rules {format_rule_set(known)}, but this program has "
+        f"the database was folded with the rules {format_rule_set(old_rule_set)}, "
+        "but this program has "
         f"version {CRYNUX.version} of them; run `qos-oracle resync rebuild` to refold the stored "
         "rows without requests to the chain"
     )
-    assert format_rule_set(known).startswith("crynux version 1 (")
+    assert format_rule_set(old_rule_set).startswith("crynux version 1 (")
 
 
 def test_rebuild_rebinds_database_of_version_1_to_current_rules(store: Store):
@@ -94,7 +97,10 @@ def test_rebuild_rebinds_database_of_version_1_to_current_rules(store: Store):
         folded_by_version_1(uow)
         bind_rules(uow, CRYNUX)
         check_bound_rules(uow, CRYNUX)
-        assert [one.version for one in uow.rule_sets.list_all()] == [1, CRYNUX.version]
+        assert [stored_rule_set.version for stored_rule_set in uow.rule_sets.list_all()] == [
+            1,
+            CRYNUX.version,
+        ]
 
 
 def test_empty_database_accepts_any_rules(store: Store):

@@ -55,16 +55,22 @@ def told_of(store, history: History, rules: Rules = CRYNUX):
     with store.transaction() as uow:
         stored(uow, history, rules)
         intervals = uow.kickouts.list_open()
-        (interval,) = (one for one in intervals if one.node == node("victim"))
+        (interval,) = (
+            open_interval for open_interval in intervals if open_interval.node == node("victim")
+        )
         evidence = evidence_at(uow, KickoutRules(rules, ReportSettings()), interval)
         return json.loads(evidence.text), evidence, count_held_intervals(uow, intervals, rules)
 
 
 def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
     with new_sqlite_store() as store:
-        told, evidence, held = told_of(store, trapped(["mallory"]))
-    assert (told["sum"], told["creators"], told["most_of_one_creator"]) == (0, 1, GROUPS)
-    assert {entry["creator"] for entry in told["entries"]} == {node("mallory")}
+        evidence_fields, evidence, held = told_of(store, trapped(["mallory"]))
+    assert (
+        evidence_fields["sum"],
+        evidence_fields["creators"],
+        evidence_fields["most_of_one_creator"],
+    ) == (0, 1, GROUPS)
+    assert {entry["creator"] for entry in evidence_fields["entries"]} == {node("mallory")}
     assert evidence.spread.hold_reason(CRYNUX) == (
         "50 of its 50 scores come from one creator's tasks (there is no other creator)"
     )
@@ -76,9 +82,9 @@ def test_min_timeout_rule_protects_victims_of_short_timeouts():
     doubting = rules_with(least_timeout_seconds=10)
     history = trapped(["mallory"])
     for name in ("victim", "other victim"):
-        made = node_after(history, name, doubting)
-        assert not is_kickout_due(made, doubting)
-        assert qos_at(made, history.time, doubting) == UNIT // 2
+        victim = node_after(history, name, doubting)
+        assert not is_kickout_due(victim, doubting)
+        assert qos_at(victim, history.time, doubting) == UNIT // 2
 
 
 @pytest.mark.parametrize(
@@ -89,8 +95,8 @@ def test_kickout_is_held_when_single_creator_has_more_than_half_of_scores(
     new_sqlite_store, creators, held
 ):
     with new_sqlite_store() as store:
-        told, _, counted = told_of(store, trapped(creators))
-    assert told["creators"] == len(set(creators))
+        evidence_fields, _, counted = told_of(store, trapped(creators))
+    assert evidence_fields["creators"] == len(set(creators))
     assert counted == held
 
 
@@ -119,11 +125,11 @@ def test_kickout_not_held_stays_near_line_without_any_single_creator(scores):
     named = [(node(f"creator {n}"), score) for n, score in scores]
     if compute_creator_spread(named, CRYNUX).hold_reason(CRYNUX) is not None:
         return
-    for one in {creator for creator, _ in named}:
-        rest = [score for creator, score in named if creator != one]
-        assert rest
+    for left_out_creator in {creator for creator, _ in named}:
+        other_scores = [score for creator, score in named if creator != left_out_creator]
+        assert other_scores
         # The line is 2.0.
-        assert 4 * sum(rest) < 5 * 2 * len(rest)
+        assert 4 * sum(other_scores) < 5 * 2 * len(other_scores)
 
 
 def test_creator_share_limit_of_1_holds_no_kickout(new_sqlite_store):
@@ -146,8 +152,8 @@ def test_creator_recorded_after_due_kickout_changes_no_evidence(new_sqlite_store
     with new_sqlite_store() as store:
         _, early, _ = told_of(store, due)
     with new_sqlite_store() as store:
-        told, later, _ = told_of(store, history)
+        evidence_fields, later, _ = told_of(store, history)
     assert early.text == later.text
-    assert {entry["creator"] for entry in told["entries"]} == {None}
+    assert {entry["creator"] for entry in evidence_fields["entries"]} == {None}
     # Nobody knows whose they are: that is one creator.
-    assert told["most_of_one_creator"] == GROUPS
+    assert evidence_fields["most_of_one_creator"] == GROUPS

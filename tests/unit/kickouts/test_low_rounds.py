@@ -29,19 +29,19 @@ def test_lane_never_written_has_no_low_rounds_without_reading_rounds(tmp_path: P
             uow.rounds.save_changes(rounds.drain_changes())
         with store.read_transaction() as uow:
             low = find_first_low_rounds(uow, INTERVAL, 3, SETTINGS)
-            assert [one.round for one in low] == [10, 11, 12]
+            assert [low_round.round for low_round in low] == [10, 11, 12]
             newest = uow.rounds.list_accepted(SETTINGS.kick_after_rounds)
             line = SETTINGS.kick_line
             assert count_low_rounds(uow, INTERVAL, 3, newest, line) == len(low)
 
-            def until(_room: RoundRepository, *_asked: int) -> None:
+            def until(_room: RoundRepository, *_args: int) -> None:
                 raise AssertionError("all rounds were read")
 
             monkeypatch.setattr(RoundRepository, "list_accepted_up_to", until)
-            other = LANES_PER_WORD + 3
-            assert count_low_rounds(uow, INTERVAL, other, newest, line) == 0
+            unwritten_lane = LANES_PER_WORD + 3
+            assert count_low_rounds(uow, INTERVAL, unwritten_lane, newest, line) == 0
 
 
 def _accepted(number: int) -> RoundAccepted:
-    said = accepted(number, {0: replace_lane(0, 3, 100)}, time=60 * number)
-    return replace(said, as_of=number)
+    accepted_round = accepted(number, {0: replace_lane(0, 3, 100)}, time=60 * number)
+    return replace(accepted_round, as_of=number)

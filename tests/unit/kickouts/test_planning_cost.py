@@ -31,7 +31,7 @@ def counting() -> Iterator[list[str]]:
     """Collect the statements that are executed meanwhile."""
     statements = list[str]()
 
-    def note(_connection, _cursor, statement, *_rest) -> None:
+    def note(_connection, _cursor, statement, *_args) -> None:
         statements.append(statement)
 
     event.listen(Engine, "before_cursor_execute", note)
@@ -43,8 +43,8 @@ def counting() -> Iterator[list[str]]:
 
 def plan(uow: UnitOfWork, memory: EvidenceHashCache):
     intervals, live = find_due_intervals(uow, RULES), uow.rounds.list_live_kicks()
-    wanted = find_valid_kicks(uow, KICKOUT_RULES, live, intervals, memory)
-    return wanted, find_proposable_cases(
+    valid_kicks = find_valid_kicks(uow, KICKOUT_RULES, live, intervals, memory)
+    return valid_kicks, find_proposable_cases(
         uow, KICKOUT_RULES, VerificationLevel.CHECKED, intervals, live
     )
 
@@ -54,8 +54,8 @@ def statements_of_second_tick(store: Store, open_count: int, live_count: int) ->
     memory = EvidenceHashCache()
     for _ in range(2):
         with counting() as statements, store.read_transaction() as uow:
-            wanted, cases = plan(uow, memory)
-            assert (len(wanted), cases) == (live_count, [])
+            valid_kicks, cases = plan(uow, memory)
+            assert (len(valid_kicks), cases) == (live_count, [])
     return len(statements)
 
 
@@ -134,11 +134,17 @@ def test_cached_plan_equals_separate_kickout_checks(new_sqlite_store, steps):
                 elif step == "rewind":
                     uow.undo.rollback_to(100)
             with store.read_transaction() as uow:
-                wanted, cases = plan(uow, memory)
+                valid_kicks, cases = plan(uow, memory)
                 live = uow.rounds.list_live_kicks()
                 alone = [kick for kick in live if is_kickout_still_due(uow, KICKOUT_RULES, kick)]
                 names = {kick.node for kick in live}
-                looks = load_kickout_cases(uow, KICKOUT_RULES, VerificationLevel.CHECKED)
-                assert wanted == alone
-                rest = [look for look in looks if look.node not in names]
-                assert cases == [look for look in rest if look.lane == LOW]
+                kickout_cases = load_kickout_cases(uow, KICKOUT_RULES, VerificationLevel.CHECKED)
+                assert valid_kicks == alone
+                unkicked_cases = [
+                    kickout_case
+                    for kickout_case in kickout_cases
+                    if kickout_case.node not in names
+                ]
+                assert cases == [
+                    kickout_case for kickout_case in unkicked_cases if kickout_case.lane == LOW
+                ]

@@ -104,20 +104,20 @@ def test_own_change_overrides_change_by_system_name():
         SystemBase.find_by_name("crynux").with_changes(["penalty=0.5"]),
     ]
     settings = [Setting.parse(text) for text in ("crynux:penalty=0.2", "tau_seconds=9")]
-    (one, other), _ = build_columns(bases, settings)
-    assert (one.name, one.rules.penalty) == ("crynux*", UNIT // 5)
-    assert (other.name, other.rules.penalty) == ("crynux penalty=0.5*", UNIT // 2)
-    assert one.rules.tau_seconds == other.rules.tau_seconds == 9
+    (first_column, second_column), _ = build_columns(bases, settings)
+    assert (first_column.name, first_column.rules.penalty) == ("crynux*", UNIT // 5)
+    assert (second_column.name, second_column.rules.penalty) == ("crynux penalty=0.5*", UNIT // 2)
+    assert first_column.rules.tau_seconds == second_column.rules.tau_seconds == 9
 
 
 def test_grid_varies_policy_settings():
     tried = grid('{"rules": "crynux", "set": {"weight_floor": ["0", "0.01"]}}')
-    found, _ = build_columns([], [], tried)
-    assert [column.name for column in found] == [
+    built_columns, _ = build_columns([], [], tried)
+    assert [column.name for column in built_columns] == [
         "crynux weight_floor=0",
         "crynux weight_floor=0.01",
     ]
-    assert [column.parameters["weight_floor"] for column in found] == ["0", "0.01"]
+    assert [column.parameters["weight_floor"] for column in built_columns] == ["0", "0.01"]
 
 
 def test_grid_over_already_changed_setting_is_rejected():
@@ -162,24 +162,27 @@ def test_every_grid_combination_becomes_column():
     tried = grid(
         '{"rules": "crynux", "set": {"tau_seconds": [900, 1800], "penalty": ["0.3", 0.5]}}'
     )
-    found, _ = build_columns([], [], tried)
-    assert [column.name for column in found] == [
+    built_columns, _ = build_columns([], [], tried)
+    assert [column.name for column in built_columns] == [
         "crynux tau_seconds=900 penalty=0.3",
         "crynux tau_seconds=900 penalty=0.5",
         "crynux tau_seconds=1800 penalty=0.3",
         "crynux tau_seconds=1800 penalty=0.5",
     ]
-    assert found[1].rules.tau_seconds == 900
-    assert found[1].rules.penalty == UNIT // 2
+    assert built_columns[1].rules.tau_seconds == 900
+    assert built_columns[1].rules.penalty == UNIT // 2
 
 
 def test_grid_is_read_from_toml_with_dotted_names_and_several_rule_sets():
     text = 'rules = ["crynux", "relay"]\n[set]\nrank_scores = [[10, 5, 2], [10, 9, 6]]\n'
-    found, _ = build_columns([], [], grid(text, is_toml=True))
-    assert [column.rules.rank_scores for column in found] == 2 * [(10, 5, 2), (10, 9, 6)]
+    built_columns, _ = build_columns([], [], grid(text, is_toml=True))
+    assert [column.rules.rank_scores for column in built_columns] == 2 * [(10, 5, 2), (10, 9, 6)]
     dotted = grid('rules = "legacy"\nset.legacy.kickout_tasks = [5, 9]\n', is_toml=True)
-    found, _ = build_columns([], [Setting.parse(text) for text in LEGACY], dotted)
-    assert [dict(column.changes or {})["legacy.kickout_tasks"] for column in found] == ["5", "9"]
+    built_columns, _ = build_columns([], [Setting.parse(text) for text in LEGACY], dotted)
+    assert [dict(column.changes or {})["legacy.kickout_tasks"] for column in built_columns] == [
+        "5",
+        "9",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ def two_of_unequal_luck():
 
 def test_best_score_has_rank_1():
     (side,) = compare_events(two_of_unequal_luck().events, columns("crynux"), BacktestPlan()).sides
-    best, other = side.final_ranks[node("B")], side.final_ranks[node("A")]
+    best, runner_up = side.final_ranks[node("B")], side.final_ranks[node("A")]
     assert (best.score, best.rank) == (UNIT, 1)
-    assert other.score < UNIT
-    assert other.rank > 1
+    assert runner_up.score < UNIT
+    assert runner_up.rank > 1
 
 
 def test_node_that_left_has_no_rank():
@@ -97,26 +97,26 @@ def test_draw_sample_has_requested_size():
 
 
 def test_only_differing_rules_are_listed():
-    found = find_differences(
+    differences = find_differences(
         columns("crynux", "relay", changes=["penalty=0.5", "relay:tau_seconds=60"])
     )
-    assert found["tau_seconds"] == ["1800", "60"]
-    assert found["exclude_exit"] == ["0.1", "0.8"]
-    assert "penalty" not in found
-    assert "name" not in found
+    assert differences["tau_seconds"] == ["1800", "60"]
+    assert differences["exclude_exit"] == ["0.1", "0.8"]
+    assert "penalty" not in differences
+    assert "name" not in differences
 
 
 def test_differing_policy_settings_are_listed_with_rules():
-    found = find_differences(
+    differences = find_differences(
         columns("crynux", "relay", "article", changes=["crynux:weight_floor=0.01"])
     )
-    assert found["weight_floor"] == ["0.01", "0", "-"]
-    assert found["disk_boost"] == ["0.7", "0", "-"]
-    assert "memory_boost" not in found
+    assert differences["weight_floor"] == ["0.01", "0", "-"]
+    assert differences["disk_boost"] == ["0.7", "0", "-"]
+    assert "memory_boost" not in differences
     # Nobody else has tickets: there is nothing to differ from.
-    assert "max_tickets" not in found
-    found = find_differences(columns("article", "portal_api_head"))
-    assert found == {"needs_stake": ["true", "false"]}
+    assert "max_tickets" not in differences
+    differences = find_differences(columns("article", "portal_api_head"))
+    assert differences == {"needs_stake": ["true", "false"]}
 
 
 def silent_after_joining():
@@ -130,9 +130,9 @@ def test_zero_mean_node_has_share_only_with_weight_floor():
         SystemBase.find_by_name("crynux").with_changes(["weight_floor=0"]),
         SystemBase.find_by_name("crynux"),
     ]
-    wanted = BacktestPlan(first_block=silent_after_joining().block)
+    backtest_plan = BacktestPlan(first_block=silent_after_joining().block)
     sides = compare_events(
-        silent_after_joining().events, build_columns(bases, [])[0], wanted
+        silent_after_joining().events, build_columns(bases, [])[0], backtest_plan
     ).sides
     bare, floored = (side.compute_expected_share(node("A")) for side in sides)
     assert bare == 0
@@ -152,20 +152,23 @@ def test_single_job_and_two_jobs_produce_same_comparison(monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     events = two_of_unequal_luck().events
     both = columns("crynux", "relay")
-    one = compare_events(events, both, BacktestPlan(max_processes=1, instant_count=5))
+    single_job = compare_events(events, both, BacktestPlan(max_processes=1, instant_count=5))
     two = compare_events(events, both, BacktestPlan(max_processes=2, instant_count=5))
-    assert one.sides == two.sides
-    assert one.instants == two.instants == tuple(sorted(one.instants))
+    assert single_job.sides == two.sides
+    assert single_job.instants == two.instants == tuple(sorted(single_job.instants))
 
 
 def test_progress_ends_at_all_events_of_all_columns():
-    told = []
+    progress_calls = []
     events = two_of_unequal_luck().events
     compare_events(
-        events, columns("crynux", "relay"), BacktestPlan(), lambda *said: told.append(said)
+        events,
+        columns("crynux", "relay"),
+        BacktestPlan(),
+        lambda *progress: progress_calls.append(progress),
     )
-    assert told[0] == ("reading", len(events), None)
-    assert told[-1] == ("folding", 2 * len(events), 2 * len(events))
+    assert progress_calls[0] == ("reading", len(events), None)
+    assert progress_calls[-1] == ("folding", 2 * len(events), 2 * len(events))
 
 
 def test_empty_history_is_rejected():
@@ -178,5 +181,5 @@ def test_legacy_rules_score_node_relative_to_peers(tmp_path):
     more = ("legacy.least_timeout_seconds=1", "legacy.kickout_below=0", "legacy.kickout_tasks=1")
     (column,) = columns("legacy", changes=changes + more)
     history = History().joins("A", gpu_vram=8).joins("B", gpu_vram=16)
-    found = Bench(tmp_path).measure(history, column.rules)
-    assert [end.score for end in found.nodes] == [UNIT // 2, UNIT]
+    measurement = Bench(tmp_path).measure(history, column.rules)
+    assert [end.score for end in measurement.nodes] == [UNIT // 2, UNIT]

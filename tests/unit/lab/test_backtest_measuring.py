@@ -229,8 +229,8 @@ def test_events_after_last_block_are_not_read(bench):
 
 def test_history_without_events_in_range_is_rejected(tmp_path):
     path, events = tmp_path / "events", History().after(1).joins("A").events
-    for first, last, said in ((0, None, "empty"), (3, None, "--from 3"), (0, 1, "--to 1")):
-        with pytest.raises(InputError, match=said):
+    for first, last, message in ((0, None, "empty"), (3, None, "--from 3"), (0, 1, "--to 1")):
+        with pytest.raises(InputError, match=message):
             write_history(events if first or last else [], path, first, last)
 
 
@@ -238,9 +238,9 @@ def test_history_of_several_chunks_round_trips(tmp_path):
     history = History()
     for number in range(EVENTS_PER_CHUNK + 1):
         history.updates("A", stake=number)
-    known = write_history(history.events, tmp_path / "events")
-    assert [len(chunk) for chunk in known.read_chunks()] == [EVENTS_PER_CHUNK, 1]
-    assert [event for chunk in known.read_chunks() for event in chunk] == history.events
+    written_history = write_history(history.events, tmp_path / "events")
+    assert [len(chunk) for chunk in written_history.read_chunks()] == [EVENTS_PER_CHUNK, 1]
+    assert [event for chunk in written_history.read_chunks() for event in chunk] == history.events
 
 
 def test_start_sample_has_requested_size_and_depends_on_seed():

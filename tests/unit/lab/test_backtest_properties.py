@@ -41,18 +41,20 @@ class OneByOne:
         return self.policy.create_follower()
 
 
-def measured(events, rules, policy, asked, blocks=(0, None)):
+def measured(events, rules, policy, measurement_plan, blocks=(0, None)):
     with TemporaryDirectory() as folder:
         history = write_history(events, Path(folder) / "events", *blocks)
         return history, measure_system(
-            SystemColumn("under test", rules, policy.name), policy, history, asked
+            SystemColumn("under test", rules, policy.name), policy, history, measurement_plan
         )
 
 
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
 def test_intervals_match_excluded_seconds(events, rules, data):
-    history, found = measured(events, rules, CRYNUX_POLICY, MeasurementPlan(judges_starts=False))
+    history, measurement = measured(
+        events, rules, CRYNUX_POLICY, MeasurementPlan(judges_starts=False)
+    )
     if history.from_time == history.to_time:
         return
     second = data.draw(st.integers(history.from_time, history.to_time - 1))
@@ -60,7 +62,7 @@ def test_intervals_match_excluded_seconds(events, rules, data):
     excluded = {key for key, node in nodes.items() if is_excluded(node, second, rules)}
     assert excluded == {
         interval.node
-        for interval in found.intervals
+        for interval in measurement.intervals
         if interval.since <= second and (interval.until is None or second < interval.until)
     }
 
@@ -70,7 +72,7 @@ def test_intervals_match_excluded_seconds(events, rules, data):
 def test_block_range_keeps_intervals_and_kickouts_of_full_history(events, data):
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
-    history, found = measured(
+    history, measurement = measured(
         events, LOW, CRYNUX_POLICY, MeasurementPlan(judges_starts=False), (first, last)
     )
     at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
@@ -79,18 +81,20 @@ def test_block_range_keeps_intervals_and_kickouts_of_full_history(events, data):
     excluded = {key for key, node in nodes.items() if is_excluded(node, second, LOW)}
     in_intervals = [
         interval
-        for interval in found.intervals
+        for interval in measurement.intervals
         if interval.since <= second and (interval.until is None or second < interval.until)
     ]
     # A second of which only a part belongs to the history counts for nobody.
     if second < history.to_time:
         assert excluded == {interval.node for interval in in_intervals}
-    assert all(interval.began_before == (interval.block < first) for interval in found.intervals)
+    assert all(
+        interval.began_before == (interval.block < first) for interval in measurement.intervals
+    )
     length = history.to_time - history.from_time
-    assert all(0 < interval.seconds <= length for interval in found.intervals)
+    assert all(0 < interval.seconds <= length for interval in measurement.intervals)
     assert {key for key, node in nodes.items() if is_kickout_due(node, LOW)} == {
         due.node
-        for due in found.kickouts
+        for due in measurement.kickouts
         if due.block <= at and (due.closed_block is None or due.closed_block > at)
     }
 
@@ -102,6 +106,7 @@ def test_candidate_pool_spreads_tasks_like_node_by_node_policy(events, policy):
         return
     rules = {"crynux": CRYNUX, "relay": RELAY}[policy.name]
     fast, slow = (
-        measured(events, rules, each, MeasurementPlan())[1] for each in (policy, OneByOne(policy))
+        measured(events, rules, tested_policy, MeasurementPlan())[1]
+        for tested_policy in (policy, OneByOne(policy))
     )
     assert fast == slow

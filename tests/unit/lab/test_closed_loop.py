@@ -33,7 +33,11 @@ def test_simulated_network_produces_only_legal_events(name, rules, seed):
 def test_node_earnings_equal_creator_payments(name, rules, seed):
     result = played(name, rules, network(tasks=200, seed=seed))
     money = [owner.money for owner in result.owners.values()]
-    assert sum(each.earned for each in money) == sum(each.paid for each in money) > 0
+    assert (
+        sum(owner_money.earned for owner_money in money)
+        == sum(owner_money.paid for owner_money in money)
+        > 0
+    )
 
 
 @examples(10)
@@ -62,24 +66,24 @@ def test_system_without_group_scores_is_rejected(rules):
         "vram_weight=0.3 timeout_weight=0.3 speed_weight=0.4 least_timeout_seconds=60 "
         "kickout_below=2 kickout_tasks=10"
     )
-    changes = [f"legacy.{each}" for each in numbers.split()] if rules == "legacy" else []
+    changes = [f"legacy.{setting}" for setting in numbers.split()] if rules == "legacy" else []
     with pytest.raises(ValueError, match="scores no groups"):
         run_closed_loop(column(" ".join([rules, *changes])), network(), Cast(()))
 
 
 def test_stopped_node_is_drawn_less_often():
     loop = network(tasks=1500)
-    one, *others = create_honest_nodes(loop)
-    dead = replace(one, stops_at=0, failures=0, owner=ATTACKER)
-    result = run_closed_loop(column(), loop, Cast([dead, *others]))
-    fair = result.get_owner(HONEST_OWNER).start_count // len(others)
+    first_node, *other_nodes = create_honest_nodes(loop)
+    dead = replace(first_node, stops_at=0, failures=0, owner=ATTACKER)
+    result = run_closed_loop(column(), loop, Cast([dead, *other_nodes]))
+    fair = result.get_owner(HONEST_OWNER).start_count // len(other_nodes)
     assert 0 < result.get_owner(ATTACKER).start_count < fair // 4
 
 
 def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     loop = network("veto_delay=600", tasks=2500, nodes=5)
-    one, *others = create_honest_nodes(loop)
-    cast = Cast([replace(one, stops_at=0, kind="stopped"), *others])
+    first_node, *other_nodes = create_honest_nodes(loop)
+    cast = Cast([replace(first_node, stops_at=0, kind="stopped"), *other_nodes])
     result = run_closed_loop(column("crynux weight_floor=0.2 penalty=1"), loop, cast)
     assert result.kicked_good == 0
     (out_after,) = result.kickout_delays

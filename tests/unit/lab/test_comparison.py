@@ -23,8 +23,8 @@ TASK = '{"min_vram": 8, "models": ["example/model"], "version": [1, 0, 0], "kind
 @pytest.fixture(scope="module")
 def histories(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison")
-    for name, made in HISTORIES.items():
-        (folder / f"{name}.jsonl").write_text(made().text(), encoding="utf-8")
+    for name, build_history in HISTORIES.items():
+        (folder / f"{name}.jsonl").write_text(build_history().text(), encoding="utf-8")
     (folder / "task.json").write_text(TASK, encoding="utf-8")
     return folder
 

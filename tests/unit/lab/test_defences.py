@@ -14,9 +14,9 @@ LONGER = {"tasks": 7000, "nodes": 20}
 
 def test_commit_reveal_reduces_copying_gain():
     hidden = found("copy", "crynux", network())
-    seen = found("copy", "crynux", network("commit_reveal=false"))
-    assert seen.share > 2 * hidden.share
-    assert hidden.gain < seen.gain
+    revealed = found("copy", "crynux", network("commit_reveal=false"))
+    assert revealed.share > 2 * hidden.share
+    assert hidden.gain < revealed.gain
 
 
 @pytest.mark.slow
@@ -31,10 +31,10 @@ def test_instant_error_pays_more_when_errors_rank_by_time():
 @pytest.mark.slow
 def test_rejoining_brings_no_gain_without_reliability_reset():
     loop = network("rejoin_delay=1", **LONG)
-    kept = found("leave-and-return", "crynux rejoin_heals=false", loop)
+    unhealed = found("leave-and-return", "crynux rejoin_heals=false", loop)
     healed = found("leave-and-return", "crynux rejoin_heals=true", loop)
-    assert healed.share > kept.share
-    assert kept.gain <= UNIT // 10
+    assert healed.share > unhealed.share
+    assert unhealed.gain <= UNIT // 10
 
 
 @pytest.mark.slow
@@ -61,9 +61,12 @@ def test_trap_groups_pay_only_without_floors_and_tolls():
 def test_kickouts_caused_by_single_creator_are_held():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
     every = "crynux ranked_answers=all"
-    one, many = found("trap-groups", every, loop), found("trap-groups-many", every, loop)
-    assert one.held_good > one.kicked_good
-    assert many.kicked_good > one.kicked_good
+    single_creator, many = (
+        found("trap-groups", every, loop),
+        found("trap-groups-many", every, loop),
+    )
+    assert single_creator.held_good > single_creator.kicked_good
+    assert many.kicked_good > single_creator.kicked_good
 
 
 @pytest.mark.slow

@@ -12,20 +12,23 @@ PLAN = ComparisonPlan(network(tasks=300, nodes=20))
 
 
 def test_first_system_has_distance_1_for_every_goal():
-    (found,) = measure_systems([column()], PLAN)
+    (measurement,) = measure_systems([column()], PLAN)
     for name, measure in MEASURES.items():
-        assert Goal.parse(name).compute_distance(found, found) == (UNIT if measure(found) else 0)
+        assert Goal.parse(name).compute_distance(measurement, measurement) == (
+            UNIT if measure(measurement) else 0
+        )
 
 
 def test_goal_weights_scale_measures():
-    first, other = measure_systems([column(), column("crynux weight_floor=4")], PLAN)
+    first, second = measure_systems([column(), column("crynux weight_floor=4")], PLAN)
     failures, gini = (
-        Goal.parse("failures").compute_distance(other, first),
-        Goal.parse("gini").compute_distance(other, first),
+        Goal.parse("failures").compute_distance(second, first),
+        Goal.parse("gini").compute_distance(second, first),
     )
-    both = Goal.parse("failures=3,gini").compute_distance(other, first)
+    both = Goal.parse("failures=3,gini").compute_distance(second, first)
     assert (
-        both == (3 * MEASURES["failures"](other) * UNIT // MEASURES["failures"](first) + gini) // 4
+        both
+        == (3 * MEASURES["failures"](second) * UNIT // MEASURES["failures"](first) + gini) // 4
     )
     assert min(failures, gini) <= both <= max(failures, gini)
 
@@ -46,11 +49,11 @@ def test_invalid_goal_is_named(text, said):
 
 def test_search_keeps_nearest_trial_within_tries():
     values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
-    wanted = SearchPlan(
+    search_plan = SearchPlan(
         SystemBase.find_by_name("crynux"), values, Goal.parse("wasted,failures"), max_trials=5
     )
-    searched = search_rules(wanted, PLAN)
+    searched = search_rules(search_plan, PLAN)
     assert len(searched.trials) <= 5
     assert searched.first.changes == {}
     assert searched.best.distance == min(trial.distance for trial in searched.trials) <= UNIT
-    assert search_rules(wanted, PLAN) == searched
+    assert search_rules(search_plan, PLAN) == searched

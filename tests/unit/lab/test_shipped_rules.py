@@ -33,26 +33,28 @@ DEAR = {
 @pytest.mark.parametrize("rules", ["crynux", "relay"])
 def test_no_strategy_gains_or_harms_beyond_limit_except_listed_findings(rules, part):
     findings = find_attacks([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
-    found = {each.strategy.name: each for each in findings}
-    assert {name: each.list_open_faults(LIMIT) for name, each in found.items()} == {
-        name: [] for name in found
-    }
-    dear = {name: least for name, least in DEAR.items() if name in found}
-    assert {name for name, least in dear.items() if found[name].gain > -least} == set()
+    finding_by_strategy = {finding.strategy.name: finding for finding in findings}
+    assert {
+        name: finding.list_open_faults(LIMIT) for name, finding in finding_by_strategy.items()
+    } == {name: [] for name in finding_by_strategy}
+    dear = {name: min_loss for name, min_loss in DEAR.items() if name in finding_by_strategy}
+    assert {
+        name for name, min_loss in dear.items() if finding_by_strategy[name].gain > -min_loss
+    } == set()
 
 
 def test_every_listed_finding_names_played_strategy():
     every = [REASON_BY_FINDING, *REASONS_BY_RULE_SET.values()]
-    strategies = {strategy for known in every for strategy, _ in known}
-    assert strategies <= {each.name for each in STRATEGIES}
-    assert all(len(reason.split()) > 5 for known in every for reason in known.values())
+    strategies = {strategy for reasons in every for strategy, _ in reasons}
+    assert strategies <= {shipped_strategy.name for shipped_strategy in STRATEGIES}
+    assert all(len(reason.split()) > 5 for reasons in every for reason in reasons.values())
     assert REASONS_BY_RULE_SET.keys() <= set(list_rule_sets())
 
 
 def test_every_strategy_has_baseline_and_description():
-    assert {each.baseline for each in STRATEGIES} == set(BASELINES)
-    assert all(len(each.description.split()) > 3 for each in STRATEGIES)
-    assert len({each.name for each in STRATEGIES}) == len(STRATEGIES)
+    assert {strategy.baseline for strategy in STRATEGIES} == set(BASELINES)
+    assert all(len(strategy.description.split()) > 3 for strategy in STRATEGIES)
+    assert len({strategy.name for strategy in STRATEGIES}) == len(STRATEGIES)
 
 
 def test_unknown_strategy_error_lists_strategies():

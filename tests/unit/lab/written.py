@@ -51,8 +51,8 @@ class History:
         """Create a task, alike in everything; in a group where one is named."""
         event = "task_created"
         version = [1, 0, 0]
-        wanted = {"fee": "1000", "min_vram": 8, "models": [MODEL], "version": version}
-        self.say(event, at=None, task=task, group=group, size=1, kind="sd", **wanted)
+        requirements = {"fee": "1000", "min_vram": 8, "models": [MODEL], "version": version}
+        self.say(event, at=None, task=task, group=group, size=1, kind="sd", **requirements)
 
     def group(self, order: list[str], silent: tuple[str, ...] = ()) -> None:
         """Run a validation group: `order` by speed, fastest first; the silent time out."""
@@ -95,8 +95,8 @@ class History:
 
 def place(line: str) -> tuple[int, int]:
     """Return where an event stands, by which lines are sorted."""
-    said = json.loads(line)
-    return said["block"], said["log"]
+    event = json.loads(line)
+    return event["block"], event["log"]
 
 
 def node(name: str) -> str:
@@ -239,8 +239,8 @@ HISTORIES = {
 def main() -> None:
     """Write all of them."""
     FOLDER.mkdir(exist_ok=True)
-    for name, made in HISTORIES.items():
-        (FOLDER / f"{name}.jsonl").write_text(made().text(), "utf-8")
+    for name, build_history in HISTORIES.items():
+        (FOLDER / f"{name}.jsonl").write_text(build_history().text(), "utf-8")
 
 
 if __name__ == "__main__":

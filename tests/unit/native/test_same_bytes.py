@@ -94,13 +94,18 @@ def settled(
     """Weights, offers and S: as made, after changes, later, and with another largest stake."""
     columns = CandidateColumns(CRYNUX, weighting, rows)
     largest = max((row.stake for row in [*rows, *changed.values()]), default=0)
-    seen = []
-    for time, most in ((NOW, largest), (NOW, largest), (NOW + 600, largest), (NOW, 2 * largest)):
-        columns.update_weights(time, most)
-        seen.append(([*columns.weights], bytes(columns.offered), [*columns.scores]))
+    column_states = []
+    for time, max_stake in (
+        (NOW, largest),
+        (NOW, largest),
+        (NOW + 600, largest),
+        (NOW, 2 * largest),
+    ):
+        columns.update_weights(time, max_stake)
+        column_states.append(([*columns.weights], bytes(columns.offered), [*columns.scores]))
         for place, row in changed.items():
             columns.set_row(place, row)
-    return seen
+    return column_states
 
 
 @examples(200)

@@ -40,16 +40,16 @@ def test_winner_gets_full_fee_without_sharing():
 def test_fee_shared_by_points_matches_points(fee: int):
     shares = split_fee(fee, [10, 5, 2])
     earned, _ = compared(dict(zip("123", shares, strict=True)), fee=fee)
-    points = [(one.points, one.all_points) for one in earned if one is not None]
+    points = [(earning.points, earning.all_points) for earning in earned if earning is not None]
     assert points == [(10, 17), (5, 17), (2, 17)]
-    assert [(one.paid, one.by_points) for one in earned if one] == list(
+    assert [(earning.paid, earning.by_points) for earning in earned if earning] == list(
         zip(shares, shares, strict=True)
     )
 
 
 def test_sharing_that_differs_from_points_is_reported():
     earned, _ = compared({"1": 10, "2": 10, "3": 10})
-    text = [one.to_text() for one in earned if one is not None]
+    text = [earning.to_text() for earning in earned if earning is not None]
     assert text[0] == "earned 10 wei of 30: 10 of 17 points, BUT THE POINTS GIVE 17"
 
 

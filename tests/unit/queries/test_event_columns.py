@@ -102,9 +102,9 @@ def test_invalid_event_row_is_rejected(name, values, said):
 def test_unknown_enum_value_is_rejected():
     batch = build_batch(History().creates("1").events)
     place = batch.schema.get_field_index("kind")
-    made = pa.array(["sculpture"], pa.string())
+    unknown_kinds = pa.array(["sculpture"], pa.string())
     with pytest.raises(InputError, match="sculpture"):
-        list(decode_batch(batch.set_column(place, batch.schema.field("kind"), made)))
+        list(decode_batch(batch.set_column(place, batch.schema.field("kind"), unknown_kinds)))
 
 
 @pytest.mark.parametrize("name", ["block", "log", "time", "type"])
@@ -145,28 +145,28 @@ def test_unordered_events_are_rejected(tmp_path):
 
 
 def test_file_with_other_columns_is_rejected(tmp_path):
-    found = written(tmp_path / "out", build_batch(EVENTS))
-    (path,) = found.paths
+    parquet_events = written(tmp_path / "out", build_batch(EVENTS))
+    (path,) = parquet_events.paths
     pq.write_table(pa.table({"block": [1]}), path)
     with pytest.raises(InputError, match="columns differ from those of the events table"):
-        list(found.read_chunks())
+        list(parquet_events.read_chunks())
 
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
 def test_damaged_file_is_named(tmp_path, kept):
-    found = written(tmp_path / "out", build_batch(EVENTS))
-    (path,) = found.paths
+    parquet_events = written(tmp_path / "out", build_batch(EVENTS))
+    (path,) = parquet_events.paths
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(InputError, match=rf"{path.name}: cannot be read"):
-        list(found.read_chunks())
+        list(parquet_events.read_chunks())
 
 
 def test_blocks_are_counted_up_to_last_block(tmp_path):
     history = History().joins("A").after(10).starts("1", "A").after(10).times_out("1")
-    found = written(tmp_path / "out", build_batch(history.events))
+    parquet_events = written(tmp_path / "out", build_batch(history.events))
     first, started, ended = (event.at.block for event in history.events[-3:])
     assert first < started < ended
-    upto = ParquetEvents(found.paths, max_block=started)
+    upto = ParquetEvents(parquet_events.paths, max_block=started)
     counted = upto.build_history(started)
     read = [event for chunk in upto.read_chunks() for event in chunk]
     assert (counted.folded_count, counted.first_block, counted.last_block) == (

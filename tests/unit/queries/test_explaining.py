@@ -35,16 +35,16 @@ def told(new_sqlite_store):
     return explaining
 
 
-def text_of(told: Explanation) -> str:
-    return "\n".join(explained(told))
+def text_of(explanation: Explanation) -> str:
+    return "\n".join(explained(explanation))
 
 
 def test_error_ranked_behind_slower_result_is_labelled(told):
     history = History().joins("A", "B").creates("1", "2", creator=node("C"))
     history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
-    seen = told(history.closes("g", "1", "2"))
-    assert "score 5 (rank 2 of 10 s, 1 s (an error))" in text_of(seen)
-    (entry,) = explanation_json(seen)["pool"]["entries"]
+    explanation = told(history.closes("g", "1", "2"))
+    assert "score 5 (rank 2 of 10 s, 1 s (an error))" in text_of(explanation)
+    (entry,) = explanation_json(explanation)["pool"]["entries"]
     assert (entry["error_reported"], entry["others"][0]["error_reported"]) == (True, False)
     assert entry["creator"] == node("C")
 
@@ -52,14 +52,14 @@ def test_error_ranked_behind_slower_result_is_labelled(told):
 def test_void_timeout_is_explained_and_recovery_continues_across_it(told):
     history = History().joins("A").starts("0", "A").times_out("0")
     history.creates("1", timeout=5).starts("1", "A").after(600).times_out("1")
-    seen = told(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
-    text = text_of(seen)
+    explanation = told(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
+    text = text_of(explanation)
     assert "timeout void at block 2 (the task's limit of 5 s is below 60 s)" in text
     assert f"task {task('1')}" in text
     # One healing of half an hour, not two of parts of it.
     assert text.count("recovered in 600 s") == 1
     assert "recovered in 1800 s: 1 - (1 - 0.300000000000000000) x exp(-1800 / 1800)" in text
-    changes = explanation_json(seen)["reliability"]["changes"]
+    changes = explanation_json(explanation)["reliability"]["changes"]
     assert [change["cause"] for change in changes] == [
         *("joined", "timed_out", "timeout_void", "timed_out")
     ]
@@ -74,12 +74,12 @@ def test_creators_are_counted_and_held_kickout_is_explained(told):
         history.starts(names[0], "A").starts(names[1], "B").starts(names[2], "E")
         history.after(1).submits(names[1]).submits(names[2])
         history.closes(f"group {n}", *names)
-    seen = told(history)
-    text, answer = text_of(seen), explanation_json(seen)
+    explanation = told(history)
+    text, answer = text_of(explanation), explanation_json(explanation)
     assert "Creators of these tasks: 2; max scores from one creator: 49" in text
-    why = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
-    assert f"held for an operator: {why}" in text
-    assert answer["held"] == why
+    hold_reason = "49 of its 50 scores come from one creator's tasks (of 2 creators)"
+    assert f"held for an operator: {hold_reason}" in text
+    assert answer["held"] == hold_reason
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
 
 
@@ -96,10 +96,13 @@ def test_wrong_answer_is_labelled_beside_its_score(told):
 def test_download_requests_are_listed_with_their_state(told):
     history = History().joins("A").is_asked_to_download("A", "late")
     history.after(1000).is_asked_to_download("A", "done").adds_model("A", "done")
-    seen = told(history.after(1000).is_asked_to_download("A", "soon"))
-    states = {each["model"]: each["state"] for each in explanation_json(seen)["downloads"]}
+    explanation = told(history.after(1000).is_asked_to_download("A", "soon"))
+    states = {
+        download["model"]: download["state"]
+        for download in explanation_json(explanation)["downloads"]
+    }
     assert states == {"late": "unanswered", "done": "answered", "soon": "open"}
-    text = text_of(seen)
+    text = text_of(explanation)
     assert "Download requests of the last day:" in text
     assert "late, " in text
     assert text_of(told(History().joins("A"))).count("Download requests") == 0
@@ -108,8 +111,8 @@ def test_download_requests_are_listed_with_their_state(told):
 def test_paused_node_shows_pause_time_despite_later_requests(told):
     history = History().joins("A").after(60).pauses("A")
     since = format_time(history.time)
-    seen = told(history.after(60).starts("1", "A").asks_to_quit("A").after(60))
+    explanation = told(history.after(60).starts("1", "A").asks_to_quit("A").after(60))
     assert (
-        format_headline(build_summary_from_explanation(seen))
+        format_headline(build_summary_from_explanation(explanation))
         == f"Paused by its owner since {since}."
     )

@@ -44,10 +44,10 @@ def test_export_contains_events_in_order_of_position(store):
 
 def test_export_is_independent_of_batch_size(store, monkeypatch):
     Follower(mined(TRAFFIC), store).catch_up()
-    whole = exported(store)
+    full_export = exported(store)
     monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 1)
-    assert exported(store) == whole
-    assert exported(store, BlockRange(0, 20)) + exported(store, BlockRange(21, 99)) == whole
+    assert exported(store) == full_export
+    assert exported(store, BlockRange(0, 20)) + exported(store, BlockRange(21, 99)) == full_export
 
 
 def test_export_omits_orphaned_events(store):

@@ -38,10 +38,10 @@ def test_span_is_formatted_in_suitable_unit(seconds: int, said: str):
 
 @given(time=st.integers(0, 1 << 34), now=st.integers(0, 1 << 34))
 def test_age_distinguishes_past_from_future(time: int, now: int):
-    said = format_age(time, now)
-    assert said.endswith("ahead of this machine's clock") == (time > now)
-    assert said.endswith("ago") == (time <= now)
-    assert "-" not in said
+    age_text = format_age(time, now)
+    assert age_text.endswith("ahead of this machine's clock") == (time > now)
+    assert age_text.endswith("ago") == (time <= now)
+    assert "-" not in age_text
 
 
 def test_counts_up_to_twelve_are_spelled_out_with_correct_plural():
@@ -67,9 +67,9 @@ def test_lists_are_joined_with_commas_and_conjunction():
 
 @given(units=st.integers(0, UNIT))
 def test_two_digits_are_rounded_down(units: int):
-    said = format_two_decimals(units)
-    assert re.fullmatch(r"[01]\.\d\d", said)
-    assert 0 <= units - int(said.replace(".", "")) * UNIT // 100 < UNIT // 100
+    formatted_decimal = format_two_decimals(units)
+    assert re.fullmatch(r"[01]\.\d\d", formatted_decimal)
+    assert 0 <= units - int(formatted_decimal.replace(".", "")) * UNIT // 100 < UNIT // 100
 
 
 @given(words=st.lists(st.text("abc0x", min_size=1, max_size=70), min_size=1, max_size=30))

@@ -117,10 +117,14 @@ def test_end_of_window_closes_due_kickout(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low(), later)
         open_, due = uow.kickouts.list_open(), find_due_intervals(uow, RULES)
-        looks = load_kickout_cases(uow, KickoutRules(RULES, SETTINGS), VerificationLevel.NOTHING)
+        kickout_cases = load_kickout_cases(
+            uow, KickoutRules(RULES, SETTINGS), VerificationLevel.NOTHING
+        )
     assert [interval.node for interval in open_] == [node("A")]
     assert due == ([] if later else open_)
-    assert [look.node for look in looks] == [interval.node for interval in due]
+    assert [kickout_case.node for kickout_case in kickout_cases] == [
+        interval.node for interval in due
+    ]
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
@@ -129,22 +133,22 @@ def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, late
         with store.transaction() as uow:
             bind_rules(uow, RULES)
             stored(uow, low(), later)
-        counted, seen = (
+        counted, status_report = (
             compute_index_statistics(store, RULES, None),
             load_status_report(store, lambda _: None),
         )
     due = 0 if later else 1
     assert counted is not None
-    assert (counted.kickouts["due"], seen.network.kickouts_due) == (due, due)
+    assert (counted.kickouts["due"], status_report.network.kickouts_due) == (due, due)
 
 
 def test_evidence_covers_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low())
         (interval,) = uow.kickouts.list_open()
-        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
-    assert [entry["score"] for entry in told["entries"]] == [4, 4, 4]
-    assert (told["sum"], told["kickout_below"]) == (12, "7.000000000000000000")
+        evidence = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+    assert [entry["score"] for entry in evidence["entries"]] == [4, 4, 4]
+    assert (evidence["sum"], evidence["kickout_below"]) == (12, "7.000000000000000000")
 
 
 def test_network_kickout_keeps_evidence_of_window(new_sqlite_store):
@@ -156,8 +160,8 @@ def test_network_kickout_keeps_evidence_of_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
-    assert [entry["seq"] for entry in told["entries"]] == [1, 2, 3]
+        evidence = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+    assert [entry["seq"] for entry in evidence["entries"]] == [1, 2, 3]
 
 
 def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
@@ -167,8 +171,8 @@ def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
-    assert [entry["seq"] for entry in told["entries"]] == [2, 3, 4]
+        evidence = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+    assert [entry["seq"] for entry in evidence["entries"]] == [2, 3, 4]
 
 
 def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
@@ -178,8 +182,8 @@ def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history)
         (interval,) = find_due_intervals(uow, RULES)
-        told = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
-    assert [entry["seq"] for entry in told["entries"]] == [4, 5, 6]
+        evidence = json.loads(evidence_at(uow, KickoutRules(RULES, SETTINGS), interval).text)
+    assert [entry["seq"] for entry in evidence["entries"]] == [4, 5, 6]
 
 
 def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
@@ -189,18 +193,18 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, history, rules=rules)
         (interval,) = find_due_intervals(uow, rules)
-        told = json.loads(evidence_at(uow, KickoutRules(rules, SETTINGS), interval).text)
-    assert [entry["seq"] for entry in told["entries"]] == [2]
+        evidence = json.loads(evidence_at(uow, KickoutRules(rules, SETTINGS), interval).text)
+    assert [entry["seq"] for entry in evidence["entries"]] == [2]
 
 
 def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = stored(uow, low())
-        told = explain_score(EventArchive(store, Unread(), RULES), node("B"), as_of)
+        explanation = explain_score(EventArchive(store, Unread(), RULES), node("B"), as_of)
         page = load_all_nodes(store, RULES, {}, 0)
         counted = compute_index_statistics(store, RULES, None)
-    answer = explanation_json(told)
+    answer = explanation_json(explanation)
     assert answer["pool"]["scores"] == [10, 10, 10]
     legacy = answer["row"]["legacy"]
     assert [rounds["task"] for rounds in answer["legacy_rounds"]] == [task(name) for name in "123"]
@@ -213,8 +217,8 @@ def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite
     # Above 0.6, and up to 0.7.
     assert counted.qos.bucket_counts[SHARE_BOUNDS.index(0.7)] == 1
 
-    text = "\n".join(explained(told))
-    assert f"#3 score 10 at block {told.scores[-1].at.block}" in text
+    text = "\n".join(explained(explanation))
+    assert f"#3 score 10 at block {explanation.scores[-1].at.block}" in text
     assert f"task {task('3')}: commitment rank 2 (5), disclosure rank 2 (5)" in text
     assert "Node score = 30 / 3 = 10.000000000000000000" in text
     assert "P = 1.000000000000000000 (timeout 60 s, range 60 to 300 s)" in text
@@ -226,11 +230,11 @@ def test_departed_node_is_explained_without_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = stored(uow, low().quits("B"), MONTH)
-        told = explain_score(EventArchive(store, Unread(), RULES), node("B"), as_of)
-    answer = explanation_json(told)
+        explanation = explain_score(EventArchive(store, Unread(), RULES), node("B"), as_of)
+    answer = explanation_json(explanation)
     legacy = answer["row"]["legacy"]
     assert (answer["row"]["qos"], legacy["Q"], legacy["tasks"]) == (None, None, 0)
-    text = "\n".join(explained(told))
+    text = "\n".join(explained(explanation))
     assert "Node score: none, no task ended in this window" in text
     assert "QoS: none, the node is not a member" in text
 
@@ -238,17 +242,17 @@ def test_departed_node_is_explained_without_peers(new_sqlite_store):
 def test_replay_under_legacy_rules_shows_rounds_and_shares():
     history = low().starts("9", "A", place=0).after(60).aborts("9")
     lines = [event_to_json(event) for event in history.events]
-    told = json.loads(replay_events(lines, RULES, None, None))
-    assert [row["task_scores"] for row in told["nodes"]] == [[4] * 3, [10] * 3, [20] * 3]
-    assert told["nodes"][0]["long_term"] == "0.200000000000000000"
-    assert [row["kickout_due"] for row in told["nodes"]] == [True, False, False]
-    assert [row["scored"] for row in told["legacy"]] == [True, True, True, False]
-    assert told["legacy"][0]["nodes"][2] == {
+    replay_output = json.loads(replay_events(lines, RULES, None, None))
+    assert [row["task_scores"] for row in replay_output["nodes"]] == [[4] * 3, [10] * 3, [20] * 3]
+    assert replay_output["nodes"][0]["long_term"] == "0.200000000000000000"
+    assert [row["kickout_due"] for row in replay_output["nodes"]] == [True, False, False]
+    assert [row["scored"] for row in replay_output["legacy"]] == [True, True, True, False]
+    assert replay_output["legacy"][0]["nodes"][2] == {
         "node": node("A"),
         "round": 2,
         "commitment": {"rank": 3, "score": 2},
         "disclosure": {"rank": 3, "score": 2},
         "score": 4,
     }
-    shares = [row["legacy"]["incentive_share"] for row in told["nodes"]]
+    shares = [row["legacy"]["incentive_share"] for row in replay_output["nodes"]]
     assert sum(int(share.replace(".", "")) for share in shares) in range(10**18 - 3, 10**18 + 1)

@@ -74,10 +74,10 @@ def test_export_contains_events_of_final_blocks(follower, store, tmp_path):
 
 def test_every_table_contains_only_final_blocks(follower, store, tmp_path):
     done = export(store, tmp_path / "out")
-    found = all_rows(tmp_path / "out", final=False)
-    assert {table: len(held) for table, held in found.items()} == dict(done.rows)
-    assert all(held for held in found.values())
-    assert max(row["block"] for held in found.values() for row in held) <= final_of(store)
+    rows_by_table = all_rows(tmp_path / "out", final=False)
+    assert {table: len(held) for table, held in rows_by_table.items()} == dict(done.rows)
+    assert all(held for held in rows_by_table.values())
+    assert max(row["block"] for held in rows_by_table.values() for row in held) <= final_of(store)
 
 
 def test_repeated_exports_equal_single_export(new_store, tmp_path):
@@ -181,9 +181,9 @@ def test_export_of_diverging_chain_is_rejected(new_store, tmp_path):
         Follower(mined(TRAFFIC), store).catch_up()
         export(store, tmp_path / "out")
     with new_store() as store:
-        other = mined(TRAFFIC[:60])
-        other.fork(1)
-        Follower(mined(TRAFFIC[60:], other), store).catch_up()
+        diverging_chain = mined(TRAFFIC[:60])
+        diverging_chain.fork(1)
+        Follower(mined(TRAFFIC[60:], diverging_chain), store).catch_up()
         with pytest.raises(InputError, match="last block with a log differs from the database's"):
             export(store, tmp_path / "out")
     assert (tmp_path / "out" / MANIFEST).exists()

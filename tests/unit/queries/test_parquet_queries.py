@@ -48,19 +48,21 @@ def answers(number):
 
 
 def test_scores_by_node_match_store(nodes):
-    found = {row[0]: row[1] for row in answers(0)}
-    assert found == {node.address: node.scored for node in nodes if node.scored}
+    score_count_by_node = {row[0]: row[1] for row in answers(0)}
+    assert score_count_by_node == {node.address: node.scored for node in nodes if node.scored}
 
 
 def test_newest_rows_match_current_nodes(nodes):
-    found = [(row[0], row[1], row[2]) for row in answers(1)]
-    assert found == [(node.changed_at, node.address, node.membership.value) for node in nodes]
+    newest_rows = [(row[0], row[1], row[2]) for row in answers(1)]
+    assert newest_rows == [
+        (node.changed_at, node.address, node.membership.value) for node in nodes
+    ]
 
 
 def test_timeouts_query_lists_reliability_losses(nodes):
-    found = answers(2)
-    assert found
-    assert all(lost > 0 for *_, lost in found)
+    loss_rows = answers(2)
+    assert loss_rows
+    assert all(lost > 0 for *_, lost in loss_rows)
 
 
 def test_due_kickouts_query_matches_store(nodes):

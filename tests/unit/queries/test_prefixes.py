@@ -29,7 +29,7 @@ def test_shortest_unique_prefix_resolves_to_node(known):
         for address in addresses:
             for digits in range(3, 43):
                 begun = address[:digits]
-                if sum(other.startswith(begun) for other in addresses) == 1:
+                if sum(candidate.startswith(begun) for candidate in addresses) == 1:
                     assert find_node(uow, begun) == address
                 else:
                     with pytest.raises(InputError, match="ambiguous") as refused:
@@ -57,15 +57,15 @@ def test_unmatched_prefix_is_rejected(known):
 
 @given(digits=st.text("0123456789abcdef", min_size=1, max_size=39))
 def test_unique_prefix_among_addresses_resolves(digits):
-    known = [node(name) for name in NAMES]
-    fitting = [one for one in known if one.startswith(f"0x{digits}")]
+    addresses = [node(name) for name in NAMES]
+    fitting = [address for address in addresses if address.startswith(f"0x{digits}")]
     if len(fitting) == 1:
-        assert find_address(known, "sender", f"0x{digits}") == fitting[0]
+        assert find_address(addresses, "sender", f"0x{digits}") == fitting[0]
     else:
         with pytest.raises(InputError):
-            find_address(known, "sender", f"0x{digits}")
+            find_address(addresses, "sender", f"0x{digits}")
 
 
 def test_full_address_resolves_without_stored_match():
-    whole = Address("0x" + "a" * 40)
-    assert find_address([], "sender", whole.upper().replace("0X", "0x")) == whole
+    full_address = Address("0x" + "a" * 40)
+    assert find_address([], "sender", full_address.upper().replace("0X", "0x")) == full_address

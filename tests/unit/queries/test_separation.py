@@ -22,31 +22,31 @@ def quality(long_term: float, health: float, seconds: float) -> float:
 
 
 def test_documented_separation_example_is_reproduced():
-    found = separate_factors(figure(0.302697, 100), figure(0.315722, 160))
+    factors = separate_factors(figure(0.302697, 100), figure(0.315722, 160))
 
-    assert found is not None
-    assert found.long_term == pytest.approx(0.7, abs=5e-5)
-    assert 1 - (1 - found.health) * math.exp(100 / TAU) == pytest.approx(0.4, abs=5e-5)
+    assert factors is not None
+    assert factors.long_term == pytest.approx(0.7, abs=5e-5)
+    assert 1 - (1 - factors.health) * math.exp(100 / TAU) == pytest.approx(0.4, abs=5e-5)
 
 
 @given(long_term=st.floats(0.02, 1), health=st.floats(0.01, 1), seconds=st.floats(30, 7200))
 def test_separation_recovers_long_term_and_health(long_term: float, health: float, seconds: float):
     second = quality(long_term, health, seconds)
-    found = separate_factors(figure(quality(long_term, health, 0), 0), figure(second, seconds))
+    factors = separate_factors(figure(quality(long_term, health, 0), 0), figure(second, seconds))
 
-    assert found is not None
-    assert abs(found.long_term - long_term) <= found.slack
-    assert found.health == pytest.approx(health, abs=1e-6)
+    assert factors is not None
+    assert abs(factors.long_term - long_term) <= factors.slack
+    assert factors.health == pytest.approx(health, abs=1e-6)
 
 
 @given(health=st.floats(0.05, 0.95), late=st.floats(-0.2, 0.2), seconds=st.floats(30, 600))
 def test_separation_slack_covers_clock_error(health: float, late: float, seconds: float):
     first = figure(quality(0.7, health, 0), 0, slack=0.1)
     second = figure(quality(0.7, health, seconds + late), seconds, slack=0.1)
-    found = separate_factors(first, second)
+    factors = separate_factors(first, second)
 
-    assert found is not None
-    assert abs(found.long_term - 0.7) <= found.slack * 1.01
+    assert factors is not None
+    assert abs(factors.long_term - 0.7) <= factors.slack * 1.01
 
 
 @pytest.mark.parametrize(("quality_then", "at"), [(0.2, 60.0), (0.4, 0.0), (0.9999, 1.0)])

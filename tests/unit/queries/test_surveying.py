@@ -76,7 +76,9 @@ def test_store_snapshot_equals_snapshot_of_events(store):
         told_by(archive), SnapshotQuery(RULES, max_time=stored.time)
     )
 
-    assert stored.nodes == {address: replace(each) for address, each in folded.nodes.items()}
+    assert stored.nodes == {
+        address: replace(folded_node) for address, folded_node in folded.nodes.items()
+    }
     assert list(stored.waiting) == list(folded.waiting)
     assert stored.nodes_by_group == folded.nodes_by_group
     assert len(stored.nodes) > 3
@@ -85,7 +87,11 @@ def test_store_snapshot_equals_snapshot_of_events(store):
 def test_waiting_tasks_are_created_but_not_started_or_ended(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
-    assert [each.key for each in survey.waiting] == [task("2"), task("3"), task("4")]
+    assert [waiting_task.key for waiting_task in survey.waiting] == [
+        task("2"),
+        task("3"),
+        task("4"),
+    ]
     assert all(map(is_waiting, survey.waiting))
 
 
@@ -102,7 +108,7 @@ def test_pending_draw_reserves_its_node(archive):
         cursor = uow.cursor.get()
         uow.draws.add(task("2"), uow.blocks.get_canonical(cursor.number), node("B"))
     survey = load_snapshot(archive, SnapshotQuery(RULES))
-    waiting = {each.key: each for each in survey.waiting}
+    waiting = {waiting_task.key: waiting_task for waiting_task in survey.waiting}
 
     assert survey.drawn_node_by_task == {task("2"): node("B")}
     assert survey.find_unavailable_nodes(waiting[task("4")]) == {node("B")}
@@ -129,21 +135,21 @@ def test_snapshot_at_later_time_changes_only_clock(archive):
 def test_snapshot_under_other_rules_refolds_events(archive):
     harsh = replace(RULES, penalty=RULES.boost)
 
-    ours = load_snapshot(archive, SnapshotQuery(RULES)).nodes[node("A")]
-    theirs = load_snapshot(archive, SnapshotQuery(harsh)).nodes[node("A")]
+    stored_node = load_snapshot(archive, SnapshotQuery(RULES)).nodes[node("A")]
+    refolded_node = load_snapshot(archive, SnapshotQuery(harsh)).nodes[node("A")]
 
-    assert ours.base == RULES.penalty
-    assert theirs.base == harsh.penalty
+    assert stored_node.base == RULES.penalty
+    assert refolded_node.base == harsh.penalty
 
 
 def test_policy_follower_receives_events_up_to_snapshot_time(archive):
     witness, late = Witness(), Witness()
-    told = told_by(archive)
+    events = told_by(archive)
     load_snapshot(archive, SnapshotQuery(RULES, follower=witness))
-    load_snapshot(archive, SnapshotQuery(RULES, max_time=told[0].time, follower=late))
+    load_snapshot(archive, SnapshotQuery(RULES, max_time=events[0].time, follower=late))
 
-    assert witness.seen == told
-    assert late.seen == [event for event in told if event.time == told[0].time]
+    assert witness.seen == events
+    assert late.seen == [event for event in events if event.time == events[0].time]
 
 
 def test_empty_database_error_suggests_run_once(store):

@@ -34,8 +34,8 @@ def accepted(folder: Path, last: int, seconds: int = 6) -> Iterator[UnitOfWork]:
     """A database that has read so many rounds, so many seconds apart."""
     rounds = Rounds()
     for number in range(1, last + 1):
-        one = replace(accepted_in(number, {}, time=seconds * number), as_of=number)
-        rounds.fold_block(number, [one], journal=False)
+        accepted_round = replace(accepted_in(number, {}, time=seconds * number), as_of=number)
+        rounds.fold_block(number, [accepted_round], journal=False)
     with Store.open(f"sqlite:///{folder}/{last}.sqlite", create=True) as store:
         with store.transaction() as uow:
             uow.rounds.save_changes(rounds.drain_changes())
@@ -45,14 +45,14 @@ def accepted(folder: Path, last: int, seconds: int = 6) -> Iterator[UnitOfWork]:
 
 def signed_on(folder: Path, last: int, seconds: int = 6) -> int | None:
     with accepted(folder, last, seconds) as uow:
-        found = find_signing_round(uow, SINCE, seconds * last, TTL)
-    return None if found is None else found.round
+        signing_round = find_signing_round(uow, SINCE, seconds * last, TTL)
+    return None if signing_round is None else signing_round.round
 
 
 @pytest.mark.slow
 def test_kickout_is_signed_on_same_round_for_eight_rounds(tmp_path: Path):
-    found = [signed_on(tmp_path, last) for last in range(SINCE - 1, SINCE + 17)]
-    assert found == [None, *8 * [SINCE], *8 * [SINCE + 8], SINCE + 16]
+    signing_rounds = [signed_on(tmp_path, last) for last in range(SINCE - 1, SINCE + 17)]
+    assert signing_rounds == [None, *8 * [SINCE], *8 * [SINCE + 8], SINCE + 16]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_kickout_is_signed_on_same_round_for_eight_rounds(tmp_path: Path):
 )
 def test_slow_rounds_shorten_signing_round_reuse(tmp_path: Path, seconds: int, chosen: list[int]):
     # A signature is dead 600 s after its round; half of them are left.
-    found = [signed_on(tmp_path, last, seconds) for last in range(SINCE, SINCE + 9)]
-    assert found == chosen
+    signing_rounds = [signed_on(tmp_path, last, seconds) for last in range(SINCE, SINCE + 9)]
+    assert signing_rounds == chosen
 
 
 def test_signed_statement_stays_sendable_for_renewal_period(tmp_path: Path):

@@ -15,12 +15,15 @@ def test_report_on_orphaned_block_does_not_determine_last_block_of_period(
     follower.chain.mine_many(30)
     follower.catch_up()
     with store.read_transaction() as uow:
-        kept, lost = uow.reports.list_latest(2)
+        canonical_report, lost = uow.reports.list_latest(2)
     follower.chain.fork(follower.chain.newest.number - lost.report.as_of.number + 1)
     follower.chain.mine_many(10)
     follower.catch_up()
 
-    theirs = follower.chain.fetch_header(lost.report.as_of.number)
-    assert theirs != lost.report.as_of
-    assert find_last_block(follower.chain, store, lost.report.period, LENGTH) == theirs
-    assert find_last_block(follower.chain, store, kept.report.period, LENGTH) == kept.report.as_of
+    replacing_block = follower.chain.fetch_header(lost.report.as_of.number)
+    assert replacing_block != lost.report.as_of
+    assert find_last_block(follower.chain, store, lost.report.period, LENGTH) == replacing_block
+    assert (
+        find_last_block(follower.chain, store, canonical_report.report.period, LENGTH)
+        == canonical_report.report.as_of
+    )

@@ -54,12 +54,12 @@ def drawn_up(
     played, contract = Played([], []), Rounds()
     folder, before = EventFolder(rules, Unread(), [reporter]), -1
     for stop in stops:
-        said = [event for event in events if before < event.at.block <= stop.number]
-        taken = [event for event in played.rounds if event.at.block > before]
+        new_events = [event for event in events if before < event.at.block <= stop.number]
+        new_rounds = [event for event in played.rounds if event.at.block > before]
         with store.transaction() as uow:
             folder.fold_events(
                 uow,
-                DecodedEvents(said, taken),
+                DecodedEvents(new_events, new_rounds),
                 final_number=-1,
                 stops=[stop],
                 on_stop=lambda uow, rounds, as_of: played.reports.append(
@@ -81,8 +81,8 @@ def from_nothing(
     state = FoldedState(Fold(rules), Rounds(), FirstEvents(settings.min_scores))
     state.fold.fold_events([event for event in events if event.at.block <= as_of.number])
     state.first_events.record_changes(state.fold.drain_changes())
-    known = [event for event in played.rounds if event.at.block <= as_of.number]
-    state.rounds.fold_block(as_of.number, known, journal=False)
+    past_rounds = [event for event in played.rounds if event.at.block <= as_of.number]
+    state.rounds.fold_block(as_of.number, past_rounds, journal=False)
     return build_report(state, as_of, rules, settings)
 
 
@@ -178,7 +178,7 @@ def test_unsent_report_is_missed_after_leaving_anchor_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         for number in (10, 265, 266):
             assert reporter.on_block(uow, rounds, block(number, 60 * number)) is not None
-        assert [one.report.period for one in uow.reports.list_due()] == [265, 266]
+        assert [due_report.report.period for due_report in uow.reports.list_due()] == [265, 266]
         missed = uow.reports.get(10)
         assert (missed.state, missed.reason) == (
             ReportState.MISSED,

@@ -95,11 +95,11 @@ def test_token_bucket_without_refusal_is_unlimited():
 
 def test_unspecified_waits_double_up_to_30_seconds():
     clock = VirtualClock()
-    one, waits = bucket(clock), []
+    token_bucket, waits = bucket(clock), []
     for _ in range(9):
-        one.record_refusal(None)
-        waits.append(one.wait_seconds())
-        clock.advance(one.wait_seconds())
+        token_bucket.record_refusal(None)
+        waits.append(token_bucket.wait_seconds())
+        clock.advance(token_bucket.wait_seconds())
 
     assert waits == pytest.approx([0.25, 0.5, 1, 2, 4, 8, 16, 30, 30])
 
@@ -111,57 +111,57 @@ def test_unspecified_waits_double_up_to_30_seconds():
 def test_limited_bucket_admits_at_most_its_rate(history):
     """Work that has begun may overdraw it; then it is paid off before the next."""
     clock = VirtualClock()
-    one = bucket(clock)
-    one.record_refusal(0.0)
+    token_bucket = bucket(clock)
+    token_bucket.record_refusal(0.0)
     for event in history:
         if event == "refused":
-            one.record_refusal(0.0)
+            token_bucket.record_refusal(0.0)
         elif isinstance(event, int):
-            rate = one.rate
-            if one.wait_seconds() == 0 and rate < math.inf:
-                one.take_tokens(event)
+            rate = token_bucket.rate
+            if token_bucket.wait_seconds() == 0 and rate < math.inf:
+                token_bucket.take_tokens(event)
                 # Rates only grow while nobody refuses, by half a call a second in a second.
                 owed = event - max(1.0, rate)
-                assert one.wait_seconds() <= max(0.0, event / rate)
-                assert owed <= 0 or one.wait_seconds() > 0
+                assert token_bucket.wait_seconds() <= max(0.0, event / rate)
+                assert owed <= 0 or token_bucket.wait_seconds() > 0
         else:
             clock.advance(event)
 
 
 def test_refusals_at_any_rate_keep_minimum_rate():
     clock = VirtualClock()
-    one = bucket(clock)
+    token_bucket = bucket(clock)
     for _ in range(60):
         for _ in range(20):
-            one.take_tokens(1)
-            one.record_success()
-        one.record_refusal(0.0)
+            token_bucket.take_tokens(1)
+            token_bucket.record_success()
+        token_bucket.record_refusal(0.0)
         clock.advance(1.0)
 
-    assert one.rate >= 10
+    assert token_bucket.rate >= 10
 
 
 def test_refusals_reduce_rate_to_half_of_sustained_rate():
     clock = VirtualClock()
-    one = bucket(clock)
-    one.take_tokens(20)
-    one.record_success(20)
+    token_bucket = bucket(clock)
+    token_bucket.take_tokens(20)
+    token_bucket.record_success(20)
     for _ in range(20):
-        one.record_refusal(0.0)
+        token_bucket.record_refusal(0.0)
 
-    assert one.rate == 10
+    assert token_bucket.rate == 10
 
 
 def test_sustained_rate_expires_after_two_minutes():
     clock = VirtualClock()
-    one = bucket(clock)
-    one.record_success(20)
+    token_bucket = bucket(clock)
+    token_bucket.record_success(20)
     clock.advance(130)
-    one.record_success()
+    token_bucket.record_success()
     for _ in range(20):
-        one.record_refusal(0.0)
+        token_bucket.record_refusal(0.0)
 
-    assert one.rate < 1
+    assert token_bucket.rate < 1
 
 
 def failure(kind: ErrorKind) -> RpcError:

@@ -17,12 +17,12 @@ QUICK, LATE = 0.1, 9.0
 
 def sizes(sizer: RangeSizer, answers: int, *, logs_a_block: float = 0.0) -> list[int]:
     """The ranges that are cut one after the other, each answered quickly."""
-    found = []
+    range_sizes = []
     for _ in range(answers):
         part = sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS)
-        found.append(len(part))
+        range_sizes.append(len(part))
         sizer.record_response(part, round(logs_a_block * len(part)), QUICK)
-    return found
+    return range_sizes
 
 
 def test_range_doubles_first_and_then_grows_by_10_percent():

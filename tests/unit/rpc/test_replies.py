@@ -37,7 +37,12 @@ def test_batch_responses_are_matched_by_id():
 
 @pytest.mark.parametrize("ids", [[1, 4], [1, 1], [1, None]])
 def test_batch_with_unmatched_or_duplicate_ids_is_rejected(ids: list[object]):
-    assert index_by_request_id([JsonRpcResponse[str](one, "a") for one in ids], {1, 2, 3}) is None
+    assert (
+        index_by_request_id(
+            [JsonRpcResponse[str](response_id, "a") for response_id in ids], {1, 2, 3}
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(

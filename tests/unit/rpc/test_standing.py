@@ -6,9 +6,9 @@ from oracle.rpc.endpoints.endpoint import HEALTHY_SECONDS, EndpointStatus
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
-def failed(standing: EndpointStatus, kind: ErrorKind, words: str, *times: float) -> None:
+def failed(standing: EndpointStatus, kind: ErrorKind, message: str, *times: float) -> None:
     for now in times:
-        standing.record_failure(RpcError("http://one.example", kind, words), now)
+        standing.record_failure(RpcError("http://one.example", kind, message), now)
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,8 @@ def test_failing_endpoint_shows_reason_and_duration(kind: ErrorKind, words: str)
     standing = EndpointStatus()
     failed(standing, kind, words, 100.0, 1_600.0, 3_690.0)
 
-    told = f"failing for 3600 s: {kind}: {words}; last request 10 s ago"
-    assert standing.describe(3_700.0) == told
+    expected = f"failing for 3600 s: {kind}: {words}; last request 10 s ago"
+    assert standing.describe(3_700.0) == expected
 
 
 def test_pruned_history_error_does_not_mark_endpoint_failing():
@@ -39,9 +39,9 @@ def test_recovered_endpoint_is_deprioritised_until_stable():
     failed(standing, ErrorKind.UNREACHABLE, "no connection", 100.0)
     standing.mark_recovered()
 
-    seen = [standing.describe(100.0 + seconds) for seconds in (1.0, HEALTHY_SECONDS)]
+    descriptions = [standing.describe(100.0 + seconds) for seconds in (1.0, HEALTHY_SECONDS)]
 
-    assert seen == ["deprioritised", "ok"]
+    assert descriptions == ["deprioritised", "ok"]
 
 
 def test_failure_after_success_starts_new_period():

@@ -136,9 +136,9 @@ def test_missing_key_file_is_named(tmp_path: Path):
 
 
 def test_key_of_another_address_is_rejected(files: KeyFiles):
-    other = Address("0x" + 40 * "1")
-    with pytest.raises(InputError, match=f"expected the key of {other}"):
-        KeySigner.open(*files, other)
+    other_address = Address("0x" + 40 * "1")
+    with pytest.raises(InputError, match=f"expected the key of {other_address}"):
+        KeySigner.open(*files, other_address)
 
 
 def test_signer_and_transmitter_with_same_key_are_rejected(files: KeyFiles):

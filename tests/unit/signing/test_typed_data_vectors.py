@@ -13,7 +13,7 @@ def test_config_digest_matches_vector():
     digest = compute_config_digest(
         DOMAIN,
         CONFIG["count"],
-        [Address(one) for one in CONFIG["signers"]],
+        [Address(signer) for signer in CONFIG["signers"]],
         CONFIG["quorum"],
         Hash(CONFIG["rules_hash"]),
     )

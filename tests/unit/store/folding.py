@@ -42,7 +42,7 @@ def histories(draw: st.DrawFn, first: int = 1, last: int = LAST_BLOCK) -> list[E
     """Events in order from block `first` to `last`: stories mixed, some of them cut short."""
     number = draw(st.integers(1, STORIES))
     stories = [draw(_stories(1000 * first + 10 * place)) for place in range(number)]
-    told = [
+    numbered_events = [
         (block_number, event)
         for story in stories
         for block_number, event in zip(
@@ -51,18 +51,18 @@ def histories(draw: st.DrawFn, first: int = 1, last: int = LAST_BLOCK) -> list[E
             strict=False,
         )
     ]
-    told.sort(key=lambda pair: pair[0])
+    numbered_events.sort(key=lambda pair: pair[0])
     return [
         replace(event, at=Position(block_number, place, place), time=10 * block_number)
-        for place, (block_number, event) in enumerate(told)
+        for place, (block_number, event) in enumerate(numbered_events)
     ]
 
 
 def _places(first: int, last: int, number: int) -> st.SearchStrategy[list[int]]:
     """A block for every event of a story; now and then it breaks off early."""
     blocks = st.integers(first, last)
-    whole = st.lists(blocks, min_size=number, max_size=number)
-    return st.one_of(whole, whole, whole, st.lists(blocks, max_size=number))
+    block_lists = st.lists(blocks, min_size=number, max_size=number)
+    return st.one_of(block_lists, block_lists, block_lists, st.lists(blocks, max_size=number))
 
 
 @st.composite
@@ -142,10 +142,10 @@ def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int
     _load_everything(uow, fold, events)
     for number, in_block in groupby(events, key=lambda event: event.at.block):
         mixed, journal = list(in_block), number > final
-        ours = [event for event in mixed if not isinstance(event, ContractEvent)]
-        fold.fold_block(number, ours, journal=journal)
-        theirs = [event for event in mixed if isinstance(event, ContractEvent)]
-        rounds.fold_block(number, theirs, journal=journal)
+        network_events = [event for event in mixed if not isinstance(event, ContractEvent)]
+        fold.fold_block(number, network_events, journal=journal)
+        contract_events = [event for event in mixed if isinstance(event, ContractEvent)]
+        rounds.fold_block(number, contract_events, journal=journal)
         uow.write_changes(fold.drain_changes(), uow.rule_sets.get_or_assign_number(QUICK))
         uow.rounds.save_changes(rounds.drain_changes())
     uow.undo.prune_to(min(final, last))
@@ -153,11 +153,13 @@ def fold_into(uow: UnitOfWork, events: Sequence[Event], last: int, *, final: int
 
 
 def _load_everything(uow: UnitOfWork, fold: Fold, events: Sequence[Event]) -> None:
-    ours = [event for event in events if not isinstance(event, ContractEvent)]
+    network_events = [event for event in events if not isinstance(event, ContractEvent)]
     rows = fold.ledger
     rows.nodes.update(uow.nodes.get_many(address(number) for number in NODES))
-    rows.tasks.update(uow.tasks.get_many(collect_task_keys(ours)))
-    rows.groups.update(uow.groups.get_many(collect_open_group_keys(ours, rows.tasks, QUICK)))
+    rows.tasks.update(uow.tasks.get_many(collect_task_keys(network_events)))
+    rows.groups.update(
+        uow.groups.get_many(collect_open_group_keys(network_events, rows.tasks, QUICK))
+    )
     rows.tasks.update(uow.tasks.get_many(collect_open_group_task_keys(rows.groups.values())))
 
 

@@ -35,12 +35,12 @@ def downgrade() -> None:
 
 def written(folder: Path) -> Path:
     """Copy the migrations into a folder, one more at their end; return where they lie."""
-    made = folder / "migrations"
+    migrations_folder = folder / "migrations"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(find_shipped_path("migrations"), made, ignore=ignored)
+    shutil.copytree(find_shipped_path("migrations"), migrations_folder, ignore=ignored)
     text = _TEXT.replace("{before}", schema.REVISION)
-    (made / "versions" / f"{REVISION}.py").write_text(text, encoding="utf-8")
-    return made
+    (migrations_folder / "versions" / f"{REVISION}.py").write_text(text, encoding="utf-8")
+    return migrations_folder
 
 
 def release(monkeypatch: pytest.MonkeyPatch, migrations: Path) -> None:

@@ -37,7 +37,7 @@ def block(number: int, branch: int = 0) -> BlockRef:
 
 
 def log(number: int, index: int = 0, branch: int = 0, **values: Any) -> Log:
-    made = Log(
+    sample_log = Log(
         block=number,
         block_hash=block(number, branch).hash,
         time=2 * number,
@@ -48,11 +48,11 @@ def log(number: int, index: int = 0, branch: int = 0, **values: Any) -> Log:
         topics=(a_hash(1), a_hash(2)),
         data="0x" + "ab" * index,
     )
-    return replace(made, **values)
+    return replace(sample_log, **values)
 
 
 def call(number: int, tx: int = 0, branch: int = 0, **values: Any) -> Call:
-    made = Call(
+    sample_call = Call(
         block=number,
         block_hash=block(number, branch).hash,
         time=2 * number,
@@ -64,7 +64,7 @@ def call(number: int, tx: int = 0, branch: int = 0, **values: Any) -> Call:
         input="0x",
         succeeded=True,
     )
-    return replace(made, **values)
+    return replace(sample_call, **values)
 
 
 def node(number: int, **values: Any) -> Node:

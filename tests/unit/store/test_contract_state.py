@@ -183,8 +183,14 @@ def test_newest_period_is_returned(store: Store):
         for period in (3, 1, 2):
             uow.reports.add(report(period))
         assert uow.reports.get_newest_period() == 3
-        assert [each.report.period for each in uow.reports.list_latest(2)] == [2, 3]
-        assert [each.report.period for each in uow.reports.list_above(10)] == [2, 3]
+        assert [stored_report.report.period for stored_report in uow.reports.list_latest(2)] == [
+            2,
+            3,
+        ]
+        assert [stored_report.report.period for stored_report in uow.reports.list_above(10)] == [
+            2,
+            3,
+        ]
 
 
 def test_drop_from_rewind_block_keeps_landed_reports(store: Store):
@@ -194,8 +200,8 @@ def test_drop_from_rewind_block_keeps_landed_reports(store: Store):
         uow.reports.add(report(4, records=b""))
         uow.reports.mark_state(3, ReportState.LANDED)
         assert uow.reports.delete_from_block(report(2).as_of.number) == 1
-        found = [each.report.period for each in uow.reports.list_latest()]
-    assert found == [1, 3]
+        periods = [stored_report.report.period for stored_report in uow.reports.list_latest()]
+    assert periods == [1, 3]
 
 
 def test_cuts_since_period_match_reports(store: Store):
@@ -204,12 +210,15 @@ def test_cuts_since_period_match_reports(store: Store):
             uow.reports.add(report(period))
         uow.reports.add(report(3, records=b""))
         uow.reports.bind_round(2, 7, report(2).fingerprint)
-        found = uow.reports.list_outcomes_since(2)
-    assert [one.cut for one in found] == [
+        stored_cuts = uow.reports.list_outcomes_since(2)
+    assert [stored_cut.cut for stored_cut in stored_cuts] == [
         ReportHeader.from_report(report(2)),
         ReportHeader.from_report(report(3, records=b"")),
     ]
-    assert [(one.round, one.digest) for one in found] == [(7, report(2).fingerprint), (None, None)]
+    assert [(stored_cut.round, stored_cut.digest) for stored_cut in stored_cuts] == [
+        (7, report(2).fingerprint),
+        (None, None),
+    ]
 
 
 def test_complete_from_never_decreases(store: Store):

@@ -28,7 +28,10 @@ def covered(
 
 
 def told(room: CoverageRepository) -> list[tuple[int, int, VerificationLevel, str]]:
-    return [(one.first, one.last, one.level, one.endpoint) for one in room.list_spans(ASKED.id)]
+    return [
+        (interval.first, interval.last, interval.level, interval.endpoint)
+        for interval in room.list_spans(ASKED.id)
+    ]
 
 
 def test_adjacent_windows_with_same_level_merge_into_interval(store: Store):
@@ -85,7 +88,8 @@ def test_audited_blocks_are_tracked_separately(store: Store):
         uow.coverage.record_audit(ASKED.id, BlockRange(10, 19), B, 60)
         assert uow.coverage.count_audited_blocks(ASKED.id) == 20
         assert [
-            (one.first, one.last, one.audited_at) for one in uow.coverage.list_spans(ASKED.id)
+            (interval.first, interval.last, interval.audited_at)
+            for interval in uow.coverage.list_spans(ASKED.id)
         ] == [
             (0, 19, 60),
             (20, 29, None),
@@ -167,14 +171,19 @@ def test_coverage_matches_last_written_values(store: Store, steps: list[object])
                 expected |= dict.fromkeys(range(first, first + more + 1), (level, endpoint))
             else:
                 uow.coverage.delete_above(int(str(step)))
-                expected = {n: said for n, said in expected.items() if n <= int(str(step))}
+                expected = {n: coverage for n, coverage in expected.items() if n <= int(str(step))}
         spans = uow.coverage.list_spans(ASKED.id)
-    found = {n: (one.level, one.endpoint) for one in spans for n in range(one.first, one.last + 1)}
-    assert found == expected
+    coverage_by_block = {
+        n: (interval.level, interval.endpoint)
+        for interval in spans
+        for n in range(interval.first, interval.last + 1)
+    }
+    assert coverage_by_block == expected
     # As few rows as can say it.
     assert all(
-        (one.last + 1, one.level, one.endpoint) != (other.first, other.level, other.endpoint)
-        for one, other in pairwise(spans)
+        (interval.last + 1, interval.level, interval.endpoint)
+        != (next_interval.first, next_interval.level, next_interval.endpoint)
+        for interval, next_interval in pairwise(spans)
     )
 
 
@@ -203,24 +212,26 @@ def test_gaps_are_blocks_without_coverage(
         for first, more in ranges:
             last = first + more
             gaps = uow.coverage.list_gaps(ASKED.id, first, last)
-            found = [number for gap in gaps for number in range(gap.first, gap.last + 1)]
-            assert found == sorted(set(range(first, last + 1)) - read)
+            gap_blocks = [number for gap in gaps for number in range(gap.first, gap.last + 1)]
+            assert gap_blocks == sorted(set(range(first, last + 1)) - read)
             # None lies beside another one.
-            assert all(one.last + 1 < other.first for one, other in pairwise(gaps))
+            assert all(
+                lower_gap.last + 1 < upper_gap.first for lower_gap, upper_gap in pairwise(gaps)
+            )
             spans = uow.coverage.list_spans(ASKED.id, first, last)
             assert uow.coverage.get_lowest_span(ASKED.id, first, last) == next(iter(spans), None)
 
 
 def test_oracle_is_not_added_while_coverage_is_unnamed(store: Store):
-    known = Identity(1, Hash(a_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0)
-    more = replace(known, oracle=Address(address(2)))
+    stored_identity = Identity(1, Hash(a_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0)
+    more = replace(stored_identity, oracle=Address(address(2)))
     with store.transaction() as uow:
-        uow.identity.store_or_check(known)
+        uow.identity.store_or_check(stored_identity)
         uow.coverage.store_span(UNNAMED_SCOPE_ID, covered(0, 9, VerificationLevel.NOTHING, ""))
-        uow.identity.store_or_check(known)
+        uow.identity.store_or_check(stored_identity)
         with pytest.raises(InputError, match="an older version"):
             uow.identity.store_or_check(more)
-        assert uow.identity.get() == known
+        assert uow.identity.get() == stored_identity
         uow.coverage.set_scope(ASKED)
         uow.identity.store_or_check(more)
         assert uow.identity.get() == more

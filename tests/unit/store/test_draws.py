@@ -54,15 +54,15 @@ def test_draw_is_active_until_voided(store: Store):
         draw(uow, task=1, seed=5, node=7)
         draw(uow, task=2, seed=4, node=8)
         first = StoredDraw(task_key(1), 5, block(5).hash, block(5).time, address(7), None)
-        other = StoredDraw(task_key(2), 4, block(4).hash, block(4).time, address(8), None)
-        assert uow.draws.list_active() == [other, first]
+        second_draw = StoredDraw(task_key(2), 4, block(4).hash, block(4).time, address(8), None)
+        assert uow.draws.list_active() == [second_draw, first]
 
         uow.draws.void(task_key(1), 9)
         draw(uow, task=1, seed=10, node=9)
 
         over, again = uow.draws.list_for_task(task_key(1))
         assert (over.node, over.voided_block) == (address(7), 9)
-        assert uow.draws.list_active() == [other, again]
+        assert uow.draws.list_active() == [second_draw, again]
 
 
 def test_second_active_draw_of_task_is_rejected(store: Store):
@@ -93,7 +93,7 @@ def test_ended_draws_are_listed_newest_first(store: Store):
             draw(uow, task, 5, 1)
             uow.draws.void(task_key(task), over)
         draw(uow, 4, 8, 1)
-        assert [one.voided_block for one in uow.draws.list_voided(2)] == [9, 7]
+        assert [stored_draw.voided_block for stored_draw in uow.draws.list_voided(2)] == [9, 7]
         assert len(uow.draws.list_voided(9)) == 3
 
 
@@ -101,5 +101,7 @@ def test_draws_of_node_are_listed_newest_first(store: Store):
     with store.transaction() as uow:
         for task, seed, drawn in ((1, 5, 7), (2, 6, 8), (3, 9, 7), (4, 7, 7)):
             draw(uow, task, seed, drawn)
-        assert [one.seed_block for one in uow.draws.list_for_node(address(7), 2)] == [9, 7]
+        assert [
+            stored_draw.seed_block for stored_draw in uow.draws.list_for_node(address(7), 2)
+        ] == [9, 7]
         assert uow.draws.list_for_node(address(9), 2) == []

@@ -89,18 +89,27 @@ def test_single_event_may_change_reliability_twice(store: Store):
         assert uow.reliability.list_for_node(address(1)) == [change(1, 5), change(1, 5)]
 
 
-def turn(block: int, how: MembershipTransition, node: int = 1) -> MembershipChange:
-    return MembershipChange(address(node), Position(block, 0, 0), 10 * block, how)
+def turn(block: int, transition: MembershipTransition, node: int = 1) -> MembershipChange:
+    return MembershipChange(address(node), Position(block, 0, 0), 10 * block, transition)
 
 
 def test_pending_requests_are_not_in_effect(store: Store):
-    joined, asked = turn(1, MembershipTransition.JOINED), turn(4, MembershipTransition.QUIT_ASKED)
-    paused, other = (
+    joined, quit_request = (
+        turn(1, MembershipTransition.JOINED),
+        turn(4, MembershipTransition.QUIT_ASKED),
+    )
+    paused, second_node_quit = (
         turn(3, MembershipTransition.PAUSED),
         turn(5, MembershipTransition.QUIT, node=2),
     )
     with store.transaction() as uow:
-        turns = [joined, turn(2, MembershipTransition.PAUSE_ASKED), paused, asked, other]
+        turns = [
+            joined,
+            turn(2, MembershipTransition.PAUSE_ASKED),
+            paused,
+            quit_request,
+            second_node_quit,
+        ]
         uow.memberships.append(turns)
         assert uow.memberships.list_for_node(address(1)) == turns[:4]
         assert uow.memberships.get_effective_change(address(1)) == paused
@@ -140,15 +149,15 @@ def test_results_are_returned_by_scored_node(store: Store):
                 ScoreEntry(
                     node=address(1),
                     seq=number,
-                    task=each.members[0].task,
-                    group=each.group,
+                    task=group_result.members[0].task,
+                    group=group_result.group,
                     rank=1,
                     elapsed=0,
                     score=10,
-                    at=each.closed_at,
-                    time=each.time,
+                    at=group_result.closed_at,
+                    time=group_result.time,
                 )
-                for number, each in enumerate(closed, 1)
+                for number, group_result in enumerate(closed, 1)
             ],
             1,
         )

@@ -44,7 +44,7 @@ def test_halt_is_raised_once_and_history_is_kept(store: Store):
         assert not uow.halts.clear(VIOLATION, cleared)
         assert uow.halts.get_open_halt(VIOLATION) is None
         assert uow.halts.open_halt(VIOLATION, (20, 90), "again")
-        assert [each.cleared for each in uow.halts.list_history(9)] == [None, cleared]
+        assert [halt.cleared for halt in uow.halts.list_history(9)] == [None, cleared]
 
 
 def test_facts_expire(store: Store):

@@ -26,9 +26,11 @@ CRYNUX = build_rules("crynux")
 
 def history() -> History:
     """Blocks 1 to 9: members, scores, a timeout, a task that waits."""
-    said = History().joins("A", "B", stake=5)
-    said = said.after(9).scores("A", 10, 0, 5).after(9).creates("late", of="group")
-    return said.updates("B", gpu_name="card", gpu_vram=8).quits("B")
+    sample_history = History().joins("A", "B", stake=5)
+    sample_history = (
+        sample_history.after(9).scores("A", 10, 0, 5).after(9).creates("late", of="group")
+    )
+    return sample_history.updates("B", gpu_name="card", gpu_vram=8).quits("B")
 
 
 def fill(uow: UnitOfWork, rules: Rules) -> None:
@@ -66,9 +68,9 @@ def before(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with Store.open(database_url) as store:
         with store.transaction() as uow:
             fill(uow, CRYNUX)
-        said = seen(store)
+        stored_rows = seen(store)
     later.release(monkeypatch, later.written(tmp_path))
-    return said
+    return stored_rows
 
 
 def test_migration_keeps_every_row(database_url: str, before: list[object]):
@@ -77,7 +79,9 @@ def test_migration_keeps_every_row(database_url: str, before: list[object]):
         assert seen(store) == before
         assert before[-1] == dict.fromkeys((1, 2, 3), identify_rules(CRYNUX))
         with store.transaction() as uow:
-            assert [each.key for each in uow.tasks.list_waiting()] == [task("late")]
+            assert [waiting_task.key for waiting_task in uow.tasks.list_waiting()] == [
+                task("late")
+            ]
             start = request("start:1", kind=START_TASK, exclusive_key="start_task:task=1")
             ready(uow.outbox, start)
             live(uow.outbox, request("push:2"), "e")

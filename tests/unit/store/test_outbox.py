@@ -51,27 +51,27 @@ def enrolled(outbox: Outbox) -> None:
         outbox.accounts.enroll(ME, 5, NOW)
 
 
-def planned(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
+def planned(outbox: Outbox, call_request: CallRequest | None = None) -> Intent:
     enrolled(outbox)
-    number = outbox.intents.add(wanted or request(), NOW)
+    number = outbox.intents.add(call_request or request(), NOW)
     assert number is not None
     return named(outbox, number)
 
 
 def named(outbox: Outbox, number: int) -> Intent:
-    found = outbox.intents.get(number)
-    assert found is not None
-    return found
+    intent = outbox.intents.get(number)
+    assert intent is not None
+    return intent
 
 
-def ready(outbox: Outbox, wanted: CallRequest | None = None) -> Intent:
-    intent = planned(outbox, wanted)
+def ready(outbox: Outbox, call_request: CallRequest | None = None) -> Intent:
+    intent = planned(outbox, call_request)
     outbox.intents.mark_ready(intent, 100_000, COST, NOW)
     return named(outbox, intent.id)
 
 
-def assigned(outbox: Outbox, wanted: CallRequest | None = None) -> NonceSlot:
-    intent = ready(outbox, wanted)
+def assigned(outbox: Outbox, call_request: CallRequest | None = None) -> NonceSlot:
+    intent = ready(outbox, call_request)
     vacant = outbox.slots.find_vacant_slot(ME)
     nonce = outbox.accounts.allocate_nonce(ME) if vacant is None else vacant.nonce
     outbox.slots.assign_nonce(intent, nonce, 50, NOW)
@@ -89,9 +89,9 @@ def signed(outbox: Outbox, slot: NonceSlot, mark: str = "a") -> Attempt:
 
 
 def live(
-    outbox: Outbox, wanted: CallRequest | None = None, mark: str = "a"
+    outbox: Outbox, call_request: CallRequest | None = None, mark: str = "a"
 ) -> tuple[NonceSlot, Attempt]:
-    slot = assigned(outbox, wanted)
+    slot = assigned(outbox, call_request)
     attempt = signed(outbox, slot, mark)
     outbox.slots.record_send(slot, attempt, 50, None, NOW)
     return slot_of(outbox, slot.nonce), outbox.slots.list_attempts(slot)[-1]
@@ -101,7 +101,7 @@ RECEIPT = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=70_000
 
 
 def test_request_round_trips(store: Store):
-    wanted = request(
+    call_request = request(
         period=9,
         as_of_block=40,
         as_of_hash=ZERO_HASH,
@@ -110,8 +110,8 @@ def test_request_round_trips(store: Store):
         not_before=77,
     )
     with store.transaction() as uow:
-        intent = planned(uow.outbox, wanted)
-        assert intent.request == wanted
+        intent = planned(uow.outbox, call_request)
+        assert intent.request == call_request
         uow.outbox.intents.mark_ready(intent, 9, COST, NOW)
         assert named(uow.outbox, intent.id).max_cost_wei == COST
 
@@ -288,7 +288,9 @@ def test_rewind_expires_calls_without_nonce_only(store: Store):
     with store.transaction() as uow:
         slot, _ = live(uow.outbox, request(as_of_block=90))
         doomed = planned(uow.outbox, request("push:2", as_of_block=90))
-        kept = planned(uow.outbox, request("push:3", as_of_block=80))
+        surviving_intent = planned(uow.outbox, request("push:3", as_of_block=80))
         assert uow.outbox.intents.expire_above(80, NOW) == 1
-        states = [named(uow.outbox, n).state for n in (slot.intent_id, doomed.id, kept.id)]
+        states = [
+            named(uow.outbox, n).state for n in (slot.intent_id, doomed.id, surviving_intent.id)
+        ]
     assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]

@@ -35,7 +35,7 @@ def test_duplicate_window_is_stored_once(store: Store):
 
 def test_replace_updates_many_logs(store: Store):
     window = [log(number, index) for number in range(5) for index in range(20)]
-    corrected = [replace(each, tx_hash=a_hash(9)) for each in window[20:]]
+    corrected = [replace(stored_log, tx_hash=a_hash(9)) for stored_log in window[20:]]
     with store.transaction() as uow:
         uow.logs.append(window[:80])
         uow.logs.replace(corrected)
@@ -66,8 +66,8 @@ def test_reads_and_writes_interleave_in_same_transaction(
     monkeypatch.setattr(log_repository, "PAGE_ROWS", 3)
     with store.transaction() as uow:
         uow.logs.append([log(number) for number in range(10)])
-        for each in uow.logs.iterate_between(0, 9):
-            uow.calls.append([call(each.block)])
+        for stored_log in uow.logs.iterate_between(0, 9):
+            uow.calls.append([call(stored_log.block)])
         assert uow.calls.count() == 10
 
 
@@ -87,7 +87,7 @@ def test_returning_orphan_becomes_canonical_again(store: Store):
         uow.logs.append([log(6), log(7)])
         uow.logs.orphan_above(5)
         assert uow.logs.append([log(6), log(8)]) == 2
-        assert [each.block for each in uow.logs.iterate_between(0, 9)] == [6, 8]
+        assert [stored_log.block for stored_log in uow.logs.iterate_between(0, 9)] == [6, 8]
 
 
 def test_calls_are_orphaned_like_logs(store: Store):
@@ -135,9 +135,9 @@ def test_existing_row_is_not_overwritten_by_append(store: Store):
     with store.transaction() as uow:
         uow.calls.append([call(1)])
         uow.calls.append([replace(call(1), succeeded=False)])
-        (kept,) = uow.calls.iterate_between(1, 1)
-    assert isinstance(kept, Call)
-    assert kept.succeeded
+        (stored_call,) = uow.calls.iterate_between(1, 1)
+    assert isinstance(stored_call, Call)
+    assert stored_call.succeeded
 
 
 def test_orphaned_call_is_replaced_when_appended_again(store: Store):

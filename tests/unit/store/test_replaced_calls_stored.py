@@ -68,9 +68,9 @@ def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
         slot, _ = live(outbox)
         heir = ready(outbox, request("push:2"))
         outbox.slots.replace_call(slot, heir, 60, NOW)
-        taken = slot_of(outbox, slot.nonce)
-        attempt = signed(outbox, taken, "e")
-        outbox.slots.record_send(taken, attempt, 61, None, NOW)
+        replaced_slot = slot_of(outbox, slot.nonce)
+        attempt = signed(outbox, replaced_slot, "e")
+        outbox.slots.record_send(replaced_slot, attempt, 61, None, NOW)
         assert named(outbox, heir.id).state is IntentState.LIVE
         assert named(outbox, slot.intent_id).state is IntentState.LIVE
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), attempt, RECEIPT, NOW)
@@ -125,13 +125,13 @@ def test_mined_slot_accepts_no_other_call(store: Store):
 
 
 def test_new_account_is_not_blocked_by_calls_of_lost_account(store: Store):
-    other = ME._replace(address=Address("0x" + 40 * "2"))
+    new_account = ME._replace(address=Address("0x" + 40 * "2"))
     with store.transaction() as uow:
         ready(uow.outbox)
         ready(uow.outbox, kick("k1"))
-        uow.outbox.accounts.enroll(other, 0, NOW)
-        ready(uow.outbox, request("push:2", account=other))
-        ready(uow.outbox, replace(kick("k2"), account=other))
+        uow.outbox.accounts.enroll(new_account, 0, NOW)
+        ready(uow.outbox, request("push:2", account=new_account))
+        ready(uow.outbox, replace(kick("k2"), account=new_account))
 
 
 def test_released_intent_is_planned_again_and_live_intent_cannot_be_held(store: Store):
@@ -188,10 +188,14 @@ def test_rebuilt_nonce_is_final_with_its_cost(store: Store):
         outbox.slots.record_rebuilt_nonce(ME, 4, Hash("0x" + 64 * "a"), mined, NOW)
         outbox.slots.record_rebuilt_nonce(ME, 6, None, None, NOW)
         assert outbox.slots.list_missing_nonces(ME, 7) == [5]
-        found = outbox.slots.get_slot(ME, 4)
-        assert found is not None
-        assert (found.state, found.block_number, found.opened_at) == (NonceState.FINAL, 30, 77)
+        rebuilt_slot = outbox.slots.get_slot(ME, 4)
+        assert rebuilt_slot is not None
+        assert (rebuilt_slot.state, rebuilt_slot.block_number, rebuilt_slot.opened_at) == (
+            NonceState.FINAL,
+            30,
+            77,
+        )
         assert outbox.slots.sum_committed_wei(ME, 77) == 30
-        assert (found.gas_used, found.gas_price_wei) == (10, 3)
-        kinds = {one.request.kind for one in outbox.intents.list_newest(9)}
+        assert (rebuilt_slot.gas_used, rebuilt_slot.gas_price_wei) == (10, 3)
+        kinds = {intent.request.kind for intent in outbox.intents.list_newest(9)}
         assert kinds == {REBUILT}

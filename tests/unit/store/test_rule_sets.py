@@ -42,8 +42,8 @@ def test_score_names_its_rule_set(store: Store):
     with store.transaction() as uow:
         uow.rule_sets.get_or_assign_number(CRYNUX)
         fold(uow, OTHER)
-        found = uow.scores.get_rule_sets(node("A"), [1, 2])
-        assert found == {1: identify_rules(OTHER), 2: identify_rules(OTHER)}
+        rule_set_by_score = uow.scores.get_rule_sets(node("A"), [1, 2])
+        assert rule_set_by_score == {1: identify_rules(OTHER), 2: identify_rules(OTHER)}
         assert uow.scores.get_rule_sets(node("A"), [2]) == {2: identify_rules(OTHER)}
         assert uow.scores.get_rule_sets(node("A"), []) == {}
 

@@ -39,17 +39,17 @@ def migrations(connection: Connection | None = None) -> Config:
 
 def layout(connection: Connection) -> dict[str, object]:
     """Everything that the database knows about its tables."""
-    found = inspect(connection)
+    inspector = inspect(connection)
     return {
         name: {
-            "columns": [{**c, "type": str(c["type"])} for c in found.get_columns(name)],
-            "key": found.get_pk_constraint(name),
-            "indexes": sorted(_index(index) for index in found.get_indexes(name)),
-            "unique": sorted(found.get_unique_constraints(name), key=str),
-            "foreign": sorted(found.get_foreign_keys(name), key=str),
-            "checks": sorted(found.get_check_constraints(name), key=str),
+            "columns": [{**c, "type": str(c["type"])} for c in inspector.get_columns(name)],
+            "key": inspector.get_pk_constraint(name),
+            "indexes": sorted(_index(index) for index in inspector.get_indexes(name)),
+            "unique": sorted(inspector.get_unique_constraints(name), key=str),
+            "foreign": sorted(inspector.get_foreign_keys(name), key=str),
+            "checks": sorted(inspector.get_check_constraints(name), key=str),
         }
-        for name in found.get_table_names()
+        for name in inspector.get_table_names()
         if name != "alembic_version"
     }
 
@@ -80,8 +80,10 @@ def test_sqlite_tables_without_rowid_match_metadata(empty_sqlite_url: str):
     migrate(empty_sqlite_url)
     with connected(empty_sqlite_url) as connection:
         without = {text for text in sqlite_layout(connection) if text.endswith("WITHOUTROWID")}
-    wanted = [t for t in metadata.tables.values() if not t.dialect_options["sqlite"]["with_rowid"]]
-    assert len(without) == len(wanted) > 5
+    expected_tables = [
+        t for t in metadata.tables.values() if not t.dialect_options["sqlite"]["with_rowid"]
+    ]
+    assert len(without) == len(expected_tables) > 5
 
 
 def test_downgrade_leaves_no_tables(empty_database_url: str):
@@ -151,8 +153,10 @@ def test_database_from_before_first_release_is_unchanged(empty_database_url: str
             act(empty_database_url)
     with connected(empty_database_url) as connection:
         assert layout(connection) == before
-        told = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-        assert told == revision
+        stored_revision = connection.exec_driver_sql(
+            "SELECT version_num FROM alembic_version"
+        ).scalar()
+        assert stored_revision == revision
 
 
 def test_database_lacking_table_is_rejected_as_prerelease(database_url: str):

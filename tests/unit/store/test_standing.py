@@ -51,11 +51,13 @@ def test_identity_is_stored_once_and_checked_afterwards(store: Store):
     ],
 )
 def test_database_of_another_chain_is_rejected(store: Store, change: dict[str, object], word: str):
-    other = Identity(**{**{name: getattr(OURS, name) for name in OURS.__slots__}, **change})
+    changed_identity = Identity(
+        **{**{name: getattr(OURS, name) for name in OURS.__slots__}, **change}
+    )
     with store.transaction() as uow:
         uow.identity.store_or_check(OURS)
     with pytest.raises(InputError, match=word) as caught, store.transaction() as uow:
-        uow.identity.store_or_check(other)
+        uow.identity.store_or_check(changed_identity)
     assert "\n" not in str(caught.value)
 
 

@@ -36,8 +36,8 @@ def amount(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def test_nodes_round_trip(store: Store, rows: list[Node]):
     with store.transaction() as uow:
         uow.nodes.save(rows)
-        found = uow.nodes.get_many(each.address for each in rows)
-    assert found == {each.address: each for each in rows}
+        node_by_address = uow.nodes.get_many(row.address for row in rows)
+    assert node_by_address == {row.address: row for row in rows}
 
 
 @quick
@@ -46,8 +46,8 @@ def test_nodes_round_trip(store: Store, rows: list[Node]):
 def test_tasks_round_trip(store: Store, rows: list[Task]):
     with store.transaction() as uow:
         uow.tasks.save(rows)
-        found = uow.tasks.get_many(each.key for each in rows)
-    assert found == {each.key: each for each in rows}
+        task_by_key = uow.tasks.get_many(row.key for row in rows)
+    assert task_by_key == {row.key: row for row in rows}
 
 
 @given(said=samples.words)
@@ -61,8 +61,8 @@ def test_chain_text_is_stored_without_nul_and_round_trips(said: str):
 def test_oversized_number_is_stored_as_maximum(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1, size=2**256 - 1, timeout=2**63)])
-        found = uow.tasks.get_many([task_key(1)])[task_key(1)]
-    assert found.size == found.timeout == 2**63 - 1
+        stored_task = uow.tasks.get_many([task_key(1)])[task_key(1)]
+    assert stored_task.size == stored_task.timeout == 2**63 - 1
 
 
 def test_second_save_replaces_row(store: Store):
@@ -79,8 +79,8 @@ def test_large_save_replaces_only_same_keys(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(number, size=1) for number in range(100)])
         uow.tasks.save([task(number, size=2) for number in range(60, 160)])
-        found = uow.tasks.get_many(map(task_key, range(200)))
-    assert [found[key].size for key in sorted(found)] == [1] * 60 + [2] * 100
+        task_by_key = uow.tasks.get_many(map(task_key, range(200)))
+    assert [task_by_key[key].size for key in sorted(task_by_key)] == [1] * 60 + [2] * 100
 
 
 @pytest.mark.usefixtures("amount")
@@ -101,12 +101,12 @@ def test_unknown_keys_are_omitted(store: Store):
 
 @pytest.mark.usefixtures("amount")
 def test_open_groups_round_trip(store: Store):
-    one = OpenGroup(group_key(1), (task_key(3), task_key(1)), closed=False)
+    open_group = OpenGroup(group_key(1), (task_key(3), task_key(1)), closed=False)
     with store.transaction() as uow:
-        uow.groups.save([one, OpenGroup(group_key(2), (), closed=False)])
-        uow.groups.save([replace(one, closed=True)])
+        uow.groups.save([open_group, OpenGroup(group_key(2), (), closed=False)])
+        uow.groups.save([replace(open_group, closed=True)])
         assert uow.groups.get_many([group_key(1), group_key(9)]) == {
-            group_key(1): replace(one, closed=True)
+            group_key(1): replace(open_group, closed=True)
         }
 
 
@@ -115,18 +115,18 @@ def test_large_save_equals_small_save(store: Store, number: int):
     before = [task(n, created_at=Position(n, 0, 1)) for n in range(0, number, 2)]
     after = [task(n, size=n, node=address(n)) for n in range(number)]
     with store.transaction() as uow:
-        for each in before:
-            uow.tasks.save([each])
+        for row in before:
+            uow.tasks.save([row])
         uow.tasks.save(after)
-        found = uow.tasks.get_many(each.key for each in after)
-    assert found == {each.key: each for each in after}
+        task_by_key = uow.tasks.get_many(row.key for row in after)
+    assert task_by_key == {row.key: row for row in after}
 
 
 def test_nodes_are_paged_by_address(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number) for number in (5, 1, 9, 3)])
         first = uow.nodes.list_page(None, 2)
-        assert [each.address for each in first] == [address(1), address(3)]
+        assert [row.address for row in first] == [address(1), address(3)]
         assert uow.nodes.list_page(first[-1].address, 9) == [node(5), node(9)]
 
 
@@ -141,13 +141,13 @@ def test_changed_since_returns_nodes_changed_above_block(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number, changed_at=4 - number) for number in range(5)])
         # By address.
-        assert [each.changed_at for each in uow.nodes.iterate_changed_since(2)] == [4, 3]
+        assert [row.changed_at for row in uow.nodes.iterate_changed_since(2)] == [4, 3]
 
 
 def test_node_recovers_until_penalty_is_spent(store: Store):
-    healing, whole = node(1, base=UNIT - 1, since=1000), node(2, base=UNIT, since=1000)
+    healing, recovered_node = node(1, base=UNIT - 1, since=1000), node(2, base=UNIT, since=1000)
     with store.transaction() as uow:
-        uow.nodes.save([healing, whole])
+        uow.nodes.save([healing, recovered_node])
         assert list(uow.nodes.iterate_recovering(1000 + 2**21 - 1)) == [healing]
         assert list(uow.nodes.iterate_recovering(1000 + 2**21)) == []
 

@@ -41,13 +41,16 @@ def test_statement_of_restored_fork_is_live_again(store: Store):
 
 
 def test_duplicate_peer_statement_is_stored_once(store: Store):
-    told = replace(FIRST, signer=PEER)
+    peer_statement = replace(FIRST, signer=PEER)
     with store.transaction() as uow:
         peers = uow.peer_statements
-        assert peers.add(told, "peer.example", NOW)
-        assert not peers.add(told, "other.example", NOW)
-        assert peers.add(replace(told, digest=SECOND.digest), "peer.example", NOW)
-        assert [one.digest for one in peers.list_for_round(CONTRACT, "report", 7)] == [
+        assert peers.add(peer_statement, "peer.example", NOW)
+        assert not peers.add(peer_statement, "other.example", NOW)
+        assert peers.add(replace(peer_statement, digest=SECOND.digest), "peer.example", NOW)
+        assert [
+            stored_statement.digest
+            for stored_statement in peers.list_for_round(CONTRACT, "report", 7)
+        ] == [
             SECOND.digest,
             FIRST.digest,
         ]

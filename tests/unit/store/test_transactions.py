@@ -23,8 +23,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def two_stores(impatient: None, database_url: str) -> Iterator[tuple[Store, Store]]:
     """Two processes' worth of stores on one database."""
-    with Store.open(database_url) as one, Store.open(database_url) as other:
-        yield one, other
+    with Store.open(database_url) as first_store, Store.open(database_url) as second_store:
+        yield first_store, second_store
 
 
 def test_committed_rows_are_readable(store: Store):
@@ -53,8 +53,10 @@ def test_reader_sees_last_commit_during_write(two_stores: tuple[Store, Store]):
         uow.nodes.save([node(1)])
     with writer.transaction() as uow:
         uow.nodes.save([node(1, pool_sum=9), node(2)])
-        with reader.read_transaction() as other, writer.read_transaction() as same:
-            assert list(other.nodes.iterate_all()) == list(same.nodes.iterate_all()) == [node(1)]
+        with reader.read_transaction() as reader_uow, writer.read_transaction() as same:
+            assert (
+                list(reader_uow.nodes.iterate_all()) == list(same.nodes.iterate_all()) == [node(1)]
+            )
 
 
 def test_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
@@ -69,28 +71,28 @@ def test_reader_keeps_its_snapshot(two_stores: tuple[Store, Store]):
 
 
 def test_second_writer_gets_transient_error(two_stores: tuple[Store, Store]):
-    one, other = two_stores
-    with one.transaction() as uow:
+    first_store, second_store = two_stores
+    with first_store.transaction() as uow:
         uow.nodes.save([node(1)])
-        with pytest.raises(TransientError, match="is writing to it"), other.transaction():
+        with pytest.raises(TransientError, match="is writing to it"), second_store.transaction():
             pytest.fail("two writers at once")
-    with other.transaction() as uow:
+    with second_store.transaction() as uow:
         uow.nodes.save([node(2)])
-    with one.read_transaction() as uow:
-        assert [each.address for each in uow.nodes.iterate_all()] == [
+    with first_store.read_transaction() as uow:
+        assert [row.address for row in uow.nodes.iterate_all()] == [
             node(1).address,
             node(2).address,
         ]
 
 
 def test_second_writer_waits_for_short_transaction(database_url: str):
-    with Store.open(database_url) as one, Store.open(database_url) as other:
-        with one.transaction() as uow:
+    with Store.open(database_url) as first_store, Store.open(database_url) as second_store:
+        with first_store.transaction() as uow:
             uow.nodes.save([node(1)])
-            waiting = Thread(target=_save_second_node, args=(other,))
+            waiting = Thread(target=_save_second_node, args=(second_store,))
             waiting.start()
         waiting.join()
-        with one.read_transaction() as uow:
+        with first_store.read_transaction() as uow:
             assert len(list(uow.nodes.iterate_all())) == 2
 
 
@@ -104,8 +106,8 @@ def test_many_threads_read_during_write(store: Store):
         uow.nodes.save([node(1, scored=0)])
     with ThreadPoolExecutor(6) as readers, store.transaction() as uow:
         uow.nodes.save([node(1, scored=1)])
-        seen = list(readers.map(_scored_of_node, [store] * 60))
-    assert seen == [0] * 60
+        score_counts = list(readers.map(_scored_of_node, [store] * 60))
+    assert score_counts == [0] * 60
     assert _scored_of_node(store) == 1
 
 

@@ -54,16 +54,16 @@ def test_other_branch_after_rollback_equals_fresh_fold(
     store: Store, events: list[Event], ancestor: int, branch: list[Event]
 ):
     common = [event for event in events if event.at.block <= ancestor]
-    other = [event for event in branch if event.at.block > ancestor]
+    branch_events = [event for event in branch if event.at.block > ancestor]
     with store.transaction() as uow:
         forget_everything(uow)
         fold_into(uow, events, LAST_BLOCK, final=0)
         uow.undo.rollback_to(ancestor)
         uow.cursor.clear()
         uow.cursor.move_to(block(ancestor), None, 0)
-        fold_into(uow, other, LAST_BLOCK, final=0)
+        fold_into(uow, branch_events, LAST_BLOCK, final=0)
         after = list(uow.projections.iterate_dump_lines())
-        assert after == dump_of(uow, common + other, LAST_BLOCK)
+        assert after == dump_of(uow, common + branch_events, LAST_BLOCK)
 
 
 @thorough
@@ -264,8 +264,10 @@ def test_round_with_registrations_is_undone(store: Store):
         uow.rounds.save_changes(rounds.drain_changes())
         uow.cursor.move_to(block(9), None, 0)
         untouched = list(uow.projections.iterate_dump_lines())
-        for taken in later:
-            rounds.fold_block(taken.at.block, round_of(rounds, taken), journal=True)
+        for accepted_round in later:
+            rounds.fold_block(
+                accepted_round.at.block, round_of(rounds, accepted_round), journal=True
+            )
         uow.rounds.save_changes(rounds.drain_changes())
         assert uow.rounds.load().index_by_node == {address(2): 0, address(3): 1}
         uow.undo.rollback_to(1)
@@ -277,10 +279,10 @@ def test_long_journal_is_undone_entirely(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(99), None, 0)
         tasks = [task(number) for number in range(400)]
-        images = PreImages(7, {}, {each.key: None for each in tasks[:300]}, {}, ())
+        images = PreImages(7, {}, {saved_task.key: None for saved_task in tasks[:300]}, {}, ())
         uow.tasks.save(tasks[300:])
         untouched = list(uow.projections.iterate_dump_lines())
-        changed = {each.key: each for each in tasks[:300]}
+        changed = {saved_task.key: saved_task for saved_task in tasks[:300]}
         uow.write_changes(Changes(tasks=changed, pre_images=[images]), 1)
         uow.undo.rollback_to(6)
         assert list(uow.projections.iterate_dump_lines()) == untouched

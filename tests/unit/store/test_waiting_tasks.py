@@ -23,38 +23,42 @@ rows_of_tasks = st.lists(samples.tasks, max_size=6, unique_by=lambda each: each.
 groups = st.none() | st.integers(1, 3).map(group_key)
 
 
-def creation(each: Task) -> Position:
-    return each.created_at or BEFORE_EVERYTHING
+def creation(row: Task) -> Position:
+    return row.created_at or BEFORE_EVERYTHING
 
 
 @quick
 @given(rows=rows_of_tasks)
 def test_task_waits_from_creation_to_start_or_end(store: Store, rows: list[Task]):
-    wanted = [
-        each
-        for each in rows
-        if each.created_at and each.node is None and not each.runs and each.ending is None
+    expected = [
+        row
+        for row in rows
+        if row.created_at and row.node is None and not row.runs and row.ending is None
     ]
     with store.transaction() as uow:
         forget_everything(uow)
         uow.tasks.save(rows)
-        found = uow.tasks.list_waiting()
-        assert uow.tasks.count_waiting() == len(found)
-    assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
-    assert [creation(each) for each in found] == sorted(creation(each) for each in wanted)
+        waiting_tasks = uow.tasks.list_waiting()
+        assert uow.tasks.count_waiting() == len(waiting_tasks)
+    assert sorted(waiting_tasks, key=lambda row: row.key) == sorted(
+        expected, key=lambda row: row.key
+    )
+    assert [creation(row) for row in waiting_tasks] == sorted(creation(row) for row in expected)
 
 
 @quick
 @given(rows=rows_of_tasks, shared=st.lists(groups, min_size=6, max_size=6))
 def test_unscored_tasks_are_returned_by_group(store: Store, rows, shared):
-    rows = [replace(each, group=group) for each, group in zip(rows, shared, strict=False)]
-    asked = [group_key(1), group_key(2)]
-    wanted = [each for each in rows if each.group in asked and each.scored_in is None]
+    rows = [replace(row, group=group) for row, group in zip(rows, shared, strict=False)]
+    group_keys = [group_key(1), group_key(2)]
+    expected = [row for row in rows if row.group in group_keys and row.scored_in is None]
     with store.transaction() as uow:
         forget_everything(uow)
         uow.tasks.save(rows)
-        found = uow.tasks.list_unscored_in_groups(asked)
-    assert sorted(found, key=lambda each: each.key) == sorted(wanted, key=lambda each: each.key)
+        unscored_tasks = uow.tasks.list_unscored_in_groups(group_keys)
+    assert sorted(unscored_tasks, key=lambda row: row.key) == sorted(
+        expected, key=lambda row: row.key
+    )
 
 
 def test_start_ends_waiting_and_undo_restores_it(store: Store):
@@ -62,9 +66,9 @@ def test_start_ends_waiting_and_undo_restores_it(store: Store):
     started = replace(waiting, node=address(1), started_at=Position(8, 0, 0))
     ended = replace(waiting, ending=Ending.ABORTED)
     with store.transaction() as uow:
-        for row, found in ((started, []), (ended, []), (waiting, [waiting])):
+        for row, expected in ((started, []), (ended, []), (waiting, [waiting])):
             uow.tasks.save([row])
-            assert uow.tasks.list_waiting() == found
+            assert uow.tasks.list_waiting() == expected
 
 
 def test_empty_or_unmatched_groups_have_no_tasks(store: Store):
@@ -95,15 +99,15 @@ def test_queries_use_partial_indexes(
             for n in range(500)
         )
         uow.tasks.save([task(999, created_at=Position(1, 0, 0), group=group_key(1))])
-        assert [each.key for each in uow.tasks.list_waiting()] == [task_key(999)]
+        assert [waiting_task.key for waiting_task in uow.tasks.list_waiting()] == [task_key(999)]
     engine = create_read_engine(parse_database_url(database_url))
     with engine.connect() as connection:
         is_sqlite = engine.dialect.name == "sqlite"
         if not is_sqlite:
             # Of a table this small it might read every row.
             connection.execute(text("SET enable_seqscan = off"))
-        said = str(chosen.compile(engine, compile_kwargs={"literal_binds": True}))
+        query = str(chosen.compile(engine, compile_kwargs={"literal_binds": True}))
         explain = "EXPLAIN QUERY PLAN " if is_sqlite else "EXPLAIN "
-        plan = "\n".join(str(row) for row in connection.execute(text(explain + said)))
+        plan = "\n".join(str(row) for row in connection.execute(text(explain + query)))
     engine.dispose()
     assert index in plan

@@ -133,9 +133,9 @@ def test_rule_set_changed_to_published_values_is_unchanged(name):
 @given(st.sampled_from(["crynux", "relay"]), sound)
 def test_changes_in_rule_set_reproduce_it(name, changes):
     rules = build_rules(name, changes)
-    found = find_rule_changes(rules)
-    assert found.keys() <= changes.keys()
-    assert build_rules(name, found) == rules
+    rule_changes = find_rule_changes(rules)
+    assert rule_changes.keys() <= changes.keys()
+    assert build_rules(name, rule_changes) == rules
 
 
 def test_unpublished_legacy_values_count_as_changes():

@@ -50,11 +50,11 @@ class Free:
     weights: dict[Address, int]
     unfit: AbstractSet[tuple[Address, TaskKey]] = frozenset()
 
-    def candidates(self, task: Task, taken: AbstractSet[Address]) -> list[tuple[Address, int]]:
+    def candidates(self, task: Task, reserved: AbstractSet[Address]) -> list[tuple[Address, int]]:
         return [
             (node, weight)
             for node, weight in self.weights.items()
-            if node not in taken and (node, task.key) not in self.unfit
+            if node not in reserved and (node, task.key) not in self.unfit
         ]
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
@@ -71,13 +71,13 @@ class Free:
 
 
 def task(number: int, *, fee: int = 1, group: GroupKey | None = None, at: int = 0) -> Task:
-    made = create_task(key(number))
-    made.created_at, made.fee, made.group = Position(at, number, 0), fee, group
-    return made
+    new_task = create_task(key(number))
+    new_task.created_at, new_task.fee, new_task.group = Position(at, number, 0), fee, group
+    return new_task
 
 
 def line(*tasks: Task, fellows: Sequence[Task] = ()) -> list[QueueItem]:
-    return build_queue(tasks, fellows, lambda one: Fraction(one.fee or 0))
+    return build_queue(tasks, fellows, lambda queued_task: Fraction(queued_task.fee or 0))
 
 
 @dataclass
@@ -143,21 +143,21 @@ def test_node_is_barred_from_second_task_of_its_group():
 
 
 def test_barred_node_is_not_drawn_beside_others():
-    one, fellow = task(1, group=GROUP), task(9, group=GROUP)
+    waiting_task, fellow = task(1, group=GROUP), task(9, group=GROUP)
     fellow.node = NODES[0]
     world, pool = World(), Free({NODES[0]: 1, NODES[1]: 1})
-    world.go(1, line(one, fellows=[fellow]), pool)
-    (drawn,) = world.go(2, line(one, fellows=[fellow]), pool).new_draws
+    world.go(1, line(waiting_task, fellows=[fellow]), pool)
+    (drawn,) = world.go(2, line(waiting_task, fellows=[fellow]), pool).new_draws
     assert drawn.candidates == ((NODES[1], 1),)
 
 
 def test_draw_ends_when_node_gets_another_task_of_group():
-    one, fellow = task(1, group=GROUP), task(9, group=GROUP)
+    waiting_task, fellow = task(1, group=GROUP), task(9, group=GROUP)
     world, pool = World(), Free({NODES[0]: 1})
-    world.go(1, line(one, fellows=[fellow]), pool)
-    world.go(2, line(one, fellows=[fellow]), pool)
+    world.go(1, line(waiting_task, fellows=[fellow]), pool)
+    world.go(2, line(waiting_task, fellows=[fellow]), pool)
     fellow.node = NODES[0]
-    assert world.go(3, line(one, fellows=[fellow]), pool).plan == EMPTY_PLAN
+    assert world.go(3, line(waiting_task, fellows=[fellow]), pool).plan == EMPTY_PLAN
 
 
 def test_timed_out_group_is_not_in_line():
@@ -174,29 +174,35 @@ def test_rest_of_cancelled_group_is_not_in_line():
 
 
 def test_draw_ends_when_another_task_of_group_is_cancelled():
-    one, fellow = task(1, group=GROUP), task(9, group=GROUP)
+    waiting_task, fellow = task(1, group=GROUP), task(9, group=GROUP)
     world, pool = World(), Free({NODES[0]: 1})
-    world.go(1, line(one, fellows=[fellow]), pool)
-    world.go(2, line(one, fellows=[fellow]), pool)
+    world.go(1, line(waiting_task, fellows=[fellow]), pool)
+    world.go(2, line(waiting_task, fellows=[fellow]), pool)
     fellow.ending, fellow.abort_reason = Ending.ABORTED, AbortReason.CANCELLED
-    assert world.go(3, line(one, fellows=[fellow]), pool).plan == EMPTY_PLAN
+    assert world.go(3, line(waiting_task, fellows=[fellow]), pool).plan == EMPTY_PLAN
 
 
 @pytest.mark.parametrize(("size", "ended", "waits"), [(2, 1, 0), (3, 1, 1), (3, 2, 0), (4, 2, 0)])
 def test_rest_of_group_waits_while_majority_is_possible(size: int, ended: int, waits: int):
     tasks = [task(number, group=GROUP) for number in range(1, size + 1)]
-    for one in tasks:
-        one.group_size = size
-    for one, runner in zip(tasks[:ended], NODES, strict=False):
-        one.node, one.started_at, one.ending = runner, Position(1, 0, 0, 0), Ending.TIMED_OUT
+    for group_task in tasks:
+        group_task.group_size = size
+    for group_task, runner in zip(tasks[:ended], NODES, strict=False):
+        group_task.node, group_task.started_at, group_task.ending = (
+            runner,
+            Position(1, 0, 0, 0),
+            Ending.TIMED_OUT,
+        )
     in_line = line(tasks[-1], fellows=tasks)
     assert len(in_line) == waits
 
 
 def test_group_is_dropped_entirely_or_not_at_all():
     tasks = [task(number, group=GROUP) for number in (3, 1, 2)]
-    whole = tuple(sorted((one.key for one in tasks), key=lambda name: int(name, 16)))
-    assert find_queue_drop(tasks[0], tasks) == QueueDrop(whole, GROUP)
+    group_keys = tuple(
+        sorted((group_task.key for group_task in tasks), key=lambda name: int(name, 16))
+    )
+    assert find_queue_drop(tasks[0], tasks) == QueueDrop(group_keys, GROUP)
     tasks[1].node, tasks[1].started_at = NODES[0], Position(1, 0, 0, 0)
     assert find_queue_drop(tasks[0], tasks) is None
     tasks[1].ending, tasks[1].abort_reason = Ending.ABORTED, AbortReason.GROUP_TIMEOUT
@@ -205,21 +211,26 @@ def test_group_is_dropped_entirely_or_not_at_all():
 
 def test_incomplete_group_reserves_no_node():
     tasks = [task(number, group=GROUP) for number in (1, 2, 3)]
-    for one in tasks:
-        one.group_size = 3
+    for group_task in tasks:
+        group_task.group_size = 3
     world, pool = World(), Free(dict.fromkeys(NODES, 1))
     for there in (1, 2):
         assert line(*tasks[:there], fellows=tasks[:there]) == []
-    whole = line(*tasks, fellows=tasks)
-    assert world.go(1, whole, pool).plan.armed_tasks == {one.key for one in tasks}
+    full_line = line(*tasks, fellows=tasks)
+    assert world.go(1, full_line, pool).plan.armed_tasks == {
+        group_task.key for group_task in tasks
+    }
 
 
 def test_new_task_enters_queue_in_next_block():
     old, new, drawn = task(1, at=4), task(2, at=5, fee=2), task(3, at=3)
     plan = AssignmentPlan({key(3): NODES[0]}, frozenset())
     waiting = line(old, new, drawn)
-    assert [one.task.key for one in get_queued_items(waiting, plan, 5)] == [key(1)]
-    assert [one.task.key for one in get_queued_items(waiting, plan, 6)] == [key(2), key(1)]
+    assert [queue_item.task.key for queue_item in get_queued_items(waiting, plan, 5)] == [key(1)]
+    assert [queue_item.task.key for queue_item in get_queued_items(waiting, plan, 6)] == [
+        key(2),
+        key(1),
+    ]
 
 
 # --- whatever happens ---
@@ -238,10 +249,10 @@ scenes = st.lists(
 
 
 def staged(policy_input: Scene) -> tuple[list[QueueItem], Free]:
-    wanted, free = policy_input
-    tasks = [task(number, fee=fee) for number, fee in wanted]
-    for (number, _), one in zip(wanted, tasks, strict=True):
-        one.min_vram = number % 2
+    orders, free = policy_input
+    tasks = [task(number, fee=fee) for number, fee in orders]
+    for (number, _), queued_task in zip(orders, tasks, strict=True):
+        queued_task.min_vram = number % 2
     waiting = line(*tasks)
     # A node does not fit every task: the sixth runs even ones only.
     unfit = {(NODES[5], key(number)) for number in range(1, 9, 2)}
@@ -254,13 +265,13 @@ def test_node_has_at_most_single_eligible_draw(history):
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
         turn = world.go(number, waiting, pool)
-        keys = {one.task.key for one in waiting}
+        keys = {queue_item.task.key for queue_item in waiting}
         standing = turn.plan.active_draws
         assert len(set(standing.values())) == len(standing)
         assert standing.keys() <= keys
-        for one in waiting:
-            if one.task.key in standing:
-                assert pool.is_eligible(one.task, standing[one.task.key])
+        for queue_item in waiting:
+            if queue_item.task.key in standing:
+                assert pool.is_eligible(queue_item.task, standing[queue_item.task.key])
 
 
 @given(scenes)
@@ -270,12 +281,17 @@ def test_drawn_tasks_were_armed_and_in_order_of_value(history):
         waiting, pool = staged(policy_input)
         armed = world.plan.armed_tasks
         turn = world.go(number, waiting, pool)
-        drawn = {one.task: one.node for one in turn.new_draws}
+        drawn = {task_draw.task: task_draw.node for task_draw in turn.new_draws}
         assert drawn.keys() <= armed
-        for place, one in enumerate(waiting):
-            if one.task.key in armed and one.task.key not in turn.plan.active_draws:
-                cheaper = {other.task.key for other in waiting[place + 1 :]} & drawn.keys()
-                assert not any(pool.is_eligible(one.task, drawn[other]) for other in cheaper)
+        for place, queue_item in enumerate(waiting):
+            if queue_item.task.key in armed and queue_item.task.key not in turn.plan.active_draws:
+                cheaper = {
+                    cheaper_item.task.key for cheaper_item in waiting[place + 1 :]
+                } & drawn.keys()
+                assert not any(
+                    pool.is_eligible(queue_item.task, drawn[cheaper_key])
+                    for cheaper_key in cheaper
+                )
 
 
 @given(scenes)
@@ -284,10 +300,12 @@ def test_new_task_is_armed_when_candidates_are_left(history):
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
         turn = world.go(number, waiting, pool)
-        taken = set(turn.plan.active_draws.values())
-        for one in waiting:
-            if one.task.key not in turn.plan.active_draws:
-                assert (one.task.key in turn.plan.armed_tasks) == pool.has_candidates(one, taken)
+        reserved = set(turn.plan.active_draws.values())
+        for queue_item in waiting:
+            if queue_item.task.key not in turn.plan.active_draws:
+                assert (queue_item.task.key in turn.plan.armed_tasks) == pool.has_candidates(
+                    queue_item, reserved
+                )
 
 
 @given(scenes, st.integers(0, 7))
@@ -297,15 +315,17 @@ def test_restart_or_returning_reorg_changes_nothing(history, back):
     for number, (waiting, pool) in enumerate(stages):
         through.go(number, waiting, pool)
 
-    other, kept = World(), list[AssignmentPlan]()
+    restarted_world, plans = World(), list[AssignmentPlan]()
     for number, (waiting, pool) in enumerate(stages):
-        other.go(number, waiting, pool)
+        restarted_world.go(number, waiting, pool)
         # All that a database remembers is who stands; what is armed follows.
-        standing = dict(other.plan.active_draws)
-        other.plan = AssignmentPlan(standing, find_ready_tasks(TaskQueue(waiting), standing, pool))
-        kept.append(other.plan)
+        standing = dict(restarted_world.plan.active_draws)
+        restarted_world.plan = AssignmentPlan(
+            standing, find_ready_tasks(TaskQueue(waiting), standing, pool)
+        )
+        plans.append(restarted_world.plan)
         if number == back:
             # Another fork for a block, and back.
-            fork = World(plan=kept[-2] if number else EMPTY_PLAN)
+            fork = World(plan=plans[-2] if number else EMPTY_PLAN)
             fork.go(number, waiting, pool, fork=1)
-    assert other.turns == through.turns
+    assert restarted_world.turns == through.turns

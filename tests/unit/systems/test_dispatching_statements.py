@@ -48,31 +48,36 @@ def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
     """What the policy says of each member, by name, once the task `name` is there."""
     fold, _ = folded(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    said = CRYNUX_POLICY.create_follower().judge_candidates(
+    candidate_verdicts = CRYNUX_POLICY.create_follower().judge_candidates(
         fold.ledger.tasks[task(name)], policy_input
     )
-    return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
+    return {
+        bytes.fromhex(verdict.node[2:]).lstrip(b"\0").decode(): verdict
+        for verdict in candidate_verdicts
+    }
 
 
 def weights(history: History, name: str = "t") -> dict[str, int]:
     """The candidates alone, with their weights."""
-    said = verdicts(history, name).items()
-    return {who: one.weight for who, one in said if one.weight is not None}
+    named_verdicts = verdicts(history, name).items()
+    return {who: verdict.weight for who, verdict in named_verdicts if verdict.weight is not None}
 
 
 def queued(*orders: tuple[str, int, dict[str, Any]]) -> TaskQueue:
     """A queue of tasks by name, fee and what they ask for, the oldest first."""
     history = History()
-    for name, fee, wanted in orders:
-        history.after(1).creates(name, fee=fee, **wanted)
+    for name, fee, task_fields in orders:
+        history.after(1).creates(name, fee=fee, **task_fields)
     fold, _ = folded(history)
     return TaskQueue(ONE_SECOND, CRYNUX_WEIGHTING, fold.ledger.tasks.values())
 
 
 def taken_by(queue: TaskQueue, name: str) -> str | None:
     fold, _ = folded(joined(name))
-    found = queue.next_for(fold.ledger.nodes[node(name)])
-    return None if found is None else bytes.fromhex(found.key[2:]).lstrip(b"\0").decode()
+    queue_entry = queue.next_for(fold.ledger.nodes[node(name)])
+    return (
+        None if queue_entry is None else bytes.fromhex(queue_entry.key[2:]).lstrip(b"\0").decode()
+    )
 
 
 # Who is a candidate
@@ -136,8 +141,8 @@ def test_models_on_disk_and_in_memory_boost_by_formula(on_disk, loaded, boost):
         history.adds_model("A", model)
     if loaded:
         history.creates("before", models=models).starts("before", "A").succeeds("before")
-    said = verdicts(history.creates("t", models=models))["A"]
-    assert Fraction(said.parts["M"]) == Fraction(boost)
+    verdict = verdicts(history.creates("t", models=models))["A"]
+    assert Fraction(verdict.parts["M"]) == Fraction(boost)
 
 
 # Stake
@@ -150,25 +155,27 @@ def test_doubled_stake_raises_score_by_square_root_of_two():
 
 
 @given(st.integers(0, 10**30), st.integers(0, 10**30), st.integers(1, 10**30))
-def test_stake_score_is_monotonic_and_bounded(one, other, more):
-    low, high = sorted((one, other))
+def test_stake_score_is_monotonic_and_bounded(first_stake, second_stake, more):
+    low, high = sorted((first_stake, second_stake))
     largest = high + more
     assert 0 <= compute_stake_score(low, largest) <= compute_stake_score(high, largest) <= UNIT
 
 
 @given(st.integers(1, 10**30), st.integers(1, 10**30))
-def test_square_root_dampens_large_stakes(one, other):
-    low, high = sorted((one, other))
+def test_square_root_dampens_large_stakes(first_stake, second_stake):
+    low, high = sorted((first_stake, second_stake))
     assert compute_stake_score(low, high) * high >= UNIT * low - high
 
 
 def test_split_stake_weighs_more_than_single_stake():
     # Against the document: a root prefers many small stakes, so it invites Sybils.
-    whole = joined("rival", "whole").updates("rival", stake=400).updates("whole", stake=400)
+    single_stake_history = (
+        joined("rival", "whole").updates("rival", stake=400).updates("whole", stake=400)
+    )
     split = joined("rival", "a", "b", "c", "d").updates("rival", stake=400)
-    one = weights(whole.creates("t"))
+    single_weights = weights(single_stake_history.creates("t"))
     four = weights(split.creates("t"))
-    share = Fraction(one["whole"], sum(one.values()))
+    share = Fraction(single_weights["whole"], sum(single_weights.values()))
     assert share == Fraction(1, 2)
     assert 1 - Fraction(four["rival"], sum(four.values())) > Fraction(3, 4) - Fraction(1, 20)
 
@@ -195,19 +202,19 @@ def test_faster_node_has_higher_weight_regardless_of_card():
 
 def test_each_success_raises_chance_of_penalised_node():
     history = joined("A", "B").starts("late", "A").times_out("late").creates("t")
-    seen = []
+    chances = []
     for n in range(5):
-        found = weights(history)
-        seen.append(Fraction(found["A"], sum(found.values())))
+        weight_by_name = weights(history)
+        chances.append(Fraction(weight_by_name["A"], sum(weight_by_name.values())))
         history.starts(f"good {n}", "A").succeeds(f"good {n}")
-    assert seen == sorted(set(seen))
-    assert seen[0] < Fraction(1, 2)
+    assert chances == sorted(set(chances))
+    assert chances[0] < Fraction(1, 2)
 
 
 def test_zero_mean_node_has_floor_weight():
-    found = weights(joined("A", "B").scores("A", 0).after(3600).creates("t"))
-    assert found["A"] == UNIT // 100
-    assert found["B"] > found["A"]
+    weight_by_name = weights(joined("A", "B").scores("A", 0).after(3600).creates("t"))
+    assert weight_by_name["A"] == UNIT // 100
+    assert weight_by_name["B"] > weight_by_name["A"]
 
 
 # The queue

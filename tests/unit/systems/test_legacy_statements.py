@@ -57,24 +57,27 @@ def runs(history: History, name: str, *nodes: str, silent: tuple[str, ...] = ())
 
 def nodes_after(history: History, rules: Rules = RULES) -> dict[str, Node]:
     fold, _ = folded(history, rules)
-    found = fold.ledger.nodes.items()
-    return {bytes.fromhex(each[2:]).lstrip(b"\0").decode(): known for each, known in found}
+    address_node_pairs = fold.ledger.nodes.items()
+    return {
+        bytes.fromhex(address[2:]).lstrip(b"\0").decode(): ledger_node
+        for address, ledger_node in address_node_pairs
+    }
 
 
 def factors(history: History, name: str) -> Factors:
-    known = nodes_after(history)
-    peers = compute_population_maxima(known.values(), history.time, RULES)
+    node_by_name = nodes_after(history)
+    peers = compute_population_maxima(node_by_name.values(), history.time, RULES)
     assert peers is not None
-    return compute_factors(known[name], history.time, legacy(), peers)
+    return compute_factors(node_by_name[name], history.time, legacy(), peers)
 
 
 def task_scores(history: History) -> dict[str, list[int]]:
     _, changes = folded(history, RULES)
-    told: dict[str, list[int]] = {}
+    scores_by_name: dict[str, list[int]] = {}
     for entry in changes.scores:
         name = bytes.fromhex(entry.node[2:]).lstrip(b"\0").decode()
-        told.setdefault(name, []).append(entry.score)
-    return told
+        scores_by_name.setdefault(name, []).append(entry.score)
+    return scores_by_name
 
 
 # The three scores
@@ -84,11 +87,11 @@ def test_factors_and_sum_match_formulas():
     history = History().joins("A", gpu_vram=24, timeout=120).joins("B", gpu_vram=8, timeout=60)
     history.joins("C", gpu_vram=16, timeout=300)
     runs(history, "t", "B", "A", "C")
-    found = factors(history, "A")
+    node_factors = factors(history, "A")
     # Node scores 20, 10 and 4; V 24 of 24; O 120 between 60 and 300.
-    assert (found.size, found.promptness) == (UNIT, 3 * UNIT // 4)
-    assert found.speed == UNIT // 2
-    assert found.combined == UNIT // 4 + 3 * UNIT // 16 + UNIT // 4
+    assert (node_factors.size, node_factors.promptness) == (UNIT, 3 * UNIT // 4)
+    assert node_factors.speed == UNIT // 2
+    assert node_factors.combined == UNIT // 4 + 3 * UNIT // 16 + UNIT // 4
     assert factors(history, "B").size == UNIT // 3
 
 
@@ -96,8 +99,10 @@ def test_shorter_timeout_has_higher_promptness():
     history = History()
     for seconds in (60, 120, 180, 300):
         history.joins(str(seconds), timeout=seconds)
-    seen = [factors(history, str(seconds)).promptness for seconds in (60, 120, 180, 300)]
-    assert seen == [UNIT, 3 * UNIT // 4, UNIT // 2, 0]
+    promptness_values = [
+        factors(history, str(seconds)).promptness for seconds in (60, 120, 180, 300)
+    ]
+    assert promptness_values == [UNIT, 3 * UNIT // 4, UNIT // 2, 0]
 
 
 def test_equal_memory_gives_equal_size_factor():
@@ -109,8 +114,8 @@ def test_equal_memory_gives_equal_size_factor():
 def test_card_with_6_gb_fits_no_task_needing_12():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = folded(history, RULES)
-    wanted = build_requirement(fold.ledger.tasks[task("t")])
-    fits = [misfit_reason(fold.ledger.nodes[node(name)], wanted) for name in ("6", "12")]
+    requirement = build_requirement(fold.ledger.tasks[task("t")])
+    fits = [misfit_reason(fold.ledger.nodes[node(name)], requirement) for name in ("6", "12")]
     assert fits == ["vram_too_small", None]
 
 
@@ -139,11 +144,11 @@ def test_task_without_submissions_is_not_scored():
 
 def test_node_score_changes_at_task_end():
     history = History().joins("A", "B", "C")
-    seen = []
+    node_scores = []
     for n, order in enumerate(("ABC", "BAC", "BCA")):
         runs(history, str(n), *order)
-        seen.append(factors(history, "A").tally.node_score)
-    assert seen == [20 * UNIT, 15 * UNIT, 34 * UNIT // 3]
+        node_scores.append(factors(history, "A").tally.node_score)
+    assert node_scores == [20 * UNIT, 15 * UNIT, 34 * UNIT // 3]
 
 
 def test_new_month_resets_node_score():
@@ -184,8 +189,8 @@ def test_node_below_line_with_enough_tasks_is_due_for_kickout():
     for n in range(2):
         runs(history, str(n), "A", "B", "C")
     assert not is_kickout_due(nodes_after(history)["C"], RULES)
-    known = nodes_after(runs(history, "3", "A", "B", "C"))
-    assert [name for name in known if is_kickout_due(known[name], RULES)] == ["C"]
+    node_by_name = nodes_after(runs(history, "3", "A", "B", "C"))
+    assert [name for name in node_by_name if is_kickout_due(node_by_name[name], RULES)] == ["C"]
 
 
 def test_silent_node_scores_0_and_becomes_due():
@@ -203,17 +208,20 @@ def test_low_month_opens_kickout():
     for n in range(3):
         runs(history, str(n), "A", "B", silent=("off",))
         _, changes = folded(history, RULES)
-        low = [one.node for one in changes.kickouts if one.closed_at is None]
+        low = [kickout.node for kickout in changes.kickouts if kickout.closed_at is None]
         assert low == ([node("off")] if n == 2 else [])
 
 
 def test_reported_qos_is_weighted_sum_of_factors():
     history = History().joins("A", "B", "C", gpu_vram=8, timeout=60)
-    known = nodes_after(runs(history, "t", "A", "B", "C"))
-    peers = compute_population_maxima(known.values(), history.time, RULES)
-    told = {name: qos_at(each, history.time, RULES, peers) for name, each in known.items()}
+    node_by_name = nodes_after(runs(history, "t", "A", "B", "C"))
+    peers = compute_population_maxima(node_by_name.values(), history.time, RULES)
+    qos_by_name = {
+        name: qos_at(scored_node, history.time, RULES, peers)
+        for name, scored_node in node_by_name.items()
+    }
     # 0.25 of R and P each, and half of a B of 1, 1/2 and 1/5.
-    assert told == {"A": UNIT, "B": 3 * UNIT // 4, "C": 6 * UNIT // 10}
+    assert qos_by_name == {"A": UNIT, "B": 3 * UNIT // 4, "C": 6 * UNIT // 10}
 
 
 def test_incentives_follow_score_and_online_time():

@@ -69,8 +69,11 @@ def verdicts(history: History) -> dict[str, CandidateVerdict]:
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    said = follower.judge_candidates(fold.ledger.tasks[task("t")], policy_input)
-    return {bytes.fromhex(one.node[2:]).lstrip(b"\0").decode(): one for one in said}
+    candidate_verdicts = follower.judge_candidates(fold.ledger.tasks[task("t")], policy_input)
+    return {
+        bytes.fromhex(verdict.node[2:]).lstrip(b"\0").decode(): verdict
+        for verdict in candidate_verdicts
+    }
 
 
 # Who is in the session
@@ -80,9 +83,11 @@ def test_only_eligible_nodes_are_ranked():
     history = History().joins("free", "busy", "paused", gpu_vram=24, stake=1)
     history.joins("small", gpu_vram=8, stake=1).joins("unstaked", gpu_vram=24, stake=0)
     history.starts("other", "busy").pauses("paused").creates("t", min_vram=16)
-    said = verdicts(history)
-    assert [name for name, one in said.items() if one.weight is not None] == ["free"]
-    assert {said[name].reason for name in ("busy", "paused", "small", "unstaked")} == {
+    verdict_by_name = verdicts(history)
+    assert [name for name, verdict in verdict_by_name.items() if verdict.weight is not None] == [
+        "free"
+    ]
+    assert {verdict_by_name[name].reason for name in ("busy", "paused", "small", "unstaked")} == {
         "busy", "paused", "vram_too_small", "not_staked",
     }  # fmt: skip
 
@@ -102,9 +107,15 @@ def test_network_events_count_as_relays():
         history.succeeds(f"a{n}").after(4).submits(f"b{n}").succeeds(f"b{n}")
     for n in range(2):
         history.starts(f"late{n}", "A").times_out(f"late{n}")
-    said = verdicts(history.creates("t"))
-    assert (said["A"].parts["attempts"], said["A"].parts["median"]) == ("5", "1.00000")
-    assert (said["B"].parts["attempts"], said["B"].parts["median"]) == ("3", "5.00000")
+    verdict_by_name = verdicts(history.creates("t"))
+    assert (verdict_by_name["A"].parts["attempts"], verdict_by_name["A"].parts["median"]) == (
+        "5",
+        "1.00000",
+    )
+    assert (verdict_by_name["B"].parts["attempts"], verdict_by_name["B"].parts["median"]) == (
+        "3",
+        "5.00000",
+    )
 
 
 # The two data points

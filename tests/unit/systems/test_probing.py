@@ -63,24 +63,30 @@ def firsts(probes: Sequence[Probe]) -> list[Address]:
 @pytest.mark.parametrize("group", [False, True])
 @given(nodes=staffs(), time=st.integers(WINDOW.start, END))
 def test_probes_use_each_available_node_at_most_once(nodes: list[Node], time: int, group: Any):
-    rows = {one.address: one for one in nodes}
+    rows = {candidate.address: candidate for candidate in nodes}
     probes = due(nodes, time, group=group)
     used = [address for probe in probes for address in probe.nodes]
 
     assert len(used) == len(set(used))
-    assert all(unavailability_reason(rows[one], time, CRYNUX) is None for one in used)
-    assert all(is_probe_due(rows[one], WINDOW) for one in firsts(probes))
-    assert all(WINDOW.compute_due_time(rows[one].address) <= time for one in firsts(probes))
+    assert all(
+        unavailability_reason(rows[probed_address], time, CRYNUX) is None
+        for probed_address in used
+    )
+    assert all(is_probe_due(rows[first_address], WINDOW) for first_address in firsts(probes))
+    assert all(
+        WINDOW.compute_due_time(rows[first_address].address) <= time
+        for first_address in firsts(probes)
+    )
 
 
 @given(staffs())
 def test_group_probe_uses_three_nodes_with_same_card_and_major_version(nodes: list[Node]):
-    rows = {one.address: one for one in nodes}
+    rows = {candidate.address: candidate for candidate in nodes}
     for probe in due(nodes, group=True):
-        team = [rows[one] for one in probe.nodes]
+        team = [rows[probed_address] for probed_address in probe.nodes]
         assert len(team) in {1, 3}
-        assert len({(one.gpu_name, one.gpu_vram) for one in team}) == 1
-        versions = [one.version for one in team if one.version is not None]
+        assert len({(team_node.gpu_name, team_node.gpu_vram) for team_node in team}) == 1
+        versions = [team_node.version for team_node in team if team_node.version is not None]
         assert probe.version == min(versions)
         assert len({version[0] for version in versions}) == 1
 
@@ -88,9 +94,11 @@ def test_group_probe_uses_three_nodes_with_same_card_and_major_version(nodes: li
 @given(staffs())
 def test_every_due_available_node_is_probed_by_end_of_window(nodes: list[Node]):
     used = {address for probe in due(nodes) for address in probe.nodes}
-    for one in nodes:
-        able = unavailability_reason(one, END, CRYNUX) is None and one.version is not None
-        assert (one.address in used) == (able and is_probe_due(one, WINDOW))
+    for candidate in nodes:
+        able = (
+            unavailability_reason(candidate, END, CRYNUX) is None and candidate.version is not None
+        )
+        assert (candidate.address in used) == (able and is_probe_due(candidate, WINDOW))
 
 
 @given(_hashes, st.sampled_from("ABCDEFGH"), st.integers(1, 100_000))
@@ -101,12 +109,12 @@ def test_probe_time_lies_in_first_part_of_window(seed: Hash, name: str, seconds:
 
 
 def test_probe_times_depend_on_seed():
-    other = WINDOW._replace(seed=Hash("0x" + "11" * 32))
+    other_window = WINDOW._replace(seed=Hash("0x" + "11" * 32))
     times = [
-        (WINDOW.compute_due_time(node(name)), other.compute_due_time(node(name)))
+        (WINDOW.compute_due_time(node(name)), other_window.compute_due_time(node(name)))
         for name in "ABCDEFGH"
     ]
-    assert all(one != two for one, two in times)
+    assert all(first_time != two for first_time, two in times)
 
 
 def test_untried_nodes_are_probed_first_then_low_reliability():

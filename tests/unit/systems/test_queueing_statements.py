@@ -44,7 +44,9 @@ class LedgerView:
     ledger: WorkingSet
 
     def get_waiting_tasks(self) -> Sequence[Task]:
-        return [known for known in self.ledger.tasks.values() if is_waiting(known)]
+        return [
+            ledger_task for ledger_task in self.ledger.tasks.values() if is_waiting(ledger_task)
+        ]
 
     def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [known for known in self.ledger.tasks.values() if known.group in groups]
@@ -78,9 +80,10 @@ class Dispatch:
         turn = self.drawer.draw_block(view, BlockRef(number, hashed, hashed, self.history.time))
         line = load_queue_view(view, self.drawer.settings).items
         self.waits = [
-            named(one.task.key) for one in get_queued_items(line, self.drawer.plan, number)
+            named(queue_item.task.key)
+            for queue_item in get_queued_items(line, self.drawer.plan, number)
         ]
-        drawn = {named(one.task): named(one.node) for one in turn.new_draws}
+        drawn = {named(task_draw.task): named(task_draw.node) for task_draw in turn.new_draws}
         for key, runner in drawn.items():
             self.history.starts(key, runner)
         self.history.after(1)
@@ -168,12 +171,12 @@ def test_freed_node_is_drawn_for_best_of_its_card_and_fitting_tasks(freed, taken
 
 def drawn_for(build: Callable[[History], object], times: int = 64) -> set[str]:
     """The nodes that are drawn for the task `t` of one history, by so many hashes."""
-    found = set()
+    drawn_names = set()
     for hashes in range(times):
         town = Dispatch(hashes)
         build(town.history)
-        found |= {who for name, who in settled(town).items() if name == "t"}
-    return found
+        drawn_names |= {who for name, who in settled(town).items() if name == "t"}
+    return drawn_names
 
 
 def test_only_nodes_meeting_criteria_are_drawn():
@@ -207,18 +210,22 @@ def test_draws_follow_stake_and_score():
     history = History().joins("slow", "fast", "rich", "new", stake=100).updates("rich", stake=400)
     history.scores("slow", 2).scores("fast", 10).creates("t")
     fold, _ = folded(history)
-    wanted, pool = fold.ledger.tasks[task("t")], CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
-    for each in fold.ledger.nodes.values():
-        pool.update_node(each)
+    drawn_task, pool = fold.ledger.tasks[task("t")], CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
+    for member_node in fold.ledger.nodes.values():
+        pool.update_node(member_node)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    said = CRYNUX_POLICY.create_follower().judge_candidates(wanted, policy_input)
-    total, draws = sum(one.weight or 0 for one in said), 4000
+    candidate_verdicts = CRYNUX_POLICY.create_follower().judge_candidates(drawn_task, policy_input)
+    total, draws = sum(verdict.weight or 0 for verdict in candidate_verdicts), 4000
     wins = Counter(
         drawn.node
         for n in range(draws)
-        for drawn in pool.draw_nodes(wanted, history.time, sha256(n.to_bytes(4, "big")).digest())
+        for drawn in pool.draw_nodes(
+            drawn_task, history.time, sha256(n.to_bytes(4, "big")).digest()
+        )
     )
-    expected = {one.node: draws * (one.weight or 0) / total for one in said}
+    expected = {
+        verdict.node: draws * (verdict.weight or 0) / total for verdict in candidate_verdicts
+    }
     # By chi-square, beyond four standard deviations of its own mean; the seeds are fixed.
     freedom = len(expected) - 1
     far = sum((wins[who] - much) ** 2 / much for who, much in expected.items())
@@ -229,19 +236,23 @@ def test_draws_follow_stake_and_score():
 # Model pre-download
 
 
-def asked_with(holders: int, others: int) -> dict[str, int]:
+def asked_with(holders: int, lacking_count: int) -> dict[str, int]:
     """How many nodes are asked for the model as a task starts, that many free ones having it."""
     history = History().joins("runner", stake=1, models=("base",))
     for n in range(holders):
         history.joins(f"has {n}", stake=1, models=("base",))
-    for n in range(others):
+    for n in range(lacking_count):
         history.joins(f"lacks {n}", stake=1)
     history.creates("t", models=("base",)).starts("t", "runner")
     fold, _ = folded(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    asked = plan_predownloads(fold.ledger.tasks[task("t")], policy_input, CRYNUX_WEIGHTING)
-    assert all(node("runner") not in one.nodes for one in asked)
-    return {one.model: len(one.nodes) for one in asked if one.nodes}
+    predownloads = plan_predownloads(fold.ledger.tasks[task("t")], policy_input, CRYNUX_WEIGHTING)
+    assert all(node("runner") not in predownload.nodes for predownload in predownloads)
+    return {
+        predownload.model: len(predownload.nodes)
+        for predownload in predownloads
+        if predownload.nodes
+    }
 
 
 UP_TO_TEN = [

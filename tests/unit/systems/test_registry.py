@@ -28,7 +28,7 @@ def test_systems_with_rules_match_rule_sets():
 
 
 def test_every_policy_is_available_by_name():
-    known = {
+    policy_names = {
         "crynux",
         "relay",
         "crynux-docs",
@@ -37,7 +37,7 @@ def test_every_policy_is_available_by_name():
         "article",
         "portal_api_head",
     }
-    assert get_policies().keys() == known
+    assert get_policies().keys() == policy_names
     for name, policy in get_policies().items():
         assert get_policy(name) is policy
 

@@ -59,12 +59,13 @@ def verdicts(
     history: History, policy: LegacyPolicy = LEGACY_POLICY
 ) -> dict[str, CandidateVerdict]:
     return {
-        named(one.node): one for one in policy.create_follower().judge_candidates(*seen(history))
+        named(verdict.node): verdict
+        for verdict in policy.create_follower().judge_candidates(*seen(history))
     }
 
 
 def candidates(history: History) -> set[str]:
-    return {name for name, one in verdicts(history).items() if one.weight is not None}
+    return {name for name, verdict in verdicts(history).items() if verdict.weight is not None}
 
 
 # Who is a candidate
@@ -89,10 +90,16 @@ def test_new_task_is_assigned_while_others_wait():
 
 def chosen(history: History, times: int) -> list[tuple[str, ...]]:
     """The three that `legacy-equal` draws for the task `t`, by so many seeds."""
-    wanted, policy_input = seen(history)
+    trio_task, policy_input = seen(history)
     seeds = (sha256(n.to_bytes(4, "big")).digest() for n in range(times))
-    found = [LEGACY_EQUAL_POLICY.choose_nodes(wanted, policy_input, seed) for seed in seeds]
-    return [tuple(named(one.node) for one in trio.nodes) for trio in found if trio is not None]
+    chosen_trios = [
+        LEGACY_EQUAL_POLICY.choose_nodes(trio_task, policy_input, seed) for seed in seeds
+    ]
+    return [
+        tuple(named(node_draw.node) for node_draw in trio.nodes)
+        for trio in chosen_trios
+        if trio is not None
+    ]
 
 
 def test_image_task_is_drawn_across_all_cards():
@@ -134,15 +141,15 @@ def with_a_laggard() -> History:
 
 
 def test_timed_out_node_has_low_weight():
-    found = verdicts(with_a_laggard())
-    assert found["4090 2"].weight == 0
-    first, second = (found[name].weight or 0 for name in ("4090 0", "4090 1"))
+    verdict_by_name = verdicts(with_a_laggard())
+    assert verdict_by_name["4090 2"].weight == 0
+    first, second = (verdict_by_name[name].weight or 0 for name in ("4090 0", "4090 1"))
     assert first == pytest.approx(2 * second)
 
 
 def test_equal_policy_ignores_qos():
-    found = verdicts(with_a_laggard(), LEGACY_EQUAL_POLICY).values()
-    assert {one.weight for one in found} == {UNIT // 3}
+    candidate_verdicts = verdicts(with_a_laggard(), LEGACY_EQUAL_POLICY).values()
+    assert {verdict.weight for verdict in candidate_verdicts} == {UNIT // 3}
 
 
 # A freed node and the queue
@@ -154,13 +161,15 @@ def queued(*orders: tuple[str, TaskKind, int, int]) -> LegacyQueue:
     for name, kind, vram, value in orders:
         history.after(1).creates(name, kind=kind, min_vram=vram, fee=value)
     fold, _ = folded(history, RULES)
-    return LegacyQueue(lambda known: Fraction(known.fee or 0), fold.ledger.tasks.values())
+    return LegacyQueue(
+        lambda queued_task: Fraction(queued_task.fee or 0), fold.ledger.tasks.values()
+    )
 
 
 def offered(queue: LegacyQueue, freed: str, **cards: int) -> list[str]:
     """The tasks that a freed node brings into reach, the best first."""
     nodes = seen(joined(**cards).creates("t"))[1].nodes.values()
-    (node,) = (each for each in nodes if named(each.address) == freed)
+    (node,) = (candidate for candidate in nodes if named(candidate.address) == freed)
     return [named(offer.waiting.key) for offer in queue.offers_for(node, nodes)]
 
 

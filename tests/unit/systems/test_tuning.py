@@ -43,9 +43,9 @@ def test_every_parameter_round_trips_through_text(name):
     texts = get_parameters(policy)
     assert override_parameters(policy, texts) == policy
     # What is read back, and not just left as it was: each stands in another policy's place.
-    for other in get_policies().values():
-        if get_parameters(other).keys() == texts.keys():
-            assert get_parameters(override_parameters(other, texts)) == texts
+    for other_policy in get_policies().values():
+        if get_parameters(other_policy).keys() == texts.keys():
+            assert get_parameters(override_parameters(other_policy, texts)) == texts
 
 
 def test_legacy_policy_has_no_parameters():
@@ -54,13 +54,15 @@ def test_legacy_policy_has_no_parameters():
 
 def test_rule_and_parameter_names_are_disjoint():
     rules = {rule for name in list_rule_sets() for rule in list_changeable_rules(name)}
-    assert not {name for each in get_policies().values() for name in get_parameters(each)} & rules
+    assert (
+        not {name for policy in get_policies().values() for name in get_parameters(policy)} & rules
+    )
 
 
 def test_changes_are_split_between_rules_and_policy():
     changes = {"penalty": "0.5", "weight_floor": "0.01"}
-    found = split_changes(changes, ("penalty",), get_policy("crynux"))
-    assert found == ({"penalty": "0.5"}, {"weight_floor": "0.01"})
+    rule_and_policy_changes = split_changes(changes, ("penalty",), get_policy("crynux"))
+    assert rule_and_policy_changes == ({"penalty": "0.5"}, {"weight_floor": "0.01"})
 
 
 def test_name_shared_by_rule_and_policy_is_rejected():

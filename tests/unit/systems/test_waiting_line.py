@@ -28,8 +28,8 @@ from tests.unit.systems.crynux.making import a_task
 GROUPS = [group(name) for name in "gh"]
 
 
-def worth(one: Task) -> Fraction:
-    return Fraction(one.fee or 0)
+def worth(waiting_task: Task) -> Fraction:
+    return Fraction(waiting_task.fee or 0)
 
 
 LINE_UPS = [partial(build_queue, value_of=worth), partial(build_trio_queue, value_of=worth)]
@@ -56,21 +56,25 @@ class Rows:
     def change(self, name: str, values: dict[str, object]) -> Task:
         """A task keeps the group that it was created in; one that started is scored at once."""
         before = self.tasks.get(name)
-        made = a_task(name, **values)
-        made.started_at = None if made.node is None else Position(3, 0, 0)
-        made.scored_in = None if made.ending is None or made.node is None else made.group
+        changed_task = a_task(name, **values)
+        changed_task.started_at = None if changed_task.node is None else Position(3, 0, 0)
+        changed_task.scored_in = (
+            None
+            if changed_task.ending is None or changed_task.node is None
+            else changed_task.group
+        )
         if before is not None:
-            made = replace(made, group=before.group)
-        self.tasks[name] = made
-        return made
+            changed_task = replace(changed_task, group=before.group)
+        self.tasks[name] = changed_task
+        return changed_task
 
     def of_groups(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
-        unscored = [one for one in self.tasks.values() if one.scored_in is None]
-        return [one for one in unscored if one.group in groups]
+        unscored = [row for row in self.tasks.values() if row.scored_in is None]
+        return [row for row in unscored if row.group in groups]
 
     def line(self, line_up: QueueBuilder) -> list[QueueItem]:
-        waiting = [one for one in self.tasks.values() if is_waiting(one)]
-        groups = {one.group for one in waiting if one.group is not None}
+        waiting = [row for row in self.tasks.values() if is_waiting(row)]
+        groups = {row.group for row in waiting if row.group is not None}
         return sort_by_value(line_up(waiting, self.of_groups(groups)))
 
 
@@ -90,7 +94,11 @@ def test_incremental_waiting_line_equals_fresh_line(
         tasks.update(changed, rows.of_groups)
         line, some = rows.line(line_up), {task("1"), task("2")}
         assert kept(tasks) == line
-        with_some = [one for one in line if some & {each.key for each in one.tasks}]
+        with_some = [
+            queue_item
+            for queue_item in line
+            if some & {item_task.key for item_task in queue_item.tasks}
+        ]
         assert tasks.line.find_items(some) == with_some
 
 
@@ -100,7 +108,9 @@ def test_classes_group_equal_requirements_and_are_never_empty(
 ):
     rows, tasks = Rows(), WaitingTasks(LINE_UPS[0])
     for block in blocks:
-        tasks.update([rows.change(*each) for each in block.items()], rows.of_groups)
+        tasks.update(
+            [rows.change(*name_and_values) for name_and_values in block.items()], rows.of_groups
+        )
         for alike in tasks.line.get_classes():
             assert {place.item.criteria for place in alike} == {alike.first.criteria}
             assert alike.keys == {place.item.task.key for place in alike}

@@ -125,8 +125,8 @@ def test_sqlite_url_keeps_path():
 
 
 def test_server_url_loses_user_and_password():
-    told = redact_secrets("postgresql://me:hunter2@db.example.org:5432/oracle")
-    assert told == "postgresql://db.example.org:5432"
+    redacted = redact_secrets("postgresql://me:hunter2@db.example.org:5432/oracle")
+    assert redacted == "postgresql://db.example.org:5432"
 
 
 @pytest.mark.parametrize(
@@ -144,5 +144,5 @@ def test_url_in_text_keeps_host_and_port(said, told):
 
 def test_hidden_value_in_host_is_redacted():
     register_secret("a-key-in-the-host")
-    told = redact_secrets("https://a-key-in-the-host.example.org/x failed")
-    assert told == "https://[redacted].example.org failed"
+    redacted = redact_secrets("https://a-key-in-the-host.example.org/x failed")
+    assert redacted == "https://[redacted].example.org failed"

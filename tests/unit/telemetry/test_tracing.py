@@ -26,14 +26,14 @@ def test_nested_spans_share_trace(taken):
             pass
         with start_span("commit"), start_span("fold"):
             pass
-    found = {one.name: one for one in taken.get_finished_spans()}
-    step = found["index step"]
+    span_by_name = {span.name: span for span in taken.get_finished_spans()}
+    step = span_by_name["index step"]
     assert step.parent is None
-    assert {one.context.trace_id for one in found.values()} == {step.context.trace_id}
-    assert found["fetch"].parent.span_id == step.context.span_id
-    assert found["fold"].parent.span_id == found["commit"].context.span_id
-    assert dict(found["fetch"].attributes) == {"qos.first": 1, "qos.last": 9}
-    assert step.start_time <= found["fetch"].start_time <= found["fetch"].end_time
+    assert {span.context.trace_id for span in span_by_name.values()} == {step.context.trace_id}
+    assert span_by_name["fetch"].parent.span_id == step.context.span_id
+    assert span_by_name["fold"].parent.span_id == span_by_name["commit"].context.span_id
+    assert dict(span_by_name["fetch"].attributes) == {"qos.first": 1, "qos.last": 9}
+    assert step.start_time <= span_by_name["fetch"].start_time <= span_by_name["fetch"].end_time
 
 
 def test_idle_job_span_is_dropped_with_children(taken):
@@ -48,18 +48,18 @@ def test_failed_span_has_redacted_error_status(taken):
     register_secret(TOKEN)
     with pytest.raises(ValueError, match="no answer"), start_span("index step"):
         raise ValueError(f"no answer of https://rpc.example.org/{TOKEN} to {TOKEN}")
-    (one,) = taken.get_finished_spans()
-    said = f"ValueError: no answer of https://rpc.example.org to {REDACTED}"
-    assert (one.status.is_ok, one.status.description) == (False, said)
-    assert one.events == ()
+    (span,) = taken.get_finished_spans()
+    description = f"ValueError: no answer of https://rpc.example.org to {REDACTED}"
+    assert (span.status.is_ok, span.status.description) == (False, description)
+    assert span.events == ()
 
 
 def test_span_attributes_are_redacted(taken):
     register_secret(TOKEN)
     with start_span("send", endpoint=f"https://user:{TOKEN}@rpc.example.org/v3", key=[TOKEN]):
         pass
-    (one,) = taken.get_finished_spans()
-    assert dict(one.attributes) == {
+    (span,) = taken.get_finished_spans()
+    assert dict(span.attributes) == {
         "qos.endpoint": "https://rpc.example.org",
         "qos.key": f"['{REDACTED}']",
     }
@@ -68,5 +68,5 @@ def test_span_attributes_are_redacted(taken):
 def test_oversized_number_attribute_becomes_text(taken):
     with start_span("send", fee=2**200, nonce=7):
         pass
-    (one,) = taken.get_finished_spans()
-    assert dict(one.attributes) == {"qos.fee": str(2**200), "qos.nonce": 7}
+    (span,) = taken.get_finished_spans()
+    assert dict(span.attributes) == {"qos.fee": str(2**200), "qos.nonce": 7}

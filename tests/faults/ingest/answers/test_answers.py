@@ -49,8 +49,10 @@ def test_case_22_ten_new_blocks_are_read_in_order(a_chain: AChain, open_indexer:
         BlockRange(cursor + 1, cursor + 10),
         a_chain.head.hash,
     )
-    asked = Counter(one.method for one in list(a_chain.provider.received_requests)[before:])
-    assert asked["eth_getLogs"] == 10
+    method_counts = Counter(
+        request.method for request in list(a_chain.provider.received_requests)[before:]
+    )
+    assert method_counts["eth_getLogs"] == 10
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -62,7 +64,9 @@ def test_case_22_long_gap_is_read_in_bounded_windows(a_chain: AChain, open_index
     done = [step.blocks for step in indexer.index() if isinstance(step, CommittedWindow)]
 
     assert max(map(len, done)) <= 100
-    assert [each.first for each in done[1:]] == [each.last + 1 for each in done[:-1]]
+    assert [block_range.first for block_range in done[1:]] == [
+        block_range.last + 1 for block_range in done[:-1]
+    ]
     assert indexer.cursor[1] == a_chain.head.hash
 
 
@@ -73,7 +77,7 @@ def test_case_24_logs_of_lagging_node_are_rejected_instead_of_read_as_empty(
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
-    told = a_chain.say(task_created(1))
+    block = a_chain.say(task_created(1))
     # As often as a block that is not there yet is asked for in place.
     other_node = log_faults.serve_logs_from(lagging, times=3)
     a_chain.provider.faults.append(other_node)
@@ -83,7 +87,7 @@ def test_case_24_logs_of_lagging_node_are_rejected_instead_of_read_as_empty(
     indexer.index()
 
     assert other_node.hit_count == 3
-    assert indexer.canonical_logs()[-1] == (told.hash, 0)
+    assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
 def test_case_24_empty_logs_by_number_are_checked_against_later_header(
@@ -93,10 +97,10 @@ def test_case_24_empty_logs_by_number_are_checked_against_later_header(
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
-    told = a_chain.say(task_created(1))
+    block = a_chain.say(task_created(1))
     later = FaultLimits(methods=block_faults.HEADER_METHODS, times=1, when=after_logs(a_chain))
     a_chain.provider.faults += [
-        log_faults.serve_logs_from(lagging, times=1, when=lambda asked: not asked.is_by_hash),
+        log_faults.serve_logs_from(lagging, times=1, when=lambda request: not request.is_by_hash),
         no_pins(),
         block_faults.forward_to(lagging, **later),
     ]
@@ -105,7 +109,7 @@ def test_case_24_empty_logs_by_number_are_checked_against_later_header(
         indexer.step()
     indexer.index()
 
-    assert indexer.canonical_logs()[-1] == (told.hash, 0)
+    assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
 def after_logs(a_chain: AChain) -> Callable[[Any], bool]:
@@ -133,36 +137,36 @@ def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
 ):
     """It forgets the newest block between the look at the head and the look at its logs."""
     source = open_indexer(a_chain.urls[0], clock=clock).source
-    told = a_chain.say(task_created(1))
+    block = a_chain.say(task_created(1))
     a_chain.provider.faults.append(log_faults.return_empty_for_unknown())
     a_chain.provider.keeps_orphans = False
     source.fetch_heads()
     a_chain.provider.head = a_chain.tree.mine(parent_block=a_chain.back(1))
 
     with pytest.raises(TransientError, match="changed while its logs were read"):
-        source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
+        source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
 
 
 def test_case_26_headers_and_logs_of_different_forks_never_mix(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    told = a_chain.say(task_created(1))
+    block = a_chain.say(task_created(1))
     fork = Provider(
-        a_chain.tree, a_chain.tree.mine(told.txs, parent_block=told.parent, seconds=13)
+        a_chain.tree, a_chain.tree.mine(block.txs, parent_block=block.parent, seconds=13)
     )
-    a_chain.show(told)
-    other = log_faults.serve_logs_from(fork, when=lambda asked: not asked.is_by_hash)
+    a_chain.show(block)
+    forked_logs = log_faults.serve_logs_from(fork, when=lambda request: not request.is_by_hash)
     # Receipts would put the logs right.
-    a_chain.provider.faults += [other, no_pins(), no_receipts()]
+    a_chain.provider.faults += [forked_logs, no_pins(), no_receipts()]
     source = open_indexer(a_chain.urls[0], clock=clock).source
-    last = BlockRange(told.number, told.number)
+    last = BlockRange(block.number, block.number)
 
-    with pytest.raises(TransientError, match=f"block {told.number} have different hashes"):
+    with pytest.raises(TransientError, match=f"block {block.number} have different hashes"):
         source.fetch_window(last, with_headers=True)
-    a_chain.provider.faults.remove(other)
+    a_chain.provider.faults.remove(forked_logs)
     again = source.fetch_window(last, with_headers=True)
 
-    assert [log.block_hash for log in again.logs] == [told.hash]
+    assert [log.block_hash for log in again.logs] == [block.hash]
 
 
 # --- answers to no question ---

@@ -30,17 +30,19 @@ def busy(a_chain: AChain) -> AChain:
     return made_busy(a_chain)
 
 
-def limited(indexer: Indexer, most: int = LIMIT) -> Indexer:
+def limited(indexer: Indexer, max_bytes: int = LIMIT) -> Indexer:
     for endpoint in endpoints_of(indexer):
-        endpoint.client._wire.http.max_bytes = most
+        endpoint.client._wire.http.max_bytes = max_bytes
     return indexer
 
 
 def burst(chain: AChain, txs: int, logs: int) -> Block:
     """Mine one block of so many transactions with so many logs each."""
-    said = many(txs * logs)
+    burst_logs = many(txs * logs)
     return chain.show(
-        chain.tree.mine([tx(*said[place * logs : (place + 1) * logs]) for place in range(txs)])
+        chain.tree.mine(
+            [tx(*burst_logs[place * logs : (place + 1) * logs]) for place in range(txs)]
+        )
     )
 
 
@@ -66,7 +68,7 @@ def test_block_exceeding_log_limit_is_proven_by_its_receipts(
     if not final:
         indexer.index()
     before = splits("one block's receipts")
-    told = burst(busy, LOGS // 10, 10)
+    block = burst(busy, LOGS // 10, 10)
     busy.quiet(FINALITY + 2 if final else 0)
 
     indexer.index()
@@ -74,7 +76,7 @@ def test_block_exceeding_log_limit_is_proven_by_its_receipts(
     assert indexer.canonical_logs() == busy.logs()
     assert splits("one block's receipts") > before
     window = indexer.source.fetch_verified_window(
-        BlockRange(told.number, told.number), VerificationLevel.PROVEN
+        BlockRange(block.number, block.number), VerificationLevel.PROVEN
     )
     assert (window.level, len(window.logs)) == (VerificationLevel.PROVEN, LOGS)
 
@@ -95,12 +97,12 @@ def test_block_without_available_receipts_is_read_by_topic(
     busy: AChain, open_indexer: OpenIndexer
 ):
     """Then nothing is proven of it."""
-    told = busy.show(busy.tree.mine(_of_kinds(LOGS)))
+    block = busy.show(busy.tree.mine(_of_kinds(LOGS)))
     busy.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     indexer = limited(open_indexer(busy.urls[0]), 12 * LIMIT)
     before = splits("by topic")
 
-    window = read(indexer.source, told.number)
+    window = read(indexer.source, block.number)
 
     assert [log.index for log in window.logs] == list(range(LOGS))
     assert splits("by topic") == before + 1
@@ -110,15 +112,15 @@ def test_block_without_available_receipts_is_read_by_topic(
 def test_oversized_transaction_reports_max_response_setting(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    told = burst(busy, 1, LOGS)
+    block = burst(busy, 1, LOGS)
     indexer = limited(open_indexer(busy.urls[0]))
 
     for _ in range(3):
         with pytest.raises(TransientError, match=r"\[chain\] max_response_mib = 0\.125"):
-            read(indexer.source, told.number)
+            read(indexer.source, block.number)
 
     limited(indexer, 2**26)
-    assert len(read(indexer.source, told.number).logs) == LOGS
+    assert len(read(indexer.source, block.number).logs) == LOGS
 
 
 @pytest.mark.parametrize("receipts", [True, False], ids=["receipts of blocks", "of transactions"])
@@ -133,9 +135,9 @@ def test_oversized_full_block_is_read_by_transaction(
     source._reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
     source.set_verification(MINIMAL_POLICY)
     calls = [Tx(create_account(1), NETWORK, WATCHED + f"{place:064x}") for place in range(500)]
-    told = busy.show(busy.tree.mine(calls))
+    block = busy.show(busy.tree.mine(calls))
 
-    window = read(source, told.number)
+    window = read(source, block.number)
 
     assert [call.tx for call in window.calls] == list(range(500))
     assert all(call.succeeded for call in window.calls)

@@ -45,9 +45,9 @@ def crowded(a_chain: AChain) -> AChain:
     return a_chain
 
 
-def cap(chain: AChain, most: int, headers: Headers = true) -> None:
+def cap(chain: AChain, max_logs: int, headers: Headers = true) -> None:
     """Cap the first endpoint; what headers are worth is the same at both."""
-    hide(chain, log_faults.cap_logs(most))
+    hide(chain, log_faults.cap_logs(max_logs))
     for provider in chain.providers[:2]:
         headers(provider)
 
@@ -98,25 +98,27 @@ def test_log_cap_without_receipts_and_hashes_is_detected_by_splitting(
 def test_log_cap_is_stored_and_counted_against_endpoint(
     crowded: AChain, open_indexer: OpenIndexer
 ):
-    kept = Kept()
+    capability_store = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(*crowded.urls, reports=False)
-    indexer.source.set_verification(VerificationPolicy(), Calibration(capability_store=kept))
+    indexer.source.set_verification(
+        VerificationPolicy(), Calibration(capability_store=capability_store)
+    )
     first, second = endpoints_of(indexer)
 
     indexer.index()
 
-    assert kept.of[first.name, MAX_LOGS_FACT] == "7"
-    assert (second.name, MAX_LOGS_FACT) not in kept.of
+    assert capability_store.of[first.name, MAX_LOGS_FACT] == "7"
+    assert (second.name, MAX_LOGS_FACT) not in capability_store.of
     assert shown("oracle_endpoint_inconsistent_total", endpoint=first.name, check="logs") == 1
 
 
 def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: OpenIndexer):
-    kept = Kept()
+    capability_store = Kept()
     cap(crowded, 7, no_roots)
     indexer = open_indexer(crowded.urls[0], reports=False)
-    kept.of[indexer.source.list_endpoint_names()[0], MAX_LOGS_FACT] = "7"
-    indexer.source.set_verification(MINIMAL_POLICY, Calibration(capability_store=kept))
+    capability_store.of[indexer.source.list_endpoint_names()[0], MAX_LOGS_FACT] = "7"
+    indexer.source.set_verification(MINIMAL_POLICY, Calibration(capability_store=capability_store))
     many_logs = BlockRange(30, 60)
     # Of another endpoint's kind of answer: larger than the cap.
     indexer.source._window_source._limit_store.restore_limits()
@@ -124,7 +126,7 @@ def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: 
 
     window = indexer.source.fetch_window(many_logs, with_headers=False)
 
-    said = {
+    block_hashes = {
         block.hash
         for block in (
             crowded.tree.last_mined.get_ancestor(crowded.head.number - number)
@@ -132,7 +134,7 @@ def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: 
         )
     }
     assert [(log.block_hash, log.index) for log in window.logs] == [
-        place for place in crowded.logs() if place[0] in said
+        place for place in crowded.logs() if place[0] in block_hashes
     ]
 
 
@@ -143,18 +145,20 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
     for number in range(30):
         a_chain.say(task_created(number))
     a_chain.quiet(FINALITY + 2)
-    kept = Kept()
+    capability_store = Kept()
     late = hex(a_chain.head.number - 40)
     hide(a_chain, log_faults.omit_logs_of_ranges(lambda log: log["blockNumber"] > late))
     no_roots(a_chain.provider)
     indexer = open_indexer(a_chain.urls[0], reports=False)
-    indexer.source.set_verification(VerificationPolicy(), Calibration(capability_store=kept))
+    indexer.source.set_verification(
+        VerificationPolicy(), Calibration(capability_store=capability_store)
+    )
 
     indexer.index()
 
     assert indexer.canonical_logs() == a_chain.logs()
     assert len(ranges(a_chain.provider)) <= 8
-    assert kept.of[indexer.source.list_endpoint_names()[0], OMITS_LOGS_FACT] == "1"
+    assert capability_store.of[indexer.source.list_endpoint_names()[0], OMITS_LOGS_FACT] == "1"
 
 
 def test_lowered_log_cap_of_endpoint_is_detected(
@@ -173,26 +177,26 @@ def test_lowered_log_cap_of_endpoint_is_detected(
     cap(a_chain, 10)
     hide(a_chain, no_pins())
 
-    found = [
+    windows = [
         indexer.source._window_source.fetch_window(BlockRange(at, at + 2), with_headers=False)
         for at in range(41, last - 12)
     ]
 
     assert cut_off(indexer) > 0
-    assert [len(window.logs) for window in found[-10:]] == [12] * 10
+    assert [len(window.logs) for window in windows[-10:]] == [12] * 10
 
 
 def test_block_exceeding_log_cap_without_receipts_is_not_proven(
     crowded: AChain, open_indexer: OpenIndexer
 ):
     """Nothing can show it."""
-    told = crowded.say(*many(9))
+    block = crowded.say(*many(9))
     crowded.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     cap(crowded, 4)
     source = open_indexer(crowded.urls[0]).source
     source.fetch_heads()
 
-    window = source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
+    window = source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
 
     assert (len(window.logs), window.proven) == (4, ())
     assert window.level < VerificationLevel.BLOOMED

@@ -38,7 +38,7 @@ class Counting(Provider):
     def handle_post(self, body: bytes) -> HttpResponse:
         before = len(self.received_requests)
         answer = super().handle_post(body)
-        self.requests.append([one.method for one in list(self.received_requests)[before:]])
+        self.requests.append([request.method for request in list(self.received_requests)[before:]])
         return answer
 
 
@@ -46,8 +46,8 @@ class Counting(Provider):
 def tree() -> BlockTree:
     """Twice as many blocks with logs as are needed to prove the chain's roots."""
     tree = BlockTree()
-    for said in many(40):
-        tree.mine([tx(said)])
+    for log in many(40):
+        tree.mine([tx(log)])
     return tree
 
 
@@ -104,7 +104,7 @@ def test_block_with_logs_additionally_costs_its_receipts(
 ):
     source = open_source()
 
-    block = tree.mine([tx(said) for said in many(3)])
+    block = tree.mine([tx(log) for log in many(3)])
 
     assert requests_for(source, provider, block) == [HEADERS, LOGS, RECEIPTS]
 
@@ -116,7 +116,9 @@ def test_empty_block_costs_one_full_block_when_calls_are_watched(
 
     assert requests_for(source, provider, tree.mine()) == [HEADERS, HEADERS, LOGS]
     fulls = [
-        one.params[1] for one in provider.received_requests if one.method == "eth_getBlockByNumber"
+        request.params[1]
+        for request in provider.received_requests
+        if request.method == "eth_getBlockByNumber"
     ]
     assert fulls[-1] is True
 
@@ -153,23 +155,26 @@ def test_reported_costs_equal_actual_requests(
         reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
         if watched:
             reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-        told = estimate_rpc_costs(reader, VerificationPolicy(), None)
+        cost_estimate = estimate_rpc_costs(reader, VerificationPolicy(), None)
 
         empty = requests_for(source, provider, tree.mine())
         busy = requests_for(source, provider, tree.mine([tx(many(1)[0])]))
 
-        assert (len(empty), len(busy)) == (told.empty_block, told.empty_block + told.proof)
+        assert (len(empty), len(busy)) == (
+            cost_estimate.empty_block,
+            cost_estimate.empty_block + cost_estimate.proof,
+        )
 
 
 def test_lower_verification_level_costs_fewer_requests():
     reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
 
-    least, most = (
+    min_costs, max_costs = (
         estimate_rpc_costs(reader, MINIMAL_POLICY, None),
         estimate_rpc_costs(reader, VerificationPolicy(), None),
     )
     every = estimate_rpc_costs(reader, VerificationPolicy(every_header=True), None)
 
-    assert (least.empty_block, least.proof, least.history) == (2, 0, 6)
-    assert (most.proof, most.history) == (1, 1_006)
+    assert (min_costs.empty_block, min_costs.proof, min_costs.history) == (2, 0, 6)
+    assert (max_costs.proof, max_costs.history) == (1, 1_006)
     assert every.history == 2_000

@@ -163,8 +163,8 @@ def test_case_65_extreme_values_are_stored_exactly(received: Heard, delta: int, 
 
     follower = received([[log]])
 
-    kept = task(follower)
-    assert (kept.fee, kept.min_vram) == (MOST, 2**32 - 1)
+    stored_task = task(follower)
+    assert (stored_task.fee, stored_task.min_vram) == (MOST, 2**32 - 1)
     with follower.store.read_transaction() as uow:
         (raw,) = uow.logs.iterate_between(0, 9)
     assert (raw.topics, raw.data) == (log.topics, log.data)

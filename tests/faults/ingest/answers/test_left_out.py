@@ -36,13 +36,13 @@ def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
 ):
     indexer = open_indexer(busy.urls[0])
     indexer.index()
-    told = busy.say(task_created(1))
+    block = busy.say(task_created(1))
     lie = hide(busy, log_faults.omit_logs(times=1))
 
     indexer.index()
 
     assert (lie.hit_count, missing(indexer)) == (1, 1)
-    assert indexer.canonical_logs()[-1] == (told.hash, 0)
+    assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
 def test_case_27_omission_without_receipts_is_detected_by_second_endpoint(
@@ -51,13 +51,13 @@ def test_case_27_omission_without_receipts_is_detected_by_second_endpoint(
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.source.set_verification(VerificationPolicy(receipts=False), Calibration(clock))
     indexer.index()
-    told = busy.say(task_created(1))
+    block = busy.say(task_created(1))
     hide(busy, log_faults.omit_logs())
 
     indexer.index()
 
     assert (missing(indexer), missing(indexer, 1)) == (1, 0)
-    assert indexer.canonical_logs()[-1] == (told.hash, 0)
+    assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
 def test_case_27_log_omitted_by_both_urls_of_provider_is_detected_at_another_provider(
@@ -78,9 +78,9 @@ def test_case_27_log_omitted_by_both_urls_of_provider_is_detected_at_another_pro
 def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    told = busy.say(task_created(1), task_created(2), task_created(3))
+    block = busy.say(task_created(1), task_created(2), task_created(3))
     busy.quiet(FINALITY + 2)
-    hide(busy, log_faults.omit_logs_of_ranges(is_log(told, 1)))
+    hide(busy, log_faults.omit_logs_of_ranges(is_log(block, 1)))
     indexer = open_indexer(*busy.urls, reports=False)
 
     indexer.index()
@@ -92,43 +92,43 @@ def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
 
 
 def test_case_28_unfinalized_blocks_are_requested_by_hash(busy: AChain, open_indexer: OpenIndexer):
-    told = busy.say(task_created(1))
+    block = busy.say(task_created(1))
     hide(busy, log_faults.omit_logs_of_ranges())
     source = open_indexer(busy.urls[0]).source
     source.set_verification(VerificationPolicy(head=VerificationLevel.PINNED))
 
-    window = source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
+    window = source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
 
-    assert [log.block_hash for log in window.logs] == [told.hash]
+    assert [log.block_hash for log in window.logs] == [block.hash]
     assert window.level == VerificationLevel.PINNED
 
 
 def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    told = busy.say(task_created(1))
+    block = busy.say(task_created(1))
     busy.say(task_created(2))
-    hide(busy, log_faults.omit_logs_of_ranges(is_log(told)))
+    hide(busy, log_faults.omit_logs_of_ranges(is_log(block)))
     source = open_indexer(busy.urls[0]).source
     source.set_verification(MINIMAL_POLICY)
     # One of a few windows is read by hash as well; this one, and not the next.
     source.fetch_window(BlockRange(0, 5), with_headers=False)
-    part = BlockRange(told.number - 20, told.number + 1)
+    part = BlockRange(block.number - 20, block.number + 1)
 
     by_range = source.fetch_window(part, with_headers=False)
     again = source.fetch_verified_window(part, VerificationLevel.PINNED)
 
     assert (by_range.range, again.range) == (part, part)
     lost = [log for log in again.logs if log not in by_range.logs]
-    assert [log.block_hash for log in lost] == [told.hash]
+    assert [log.block_hash for log in lost] == [block.hash]
 
 
 def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer: OpenIndexer):
-    told = busy.say(*(task_created(number) for number in range(5)))
+    block = busy.say(*(task_created(number) for number in range(5)))
     busy.quiet(FINALITY + 2)
     honest = open_indexer(busy.urls[1], reports=False)
     honest.index()
-    lie = hide(busy, log_faults.omit_logs(is_log(told, 2)))
+    lie = hide(busy, log_faults.omit_logs(is_log(block, 2)))
     indexer = open_indexer(busy.urls[0], reports=False)
 
     indexer.index()
@@ -142,20 +142,20 @@ def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer:
 def test_case_29_block_with_only_log_missing_is_proven_on_reread(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    told = busy.say(task_created(1))
+    block = busy.say(task_created(1))
     # Of others: nothing in it makes us look.
     busy.show(busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     busy.quiet(FINALITY + 2)
-    hide(busy, log_faults.omit_logs(is_log(told)))
+    hide(busy, log_faults.omit_logs(is_log(block)))
     source = open_indexer(busy.urls[0]).source
 
     window = source.fetch_verified_window(
-        BlockRange(told.number, told.number + 4), VerificationLevel.PROVEN
+        BlockRange(block.number, block.number + 4), VerificationLevel.PROVEN
     )
 
     assert window.level == VerificationLevel.PROVEN
-    assert window.proven == tuple(range(told.number, told.number + 5))
-    assert [log.block_hash for log in window.logs] == [told.hash]
+    assert window.proven == tuple(range(block.number, block.number + 5))
+    assert [log.block_hash for log in window.logs] == [block.hash]
 
 
 # --- what is gone, and what is old ---

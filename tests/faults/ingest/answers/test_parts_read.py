@@ -29,9 +29,9 @@ class OfLength:
     chain: Any
     blocks: int
 
-    def fetch_window(self, asked: BlockRange, *, with_headers: bool) -> BlockWindow:
-        wanted = BlockRange(asked.first, asked.first + self.blocks - 1)
-        return cast("BlockWindow", self.chain.window(wanted, with_headers=with_headers))
+    def fetch_window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
+        prefix = BlockRange(blocks.first, blocks.first + self.blocks - 1)
+        return cast("BlockWindow", self.chain.window(prefix, with_headers=with_headers))
 
 
 def test_case_67_blocks_read_for_only_some_topics_remain_gap(
@@ -40,10 +40,10 @@ def test_case_67_blocks_read_for_only_some_topics_remain_gap(
     a_chain.quiet(FINALITY)
     indexer = open_indexer(a_chain.urls[0], reports=False)
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
-    known = IngestScope.create([NETWORK], now.topics[1:])
-    read_for(indexer, restrict_reader(now, known)).index()
+    old_scope = IngestScope.create([NETWORK], now.topics[1:])
+    read_for(indexer, restrict_reader(now, old_scope)).index()
     read_for(indexer, now)
-    parts = find_missing_scopes(build_scope(now), known)
+    parts = find_missing_scopes(build_scope(now), old_scope)
     assert len(parts) == 2
     lengths = dict(zip(parts, (5, 20), strict=True))
     scope_backfill = ScopeBackfill()

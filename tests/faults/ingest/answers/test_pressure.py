@@ -32,12 +32,12 @@ def test_case_71_slow_fold_limits_prefetched_windows(a_chain: AChain, open_index
     first = indexer.source.fetch_window(BlockRange(0, last), with_headers=False)
     until_nothing_is_read()
 
-    asked = [
-        one.block_range
-        for one in a_chain.provider.received_requests
-        if one.method == "eth_getLogs"
+    block_ranges = [
+        request.block_range
+        for request in a_chain.provider.received_requests
+        if request.method == "eth_getLogs"
     ]
-    assert max(blocks[1] for blocks in asked if blocks) < HISTORY / 2
+    assert max(blocks[1] for blocks in block_ranges if blocks) < HISTORY / 2
     # Whoever takes the next one lets one more be read.
     before = a_chain.provider.count_requests("eth_getLogs")
     indexer.source.fetch_window(BlockRange(first.range.last + 1, last), with_headers=False)
@@ -92,10 +92,10 @@ def until_nothing_is_read() -> None:
 @contextmanager
 def locked(database: Path) -> Iterator[None]:
     """Hold the writer's lock: somebody else's long transaction."""
-    with closing(sqlite3.connect(database, timeout=120, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(database, timeout=120, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
         yield
-        other.execute("ROLLBACK")
+        connection.execute("ROLLBACK")
 
 
 def lag(metrics: str) -> float:

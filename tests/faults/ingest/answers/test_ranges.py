@@ -61,9 +61,9 @@ def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
     a_chain.provider.faults.append(log_faults.cap_logs(len(first.logs)))
     last = a_chain.head.number
 
-    rest = whole(history.source, 31, last)
+    later_logs = whole(history.source, 31, last)
 
-    assert [(log.block_hash, log.index) for log in [*first.logs, *rest]] == a_chain.logs()
+    assert [(log.block_hash, log.index) for log in [*first.logs, *later_logs]] == a_chain.logs()
 
 
 @pytest.mark.parametrize("most", [5, 7, 30])
@@ -96,7 +96,7 @@ def test_case_32_oversized_block_is_read_from_its_receipts(
 def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
     history: Indexer, a_chain: AChain
 ):
-    told = a_chain.say(*many(12))
+    block = a_chain.say(*many(12))
     a_chain.quiet(FINALITY)
     a_chain.provider.faults.append(message_faults.limit_results(10))
     a_chain.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
@@ -105,9 +105,9 @@ def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
         whole(history.source, 0, a_chain.head.number)
     before = Counter(ranges(a_chain.provider))
     with pytest.raises(TransientError, match="its receipts are not available"):
-        whole(history.source, told.number, told.number)
+        whole(history.source, block.number, block.number)
 
-    assert set(Counter(ranges(a_chain.provider)) - before) == {(told.number, told.number)}
+    assert set(Counter(ranges(a_chain.provider)) - before) == {(block.number, block.number)}
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,10 @@ def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
 def test_case_34_invalid_range_suggestion_is_ignored_and_range_halved(
     history: Indexer, a_chain: AChain, suggestion: str
 ):
-    words = ErrorMessage(-32602, "query exceeds max results 9, retry with the range " + suggestion)
-    a_chain.provider.faults.append(limited(9, words))
+    error_message = ErrorMessage(
+        -32602, "query exceeds max results 9, retry with the range " + suggestion
+    )
+    a_chain.provider.faults.append(limited(9, error_message))
 
     history.index()
 
@@ -126,8 +128,8 @@ def test_case_34_invalid_range_suggestion_is_ignored_and_range_halved(
 
 
 def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChain):
-    words = ErrorMessage(-32602, "query exceeds max results 9, retry with the range 0-4")
-    a_chain.provider.faults.append(message_faults.limit_results(9, words, times=1))
+    error_message = ErrorMessage(-32602, "query exceeds max results 9, retry with the range 0-4")
+    a_chain.provider.faults.append(message_faults.limit_results(9, error_message, times=1))
 
     history.index()
 
@@ -135,15 +137,15 @@ def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChai
     assert history.canonical_logs() == a_chain.logs()
 
 
-def limited(most: int, words: ErrorMessage) -> InjectedFault:
+def limited(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
     """As `limited_results`; the words may name the last block too."""
 
-    def changed(asked: Any, answer: Any) -> object:
-        if not isinstance(answer, list) or len(answer) <= most:
+    def changed(request: Any, answer: Any) -> object:
+        if not isinstance(answer, list) or len(answer) <= max_logs:
             return answer
-        first, last = asked.blocks
-        said = words.message.format(first=first, last=last, half=(first + last) // 2)
-        return FakeRpcError(words.code, said)
+        first, last = request.blocks
+        text = error_message.message.format(first=first, last=last, half=(first + last) // 2)
+        return FakeRpcError(error_message.code, text)
 
     return InjectedFault("too many", changed, limits={"methods": frozenset({"eth_getLogs"})})
 
@@ -182,8 +184,8 @@ def test_case_35_range_with_unexplained_error_everywhere_is_split(
 def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
     history: Indexer, a_chain: AChain, clock: VirtualClock
 ):
-    said = message_faults.limit_range(10, RANGE_MESSAGES[2])
-    a_chain.provider.faults.append(said)
+    range_limit = message_faults.limit_range(10, RANGE_MESSAGES[2])
+    a_chain.provider.faults.append(range_limit)
     follow(history, clock)
     a_chain.provider.faults[:] = [
         message_faults.limit_range(6, ErrorMessage(-32000, "Es werden zu viele Bloecke verlangt"))
@@ -194,5 +196,5 @@ def test_case_36_range_limit_with_changed_error_text_is_detected_by_halving(
 
     follow(history, clock)
 
-    assert said.hit_count == 1
+    assert range_limit.hit_count == 1
     assert history.canonical_logs() == a_chain.logs()

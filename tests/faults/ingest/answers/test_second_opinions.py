@@ -24,9 +24,9 @@ from tests.support.ingest.speaking import ANYBODY
 def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault:
     """Tell of a log like this in each of these blocks, in answers about logs."""
 
-    def changed(asked: FakeRequest, answer: Any) -> object:
-        first, last = asked.block_range or (0, -1)
-        made = [
+    def changed(request: FakeRequest, answer: Any) -> object:
+        first, last = request.block_range or (0, -1)
+        invented_logs = [
             {
                 **like,
                 "blockNumber": hex(block.number),
@@ -37,7 +37,7 @@ def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault
             for block in blocks
             if first <= block.number <= last
         ]
-        return answer + made
+        return answer + invented_logs
 
     return InjectedFault(
         "logs invented", skip_errors(changed), limits=FaultLimits(methods="eth_getLogs")
@@ -51,17 +51,17 @@ def followed(
     done: list[AuditResult] = []
     for number in range(blocks):
         if number % 3 == 0:
-            others = Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))
-            a_chain.show(a_chain.tree.mine([others]))
+            foreign_tx = Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))
+            a_chain.show(a_chain.tree.mine([foreign_tx]))
         else:
             a_chain.live(1)
         indexer.index()
         while (
-            found := audit_next_window(
+            audit := audit_next_window(
                 indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
             )
         ) is not None:
-            done.append(found)
+            done.append(audit)
     return done
 
 
@@ -77,9 +77,9 @@ def test_audit_repairs_log_omitted_by_removed_endpoint(a_chain: AChain, open_ind
     indexer.restart(a_chain.urls[1:])
     indexer.index()
 
-    found = audited(indexer)
+    audits = audited(indexer)
 
-    assert [each.result for each in found if each.difference] == ["repaired"]
+    assert [audit.result for audit in audits if audit.difference] == ["repaired"]
     assert indexer.canonical_logs() == a_chain.logs()
 
 
@@ -95,10 +95,10 @@ def test_fabricated_logs_beyond_proof_limit_are_denied_by_audit(
     every = {"fromBlock": "0x0", "toBlock": hex(a_chain.head.number)}
     hide(a_chain, invents(quiet, a_chain.provider.handle_call("eth_getLogs", [every])[0]), 1)
 
-    found = audited(indexer, quiet[-1].number + 1)
+    audits = audited(indexer, quiet[-1].number + 1)
 
     assert indexer.canonical_logs() == before
-    assert {each.result for each in found if each.difference} == {"denied"}
+    assert {audit.result for audit in audits if audit.difference} == {"denied"}
 
 
 def test_case_26_history_of_another_fork_is_rejected_without_proofs(
@@ -129,12 +129,12 @@ def test_audit_at_head_waits_for_full_windows(a_chain: AChain, open_indexer: Ope
     indexer.index()
     auditor = Auditor(window_blocks=20, resample_interval=2**63)
 
-    found = followed(a_chain, indexer, auditor, 60)
+    audits = followed(a_chain, indexer, auditor, 60)
 
-    assert {len(each.blocks) for each in found} == {20}
+    assert {len(audit.blocks) for audit in audits} == {20}
     with indexer.store.read_transaction() as uow:
-        asked = uow.coverage.count_audited_blocks(indexer.folder.scope.id)
-    assert asked == len(found) * 20
+        audited_count = uow.coverage.count_audited_blocks(indexer.folder.scope.id)
+    assert audited_count == len(audits) * 20
 
 
 def small_windows(indexer: Indexer, blocks: int) -> Indexer:
@@ -202,5 +202,5 @@ def test_indexing_does_not_wait_for_late_auditor(a_chain: AChain, open_indexer: 
     assert [step for step in indexer.index() if isinstance(step, CommittedWindow)]
     assert (turn(), auditor.is_waiting) == (None, True)
     gate.set()
-    until(lambda: (found := turn()) is not None and found.result == "repaired")
+    until(lambda: (audit := turn()) is not None and audit.result == "repaired")
     assert indexer.canonical_logs() == a_chain.logs()

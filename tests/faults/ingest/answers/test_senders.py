@@ -41,8 +41,8 @@ Open = Callable[..., ChainSource]
 def tree() -> BlockTree:
     """Enough blocks with logs that the chain's roots are proven before anybody lies."""
     tree = BlockTree(CHAIN_ID)
-    for said in many(40):
-        tree.mine([tx(said)])
+    for log in many(40):
+        tree.mine([tx(log)])
     return tree
 
 
@@ -55,7 +55,9 @@ def open_source() -> Iterator[Open]:
             reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
             if watched:
                 reader.selectors = {Address(NETWORK): frozenset({WATCHED})}
-            urls = [until_the_end.enter_context(serve_endpoint(one)).url for one in providers]
+            urls = [
+                until_the_end.enter_context(serve_endpoint(provider)).url for provider in providers
+            ]
             source = source_on(reader, *urls)
             until_the_end.callback(source.close)
             return source
@@ -69,11 +71,14 @@ def changed(**fields: object) -> InjectedFault:
     def lied(sent: Json) -> Json:
         return {**sent, **fields} if sent["to"] in {NETWORK, ORACLE} else sent
 
-    def spoiled(_asked: object, answer: Any) -> object:
+    def spoiled(_request: object, answer: Any) -> object:
         if "transactions" not in answer:
             return lied(answer)
-        told = answer["transactions"]
-        return {**answer, "transactions": [lied(o) if isinstance(o, dict) else o for o in told]}
+        transactions = answer["transactions"]
+        return {
+            **answer,
+            "transactions": [lied(o) if isinstance(o, dict) else o for o in transactions],
+        }
 
     methods = ("eth_getBlockByNumber", "eth_getBlockByHash", "eth_getTransactionByHash")
     return InjectedFault("other transactions", skip_errors(spoiled), limits={"methods": methods})

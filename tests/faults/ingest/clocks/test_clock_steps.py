@@ -34,10 +34,10 @@ main()
 
 @pytest.fixture
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
-    made = SteppedClock(tmp_path)
-    for name, value in made.environment.items():
+    stepped_clock = SteppedClock(tmp_path)
+    for name, value in stepped_clock.environment.items():
         monkeypatch.setenv(name, value)
-    return made
+    return stepped_clock
 
 
 @pytest.mark.parametrize("seconds", [-DAY, DAY])
@@ -59,21 +59,21 @@ def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_pat
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        wanted = settings(a_chain, folder)
-        wanted["database"]["url"] = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
-        paths.append(write(wanted, folder / "config.toml"))
+        daemon_settings = settings(a_chain, folder)
+        daemon_settings["database"]["url"] = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
+        paths.append(write(daemon_settings, folder / "config.toml"))
     program = ("-c", HANGING.format(hang=str(hang)))
     with daemon(paths[0], program=program) as leader, starting(paths[1], "--standby") as standby:
         standby.wait_for("waiting_for_lease")
         leader.wait_until_ready()
         hang.touch()
 
-        taken = standby.wait_for("daemon_started")
+        started_event = standby.wait_for("daemon_started")
 
         # It ends by itself, in a way in which a supervisor starts it anew.
         assert leader.process.wait(60) == 1
         assert "the daemon's worker has made no progress for" in leader.log.read_text("utf-8")
-        standby.url = taken["web"]
+        standby.url = started_event["web"]
         a_chain.live(2)
         standby.wait_for_block(a_chain.head.number)
 
@@ -90,8 +90,8 @@ def test_standby_takes_dead_lease_after_clock_is_stepped_back(
             leader.process.kill()
             leader.process.wait()
             before = uow.lease.get_state()
-            taken = uow.lease.acquire("elsewhere", 30.0, dead_epoch=before.epoch)
-        assert taken is not None
+            acquired_lease = uow.lease.acquire("elsewhere", 30.0, dead_epoch=before.epoch)
+        assert acquired_lease is not None
         clock.step(-DAY)
         with starting(path, "--standby") as standby:
-            assert standby.wait_for("daemon_started")["epoch"] == taken + 1
+            assert standby.wait_for("daemon_started")["epoch"] == acquired_lease + 1

@@ -35,12 +35,12 @@ def unreachable(url: str) -> str:
 @pytest.fixture
 def nobody_knows(monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a host that has no name any more."""
-    known = socket.getaddrinfo
+    real_getaddrinfo = socket.getaddrinfo
 
     def look_up(host: Any, *more: Any, **named: Any) -> Any:
         if host == "rpc.example.test":
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return known(host, *more, **named)
+        return real_getaddrinfo(host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     return "http://rpc.example.test:8545"
@@ -49,11 +49,11 @@ def nobody_knows(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def only_ipv6(monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a host that has a name, and no address that leads anywhere."""
-    known = socket.getaddrinfo
+    real_getaddrinfo = socket.getaddrinfo
     away = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 1, 0, 0))
 
     def look_up(host: Any, *more: Any, **named: Any) -> Any:
-        return [away] if host == "v6.example.test" else known(host, *more, **named)
+        return [away] if host == "v6.example.test" else real_getaddrinfo(host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     return "http://v6.example.test:8545"

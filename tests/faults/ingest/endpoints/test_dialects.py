@@ -54,8 +54,11 @@ def opened(
     return open_indexer(*urls, clock=clock, reports=False), chain.providers[1]
 
 
-def is_wide(asked: FakeRequest) -> bool:
-    return asked.block_range is not None and asked.block_range[1] - asked.block_range[0] >= BLOCKS
+def is_wide(request: FakeRequest) -> bool:
+    return (
+        request.block_range is not None
+        and request.block_range[1] - request.block_range[0] >= BLOCKS
+    )
 
 
 def fault_of(row: ProviderMessage, limits: FaultLimits) -> InjectedFault:
@@ -73,8 +76,8 @@ def test_refused_range_is_split_until_accepted(
     is_alone: bool,
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
-    words = ErrorMessage(row.code, row.example)
-    provider.faults.append(message_faults.limit_range(BLOCKS, words))
+    error_message = ErrorMessage(row.code, row.example)
+    provider.faults.append(message_faults.limit_range(BLOCKS, error_message))
 
     waited = follow(indexer, clock)
 
@@ -90,8 +93,8 @@ def test_run_once_succeeds_with_endpoint_reporting_its_time_limit(
 ):
     a_chain.quiet(FINALITY)
     site = Site(a_chain, tmp_path, capsys)
-    words = ErrorMessage(row.code, row.example)
-    a_chain.provider.faults.append(message_faults.limit_range(BLOCKS, words))
+    error_message = ErrorMessage(row.code, row.example)
+    a_chain.provider.faults.append(message_faults.limit_range(BLOCKS, error_message))
 
     assert site.once(0) == (0, "")
     assert site.cursor() == a_chain.head.number
@@ -145,8 +148,8 @@ def test_refused_result_size_is_split_until_accepted(
     is_alone: bool,
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=is_alone)
-    words = ErrorMessage(row.code, row.example)
-    provider.faults.append(message_faults.limit_results(LOGS, words))
+    error_message = ErrorMessage(row.code, row.example)
+    provider.faults.append(message_faults.limit_results(LOGS, error_message))
 
     follow(indexer, clock)
 
@@ -213,7 +216,7 @@ def test_missing_method_is_replaced_by_fallback(
         indexer.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     refused = fault_of(row, {"methods": "eth_getBlockReceipts"})
     by_hash = fault_of(
-        row, {"when": lambda asked: asked.method == "eth_getLogs" and asked.is_by_hash}
+        row, {"when": lambda request: request.method == "eth_getLogs" and request.is_by_hash}
     )
     provider.faults += [refused, by_hash, message_faults.limit_results(LOGS)]
 
@@ -226,7 +229,7 @@ def refused_as_json(row: ProviderMessage) -> InjectedFault:
     """One JSON-RPC error for the whole batch."""
     message = row.example.format(method="eth_getBlockByNumber", limit=1)
 
-    def changed(asked: object, answers: list[dict[str, object]]) -> object:
+    def changed(requests: object, answers: list[dict[str, object]]) -> object:
         error = {"code": row.code, "message": message}
         is_batch = len(answers) > 1
         return {"jsonrpc": "2.0", "id": None, "error": error} if is_batch else answers
@@ -241,7 +244,7 @@ def refused_as_text(status: int) -> Callable[[ProviderMessage], InjectedFault]:
         message = row.example.format(method="eth_getBlockByNumber", limit=1)
         refusal = HttpResponse(status, message.encode(), {"Content-Type": "text/plain"})
 
-        def changed(asked: object, answers: list[dict[str, object]]) -> object:
+        def changed(requests: object, answers: list[dict[str, object]]) -> object:
             return refusal if len(answers) > 1 else answers
 
         return InjectedFault("batch refused, text", change_batch=changed)

@@ -39,13 +39,13 @@ def url_of(door: socket.socket) -> str:
     return f"http://127.0.0.1:{door.getsockname()[1]}"
 
 
-def until(found: Callable[[], T | None]) -> T:
+def until(poll: Callable[[], T | None]) -> T:
     """Ask again and again until there is something."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while (it := found()) is None:
+    while (outcome := poll()) is None:
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.005)
-    return it
+    return outcome
 
 
 def prober_of(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> EndpointProber:
@@ -86,8 +86,8 @@ def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
         assert b"eth_chainId" in line.recv(4096)
         assert goes_on(a_chain, indexer)
         assert prober.run_due_probe() is None
-    found = until(prober.run_due_probe)
-    assert (found["did"], "failed" in found) == ("probe", True)
+    step = until(prober.run_due_probe)
+    assert (step["did"], "failed" in step) == ("probe", True)
 
 
 def test_late_probe_response_is_applied(a_chain: AChain, open_indexer: OpenIndexer):
@@ -102,7 +102,7 @@ def test_late_probe_response_is_applied(a_chain: AChain, open_indexer: OpenIndex
     gate.set()
 
     first, second = until(prober.run_due_probe), until(prober.run_due_probe)
-    assert [found["batch"] for found in (first, second)] == [100, 100]
+    assert [step["batch"] for step in (first, second)] == [100, 100]
     assert all(endpoint.capabilities is not None for endpoint in indexer.source.endpoints)
     assert prober.run_due_probe() is None
 
@@ -111,10 +111,10 @@ def test_run_once_waits_for_probe_result(a_chain: AChain, open_indexer: OpenInde
     indexer = open_indexer(*a_chain.urls)
     prober = prober_of(indexer, None)
 
-    found = prober.run_due_probe()
+    step = prober.run_due_probe()
 
-    assert found is not None
-    assert found["batch"] == 100
+    assert step is not None
+    assert step["batch"] == 100
 
 
 def test_indexing_does_not_wait_for_counters_of_hanging_endpoint(
@@ -122,7 +122,7 @@ def test_indexing_does_not_wait_for_counters_of_hanging_endpoint(
 ):
     gate = Event()
     for provider in a_chain.providers:
-        provider.call_handler = lambda _asked, _block: "0x" + 6 * f"{3:064x}"
+        provider.call_handler = lambda _request, _block: "0x" + 6 * f"{3:064x}"
         provider.faults.append(transport_faults.hold_response(gate, methods="eth_call"))
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
@@ -135,7 +135,7 @@ def test_indexing_does_not_wait_for_counters_of_hanging_endpoint(
     assert goes_on(a_chain, indexer)
     assert jobs.check_counters() is None
     gate.set()
-    found = until(jobs.check_counters)
+    step = until(jobs.check_counters)
     # As of the block at which it was asked, whatever came in since.
-    assert (found["did"], found["block"]) == ("compared counters", at)
+    assert (step["did"], step["block"]) == ("compared counters", at)
     assert jobs.check_counters() is None

@@ -59,8 +59,8 @@ def test_receipts_are_requested_individually_when_blocks_contain_full_transactio
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     made_busy(a_chain)
-    words = ErrorMessage(-32600, "Unsupported method: eth_getBlockReceipts")
-    a_chain.provider.faults.append(fail_with(words, methods="eth_getBlockReceipts"))
+    error_message = ErrorMessage(-32600, "Unsupported method: eth_getBlockReceipts")
+    a_chain.provider.faults.append(fail_with(error_message, methods="eth_getBlockReceipts"))
     indexer = open_indexer(a_chain.urls[0])
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
     reader.selectors = {Address(NETWORK): frozenset({"0x12345678"})}
@@ -75,17 +75,17 @@ def test_receipts_are_requested_individually_when_blocks_contain_full_transactio
 def refused(form: str) -> InjectedFault:
     """Batches are not served, which is said in one of many ways."""
     error = {"code": -32600, "message": "batch requests are not supported"}
-    told = {"jsonrpc": "2.0", "id": None, "error": error}
+    error_response = {"jsonrpc": "2.0", "id": None, "error": error}
     bodies = {
         "text in JSON": b'{"error": "batch requests are not allowed on this plan"}',
         "plain text": b"invalid json request",
-        "one error": msgspec.json.encode(told),
+        "one error": msgspec.json.encode(error_response),
         "an error with a code of its own": msgspec.json.encode(
-            {**told, "error": {"code": -32601, "message": "method not found"}}
+            {**error_response, "error": {"code": -32601, "message": "method not found"}}
         ),
-        "a list of one error": msgspec.json.encode([told]),
+        "a list of one error": msgspec.json.encode([error_response]),
         "an empty list": b"[]",
-        "a list of errors": msgspec.json.encode([told] * 3),
+        "a list of errors": msgspec.json.encode([error_response] * 3),
     }
     return faults.reject_batch_by_status(form, bodies[form])
 
@@ -137,8 +137,8 @@ def test_unsupported_method_in_batch_does_not_disable_batches(
 ):
     made_busy(a_chain)
 
-    def one_for_all(asked: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
-        if asked[0].method != "eth_getBlockReceipts":
+    def one_for_all(requests: Sequence[FakeRequest], sent: list[dict[str, Any]]) -> object:
+        if requests[0].method != "eth_getBlockReceipts":
             return sent
         return HttpResponse(400, b'{"error": "Unsupported method: eth_getBlockReceipts"}')
 
@@ -181,8 +181,8 @@ ODD_ERRORS = {
 def test_error_message_of_provider_is_included_in_raised_error(
     a_chain: AChain, shape: str, code: int
 ):
-    said = faults.return_http(shape, HttpResponse(code, ODD_ERRORS[shape]))
-    a_chain.provider.faults.append(said)
+    fault = faults.return_http(shape, HttpResponse(code, ODD_ERRORS[shape]))
+    a_chain.provider.faults.append(fault)
 
     with pytest.raises(RpcError, match="the node is on holiday"):
         JsonRpcClient(a_chain.urls[0]).call("eth_blockNumber", [], Quantity)
@@ -191,9 +191,9 @@ def test_error_message_of_provider_is_included_in_raised_error(
 
 
 def test_json_rpc_error_is_parsed_under_any_http_status(a_chain: AChain):
-    told = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}'
+    error_body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}'
     for code in (200, 400, 404, 405, 500):
-        a_chain.provider.faults[:] = [faults.return_http("error", HttpResponse(code, told))]
+        a_chain.provider.faults[:] = [faults.return_http("error", HttpResponse(code, error_body))]
         with pytest.raises(RpcError) as caught:
             JsonRpcClient(a_chain.urls[0]).call("eth_getBlockReceipts", [], list)
         assert (caught.value.kind, "no such method" in str(caught.value)) == (

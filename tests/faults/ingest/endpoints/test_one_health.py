@@ -47,10 +47,10 @@ main()
 
 @pytest.fixture
 def config(a_chain: AChain, tmp_path: Path) -> Path:
-    told = settings(a_chain, tmp_path)
-    del told["oracle"]
-    told["api"] = {"enabled": True, "port": 0}
-    return write(told, tmp_path / "config.toml")
+    config_values = settings(a_chain, tmp_path)
+    del config_values["oracle"]
+    config_values["api"] = {"enabled": True, "port": 0}
+    return write(config_values, tmp_path / "config.toml")
 
 
 def status(config: Path) -> tuple[int, dict[str, Any]]:
@@ -88,14 +88,14 @@ def test_every_interface_reports_hanging_endpoints(a_chain: AChain, config: Path
             provider.faults.append(transport_faults.hold_response(gate))
 
         until(lambda: all(doors(running, api).values()) or None)
-        code, told = status(config)
+        code, status_report = status(config)
         gate.set()
         for provider in a_chain.providers:
             provider.faults.clear()
         until(lambda: not any(doors(running, api).values()) or None)
 
-    assert (code, told["status"]) == (2, "down")
-    assert told["conditions"][0] == "no_endpoint"
+    assert (code, status_report["status"]) == (2, "down")
+    assert status_report["conditions"][0] == "no_endpoint"
 
 
 def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config: Path):
@@ -104,9 +104,9 @@ def test_killed_daemon_is_reported_with_its_last_health(a_chain: AChain, config:
         running.process.send_signal(signal.SIGKILL)
         running.process.wait()
 
-    code, told = status(config)
-    assert (code, told["conditions"][:2]) == (1, ["no_leader", "last_exit"])
-    assert any("ended without a reason" in one for one in told["reasons"])
+    code, status_report = status(config)
+    assert (code, status_report["conditions"][:2]) == (1, ["no_leader", "last_exit"])
+    assert any("ended without a reason" in reason for reason in status_report["reasons"])
 
 
 def test_orderly_stop_leaves_no_last_exit_condition(a_chain: AChain, config: Path):
@@ -125,9 +125,9 @@ def test_status_reports_full_disk_that_stopped_last_daemon(
         full.touch()
         assert running.process.wait(PATIENCE_SECONDS) == 1
 
-    told = status(config)[1]
-    assert told["conditions"][:2] == ["no_leader", "last_exit"]
-    assert any("the disk is full" in one for one in told["reasons"])
+    status_report = status(config)[1]
+    assert status_report["conditions"][:2] == ["no_leader", "last_exit"]
+    assert any("the disk is full" in reason for reason in status_report["reasons"])
 
 
 def test_deleted_database_stops_daemon_with_exit_code_2(

@@ -82,7 +82,7 @@ def test_probe_reports_no_logs_by_hash_when_unknown_block_returns_empty_logs(
 ):
     """As Ganache does."""
     invented = block_faults.return_value(
-        [], methods="eth_getLogs", when=lambda asked: "1234abcd" in str(asked.params)
+        [], methods="eth_getLogs", when=lambda request: "1234abcd" in str(request.params)
     )
     a_chain.provider.faults.append(invented)
 
@@ -90,7 +90,7 @@ def test_probe_reports_no_logs_by_hash_when_unknown_block_returns_empty_logs(
 
 
 def test_probe_quarantines_endpoint_of_another_chain(a_chain: AChain, indexer: Indexer):
-    indexer.source.endpoints.run_with_endpoint(lambda one: one)
+    indexer.source.endpoints.run_with_endpoint(lambda endpoint: endpoint)
     a_chain.provider.faults.append(block_faults.return_wrong_chain_id(5))
 
     assert probed(indexer).fault == "is on chain 5, but [chain] id is 31337"
@@ -101,14 +101,14 @@ def test_endpoint_is_probed_hourly_and_costly_checks_run_daily(
     a_chain: AChain, indexer: Indexer, clock: VirtualClock
 ):
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
-    whole = asked_for(a_chain.provider, prober.run_due_probe)
+    full_request_count = asked_for(a_chain.provider, prober.run_due_probe)
     again = asked_for(a_chain.provider, prober.run_due_probe)
     clock.advance(3_600)
     hourly = asked_for(a_chain.provider, prober.run_due_probe)
     clock.advance(24 * 3_600)
 
-    assert (whole > 100, again, 0 < hourly < 15) == (True, 0, True)
-    assert asked_for(a_chain.provider, prober.run_due_probe) == whole
+    assert (full_request_count > 100, again, 0 < hourly < 15) == (True, 0, True)
+    assert asked_for(a_chain.provider, prober.run_due_probe) == full_request_count
 
 
 def test_probe_results_survive_restart(a_chain: AChain, indexer: Indexer, clock: VirtualClock):

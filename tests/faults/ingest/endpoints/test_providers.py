@@ -114,14 +114,14 @@ def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
 def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_block(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    seen = []
+    stalled_flags = []
     for seconds in [15] * 12 + [180] * 19:
         clock.advance(seconds)
-        seen.append(pair.source.fetch_heads().stalled)
+        stalled_flags.append(pair.source.fetch_heads().stalled)
 
     # Ten blocks of twelve seconds.
-    assert seen[:8] == [False] * 8
-    assert seen[10:] == [True] * 21
+    assert stalled_flags[:8] == [False] * 8
+    assert stalled_flags[10:] == [True] * 21
     assert shown("oracle_chain_stalled") == 1
 
     a_chain.live(1)
@@ -157,7 +157,7 @@ def test_case_23_endpoint_behind_cursor_is_skipped_without_rollback(
 
     done = pair.index()
 
-    assert {type(one) for one in done} == {CommittedWindow}
+    assert {type(step) for step in done} == {CommittedWindow}
     assert pair.cursor == (35, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
 
@@ -172,7 +172,7 @@ def test_case_23_endpoint_behind_cursor_at_start_is_skipped(
     pair.restart()
     done = pair.index()
 
-    assert {type(one) for one in done} == {CommittedWindow}
+    assert {type(step) for step in done} == {CommittedWindow}
     assert pair.cursor == (35, a_chain.head.hash)
 
 
@@ -190,7 +190,7 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
         with pytest.raises(TransientError):
             pair.step()
     a_chain.live(30)
-    asked = sum(len(provider.received_requests) for provider in a_chain.providers) - before
+    request_count = sum(len(provider.received_requests) for provider in a_chain.providers) - before
 
     for provider in a_chain.providers:
         provider.faults.clear()
@@ -200,7 +200,7 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
     assert pair.cursor == (60, a_chain.head.hash)
     assert pair.canonical_logs() == a_chain.logs()
     # Nobody is hammered meanwhile: a few questions in each turn.
-    assert asked < 8 * 40
+    assert request_count < 8 * 40
 
 
 def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
@@ -232,12 +232,12 @@ def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
     pair.source.fetch_heads()
     a_chain.provider.faults.clear()
 
-    seen = []
+    worker_indexes = []
     for _ in range(13):
         clock.advance(5)
-        seen.append(worker(pair))
+        worker_indexes.append(worker(pair))
 
-    assert seen == [1] * 11 + [0] * 2
+    assert worker_indexes == [1] * 11 + [0] * 2
 
 
 def eight_seconds(clock: VirtualClock) -> InjectedFault:
@@ -320,12 +320,12 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
     slow = eight_seconds(clock)
     a_chain.providers[1].faults.append(slow)
 
-    finals, asked = [], []
+    finals, slow_hits = [], []
     for _ in range(20):
         a_chain.live(1)
         before = slow.hit_count
         follow(indexer, clock)
-        asked.append(slow.hit_count - before)
+        slow_hits.append(slow.hit_count - before)
         with indexer.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
@@ -333,7 +333,7 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
         clock.advance(1)
 
     assert finals == [a_chain.head.number - 8 - 19 + number for number in range(20)]
-    assert sum(map(bool, asked)) < 4
+    assert sum(map(bool, slow_hits)) < 4
 
 
 def test_case_57_run_once_waits_for_slow_provider_confirming_last_block(

@@ -114,7 +114,9 @@ def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
     """The second one was right a moment ago; it is asked again before it takes over."""
     first, second = endpoints_of(pair)
     for endpoint in (second, first):
-        pair.source.endpoints.run_with_endpoint(lambda one: one, only=endpoint.name)
+        pair.source.endpoints.run_with_endpoint(
+            lambda used_endpoint: used_endpoint, only=endpoint.name
+        )
     a_chain.providers[1].faults.append(return_wrong_chain_id(5))
     a_chain.live(1)
     a_chain.provider.faults.append(faults.return_status(502))

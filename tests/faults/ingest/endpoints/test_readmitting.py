@@ -26,8 +26,8 @@ def busy(a_chain: AChain) -> AChain:
 def told(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
     capsys.readouterr()
     code = run(list(command))
-    said = capsys.readouterr()
-    return code, said.out + said.err
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     busy.serve()
     change(busy)
     path = config(busy, tmp_path)
-    code, said = told(capsys, "run", "--once", "--config", str(path))
-    assert (code, "endpoint_proven_wrong" in said) == (0, True)
+    code, output = told(capsys, "run", "--once", "--config", str(path))
+    assert (code, "endpoint_proven_wrong" in output) == (0, True)
     return path
 
 
@@ -50,15 +50,15 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     liar, at = busy.urls[0], ("--config", str(caught))
 
     # There is no contract, either.
-    code, said = told(capsys, "status", *at)
-    assert (code, f"PROVEN-WRONG  {liar}: gave 1 logs" in said) == (Severity.DOWN, True)
+    code, output = told(capsys, "status", *at)
+    assert (code, f"PROVEN-WRONG  {liar}: gave 1 logs" in output) == (Severity.DOWN, True)
     status = json.loads(told(capsys, "status", "--json", *at)[1])
     assert list(status["endpoints_proven_wrong"]) == [liar]
     assert status["suspect_blocks"] == 0
     assert status["endpoints"][0]["state"].startswith("quarantined: proven wrong")
     before = len(busy.provider.received_requests)
-    code, said = told(capsys, "endpoint", "probe", *at)
-    assert (code, "`qos-oracle endpoint readmit`" in said) == (1, True)
+    code, output = told(capsys, "endpoint", "probe", *at)
+    assert (code, "`qos-oracle endpoint readmit`" in output) == (1, True)
     last = str(busy.head.number - 10)
     verifying = ("resync", "verify", "--from", "0", "--to", last)
     assert told(capsys, *verifying, *at)[0] == 0
@@ -67,10 +67,10 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
     assert len(busy.provider.received_requests) == before
     assert told(capsys, *verifying, "--endpoint", liar, *at)[0] == 1
 
-    code, said = told(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
-    assert (code, "would be readmitted" in said) == (0, True)
-    code, said = told(capsys, "endpoint", "readmit", liar, "--json", *at)
-    assert (code, json.loads(said)["readmitted"]) == (0, True)
+    code, output = told(capsys, "endpoint", "readmit", liar, "--dry-run", *at)
+    assert (code, "would be readmitted" in output) == (0, True)
+    code, output = told(capsys, "endpoint", "readmit", liar, "--json", *at)
+    assert (code, json.loads(output)["readmitted"]) == (0, True)
     assert told(capsys, "endpoint", "readmit", liar, *at)[0] == 2
     busy.provider.faults.clear()
     assert told(capsys, "run", "--once", *at)[0] == 0
@@ -92,8 +92,8 @@ def test_only_endpoint_proven_wrong_is_not_queried_and_remedy_is_reported(
     before = len(busy.provider.received_requests)
 
     for _ in range(2):
-        code, said = told(capsys, "run", "--once", "--config", str(caught))
-        assert (code, "`qos-oracle endpoint readmit`" in said) == (1, True)
+        code, output = told(capsys, "run", "--once", "--config", str(caught))
+        assert (code, "`qos-oracle endpoint readmit`" in output) == (1, True)
     assert len(busy.provider.received_requests) == before
 
 
@@ -133,9 +133,9 @@ def test_unconfirmed_suspect_blocks_are_counted_and_fail_run_once(
     assert before == busy.head.number + 1
     for _ in range(2):
         # They are read again before anything else: nobody is left who gives them.
-        code, said = told(capsys, "run", "--once", *at)
-        assert (code, f"{busy.urls[0]}: quarantined: proven wrong" in said) == (1, True)
-        assert f"{busy.urls[1]}: unreachable: HTTP 503" in said
+        code, output = told(capsys, "run", "--once", *at)
+        assert (code, f"{busy.urls[0]}: quarantined: proven wrong" in output) == (1, True)
+        assert f"{busy.urls[1]}: unreachable: HTTP 503" in output
     assert suspects() == before
     assert "UNAUDITED" in told(capsys, "status", *at)[1]
     busy.providers[1].faults.remove(silent)

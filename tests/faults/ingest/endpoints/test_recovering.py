@@ -40,13 +40,13 @@ def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> In
 def test_fork_reverted_by_only_endpoint_closes_fork_watch(
     a_chain: AChain, alone: Indexer, clock: VirtualClock, depth: int, new_blocks: int
 ):
-    ours = a_chain.head
+    original_head = a_chain.head
     clock.advance(40)
     a_chain.quiet(depth + 2, on=a_chain.back(depth))
     assert alone.step() is None
     assert alone.ingest.fork_watch.is_pending()
 
-    a_chain.show(a_chain.quiet(new_blocks, on=ours) if new_blocks else ours)
+    a_chain.show(a_chain.quiet(new_blocks, on=original_head) if new_blocks else original_head)
     for _ in range(3):
         clock.advance(40)
         alone.index()
@@ -61,19 +61,19 @@ def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
-    ours, liar = a_chain.head, a_chain.provider
+    honest_head, liar = a_chain.head, a_chain.provider
     liar.head = a_chain.tree.mine_empty_blocks(300, a_chain.back(3), 12)
-    assert indexer.source.fetch_heads().final.number > ours.number
+    assert indexer.source.fetch_heads().final.number > honest_head.number
 
-    a_chain.show(a_chain.quiet(5, on=ours))
+    a_chain.show(a_chain.quiet(5, on=honest_head))
     if dies:
         liar.faults.append(faults.return_status(503))
     with pytest.raises(TransientError, match="below the final block"):
         indexer.step()
 
     assert follow(indexer, clock, seconds=10) <= 90
-    assert indexer.cursor[0] == ours.number + 5
-    assert indexer.source.fetch_heads().final.number <= ours.number
+    assert indexer.cursor[0] == honest_head.number + 5
+    assert indexer.source.fetch_heads().final.number <= honest_head.number
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_endpoint_failover_is_logged_once_with_reason(
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
     a_chain.provider.faults.append(faults.return_status(503))
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         for _ in range(3):
             a_chain.live(1)
             follow(indexer, clock)
@@ -173,7 +173,7 @@ def test_endpoint_failover_is_logged_once_with_reason(
         follow(indexer, clock)
 
     first, second = endpoints_of(indexer)
-    replaced, again = [line for line in said if line["event"].startswith("endpoint_")]
+    replaced, again = [line for line in log_lines if line["event"].startswith("endpoint_")]
     assert (replaced["endpoint"], replaced["by"]) == (first.name, second.name)
     assert replaced["reason"] == f"{first.name}: unreachable: HTTP 503"
     assert (again["event"], again["endpoint"]) == ("endpoint_recovered", first.name)

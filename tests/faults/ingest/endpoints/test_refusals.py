@@ -22,8 +22,8 @@ def all_succeeded(above: int = 0) -> InjectedFault:
 
     def changed(receipts: list[Json]) -> list[Json]:
         return [
-            {**one, "status": "0x1"} if int(one["blockNumber"], 16) > above else one
-            for one in receipts
+            {**receipt, "status": "0x1"} if int(receipt["blockNumber"], 16) > above else receipt
+            for receipt in receipts
         ]
 
     return block_faults.change_receipts("all succeeded", changed)
@@ -31,19 +31,19 @@ def all_succeeded(above: int = 0) -> InjectedFault:
 
 def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, site: Site):
     first = grown(a_chain, 30)[-1]
-    ours = grown(a_chain, 10)
+    new_blocks = grown(a_chain, 10)
     hide(a_chain, all_succeeded(first.number))
 
-    told = [site.once(0) for _ in range(3)]
-    _, said = site.tell("status")
+    outcomes = [site.once(0) for _ in range(3)]
+    _, status_output = site.tell("status")
     _, shown = site.tell("resync", "refusal")
     explained = site.once(0, 1)
     _, after = site.tell("resync", "refusal")
 
-    assert {code for code, _ in told} == {1}
-    assert len(set(told)) == 1
-    assert f"block {ours[0].number}" in told[0][1]
-    assert "REFUSED" in said
+    assert {code for code, _ in outcomes} == {1}
+    assert len(set(outcomes)) == 1
+    assert f"block {new_blocks[0].number}" in outcomes[0][1]
+    assert "REFUSED" in status_output
     assert "resync refusal --accept" in shown
     assert (explained, site.rows()) == ((0, ""), site.truth())
     assert "no block is refused" in after
@@ -58,24 +58,24 @@ def test_block_stays_refused_without_receipt_samples(a_chain: AChain, site: Site
     # No samples any more: it gives none but of the refused block and those above it.
     hide(a_chain, log_faults.omit_logs(methods="eth_getBlockReceipts"))
 
-    told = site.once(0)
+    outcome = site.once(0)
 
-    assert told == refused
+    assert outcome == refused
     assert refused[0] == 1
 
 
 def test_operator_accepts_refused_block(a_chain: AChain, site: Site):
     first = grown(a_chain, 30)[-1]
-    (told,) = grown(a_chain, 1)
+    (block,) = grown(a_chain, 1)
     hide(a_chain, all_succeeded(first.number))
     refused = site.once(0)
 
     without, _ = site.tell("resync", "refusal", "--accept")
-    accepted, words = site.tell("resync", "refusal", "--accept", "--reason", "seen elsewhere")
+    accepted, output = site.tell("resync", "refusal", "--accept", "--reason", "seen elsewhere")
     after = [site.once(0) for _ in range(2)]
 
     assert (refused[0], without, accepted) == (1, 2, 0)
-    assert f"block {told.number}" in words
+    assert f"block {block.number}" in output
     assert after == [(0, ""), (0, "")]
     assert site.rows() == site.truth()
 

@@ -29,11 +29,11 @@ from tests.support.ingest.endpoints import asked_for, follow
 @contextmanager
 def asking(chain: AChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
     """A command over all endpoints; there is no oracle contract."""
-    told = settings(chain, folder)
-    del told["oracle"]
-    known = read_config(write(told, folder / "config.toml"))
-    with open_chain(known, open_reader(known)) as source:
-        yield known, source
+    config_values = settings(chain, folder)
+    del config_values["oracle"]
+    loaded_config = read_config(write(config_values, folder / "config.toml"))
+    with open_chain(loaded_config, open_reader(loaded_config)) as source:
+        yield loaded_config, source
 
 
 def asked(opened: tuple[Config, ChainSource], folded: int) -> ChainView:
@@ -49,10 +49,10 @@ def test_stalled_endpoint_does_not_determine_chain_head(a_chain: AChain, tmp_pat
     stand_still(a_chain, 0)
     a_chain.quiet(3)
     with asking(a_chain, tmp_path) as opened:
-        seen = asked(opened, a_chain.head.number)
+        head_status = asked(opened, a_chain.head.number)
 
-    assert seen.head is not None
-    assert seen.head.number == a_chain.head.number
+    assert head_status.head is not None
+    assert head_status.head.number == a_chain.head.number
 
 
 def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(a_chain: AChain, tmp_path: Path):
@@ -72,11 +72,11 @@ def test_unknown_chain_head_reports_throttling_error_of_endpoints(a_chain: AChai
     for provider in a_chain.providers:
         provider.faults.append(transport_faults.return_429(3_600))
     with asking(a_chain, tmp_path) as opened:
-        seen = asked(opened, a_chain.head.number)
+        head_status = asked(opened, a_chain.head.number)
 
-    assert seen.head is None
-    assert seen.unknown_reason is not None
-    assert seen.unknown_reason.endswith(": throttled: HTTP 429: slow down")
+    assert head_status.head is None
+    assert head_status.unknown_reason is not None
+    assert head_status.unknown_reason.endswith(": throttled: HTTP 429: slow down")
 
 
 @pytest.mark.parametrize("command", ["status", "selftest"])
@@ -102,11 +102,11 @@ def test_status_reports_no_endpoint_when_all_were_proven_wrong(
     def look() -> None:
         assert run(["status", "--config", str(path)]) == Severity.DOWN
 
-    assert [asked_for(one, look) for one in a_chain.providers] == [0, 0]
-    said = " ".join(capsys.readouterr().out.split())
-    assert "NO-ENDPOINT" in said
-    assert "the lag is unknown:" in said
-    assert "proven wrong; `qos-oracle endpoint readmit` allows it again" in said
+    assert [asked_for(provider, look) for provider in a_chain.providers] == [0, 0]
+    output = " ".join(capsys.readouterr().out.split())
+    assert "NO-ENDPOINT" in output
+    assert "the lag is unknown:" in output
+    assert "proven wrong; `qos-oracle endpoint readmit` allows it again" in output
 
 
 def proven_wrong(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:

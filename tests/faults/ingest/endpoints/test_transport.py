@@ -34,9 +34,9 @@ def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> In
 def ranges(a_chain: AChain) -> list[tuple[int, int] | None]:
     """Every range of logs that the first endpoint was asked for."""
     return [
-        one.block_range
-        for one in a_chain.provider.received_requests
-        if one.method == "eth_getLogs"
+        request.block_range
+        for request in a_chain.provider.received_requests
+        if request.method == "eth_getLogs"
     ]
 
 
@@ -150,9 +150,9 @@ def test_case_40_late_response_is_requested_again_and_counted_once(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def is_wide(asked: FakeRequest) -> bool:
+def is_wide(request: FakeRequest) -> bool:
     """Whether the answer is long enough to be cut."""
-    return asked.block_range is not None and asked.block_range[1] - asked.block_range[0] >= 8
+    return request.block_range is not None and request.block_range[1] - request.block_range[0] >= 8
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_case_44_announced_block_returned_as_null_is_waited_for(
     a_chain.live(3)
     announced = 30 + place
     null = block_faults.return_null(
-        when=lambda asked: asked.block_range == (announced,) * 2, times=2
+        when=lambda request: request.block_range == (announced,) * 2, times=2
     )
     a_chain.provider.faults.append(null)
 

@@ -127,8 +127,8 @@ def test_unavailable_endpoint_gets_at_most_one_request_per_tick(
 
 def once(chain: AChain, folder: Path) -> "subprocess.CompletedProcess[str]":
     path = write(settings(chain, folder), folder / "config.toml")
-    asked = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
-    return subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture

@@ -39,11 +39,11 @@ def audited(indexer: Indexer, window: int = WINDOW) -> list[AuditResult]:
     """Every window that the audit looks at, until nothing is due."""
     auditor, done = Auditor(window_blocks=window), []
     while (
-        found := audit_next_window(
+        audit := audit_next_window(
             indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
         )
     ) is not None:
-        done.append(found)
+        done.append(audit)
     return done
 
 
@@ -93,17 +93,17 @@ def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
     prove_by(indexer, policy)
     giver = name_of(indexer, 0)
     before = shown(MISSING, endpoint=giver)
-    told = whole(a_chain, open_indexer).digest()
-    assert indexer.digest() != told
+    expected_digest = whole(a_chain, open_indexer).digest()
+    assert indexer.digest() != expected_digest
 
-    found = audited(indexer)
+    audits = audited(indexer)
 
-    (repaired,) = [each for each in found if each.result == "repaired"]
+    (repaired,) = [audit for audit in audits if audit.result == "repaired"]
     assert [log.block for log in repaired.difference.missing_logs] == [block]
     assert (repaired.source_endpoint, repaired.at_fault) == (giver, giver)
     assert shown(MISSING, endpoint=giver) == before + 1
     assert indexer.canonical_logs() == a_chain.logs()
-    assert indexer.digest() == told
+    assert indexer.digest() == expected_digest
 
 
 def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
@@ -123,9 +123,9 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
     indexer.index()
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
 
-    found = audited(indexer)
+    audits = audited(indexer)
 
-    assert [each.at_fault for each in found if each.difference] == [name_of(indexer, 0)]
+    assert [audit.at_fault for audit in audits if audit.difference] == [name_of(indexer, 0)]
     assert indexer.canonical_logs() == a_chain.logs()
     # It is not preferred any more: the other one gives the next window.
     a_chain.live(1)
@@ -142,11 +142,11 @@ def test_case_29_auditor_omitting_logs_is_denied(a_chain: AChain, open_indexer: 
     before = indexer.digest()
     a_chain.providers[1].faults.append(log_faults.omit_log(0))
 
-    found = audited(indexer)
+    audits = audited(indexer)
 
-    denied = [each for each in found if each.result == "denied"]
+    denied = [audit for audit in audits if audit.result == "denied"]
     assert denied
-    assert {each.at_fault for each in denied} == {name_of(indexer, 1)}
+    assert {audit.at_fault for audit in denied} == {name_of(indexer, 1)}
     assert indexer.digest() == before
 
 
@@ -156,15 +156,15 @@ def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
     indexer, block = fooled
     prove_by(indexer, VerificationPolicy())
     blocks = BlockRange(0, indexer.cursor[0])
-    asked = ReverifyRequest(blocks, VerificationLevel.PROVEN, name_of(indexer, 1))
+    request = ReverifyRequest(blocks, VerificationLevel.PROVEN, name_of(indexer, 1))
 
-    found = reverify_blocks(
-        indexer.source, indexer.store, indexer.folder, asked, RebuildOptions(dry_run=True)
+    verification = reverify_blocks(
+        indexer.source, indexer.store, indexer.folder, request, RebuildOptions(dry_run=True)
     )
 
-    assert [log.block for log in found.difference.missing_logs] == [block]
+    assert [log.block for log in verification.difference.missing_logs] == [block]
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
-    repairing = replace(asked, repair=True)
+    repairing = replace(request, repair=True)
     again = reverify_blocks(
         indexer.source, indexer.store, indexer.folder, repairing, RebuildOptions()
     )
@@ -180,13 +180,17 @@ def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
 
 def test_verify_reports_number_of_unrepaired_logs(a_chain: AChain, fooled: tuple[Indexer, int]):
     indexer, block = fooled
-    kept = next(at for at, index in a_chain.logs() if index == 0)
-    a_chain.providers[1].faults.append(log_faults.omit_logs(lambda log: log["blockHash"] == kept))
+    omitted_hash = next(at for at, index in a_chain.logs() if index == 0)
+    a_chain.providers[1].faults.append(
+        log_faults.omit_logs(lambda log: log["blockHash"] == omitted_hash)
+    )
     blocks = BlockRange(0, indexer.cursor[0])
-    asked = ReverifyRequest(blocks, VerificationLevel.SEAMED, name_of(indexer, 1), repair=True)
+    request = ReverifyRequest(blocks, VerificationLevel.SEAMED, name_of(indexer, 1), repair=True)
 
-    found = reverify_blocks(indexer.source, indexer.store, indexer.folder, asked, RebuildOptions())
+    verification = reverify_blocks(
+        indexer.source, indexer.store, indexer.folder, request, RebuildOptions()
+    )
 
-    assert found.repaired is not None
-    assert [log.block for log in found.difference.missing_logs] == [block]
-    assert found.unrepaired_count == len(found.difference.extra_logs) > 0
+    assert verification.repaired is not None
+    assert [log.block for log in verification.difference.missing_logs] == [block]
+    assert verification.unrepaired_count == len(verification.difference.extra_logs) > 0

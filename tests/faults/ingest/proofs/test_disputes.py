@@ -17,23 +17,25 @@ MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 3
 @pytest.fixture
 def disputed(a_chain: AChain) -> int:
     """The number of a block of a chain that proves nothing; the first endpoint hides its log."""
-    told = a_chain.say(task_created(1))
+    block = a_chain.say(task_created(1))
     a_chain.live(40)
     for provider in a_chain.providers:
         provider.faults += [
             block_faults.serve_zero_bloom(),
             block_faults.override_header_fields(MADE_UP),
         ]
-    hide(a_chain, log_faults.omit_logs(is_log(told)))
-    return told.number
+    hide(a_chain, log_faults.omit_logs(is_log(block)))
+    return block.number
 
 
 def once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """The exit code of `run --once`, and its last word."""
     capsys.readouterr()
     code = run(["run", "--once", "--config", str(settings)])
-    said = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("{")]
-    return code, said[-1] if said else ""
+    error_lines = [
+        line for line in capsys.readouterr().err.splitlines() if not line.startswith("{")
+    ]
+    return code, error_lines[-1] if error_lines else ""
 
 
 def test_disputed_block_is_reported_at_every_run(
@@ -44,10 +46,10 @@ def test_disputed_block_is_reported_at_every_run(
     first, second = once(settings, capsys), once(settings, capsys)
 
     assert first == second
-    code, words = first
+    code, output = first
     assert code == 1
-    assert f"blocks {disputed} to {disputed} are unproven" in words
-    assert all(url in words for url in a_chain.urls)
+    assert f"blocks {disputed} to {disputed} are unproven" in output
+    assert all(url in output for url in a_chain.urls)
     run(["status", "--config", str(settings)])
     assert "UNPROVEN" in capsys.readouterr().out
 

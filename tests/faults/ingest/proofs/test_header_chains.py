@@ -33,36 +33,40 @@ def forged(a_chain: AChain, at: Block, *, blocks: int) -> Block:
 
 @pytest.mark.parametrize("liar", [0, 1], ids=["liar first", "liar second"])
 def test_two_self_consistent_chains_are_both_refused(a_chain: AChain, site: Site, liar: int):
-    ours = grown(a_chain, 40)
+    honest_blocks = grown(a_chain, 40)
     honest = a_chain.head
-    own = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
+    own = forged(a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1)
     a_chain.providers[liar].head = own
 
-    told = [site.once(0, 1) for _ in range(2)]
-    _, said = site.tell("status")
+    outcomes = [site.once(0, 1) for _ in range(2)]
+    _, status_output = site.tell("status")
 
-    assert {code for code, _ in told} == {1}
-    assert len(set(told)) == 1
-    assert "no second endpoint says the same" in told[0][1]
+    assert {code for code, _ in outcomes} == {1}
+    assert len(set(outcomes)) == 1
+    assert "no second endpoint says the same" in outcomes[0][1]
     for head in (own, honest):
-        at = next(one for one in get_branch(head) if f"block {one.number} is" in told[0][1])
-        assert at.hash in told[0][1]
-    assert site.cursor() < ours[10].number
-    assert "REFUSED" in said
+        at = next(
+            block for block in get_branch(head) if f"block {block.number} is" in outcomes[0][1]
+        )
+        assert at.hash in outcomes[0][1]
+    assert site.cursor() < honest_blocks[10].number
+    assert "REFUSED" in status_output
 
 
 def test_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
     a_chain.serve()
-    ours = grown(a_chain, 40)
+    honest_blocks = grown(a_chain, 40)
     honest = a_chain.head
-    a_chain.provider.head = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
+    a_chain.provider.head = forged(
+        a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
+    )
     a_chain.tree.last_mined = honest
     refused = site.once(0, 1)
 
-    told = site.once(0, 1, 2)
+    outcome = site.once(0, 1, 2)
 
     assert refused[0] == 1
-    assert (told, site.rows()) == ((0, ""), site.truth())
+    assert (outcome, site.rows()) == ((0, ""), site.truth())
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["liar first", "liar second"])
@@ -72,16 +76,16 @@ def test_forged_block_without_descendants_is_detected(
     """One block in the middle is the liar's, with roots and bloom of its own; its child is not."""
     at = grown(a_chain, 40)[10]
     honest = a_chain.head
-    said = Tx(ANYBODY, NETWORK, logs=(task_created(99_999),))
-    own = a_chain.tree.mine([said], at.get_ancestor())
+    forged_tx = Tx(ANYBODY, NETWORK, logs=(task_created(99_999),))
+    own = a_chain.tree.mine([forged_tx], at.get_ancestor())
     a_chain.tree.last_mined = honest
-    other = type(a_chain.provider)(a_chain.tree, own)
-    for fault in (block_faults.forward_to(other, for_blocks=(at.number, at.number)),):
+    forging_provider = type(a_chain.provider)(a_chain.tree, own)
+    for fault in (block_faults.forward_to(forging_provider, for_blocks=(at.number, at.number)),):
         hide(a_chain, fault)
 
-    told = site.once(*order)
+    outcome = site.once(*order)
 
-    assert (told, site.rows()) == ((0, ""), site.truth())
+    assert (outcome, site.rows()) == ((0, ""), site.truth())
 
 
 def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: AChain, site: Site):
@@ -89,12 +93,12 @@ def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: A
     silent = hide(a_chain, transport_faults.return_status(500), 1)
     before = shown(WITNESSED, result="unanswered")
 
-    told = site.once(0, 1)
-    _, said = site.tell("status")
+    outcome = site.once(0, 1)
+    _, status_output = site.tell("status")
 
-    assert told[0] == 1
-    assert "no second provider confirms" in told[1]
-    assert "WAITING-WITNESS" in said
+    assert outcome[0] == 1
+    assert "no second provider confirms" in outcome[1]
+    assert "WAITING-WITNESS" in status_output
     assert (site.final(), site.rows()) == (0, site.truth())
     assert shown(WITNESSED, result="unanswered") > before
 
@@ -106,13 +110,15 @@ def test_history_unconfirmed_by_second_provider_is_read_but_not_final(a_chain: A
 
 
 def test_refused_chain_stays_refused_when_other_endpoint_falls_silent(a_chain: AChain, site: Site):
-    ours = grown(a_chain, 40)
+    honest_blocks = grown(a_chain, 40)
     honest = a_chain.head
-    a_chain.provider.head = forged(a_chain, ours[10], blocks=honest.number - ours[10].number + 1)
+    a_chain.provider.head = forged(
+        a_chain, honest_blocks[10], blocks=honest.number - honest_blocks[10].number + 1
+    )
     refused = site.once(0, 1)
     hide(a_chain, transport_faults.return_status(500), 1)
 
-    told = site.once(0, 1)
+    outcome = site.once(0, 1)
 
-    assert told == refused
-    assert site.cursor() < ours[10].number
+    assert outcome == refused
+    assert site.cursor() < honest_blocks[10].number

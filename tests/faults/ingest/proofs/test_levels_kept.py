@@ -83,9 +83,9 @@ def test_case_49_two_lying_endpoints_of_three_do_not_lower_proven_level(
     """The third endpoint is silent; then it answers again."""
     grown(a_chain)
     assert site.once(*order)[0] == 0
-    known = site.rows()
-    ours = grown(a_chain, 3)
-    lie(a_chain, what, depth, (ours[0].number, ours[-1].number), *LIARS)
+    rows_before = site.rows()
+    honest_blocks = grown(a_chain, 3)
+    lie(a_chain, what, depth, (honest_blocks[0].number, honest_blocks[-1].number), *LIARS)
     silent = silence(a_chain, 2)
 
     refused = [site.once(*order) for _ in range(2)]
@@ -96,7 +96,7 @@ def test_case_49_two_lying_endpoints_of_three_do_not_lower_proven_level(
     assert {code for code, _ in refused} == {1}
     assert "no endpoint can prove the block" in refused[0][1]
     assert "REFUSED" in status
-    assert known == site.truth()[: len(known)]
+    assert rows_before == site.truth()[: len(rows_before)]
     assert (honest, site.rows()) == ((0, ""), site.truth())
 
 
@@ -200,7 +200,7 @@ def test_case_49_lying_endpoints_at_first_start_refute_nothing_while_third_is_si
     silent = silence(a_chain, silent_place)
 
     waiting = [site.once(*ALL) for _ in range(2)]
-    told = site.tell("status")[1], site.tell("resync", "refusal")[1]
+    outputs = site.tell("status")[1], site.tell("resync", "refusal")[1]
     accepted = site.tell("resync", "refusal", "--accept", "--reason", "no")
     assert site.cursor() == -1
     restore(a_chain, silent, silent_place)
@@ -209,8 +209,8 @@ def test_case_49_lying_endpoints_at_first_start_refute_nothing_while_third_is_si
     assert {code for code, _ in waiting} == {1}
     assert len(set(waiting)) == 1
     assert "does not answer" in waiting[0][1]
-    assert "REFUSED" in told[0]
-    assert "waiting" in told[1]
+    assert "REFUSED" in outputs[0]
+    assert "waiting" in outputs[1]
     assert accepted[0] == 2
     assert (honest, site.rows()) == ((0, ""), site.truth())
 

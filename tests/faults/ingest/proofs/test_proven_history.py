@@ -27,20 +27,20 @@ def changes_data(log: Json) -> None:
 def test_all_history_reaches_level_allowed_by_headers(a_chain: AChain, site: Site):
     grown(a_chain)
 
-    told = site.once(0)
+    outcome = site.once(0)
 
-    assert told == (0, "")
+    assert outcome == (0, "")
     assert min(site.levels(a_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
     assert site.rows() == site.truth()
 
 
 def test_log_omitted_from_history_is_detected_by_bloom(a_chain: AChain, site: Site):
-    ours = grown(a_chain)
-    hide(a_chain, log_faults.omit_logs(is_log(ours[20])))
+    grown_blocks = grown(a_chain)
+    hide(a_chain, log_faults.omit_logs(is_log(grown_blocks[20])))
 
-    told = site.once(0)
+    outcome = site.once(0)
 
-    assert told == (0, "")
+    assert outcome == (0, "")
     assert site.rows() == site.truth()
 
 
@@ -48,15 +48,15 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
     a_chain: AChain, site: Site
 ):
     """Headers with other blooms are not what was hashed: that the roots are true is only said."""
-    ours = grown(a_chain)
+    grown_blocks = grown(a_chain)
     hide(a_chain, block_faults.serve_zero_bloom())
-    hide(a_chain, log_faults.omit_logs(is_log(ours[20])))
+    hide(a_chain, log_faults.omit_logs(is_log(grown_blocks[20])))
 
-    told = site.once(0)
+    outcome = site.once(0)
 
     assert (trust("bloom"), trust("receipts_root"), trust("header_hash")) == (-1, 1, -1)
-    assert told[0] == 1
-    assert "rest on a single endpoint" in told[1]
+    assert outcome[0] == 1
+    assert "rest on a single endpoint" in outcome[1]
     assert site.rows() == site.truth()
 
 
@@ -67,8 +67,8 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
 )
 def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: Site, part: slice):
     """The endpoint says the same in its logs and in its receipts, of these blocks alone."""
-    ours = grown(a_chain)[part]
-    blocks = (ours[0].number, ours[-1].number)
+    false_blocks = grown(a_chain)[part]
+    blocks = (false_blocks[0].number, false_blocks[-1].number)
 
     def struck(log: Json) -> None:
         if blocks[0] <= int(log["blockNumber"], 16) <= blocks[1]:
@@ -91,16 +91,16 @@ def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: S
 def test_history_read_before_trust_was_established_is_reread_and_repaired(
     a_chain: AChain, site: Site
 ):
-    ours = grown(a_chain)
-    lie = hide(a_chain, log_faults.omit_logs(is_log(ours[20])))
+    grown_blocks = grown(a_chain)
+    lie = hide(a_chain, log_faults.omit_logs(is_log(grown_blocks[20])))
     site.once(0, history="seamed", head="seamed", receipts=False)
     before = site.rows()
     a_chain.providers[0].faults.remove(lie)
 
-    told = site.once(0)
+    outcome = site.once(0)
 
     assert len(before) == len(site.truth()) - 1
-    assert told == (0, "")
+    assert outcome == (0, "")
     assert site.rows() == site.truth()
     assert min(site.levels(a_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
 
@@ -130,10 +130,10 @@ def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: ACha
     )
     hide(a_chain, lie)
 
-    told = site.once(0, 1, 2)
+    outcome = site.once(0, 1, 2)
 
     assert (trust("receipts_root"), trust("bloom")) == (1, 1)
-    assert (told, site.rows()) == ((0, ""), site.truth())
+    assert (outcome, site.rows()) == ((0, ""), site.truth())
 
 
 def test_chain_without_valid_roots_is_indexed_as_unproven(a_chain: AChain, site: Site):
@@ -142,9 +142,9 @@ def test_chain_without_valid_roots_is_indexed_as_unproven(a_chain: AChain, site:
         hide(a_chain, block_faults.serve_wrong_receipts_root(), place)
         hide(a_chain, block_faults.serve_zero_bloom(), place)
 
-    told = [site.once(0, 1) for _ in range(2)]
-    _, said = site.tell("status")
+    outcomes = [site.once(0, 1) for _ in range(2)]
+    _, status_output = site.tell("status")
 
-    assert told == [(0, ""), (0, "")]
+    assert outcomes == [(0, ""), (0, "")]
     assert site.rows() == site.truth()
-    assert "history is unproven" in said
+    assert "history is unproven" in status_output

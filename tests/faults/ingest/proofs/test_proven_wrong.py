@@ -54,8 +54,8 @@ def fooled(busy: AChain, open_indexer: OpenIndexer) -> Indexer:
 
 def audited(indexer: Indexer, auditor: Auditor) -> Iterator[AuditResult]:
     work = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
-    while (found := audit_next_window(*work)) is not None:
-        yield found
+    while (audit := audit_next_window(*work)) is not None:
+        yield audit
 
 
 def wrong(indexer: Indexer) -> set[str]:
@@ -77,16 +77,18 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
     liar, honest = fooled.source.list_endpoint_names()
     at = a_block(busy).number
 
-    found = list(audited(fooled, Auditor(window_blocks=at + 1)))
+    audits = list(audited(fooled, Auditor(window_blocks=at + 1)))
 
-    assert [each.proven_wrong for each in found if each.difference] == [
+    assert [audit.proven_wrong for audit in audits if audit.difference] == [
         f"had other logs or calls than the receipts of block {at}"
     ]
     assert (wrong(fooled), set(fooled.source.get_proven_wrong())) == ({liar}, {liar})
     # Also what is no whole window, up to our newest block, is asked about at once, oldest first.
-    assert [each.blocks.first for each in found] == sorted(each.blocks.first for each in found)
-    assert found[-1].blocks.last == busy.head.number
-    assert {each.auditor for each in found} == {honest}
+    assert [audit.blocks.first for audit in audits] == sorted(
+        audit.blocks.first for audit in audits
+    )
+    assert audits[-1].blocks.last == busy.head.number
+    assert {audit.auditor for audit in audits} == {honest}
     assert suspect_blocks(fooled) == 0
     assert fooled.digest() == whole(busy, open_indexer).digest()
     busy.live(3)
@@ -140,10 +142,10 @@ def test_auditor_is_proven_wrong_only_after_repeated_omissions(
     at = a_block(busy)
     hide(busy, log_faults.omit_logs(is_log(at), times=times), 1)
 
-    found = list(audited(indexer, Auditor(window_blocks=at.number + 1)))
+    audits = list(audited(indexer, Auditor(window_blocks=at.number + 1)))
 
     # What is left out once may be found by the second way in which a range is read.
-    assert {each.result for each in found if each.difference} <= {"denied"}
+    assert {audit.result for audit in audits if audit.difference} <= {"denied"}
     auditor = indexer.source.list_endpoint_names()[1]
     assert set(indexer.source.get_proven_wrong()) == ({auditor} if is_out else set())
 
@@ -158,9 +160,9 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
     indexer = open_indexer(*busy.urls, reports=False)
     indexer.index()
 
-    found = list(audited(indexer, Auditor(window_blocks=a_block(busy).number + 1)))
+    audits = list(audited(indexer, Auditor(window_blocks=a_block(busy).number + 1)))
 
-    assert [each.result for each in found if each.difference] == ["unproven"]
+    assert [audit.result for audit in audits if audit.difference] == ["unproven"]
     assert indexer.source.get_proven_wrong() == {}
 
 
@@ -169,24 +171,24 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
 
 def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain, fooled: Indexer):
     list(audited(fooled, Auditor(window_blocks=a_block(busy).number + 1)))
-    asked = ReverifyRequest(BlockRange(0, fooled.cursor[0]), VerificationLevel.SEAMED)
+    request = ReverifyRequest(BlockRange(0, fooled.cursor[0]), VerificationLevel.SEAMED)
 
     def verified() -> None:
-        found = reverify_blocks(
-            fooled.source, fooled.store, fooled.folder, asked, RebuildOptions(dry_run=True)
+        verification = reverify_blocks(
+            fooled.source, fooled.store, fooled.folder, request, RebuildOptions(dry_run=True)
         )
-        assert not found.difference
+        assert not verification.difference
 
     assert asked_for(busy.providers[0], verified) == 0
 
 
 def test_repairing_verify_stores_endpoints_proven_wrong(fooled: Indexer):
     liar, honest = fooled.source.list_endpoint_names()
-    asked = ReverifyRequest(
+    request = ReverifyRequest(
         BlockRange(0, fooled.cursor[0] - 8), VerificationLevel.PROVEN, honest, repair=True
     )
 
-    reverify_blocks(fooled.source, fooled.store, fooled.folder, asked, RebuildOptions())
+    reverify_blocks(fooled.source, fooled.store, fooled.folder, request, RebuildOptions())
 
     assert wrong(fooled) == {liar}
 

@@ -61,10 +61,12 @@ def test_case_48_meaningless_bloom_is_distrusted_and_skips_no_block(
 def test_case_48_valid_bloom_is_trusted_and_raises_level(busy: AChain, open_indexer: OpenIndexer):
     indexer = open_indexer(busy.urls[0])
     indexer.index()
-    other = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))])
-    busy.show(other)
+    foreign_block = busy.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))])
+    busy.show(foreign_block)
 
-    window = indexer.source.fetch_window(BlockRange(other.number, other.number), with_headers=True)
+    window = indexer.source.fetch_window(
+        BlockRange(foreign_block.number, foreign_block.number), with_headers=True
+    )
 
     assert trust("bloom") == 1
     assert (window.level, window.logs, window.proven) == (VerificationLevel.BLOOMED, [], ())
@@ -86,11 +88,11 @@ def system_receipt(a_chain: AChain) -> InjectedFault:
 def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
     busy: AChain, open_indexer: OpenIndexer, fault: str
 ):
-    made = (
+    receipts_fault = (
         block_faults.serve_wrong_receipts_root() if fault == "dummy root" else system_receipt(busy)
     )
     for place in (0, 1):
-        hide(busy, made, place)
+        hide(busy, receipts_fault, place)
     indexer = open_indexer(*busy.urls)
 
     indexer.index()
@@ -110,9 +112,9 @@ def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_level_stay
     """Every endpoint says the same: it is a word all the same, and an operator's to believe."""
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
-    made = system_receipt(busy)
+    receipts_fault = system_receipt(busy)
     for place in (0, 1):
-        hide(busy, made, place)
+        hide(busy, receipts_fault, place)
     busy.say(task_created(1))
 
     with pytest.raises(TransientError, match="no endpoint can prove the block"):
@@ -145,10 +147,10 @@ def test_case_49_only_responding_endpoint_does_not_lower_level(
     indexer.index()
     hide(busy, system_receipt(busy))
     silent = hide(busy, transport_faults.return_status(500), 1)
-    told = busy.say(task_created(1))
+    block = busy.say(task_created(1))
 
     with pytest.raises(TransientError):
-        indexer.source.fetch_window(BlockRange(told.number, told.number), with_headers=True)
+        indexer.source.fetch_window(BlockRange(block.number, block.number), with_headers=True)
     still = trust("receipts_root")
     busy.providers[1].faults.remove(silent)
     follow(indexer, clock)
@@ -160,10 +162,10 @@ def test_case_49_only_responding_endpoint_does_not_lower_level(
 def test_case_49_lowered_level_is_retried_after_one_hour(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    made = hide(busy, block_faults.serve_wrong_receipts_root())
+    wrong_root = hide(busy, block_faults.serve_wrong_receipts_root())
     indexer = open_indexer(busy.urls[0], clock=clock)
     indexer.index()
-    busy.provider.faults.remove(made)
+    busy.provider.faults.remove(wrong_root)
 
     clock.advance(RETRY_SECONDS + 1)
     busy.say(task_created(1))

@@ -32,15 +32,15 @@ def worthless(a_chain: AChain) -> AChain:
 def test_single_endpoint_fails_run_once_until_required_level_is_lowered(
     worthless: AChain, site: Site
 ):
-    told = [site.once(0) for _ in range(2)]
+    outcomes = [site.once(0) for _ in range(2)]
     _, status = site.tell("status")
 
-    assert told[0] == told[1]
-    code, words = told[0]
+    assert outcomes[0] == outcomes[1]
+    code, output = outcomes[0]
     assert code == 1
-    assert "blocks are unproven and rest on a single endpoint" in words
-    assert 'verify.history = "seamed"' in words
-    assert "add a second one to [chain] endpoints" in words
+    assert "blocks are unproven and rest on a single endpoint" in output
+    assert 'verify.history = "seamed"' in output
+    assert "add a second one to [chain] endpoints" in output
     assert "UNPROVEN" in status
     assert site.rows() == site.truth()
 
@@ -60,9 +60,9 @@ def test_silent_second_endpoint_does_not_satisfy_required_level(worthless: AChai
     methods = log_faults.LOG_AND_RECEIPT_METHODS
     silent = hide(worthless, transport_faults.return_status(503, methods=methods), 1)
 
-    code, words = site.once(0, 1)
+    code, output = site.once(0, 1)
 
-    assert (code, "does not answer" in words) == (1, True)
+    assert (code, "does not answer" in output) == (1, True)
     worthless.providers[1].faults.remove(silent)
     assert site.once(0, 1) == (0, "")
 
@@ -89,9 +89,9 @@ def test_zero_blooms_not_bound_by_hash_are_no_proof(a_chain: AChain, site: Site)
     for place in (0, 1):
         hide(a_chain, block_faults.serve_zero_bloom(), place)
 
-    code, words = site.once(0)
+    code, output = site.once(0)
 
-    assert (code, "(header_hash)" in words) == (1, True)
+    assert (code, "(header_hash)" in output) == (1, True)
     assert site.once(0, 1) == (0, "")
 
 

@@ -10,13 +10,13 @@ def test_endpoint_without_counter_support_still_serves_logs(
 ):
     first, second = a_chain.providers[0], a_chain.serve()
     a_chain.show(a_chain.head)
-    second.call_handler = lambda _asked, _block: "0x" + 6 * f"{3:064x}"
+    second.call_handler = lambda _request, _block: "0x" + 6 * f"{3:064x}"
     indexer = open_indexer(*a_chain.urls)
     indexer.index()
 
     assert indexer.source.fetch_contract_counters(Hash(a_chain.head.hash))["members"] == 3
 
-    asked = first.count_requests("eth_getLogs")
+    request_count = first.count_requests("eth_getLogs")
     a_chain.live(1)
     indexer.index()
-    assert first.count_requests("eth_getLogs") > asked
+    assert first.count_requests("eth_getLogs") > request_count

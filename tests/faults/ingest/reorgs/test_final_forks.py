@@ -52,7 +52,9 @@ class Forker:
     def __init__(self, chain: AChain, place: int, depth: int) -> None:
         self.chain, self.place = chain, place
         self.head = chain.back(depth)
-        chain.following = [one for one in chain.following if one is not chain.providers[place]]
+        chain.following = [
+            provider for provider in chain.following if provider is not chain.providers[place]
+        ]
         self._number = 50_000
         honest = chain.head
         self.grow(depth + 1)
@@ -158,12 +160,12 @@ def test_case_05_two_disagreeing_providers_finalize_nothing(
         a_chain.say(task_created(80_000 + number))
     forker.grow(_BLOCKS)
 
-    told = [site.once(0, 1)[0] for _ in range(2)]
+    exit_codes = [site.once(0, 1)[0] for _ in range(2)]
     status, waited = site.tell("status"), site.final()
     third = site.once(0, 1, 2)
 
     assert third == (0, "")
-    assert told == [1, 1]
+    assert exit_codes == [1, 1]
     assert status[0] != 0
     assert site.rows() == site.truth()
     assert confirmed is not None
@@ -235,10 +237,10 @@ def test_case_51_two_urls_of_one_provider_do_not_outvote_another(
     urls = [f"{a_chain.urls[liar]}/one", f"{a_chain.urls[liar]}/two", a_chain.urls[1 - liar]]
     monkeypatch.setattr(a_chain, "urls", urls)
 
-    code, words = site.once(*ALL)
+    code, output = site.once(*ALL)
 
     assert code == 1
-    assert "no second" in words
+    assert "no second" in output
     assert (site.final() or 0) < a_chain.head.number - FINALITY - 4
 
 
@@ -248,9 +250,9 @@ def test_single_provider_continues_and_is_reported_by_status(
     grown(a_chain, 12)
     monkeypatch.setattr(a_chain, "urls", [f"{a_chain.urls[0]}/one", f"{a_chain.urls[0]}/two"])
 
-    told, status = site.once(0, 1), site.tell("status")[1]
+    outcome, status = site.once(0, 1), site.tell("status")[1]
 
-    assert (told, site.final()) == ((0, ""), a_chain.head.number - FINALITY)
+    assert (outcome, site.final()) == ((0, ""), a_chain.head.number - FINALITY)
     assert "one provider (2 endpoints)" in status
 
 
@@ -267,9 +269,9 @@ def test_confirming_final_blocks_costs_one_header_per_block(
         clock.advance(1)
         step_on(indexer, a_chain, clock)
 
-    asked = list(a_chain.providers[1].received_requests)[before:]
-    assert len(asked) == 20
-    assert {one.method for one in asked} == {"eth_getBlockByNumber"}
+    requests = list(a_chain.providers[1].received_requests)[before:]
+    assert len(requests) == 20
+    assert {request.method for request in requests} == {"eth_getBlockByNumber"}
 
 
 def test_safe_block_counts_only_when_confirmed_by_second_provider(

@@ -52,23 +52,23 @@ def other_past(a_chain: AChain) -> Block:
 
 def test_case_04_final_block_denied_by_two_endpoints_sets_halt(indexer: Indexer, a_chain: AChain):
     indexer.index()
-    before, ours = rows(indexer), a_chain.head
-    theirs = other_past(a_chain)
-    a_chain.show(theirs)
+    before, stored_head = rows(indexer), a_chain.head
+    other_head = other_past(a_chain)
+    a_chain.show(other_head)
 
     done = indexer.index()
 
-    assert [(type(one), one.is_active) for one in done if isinstance(one, HaltChanged)] == [
+    assert [(type(step), step.is_active) for step in done if isinstance(step, HaltChanged)] == [
         (HaltChanged, True)
     ]
     halt = closed(indexer)
     assert halt is not None
     assert halt.evidence is not None
-    assert halt.evidence.our_hash == a_chain.back(FINALITY, ours).hash
-    assert halt.evidence.their_hash == a_chain.back(theirs.number - 22, theirs).hash
+    assert halt.evidence.our_hash == a_chain.back(FINALITY, stored_head).hash
+    assert halt.evidence.their_hash == a_chain.back(other_head.number - 22, other_head).hash
     assert violation() == 1
     # No automatic data loss: not now, not as the other chain grows, not after a restart.
-    a_chain.quiet(5, on=theirs)
+    a_chain.quiet(5, on=other_head)
     assert indexer.index() == []
     indexer.restart()
     assert indexer.index() == []
@@ -81,13 +81,13 @@ def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
-    ours = a_chain.head
-    theirs = other_past(a_chain)
-    a_chain.show(theirs)
+    stored_head = a_chain.head
+    other_head = other_past(a_chain)
+    a_chain.show(other_head)
     indexer.index()
 
     # One of two is no proof (chainlink-evm PR#429).
-    longer = a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=ours)
+    longer = a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=stored_head)
     a_chain.providers[0].head = longer
     for _ in range(4):
         assert indexer.index() == []
@@ -110,8 +110,8 @@ def test_case_04_only_endpoint_must_deny_final_block_three_times(
     clock = VirtualClock()
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
-    ours, theirs = a_chain.head, other_past(a_chain)
-    a_chain.show(theirs)
+    stored_head, other_head = a_chain.head, other_past(a_chain)
+    a_chain.show(other_head)
     for _ in range(2):
         assert indexer.index() == []
         assert closed(indexer) is None
@@ -119,7 +119,7 @@ def test_case_04_only_endpoint_must_deny_final_block_three_times(
     (halted,) = indexer.index()
     assert isinstance(halted, HaltChanged)
 
-    a_chain.show(a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=ours))
+    a_chain.show(a_chain.tree.mine_empty_blocks(FINALITY + 8, parent_block=stored_head))
     for _ in range(2):
         assert indexer.index() == []
         clock.advance(POLL)
@@ -159,7 +159,7 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
     indexer: Indexer, a_chain: AChain
 ):
     indexer.index()
-    before, ours = rows(indexer), a_chain.head
+    before, stored_head = rows(indexer), a_chain.head
     liar = a_chain.providers[0]
     liar.head = other_past(a_chain)
     a_chain.following = a_chain.providers[1:]
@@ -172,9 +172,9 @@ def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
     ]
     assert rows(indexer) == before
     assert closed(indexer) is None
-    a_chain.live(3, on=ours)
+    a_chain.live(3, on=stored_head)
     done = indexer.index()
-    assert not any(isinstance(one, RewindResult) for one in done)
+    assert not any(isinstance(step, RewindResult) for step in done)
     assert indexer.cursor == (a_chain.head.number, a_chain.head.hash)
     assert indexer.canonical_logs() == a_chain.logs()
 
@@ -212,5 +212,5 @@ def test_case_16_final_block_without_logs_is_identified_by_hash(indexer: Indexer
     a_chain.quiet(20, on=a_chain.back(FINALITY + 10, quiet))
     done = indexer.index()
 
-    assert [one.is_active for one in done if isinstance(one, HaltChanged)] == [True]
-    assert not any(isinstance(one, RewindResult) for one in done)
+    assert [step.is_active for step in done if isinstance(step, HaltChanged)] == [True]
+    assert not any(isinstance(step, RewindResult) for step in done)

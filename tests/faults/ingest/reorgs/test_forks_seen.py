@@ -18,14 +18,14 @@ from tests.support.ingest.speaking import tx
 
 def test_case_13_reorg_and_back_restores_all_rows(indexer: Indexer, a_chain: AChain):
     indexer.index()
-    first, ours = a_chain.head, dump(indexer.url, orphans=False)
+    first, first_dump = a_chain.head, dump(indexer.url, orphans=False)
     second = a_chain.live(4, on=a_chain.back(4))
     for _ in range(3):
         indexer.index()
         assert indexer.cursor == (second.number, second.hash)
         a_chain.show(first)
         indexer.index()
-        assert told(dump(indexer.url, orphans=False)) == told(ours)
+        assert told(dump(indexer.url, orphans=False)) == told(first_dump)
         a_chain.show(second)
     a_chain.show(first)
     indexer.index()
@@ -39,13 +39,16 @@ def test_case_14_fork_during_downtime_is_detected_before_first_log_request(
     indexer.index()
     a_chain.live(12, on=a_chain.back(6))
     indexer.restart()
-    asked = a_chain.provider.count_requests("eth_getLogs")
+    request_count = a_chain.provider.count_requests("eth_getLogs")
 
     rewound = indexer.step()
 
     assert isinstance(rewound, RewindResult)
     assert rewound.depth == 6
-    assert [provider.count_requests("eth_getLogs") for provider in a_chain.providers] == [asked, 0]
+    assert [provider.count_requests("eth_getLogs") for provider in a_chain.providers] == [
+        request_count,
+        0,
+    ]
     indexer.index()
     holds_the_chain(indexer, a_chain)
 
@@ -88,7 +91,8 @@ def test_case_51_proxy_caching_orphan_is_outvoted(a_chain: AChain, open_indexer:
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
     by_number = serve_cached(
-        methods="eth_getBlockByNumber", when=lambda asked: str(asked.params[0]).startswith("0x")
+        methods="eth_getBlockByNumber",
+        when=lambda request: str(request.params[0]).startswith("0x"),
     )
     a_chain.provider.faults.append(by_number)
     indexer.index()
@@ -131,14 +135,14 @@ def test_case_51_windows_are_read_from_other_endpoint_after_rejected_fork(
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
-    ours = a_chain.head
+    honest_head = a_chain.head
     a_chain.provider.head = a_chain.tree.mine_empty_blocks(2, parent_block=a_chain.back(1))
     a_chain.following = a_chain.providers[1:]
     patiently(indexer)
-    a_chain.live(4, on=ours)
+    a_chain.live(4, on=honest_head)
 
     done = patiently(indexer)
 
-    assert not [one for one in done if isinstance(one, RewindResult)]
-    assert any(isinstance(one, CommittedWindow) for one in done)
+    assert not [step for step in done if isinstance(step, RewindResult)]
+    assert any(isinstance(step, CommittedWindow) for step in done)
     holds_the_chain(indexer, a_chain)

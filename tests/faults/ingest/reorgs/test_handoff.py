@@ -59,6 +59,9 @@ def test_case_70_blocks_arriving_during_backfill_are_neither_lost_nor_duplicated
 
     ranges = [step.blocks for step in done if isinstance(step, CommittedWindow)]
     assert len(ranges) > 3
-    assert [each.first for each in ranges] == [0, *(each.last + 1 for each in ranges[:-1])]
+    assert [block_range.first for block_range in ranges] == [
+        0,
+        *(block_range.last + 1 for block_range in ranges[:-1]),
+    ]
     assert indexer.canonical_logs() == a_chain.logs()
     assert indexer.gaps() == []

@@ -84,10 +84,10 @@ def test_kickout_waits_until_its_evidence_blocks_are_verified(sqlite_office: Off
     assert "propose_kick" not in kinds(office)
 
     office.kickouts = replace(office.kickouts, verifier=verifier)
-    did = [step.action for step in office.repeat(plan_kickout_call)]
+    actions = [step.action for step in office.repeat(plan_kickout_call)]
 
-    assert did[-1] == "kickout proposal planned"
-    assert set(did[:-1]) == {"kickout evidence verified", "kickout signed"}
+    assert actions[-1] == "kickout proposal planned"
+    assert set(actions[:-1]) == {"kickout evidence verified", "kickout signed"}
     with office.store.read_transaction() as uow:
         (interval,) = uow.kickouts.list_open()
         proof = load_evidence_proof(uow, RULES, interval, verifier.get_level())
@@ -110,9 +110,9 @@ def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_planned(sqlite_
         # Another one said the same of all of them.
         uow.coverage.record_audit(scope.id, BlockRange(0, 2**40), "another", 1)
 
-    did = [step.action for step in office.repeat(plan_kickout_call)]
+    actions = [step.action for step in office.repeat(plan_kickout_call)]
 
-    assert did[-1] == "kickout proposal planned"
+    assert actions[-1] == "kickout proposal planned"
 
 
 def test_case_20_no_kickout_is_planned_while_chain_is_stalled(sqlite_office: Office):

@@ -34,10 +34,10 @@ def test_case_04_rewind_removes_all_blocks_of_old_chain(
     (halted,) = indexer.index()
     assert isinstance(halted, HaltChanged)
 
-    wanted = re.search(r"--to-block (\d+)", halted.reason)
-    assert wanted is not None
+    suggestion = re.search(r"--to-block (\d+)", halted.reason)
+    assert suggestion is not None
     with pytest.raises(InputError, match=r"rewind to block \d+") as refused:
-        rewind(indexer, int(wanted.group(1)))
+        rewind(indexer, int(suggestion.group(1)))
     (named,) = re.findall(r"rewind to block (\d+)", str(refused.value))
     assert int(named) <= fork.number
     rewind(indexer, int(named))
@@ -83,7 +83,7 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
     indexer.index()
     still, moves = a_chain.providers
     a_chain.following.remove(still)
-    with capture_logs() as told:
+    with capture_logs() as log_lines:
         for _ in range(150):
             a_chain.quiet(1, on=a_chain.back(2) if moves.head is still.head else None)
             with suppress(TransientError):
@@ -95,7 +95,7 @@ def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
     held = indexer.ingest.fork_watch.get_long_dispute(clock())
     assert held is not None
     assert held.startswith(f"{a_chain.urls[1]} reported that block 30 left the chain, but ")
-    assert sum(line["event"] == "endpoint_outvoted" for line in told) < 10
+    assert sum(line["event"] == "endpoint_outvoted" for line in log_lines) < 10
 
     still.head = moves.head
     clock.advance(60.0)

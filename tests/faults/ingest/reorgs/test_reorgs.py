@@ -30,7 +30,7 @@ def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, a_chai
 
     done = indexer.index()
 
-    assert [one.depth for one in done if isinstance(one, RewindResult)] == [1]
+    assert [step.depth for step in done if isinstance(step, RewindResult)] == [1]
     assert count(metrics.REORGS) == before + 1
     holds_the_chain(indexer, a_chain)
 
@@ -72,7 +72,7 @@ def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
 
     done = indexer.index()
 
-    assert [one.depth for one in done if isinstance(one, RewindResult)] == [205]
+    assert [step.depth for step in done if isinstance(step, RewindResult)] == [205]
     holds_the_chain(indexer, a_chain)
 
 
@@ -82,15 +82,15 @@ def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
 ):
     """After each of the questions that a rollback asks, the chain goes another way once more."""
     indexer.index()
-    ours = a_chain.head
-    first = a_chain.live(4, on=a_chain.back(3, ours))
-    second = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(5, ours))
+    old_head = a_chain.head
+    first = a_chain.live(4, on=a_chain.back(3, old_head))
+    second = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(5, old_head))
     a_chain.show(first)
-    asked = [0]
+    request_count = [0]
 
-    def count_down(_asked: object) -> None:
-        asked[0] += 1
-        if asked[0] == question:
+    def count_down(_request: object) -> None:
+        request_count[0] += 1
+        if request_count[0] == question:
             a_chain.show(second)
 
     for provider in a_chain.providers:
@@ -108,16 +108,18 @@ def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
 
 def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, a_chain: AChain):
     indexer.index()
-    ours = indexer.cursor
-    other = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(2))
-    a_chain.live(3, on=a_chain.tree.blocks.block_by_hash[ours[1]])
-    flips = run_after(lambda _asked: a_chain.show(other), methods="eth_getBlockByNumber", times=1)
+    old_cursor = indexer.cursor
+    other_head = a_chain.tree.mine_empty_blocks(6, parent_block=a_chain.back(2))
+    a_chain.live(3, on=a_chain.tree.blocks.block_by_hash[old_cursor[1]])
+    flips = run_after(
+        lambda _request: a_chain.show(other_head), methods="eth_getBlockByNumber", times=1
+    )
     a_chain.provider.faults.append(flips)
 
     done = patiently(indexer)
 
-    assert isinstance(next(one for one in done if not isinstance(one, Exception)), RewindResult)
-    holds_the_chain(indexer, a_chain, other)
+    assert isinstance(next(step for step in done if not isinstance(step, Exception)), RewindResult)
+    holds_the_chain(indexer, a_chain, other_head)
 
 
 def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, a_chain: AChain):

@@ -66,6 +66,6 @@ def test_case_62_restored_backup_recognises_sent_kickout_and_does_not_repeat_it(
 
 
 def with_another_transmitter(premises: Premises, folder: Path) -> Premises:
-    other = KeySigner.open(*key_files(folder, "other"))
-    premises.chain.rpc("anvil_setBalance", other.address, hex(ETHER))
-    return replace(premises, keys=replace(premises.keys, transmitter=other))
+    transmitter = KeySigner.open(*key_files(folder, "other"))
+    premises.chain.rpc("anvil_setBalance", transmitter.address, hex(ETHER))
+    return replace(premises, keys=replace(premises.keys, transmitter=transmitter))

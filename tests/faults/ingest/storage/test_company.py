@@ -25,8 +25,8 @@ def test_case_60_second_daemon_exits_and_reports_first(
 
         assert run(["run", "--once", "--config", str(path)]) == 1
 
-        said = capsys.readouterr().err
-        assert f"process {first.process.pid}" in said
+        error_output = capsys.readouterr().err
+        assert f"process {first.process.pid}" in error_output
         a_chain.live(3)
         first.wait_for_block(a_chain.head.number)
 
@@ -35,11 +35,11 @@ def test_case_60_overtaken_writer_commits_nothing(
     a_chain: AChain, indexer: Indexer, open_indexer: OpenIndexer
 ):
     indexer.index()
-    other = open_indexer(*a_chain.urls, url=indexer.url)
+    other_indexer = open_indexer(*a_chain.urls, url=indexer.url)
     a_chain.live(4)
     # While the first one waits for its logs, the other takes the same blocks in.
     a_chain.provider.faults = [
-        run_after(lambda _: other.index(), times=1, methods=frozenset({"eth_getLogs"}))
+        run_after(lambda _: other_indexer.index(), times=1, methods=frozenset({"eth_getLogs"}))
     ]
 
     with pytest.raises(FatalError, match="another process moved the cursor"):
@@ -48,7 +48,7 @@ def test_case_60_overtaken_writer_commits_nothing(
     alone = open_indexer(*a_chain.urls)
     alone.index()
     assert indexer.canonical_logs() == a_chain.logs()
-    assert other.digest() == alone.digest()
+    assert other_indexer.digest() == alone.digest()
 
 
 def test_case_72_stop_during_backfill_takes_five_seconds_and_ends_at_window_boundary(
@@ -73,12 +73,12 @@ def test_case_72_stop_during_backfill_takes_five_seconds_and_ends_at_window_boun
     assert 0 < stopped_at < a_chain.head.number
     left = Indexer(a_chain.urls, url)
     assert left.canonical_logs() == [
-        each for each in a_chain.logs() if each in set(left.canonical_logs())
+        log for log in a_chain.logs() if log in set(left.canonical_logs())
     ]
     left.index()
-    whole = open_indexer(*a_chain.urls)
-    whole.index()
-    assert left.digest() == whole.digest()
+    undisturbed = open_indexer(*a_chain.urls)
+    undisturbed.index()
+    assert left.digest() == undisturbed.digest()
     left.close()
 
 

@@ -56,13 +56,13 @@ def full_disk(path: Path) -> Iterator[None]:
 def as_without(indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer) -> bool:
     """Whether it goes on to what one has to which nothing happened."""
     indexer.index()
-    other = open_indexer(*a_chain.urls, reports=False)
-    other.index()
-    seen = [
-        (each.cursor, each.digest(), each.canonical_logs(), each.gaps())
-        for each in (indexer, other)
+    undisturbed = open_indexer(*a_chain.urls, reports=False)
+    undisturbed.index()
+    states = [
+        (compared.cursor, compared.digest(), compared.canonical_logs(), compared.gaps())
+        for compared in (indexer, undisturbed)
     ]
-    return seen[0] == seen[1]
+    return states[0] == states[1]
 
 
 def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_with_space(
@@ -91,8 +91,8 @@ def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
     begun.restart()
     before = dump(begun.url)
 
-    with closing(sqlite3.connect(file_of(begun.url), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(file_of(begun.url), isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(TransientError, match="another process is writing to it"):
             begun.index()
 

@@ -58,10 +58,10 @@ def test_every_log_line_is_written_or_counted_as_lost(refused: frozenset[int], l
         stream.write(f"line {number}\n")
 
     written = disk.getvalue().splitlines()
-    ours = [line for line in written if line.startswith("line ")]
+    kept_lines = [line for line in written if line.startswith("line ")]
     lost = [int(line.split()[0]) for line in written if "were lost" in line]
-    assert ours == sorted(set(ours), key=ours.index)
-    assert len(ours) + sum(lost) + stream.lost_line_count == lines
+    assert kept_lines == sorted(set(kept_lines), key=kept_lines.index)
+    assert len(kept_lines) + sum(lost) + stream.lost_line_count == lines
 
 
 def test_broken_log_pipe_raises_broken_pipe_error():

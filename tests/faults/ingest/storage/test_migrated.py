@@ -26,16 +26,16 @@ def everything(url: str) -> list[str]:
     engine = create_engine(parse_database_url(url))
     try:
         with engine.connect() as connection:
-            found = MetaData()
-            found.reflect(connection)
+            metadata = MetaData()
+            metadata.reflect(connection)
             columns = [
                 f"{name}.{column['name']} {column['type']}"
-                for name in sorted(found.tables)
+                for name in sorted(metadata.tables)
                 for column in inspect(connection).get_columns(name)
             ]
             rows = [
                 f"{name} {row}"
-                for name, table in sorted(found.tables.items())
+                for name, table in sorted(metadata.tables.items())
                 for row in sorted(map(repr, connection.execute(select(table))))
             ]
             return [*columns, *rows]

@@ -94,10 +94,10 @@ def committed(indexer: Indexer) -> list[list[str]]:
     return [*states, dump(indexer.url)]
 
 
-def has_in_order(found: list[str], wanted: tuple[str, ...]) -> bool:
+def has_in_order(passed_points: list[str], expected_points: tuple[str, ...]) -> bool:
     """Whether all of these were come to, one after the other."""
-    rest = iter(found)
-    return all(one in rest for one in wanted)
+    remaining_points = iter(passed_points)
+    return all(point in remaining_points for point in expected_points)
 
 
 @pytest.fixture

@@ -50,10 +50,10 @@ def source_of(indexer: Indexer, rules: Rules = CRYNUX) -> SnapshotSource:
 
 
 def all_made(source: SnapshotSource) -> int:
-    made = 0
+    snapshot_count = 0
     while make_next_snapshot(source, MANNER) is not None:
-        made += 1
-    return made
+        snapshot_count += 1
+    return snapshot_count
 
 
 def shown(state: FoldedState, block: int) -> tuple[object, ...]:
@@ -63,7 +63,9 @@ def shown(state: FoldedState, block: int) -> tuple[object, ...]:
     as_of = BlockRef(block, ZERO_HASH, ZERO_HASH, last_time)
     return (
         sorted(map(encode_node_row, fold.ledger.nodes.values())),
-        sorted(encode_task_row(one) for one in fold.ledger.tasks.values() if one.ending is None),
+        sorted(
+            encode_task_row(task) for task in fold.ledger.tasks.values() if task.ending is None
+        ),
         fold.last,
         rounds.head,
         rounds.settings,
@@ -79,10 +81,10 @@ def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[in
     used = set[int | None]()
     with store.read_transaction() as uow:
         for block in range(0, last + 1, 3):
-            ours = fold_state_up_to(uow, source.reader, source.rules, block)
-            whole = from_the_start(uow, source, block)
-            assert shown(ours, block) == shown(whole, block)
-            used.add(ours.snapshot_block)
+            from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
+            from_scratch = from_the_start(uow, source, block)
+            assert shown(from_snapshot, block) == shown(from_scratch, block)
+            used.add(from_snapshot.snapshot_block)
     return used
 
 
@@ -125,12 +127,12 @@ def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
     assert all_made(source) > 2
     with indexed.store.read_transaction() as uow:
         for block in range(0, a_chain.head.number + 1, 3):
-            ours = fold_state_up_to(uow, source.reader, source.rules, block)
-            whole = from_the_start(uow, source, block)
+            from_snapshot = fold_state_up_to(uow, source.reader, source.rules, block)
+            from_scratch = from_the_start(uow, source, block)
             # What waits and was never named again is missing: nobody reads tasks of it.
-            nodes, _, *rest = shown(ours, block)
-            whole_nodes, _, *whole_rest = shown(whole, block)
-            assert (nodes, rest) == (whole_nodes, whole_rest)
+            nodes, _, *other_parts = shown(from_snapshot, block)
+            expected_nodes, _, *expected_parts = shown(from_scratch, block)
+            assert (nodes, other_parts) == (expected_nodes, expected_parts)
 
 
 def test_different_rules_or_fold_version_use_no_snapshot(
@@ -190,13 +192,15 @@ def test_sample_check_reports_damaged_node(indexed: Indexer, monkeypatch: pytest
     source = source_of(indexed)
     all_made(source)
     with indexed.store.transaction() as uow:
-        address = max(uow.nodes.iterate_all(), key=lambda each: each.changed_at).address
+        address = max(
+            uow.nodes.iterate_all(), key=lambda node_state: node_state.changed_at
+        ).address
         uow._connection.execute(
             update(node).where(node.c.address == bytes.fromhex(address[2:])).values(base=7)
         )
-    found = check_sample(source, "none")
-    assert found is not None
-    assert found.differing == (f"node {address}",)
+    sample_check = check_sample(source, "none")
+    assert sample_check is not None
+    assert sample_check.differing == (f"node {address}",)
 
 
 def test_fold_too_far_from_snapshot_is_rejected(
@@ -224,10 +228,10 @@ def test_snapshots_stay_within_size_limit_and_thin_out_with_age():
         for number in range(1, 400)
     ]
     gone = set(choose_snapshots_to_delete(places, 60_000))
-    kept = [place for place in places if place.block not in gone]
-    assert sum(place.size_bytes for place in kept) <= 60_000
-    assert kept[-MIN_KEPT_SNAPSHOTS:] == places[-MIN_KEPT_SNAPSHOTS:]
-    gaps = [after.logs - before.logs for before, after in pairwise(kept)]
+    kept_snapshots = [place for place in places if place.block not in gone]
+    assert sum(place.size_bytes for place in kept_snapshots) <= 60_000
+    assert kept_snapshots[-MIN_KEPT_SNAPSHOTS:] == places[-MIN_KEPT_SNAPSHOTS:]
+    gaps = [after.logs - before.logs for before, after in pairwise(kept_snapshots)]
     middle = len(gaps) // 2
     assert max(gaps[middle:]) < max(gaps[:middle])
     assert sorted(gaps, reverse=True)[: middle // 2][0] < 400 * 5_000 // 4

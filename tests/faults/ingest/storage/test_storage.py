@@ -55,9 +55,9 @@ class Learned(EventReader):
         return super().decode_rows([_as_before(log) for log in logs], calls)
 
 
-def changed(said: FakeLog) -> FakeLog:
+def changed(log: FakeLog) -> FakeLog:
     """The same event of a changed contract, with a word more that the old one has not."""
-    return replace(said, data="0x" + "ee" * 31 + said.data[2:])
+    return replace(log, data="0x" + "ee" * 31 + log.data[2:])
 
 
 def _as_before(log: Log) -> Log:
@@ -130,11 +130,11 @@ def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
 def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]]]:
     """The addresses and first topics of every question for logs since the one of this number."""
     questions: list[dict[str, Any]] = [
-        asked.params[0]
-        for asked in list(a_chain.provider.received_requests)[since:]
-        if asked.method == "eth_getLogs"
+        request.params[0]
+        for request in list(a_chain.provider.received_requests)[since:]
+        if request.method == "eth_getLogs"
     ]
-    return [(set(one["address"]), set(one["topics"][0])) for one in questions]
+    return [(set(log_filter["address"]), set(log_filter["topics"][0])) for log_filter in questions]
 
 
 def test_case_67_only_missing_parts_of_new_contracts_and_events_are_read(
@@ -145,15 +145,15 @@ def test_case_67_only_missing_parts_of_new_contracts_and_events_are_read(
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     submitted = network("TaskSubmitted", task=a_task(), node=node(1), resultHash=a_task())
     new_topic = submitted.topics[0]
-    known = [topic for topic in now.topics if topic != new_topic]
-    read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], known))).index()
-    asked = len(a_chain.provider.received_requests)
+    old_topics = [topic for topic in now.topics if topic != new_topic]
+    read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], old_topics))).index()
+    request_count = len(a_chain.provider.received_requests)
 
     steps = mended(read_for(indexer, now))
 
     assert [step.rebuilt is not None for step in steps] == [False] * (len(steps) - 1) + [True]
     assert {step.blocks_left for step in steps[-2:]} == {0}
-    questions = asked_for_logs(a_chain, asked)
+    questions = asked_for_logs(a_chain, request_count)
     assert {frozenset(addresses) for addresses, _ in questions} == {
         frozenset([ORACLE]),
         frozenset([NETWORK]),
@@ -183,9 +183,9 @@ def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
     now = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     read_for(indexer, restrict_reader(now, IngestScope.create([NETWORK], now.topics))).index()
     read_for(indexer, now)
-    manner = RebuildOptions()
+    options = RebuildOptions()
     first = backfill_next_gap(
-        indexer.source, indexer.store, indexer.folder, ScopeBackfill(), manner
+        indexer.source, indexer.store, indexer.folder, ScopeBackfill(), options
     )
     assert first is not None
 
@@ -261,13 +261,18 @@ def test_case_74_state_of_another_version_is_refolded_without_chain_requests(
     before = indexer.digest()
     with indexer.store.transaction() as uow:
         # What the older version had made of it.
-        uow.nodes.save([replace(each, base=each.base // 2) for each in uow.nodes.iterate_all()])
+        uow.nodes.save(
+            [
+                replace(node_state, base=node_state.base // 2)
+                for node_state in uow.nodes.iterate_all()
+            ]
+        )
     monkeypatch.setattr("oracle.indexer.provenance.FOLD_VERSION", FOLD_VERSION + 1)
-    asked = len(a_chain.provider.received_requests)
+    request_count = len(a_chain.provider.received_requests)
 
     (step,) = mended(indexer)
 
-    assert len(a_chain.provider.received_requests) == asked
+    assert len(a_chain.provider.received_requests) == request_count
     assert step.rebuilt is not None
     assert not step.rebuilt.is_same
     assert indexer.digest() == before

@@ -70,8 +70,8 @@ def test_lost_commit_is_reported_and_next_reader_sees_its_outcome(
             uow.bookmarks.set("colour", "blue")
 
         with store.read_transaction() as uow:
-            seen = uow.bookmarks.get("colour")
-        assert seen == ("red" if loss is CommitLoss.REQUEST else "blue")
+            stored_colour = uow.bookmarks.get("colour")
+        assert stored_colour == ("red" if loss is CommitLoss.REQUEST else "blue")
 
 
 @LOSS

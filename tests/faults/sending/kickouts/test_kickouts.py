@@ -39,8 +39,8 @@ REFILL_SECONDS = 3600
 
 
 def only(office: Office, kind: str) -> Intent:
-    (found,) = office.intents(kind)
-    return found
+    (intent,) = office.intents(kind)
+    return intent
 
 
 def empty_bucket(office: Office) -> int:
@@ -107,17 +107,22 @@ def test_evidence_file_contains_chain_rules_rounds_and_entries(sqlite_office: Of
     office = sqlite_office
     proposed(office)
     (file,) = office.folder_for_evidence.iterdir()
-    told = json.loads(file.read_text())
+    evidence = json.loads(file.read_text())
 
-    assert (told["chain_id"], told["contract"]) == (CHAIN_ID, office.premises.address)
-    assert (told["node"], told["index"]) == (office.premises.network.nodes[2].lower(), 2)
-    assert (told["rules"], told["rules_version"]) == (RULES.name, RULES.version)
-    assert (len(told["rules_sha256"]), told["formula_version"]) == (64, 2)
-    assert [one["lane"] for one in told["rounds"]] == ROUNDS * [2002]
-    first = told["rounds"][0]["round"]
-    assert [one["round"] for one in told["rounds"]] == [*range(first, first + ROUNDS)]
-    assert all(one["as_of"] >= told["due_since"]["block"] for one in told["rounds"])
-    assert {*told["entries"][0]} >= {"at", "task", "score", "rank", "time"}
+    assert (evidence["chain_id"], evidence["contract"]) == (CHAIN_ID, office.premises.address)
+    assert (evidence["node"], evidence["index"]) == (office.premises.network.nodes[2].lower(), 2)
+    assert (evidence["rules"], evidence["rules_version"]) == (RULES.name, RULES.version)
+    assert (len(evidence["rules_sha256"]), evidence["formula_version"]) == (64, 2)
+    assert [evidence_round["lane"] for evidence_round in evidence["rounds"]] == ROUNDS * [2002]
+    first = evidence["rounds"][0]["round"]
+    assert [evidence_round["round"] for evidence_round in evidence["rounds"]] == [
+        *range(first, first + ROUNDS)
+    ]
+    assert all(
+        evidence_round["as_of"] >= evidence["due_since"]["block"]
+        for evidence_round in evidence["rounds"]
+    )
+    assert {*evidence["entries"][0]} >= {"at", "task", "score", "rank", "time"}
 
 
 @pytest.fixture
@@ -132,22 +137,27 @@ def other_office(premises: Premises, tmp_path: Path) -> Iterator[Office]:
 def test_two_reporters_sign_identical_kickout_statement(
     sqlite_office: Office, other_office: Office
 ):
-    office, other = sqlite_office, other_office
+    office, second_office = sqlite_office, other_office
     bad_pool(office)
     shown_low(office)
     # The other one was away, and reads it all at once.
-    other.index()
+    second_office.index()
 
-    said = []
-    for one in (office, other):
-        with one.store.read_transaction() as uow:
-            (look,) = load_kickout_cases(uow, KICKOUT_RULES, VerificationLevel.NOTHING)
-        assert look.evidence is not None
-        standing = one.contract.get_status()
-        said.append((look.evidence.text, build_kick_statement(one.kickouts, look, standing)))
+    statements = []
+    for signing_office in (office, second_office):
+        with signing_office.store.read_transaction() as uow:
+            (kickout_case,) = load_kickout_cases(uow, KICKOUT_RULES, VerificationLevel.NOTHING)
+        assert kickout_case.evidence is not None
+        standing = signing_office.contract.get_status()
+        statements.append(
+            (
+                kickout_case.evidence.text,
+                build_kick_statement(signing_office.kickouts, kickout_case, standing),
+            )
+        )
         office.mine()
-    assert said[0] == said[1]
-    assert said[0][1] is not None
+    assert statements[0] == statements[1]
+    assert statements[0][1] is not None
 
 
 def test_case_f56_waiting_kickout_is_dropped_and_cancelled_after_node_recovers(
@@ -184,18 +194,18 @@ def test_case_f58_empty_bucket_defers_execution_without_polling_every_block(
     proposed(office)
     refilled = empty_bucket(office)
     veto_over(office)
-    office.restart(urls=[one.url for one in proxies])
+    office.restart(urls=[proxy.url for proxy in proxies])
     office.tick()
     waiting = only(office, EXECUTE_KICK)
     assert (waiting.state.value, waiting.request.not_before) == ("planned", refilled)
 
-    for one in proxies:
-        one.forget()
+    for proxy in proxies:
+        proxy.forget()
     for _ in range(5):
         office.mine()
         assert not [step for step in office.tick() if "kick" in step.action]
-    assert [one.count("eth_estimateGas") for one in proxies] == [0, 0]
-    assert [one.sent for one in proxies] == [[], []]
+    assert [proxy.count("eth_estimateGas") for proxy in proxies] == [0, 0]
+    assert [proxy.sent for proxy in proxies] == [[], []]
 
     # It is refilled; the scores are fresh again, and it goes by itself.
     office.premises.chain.at(refilled + 1)

@@ -35,8 +35,8 @@ def cancelled(office: Office, by: str) -> None:
 
 def state_of_kick(office: Office) -> KickState:
     with office.store.read_transaction() as uow:
-        (found,) = uow.rounds.list_kicks()
-    return found.state
+        (stored_kick,) = uow.rounds.list_kicks()
+    return stored_kick.state
 
 
 def some_rounds(office: Office) -> None:

@@ -27,9 +27,9 @@ def signed(office: Office) -> list[SignedStatement]:
     node = office.premises.network.nodes[2].lower()
     with office.store.read_transaction() as uow:
         return [
-            one
+            statement
             for number in range(1, last + 1)
-            for one in reversed(uow.statements.list_for_round(address, "kick", number, node))
+            for statement in reversed(uow.statements.list_for_round(address, "kick", number, node))
         ]
 
 
@@ -43,18 +43,20 @@ def due(office: Office) -> None:
 
 def two_must_sign(office: Office) -> Signer:
     """From now on; the other one signs reports, and says nothing of kickouts."""
-    other = office.context.sender_account.payer
-    assert other is not None
-    set_signers(office, *by_address(office, other), needed=2)
+    other_signer = office.context.sender_account.payer
+    assert other_signer is not None
+    set_signers(office, *by_address(office, other_signer), needed=2)
     office.index()
-    return other
+    return other_signer
 
 
-def by_address(office: Office, other: Signer) -> list[Signer]:
-    return sorted([office.context.sender_account.signer, other], key=lambda key: key.address)
+def by_address(office: Office, other_signer: Signer) -> list[Signer]:
+    return sorted(
+        [office.context.sender_account.signer, other_signer], key=lambda key: key.address
+    )
 
 
-def pushed_by_two(office: Office, other: Signer) -> None:
+def pushed_by_two(office: Office, other_signer: Signer) -> None:
     """One more round that both have signed; nothing is planned against anybody."""
     before = office.premises.round
     office.period()
@@ -62,11 +64,13 @@ def pushed_by_two(office: Office, other: Signer) -> None:
     office.repeat(plan_push)
     status, domain = office.contract.get_status(), office.context.sender_account.domain
     with office.store.read_transaction() as uow:
-        signed_ones = [one.report for one in uow.reports.list_latest(10) if one.digest]
-    report = max(signed_ones, key=lambda one: one.period)
-    said = build_report_statement(report, status)
-    signed = [key.sign_statement(said, domain) for key in by_address(office, other)]
-    calldata = encode_push(said, status.head.config_count, b"".join(signed))
+        signed_ones = [
+            candidate.report for candidate in uow.reports.list_latest(10) if candidate.digest
+        ]
+    report = max(signed_ones, key=lambda candidate: candidate.period)
+    statement = build_report_statement(report, status)
+    signed = [key.sign_statement(statement, domain) for key in by_address(office, other_signer)]
+    calldata = encode_push(statement, status.head.config_count, b"".join(signed))
     rival_push(office, calldata)
     office.mine()
     office.index()
@@ -76,11 +80,11 @@ def pushed_by_two(office: Office, other: Signer) -> None:
 def test_kickout_lacking_signatures_is_signed_once_across_rounds(sqlite_office: Office):
     office = sqlite_office
     due(office)
-    other = two_must_sign(office)
+    other_signer = two_must_sign(office)
     for _ in range(3):
         office.repeat(plan_kickout_call)
         assert len(signed(office)) == 1
-        pushed_by_two(office, other)
+        pushed_by_two(office, other_signer)
 
     # Under other signers nothing of it counts: it is signed anew, and is proposed.
     set_signers(office, office.context.sender_account.signer, needed=1)

@@ -28,9 +28,11 @@ def held_office(sqlite_office: Office) -> Office:
 def test_kickout_based_on_single_creator_waits_for_operator(held_office: Office):
     office = held_office
     with office.store.read_transaction() as uow:
-        (look,) = load_kickout_cases(uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING)
-    assert look.obstacle is None
-    assert look.hold_reason == (
+        (kickout_case,) = load_kickout_cases(
+            uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING
+        )
+    assert kickout_case.obstacle is None
+    assert kickout_case.hold_reason == (
         "4 of its 4 scores come from one creator's tasks (there is no other creator)"
     )
 
@@ -38,12 +40,17 @@ def test_kickout_based_on_single_creator_waits_for_operator(held_office: Office)
     assert PROPOSE_KICK not in kinds(office)
     assert not kick(office)["live"]
 
-    proposed_by_hand(office.kickouts, look, office.source.fetch_heads())
+    proposed_by_hand(office.kickouts, kickout_case, office.source.fetch_heads())
     office.repeat(next_step)
     office.mine()
     office.index()
     assert kick(office)["live"]
     # What a person has proposed is not held a second time.
     with office.store.read_transaction() as uow:
-        (look,) = load_kickout_cases(uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING)
-    assert (look.hold_reason, look.obstacle) == (None, "its kickout is already proposed")
+        (kickout_case,) = load_kickout_cases(
+            uow, KickoutRules(HELD, SETTINGS), VerificationLevel.NOTHING
+        )
+    assert (kickout_case.hold_reason, kickout_case.obstacle) == (
+        None,
+        "its kickout is already proposed",
+    )

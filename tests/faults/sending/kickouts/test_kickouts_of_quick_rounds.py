@@ -46,10 +46,10 @@ def fresh_chain() -> Iterator[Chain]:
 def quick(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
     """Three reporters, all of whom must sign, under rules with quick rounds."""
     with (
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        new_sqlite_store() as three,
-        company(premises, [one, two, three], tmp_path) as opened,
+        new_sqlite_store() as first_store,
+        new_sqlite_store() as second_store,
+        new_sqlite_store() as third_store,
+        company(premises, [first_store, second_store, third_store], tmp_path) as opened,
     ):
         does, admin = premises.oracle.functions, premises.network.admin
         rules_hash = compute_rules_id(RULES, load_profile("reference").identity, QUICK)
@@ -92,8 +92,10 @@ def second(opened: Company, looking: int = 0) -> None:
 def due(office: Office) -> int:
     """How many nodes nothing stands against proposing."""
     with office.store.read_transaction() as uow:
-        looks = load_kickout_cases(uow, KickoutRules(RULES, QUICK), VerificationLevel.NOTHING)
-    return sum(look.obstacle is None for look in looks)
+        kickout_cases = load_kickout_cases(
+            uow, KickoutRules(RULES, QUICK), VerificationLevel.NOTHING
+        )
+    return sum(kickout_case.obstacle is None for kickout_case in kickout_cases)
 
 
 def proposed_in(opened: Company) -> list[int]:
@@ -126,15 +128,15 @@ def room(office: Office) -> int:
 
 
 def test_landed_unconfirmed_proposal_counts_once_against_round_limit(sqlite_office: Office):
-    office, most = sqlite_office, LIMITS.max_kicks_per_round
+    office, max_kicks = sqlite_office, LIMITS.max_kicks_per_round
     bad_pool(office)
     shown_low(office)
     office.repeat(plan_kickout_call)
-    assert (office.states()[-1], room(office)) == ("planned", most - 1)
+    assert (office.states()[-1], room(office)) == ("planned", max_kicks - 1)
     office.repeat(next_step)
     office.mine()
     office.index()
-    assert (office.states()[-1], room(office)) == ("live", most - 1)
+    assert (office.states()[-1], room(office)) == ("live", max_kicks - 1)
 
     # The next round has all its room, whatever became of its receipt.
     office.period()
@@ -144,4 +146,4 @@ def test_landed_unconfirmed_proposal_counts_once_against_round_limit(sqlite_offi
     office.mine()
     office.index()
     (proposal,) = office.intents(PROPOSE_KICK)
-    assert (proposal.state.value, room(office)) == ("live", most)
+    assert (proposal.state.value, room(office)) == ("live", max_kicks)

@@ -74,14 +74,14 @@ class Stalling:
 
 def the_slot(office: Office) -> NonceSlot:
     with office.store.read_transaction() as uow:
-        found = uow.outbox.slots.get_slot(office.context.account, 1)
-    assert found is not None
-    return found
+        slot = uow.outbox.slots.get_slot(office.context.account, 1)
+    assert slot is not None
+    return slot
 
 
 def sends(office: Office) -> list[int]:
     with office.store.read_transaction() as uow:
-        return [one.sends for one in uow.outbox.slots.list_attempts(the_slot(office))]
+        return [attempt.sends for attempt in uow.outbox.slots.list_attempts(the_slot(office))]
 
 
 def ticked(office: Office, times: int = 1) -> int:
@@ -206,18 +206,18 @@ def test_case_f45_no_database_transaction_is_open_during_send(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office, url = proxied_office, proxied_office.store._url
-    others: list[int] = []
+    other_writes: list[int] = []
 
-    def write(asked: dict[str, Any]) -> dict[str, Any]:
-        with Store.open(url.render_as_string(hide_password=False)) as other:
-            with other.transaction() as uow:
+    def write(request: dict[str, Any]) -> dict[str, Any]:
+        with Store.open(url.render_as_string(hide_password=False)) as other_store:
+            with other_store.transaction() as uow:
                 uow.lease.verify_by_write(office.epoch)
-            others.append(1)
-        return asked
+            other_writes.append(1)
+        return request
 
     proxies[0].rule(SEND, Fault(ask=write))
     office.pushed()
-    assert others == [1]
+    assert other_writes == [1]
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
@@ -234,7 +234,7 @@ def test_case_f46_clock_jump_changes_no_deadline_lease_or_bump(office: Office, j
     assert push.request.deadline is not None
     assert 0 < push.request.deadline - chain.time <= SETTINGS.ttl_seconds
     assert HOUR - 60 < held.seconds_left <= HOUR
-    assert [one.reason for one in attempts] == [AttemptReason.FIRST]
+    assert [attempt.reason for attempt in attempts] == [AttemptReason.FIRST]
 
     office.context = replace(office.context, clock=lambda: plain() - jump)
     office.mine()

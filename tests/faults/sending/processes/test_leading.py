@@ -98,40 +98,42 @@ def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
     paths = [config(resting, tmp_path / name, url) for name in ("one", "two")]
     with ExitStack() as running:
         both = [running.enter_context(starting(path, "--standby")) for path in paths]
-        until(lambda: any(said(each, "daemon_started") for each in both))
-        leader, other = sorted(both, key=lambda each: not said(each, "daemon_started"))
-        waiting = other.wait_for("waiting_for_lease")
+        until(lambda: any(said(instance, "daemon_started") for instance in both))
+        leader, standby = sorted(both, key=lambda instance: not said(instance, "daemon_started"))
+        waiting = standby.wait_for("waiting_for_lease")
         assert waiting["leader"].startswith("qos-oracle run on ")
-        assert not said(other, "daemon_started")
+        assert not said(standby, "daemon_started")
 
-        other.url = other.wait_for("standby_started")["web"]
-        ready = other.get("/readyz")
+        standby.url = standby.wait_for("standby_started")["web"]
+        ready = standby.get("/readyz")
         assert (ready.status_code, ready.json()["standby"]) == (200, True)
         leader.url = leader.wait_for("daemon_started")["web"]
         leader.wait_until_ready()
         assert leader.get("/readyz").json()["standby"] is False
         assert "oracle_lease_held 1.0" in leader.get("/metrics").text
-        assert "oracle_lease_held 0.0" in other.get("/metrics").text
+        assert "oracle_lease_held 0.0" in standby.get("/metrics").text
         assert "oracle_lease_epoch 1.0" in leader.get("/metrics").text
 
         first = lease(url)
         leader.process.kill()
         leader.process.wait()
         # Nobody waits for the lease of a process that is known to be gone.
-        taken = other.wait_for("daemon_started")
-        assert taken["epoch"] == first.epoch + 1
-        other.url = taken["web"]
-        other.wait_until_ready()
+        started_event = standby.wait_for("daemon_started")
+        assert started_event["epoch"] == first.epoch + 1
+        standby.url = started_event["web"]
+        standby.wait_until_ready()
 
 
 def test_case_f40_daemon_without_standby_exits_and_reports_leader(
     resting: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
-    one, two = (config(resting, tmp_path / name, url) for name in ("one", "two"))
-    with starting(one) as leader:
+    first_config, second_config = (
+        config(resting, tmp_path / name, url) for name in ("one", "two")
+    )
+    with starting(first_config) as leader:
         leader.wait_for("daemon_started")
-        with starting(two) as second:
+        with starting(second_config) as second:
             assert second.process.wait(PATIENCE) == 1
             assert f"process {leader.process.pid}" in second.log.read_text("utf-8")
         assert lease(url).holder is not None
@@ -143,23 +145,23 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
     url, gate = empty_database_url, faults.Gate()
     with proxy(network.url) as door, ExitStack() as running:
         door.rule(SEND, faults.held_before(gate))
-        one = config(network, tmp_path / "one", url, endpoints=[door.url])
-        two = config(network, tmp_path / "two", url)
-        leader = running.enter_context(starting(one, "--publish", "--standby"))
+        first_config = config(network, tmp_path / "one", url, endpoints=[door.url])
+        second_config = config(network, tmp_path / "two", url)
+        leader = running.enter_context(starting(first_config, "--publish", "--standby"))
         until(gate.reached.is_set)
         leader.process.send_signal(signal.SIGSTOP)
         old = lease(url).epoch
         let_it_run_out(url)
 
-        other = running.enter_context(starting(two, "--publish", "--standby"))
-        other.wait_for("step_completed", step="publish", did="sent")
+        standby = running.enter_context(starting(second_config, "--publish", "--standby"))
+        standby.wait_for("step_completed", step="publish", did="sent")
         network.mine(1)
-        other.wait_for("step_completed", step="confirm", did="mined")
+        standby.wait_for("step_completed", step="confirm", did="mined")
         gate.release()
         leader.process.send_signal(signal.SIGCONT)
 
         assert leader.process.wait(PATIENCE) == 1
-        assert any(words in leader.log.read_text("utf-8") for words in LOST)
+        assert any(message in leader.log.read_text("utf-8") for message in LOST)
         sender = sender_of(url)
         network.mine(2)
         assert len(set(door.sent)) == 1

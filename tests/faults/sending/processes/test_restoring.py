@@ -47,7 +47,7 @@ def test_case_f07_transaction_mined_during_downtime_is_recognised_and_not_resent
     with office.store.read_transaction() as uow:
         attempts = uow.outbox.slots.list_attempts(slot)
     assert "push final" in [step.action for step in done]
-    assert [one.sends for one in attempts] == [1]
+    assert [attempt.sends for attempt in attempts] == [1]
     assert office.intents(PUSH)[0].state is IntentState.FINAL
     assert premises.round == 1
 
@@ -96,13 +96,13 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         context = refused(office, copy)
         assert (next_nonce(context), office.premises.nonce) == (2, 3)
 
-        found = compare_with_chain(context, 1000)
-        assert (found.next_nonce, found.mined, found.nonces) == (2, 3, range(2, 3))
-        assert found.may_have_lost_more
-        written_down(office, context, found)
+        comparison = compare_with_chain(context, 1000)
+        assert (comparison.next_nonce, comparison.mined, comparison.nonces) == (2, 3, range(2, 3))
+        assert comparison.may_have_lost_more
+        written_down(office, context, comparison)
 
         assert next_nonce(context) == 3
-        assert found.transaction_by_nonce[2].hash in (adopted(office)[2] or "")
+        assert comparison.transaction_by_nonce[2].hash in (adopted(office)[2] or "")
         assert sent.nonce == 2
         # Nothing is signed while what the lost copy signed may still land, and that is told.
         office.restart()
@@ -126,10 +126,10 @@ def test_case_f19_lost_database_reuses_no_nonce_after_rebuild(office: Office, ne
     office.pushed()
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        found = compare_with_chain(context, 1000)
-        assert (found.next_nonce, found.mined) == (None, 3)
-        assert set(found.transaction_by_nonce) == {0, 1, 2}
-        written_down(office, context, found)
+        comparison = compare_with_chain(context, 1000)
+        assert (comparison.next_nonce, comparison.mined) == (None, 3)
+        assert set(comparison.transaction_by_nonce) == {0, 1, 2}
+        written_down(office, context, comparison)
 
         assert next_nonce(context) == 3
         assert adopted(office).keys() == {0, 1, 2}

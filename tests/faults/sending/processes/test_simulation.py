@@ -26,8 +26,8 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Path]:
-    with template() as made:
-        yield made
+    with template() as template_path:
+        yield template_path
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -74,9 +74,9 @@ def test_simulation_cache_does_not_change_outcome(empty: Path):
 def test_expired_kickouts_do_not_block_further_kickouts():
     """It did once: three that expired together were never wanted again (decision 0101)."""
     goals = Goals(24)
-    known = dict.fromkeys(goals.pushes, Wished("final", 1, is_over=True))
-    known |= dict.fromkeys(goals.kicks[:3], Wished("expired", 1, is_over=True))
-    assert goals.next_kick(known) == goals.kicks[0]
+    wished_by_goal = dict.fromkeys(goals.pushes, Wished("final", 1, is_over=True))
+    wished_by_goal |= dict.fromkeys(goals.kicks[:3], Wished("expired", 1, is_over=True))
+    assert goals.next_kick(wished_by_goal) == goals.kicks[0]
 
 
 def test_skipped_confirmation_violates_simulation_invariant_i8(

@@ -51,16 +51,16 @@ def stand(premises: Premises, new_store: NewStore, folder: Path) -> Iterator[Sta
 
 @pytest.fixture
 def stage(premises: Premises, new_store: NewStore, tmp_path: Path) -> Iterator[Stand]:
-    with stand(premises, new_store, tmp_path) as made:
-        yield made
+    with stand(premises, new_store, tmp_path) as opened_stand:
+        yield opened_stand
 
 
 @pytest.fixture
 def sqlite_stage(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[Stand]:
-    with stand(premises, new_sqlite_store, tmp_path) as made:
-        yield made
+    with stand(premises, new_sqlite_store, tmp_path) as opened_stand:
+        yield opened_stand
 
 
 @pytest.mark.parametrize("kind", PHASES)
@@ -73,8 +73,10 @@ def test_case_f41_leader_stalled_at_any_point_exits_and_successor_sends_once(
         assert passed.count(AFTER) >= phase.commits
         assert passed.count(SEND) == passed.count("after a send") == 2
         assert "after signing a transaction" in passed
-        wanted = first_of_each(passed) if bounded else stops(passed, kind, is_waiting=is_waiting)
-        for number in wanted:
+        stop_numbers = (
+            first_of_each(passed) if bounded else stops(passed, kind, is_waiting=is_waiting)
+        )
+        for number in stop_numbers:
             with stage.office(str(number)) as office:
                 stop = Stop(passed, number, is_waiting=is_waiting)
                 stand_still(office, stage.second, kind, stop)
@@ -126,8 +128,8 @@ class Stop:
         """Whether it had proved that it leads, and had only to send."""
         if self.is_inside and not self.is_waiting:
             return False
-        rest = self.passed[self.number + self.is_inside :]
-        return next((name for name in rest if name in {BEFORE, SEND}), BEFORE) == SEND
+        points_ahead = self.passed[self.number + self.is_inside :]
+        return next((name for name in points_ahead if name in {BEFORE, SEND}), BEFORE) == SEND
 
 
 def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:

@@ -51,9 +51,9 @@ class Seat:
     def stopped_after(self, questions: int, seconds: float) -> None:
         """Let it be stopped, once, so long after so many more questions."""
 
-        def soon(asked: Question) -> Question:
+        def soon(request: Question) -> Question:
             Timer(seconds, self.member.pause).start()
-            return asked
+            return request
 
         self.door.rule(EVERY, Fault(ask=soon), times=1, skip=questions)
 
@@ -82,11 +82,11 @@ def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Compan
 
 def keys_of(network: LocalNetwork) -> dict[str, DemoKey]:
     """The keys that the contract knows."""
-    found = {}
+    key_by_role = {}
     for role in ("signer", "transmitter"):
         files = (network.keys / f"{role}.json", network.keys / f"{role}.password")
-        found[role] = DemoKey(*files, json.loads(files[0].read_text("utf-8"))["address"])
-    return found
+        key_by_role[role] = DemoKey(*files, json.loads(files[0].read_text("utf-8"))["address"])
+    return key_by_role
 
 
 def test_case_f41_leaders_stopped_at_random_are_succeeded_and_each_round_lands_once(
@@ -100,12 +100,14 @@ def test_case_f41_leaders_stopped_at_random_are_succeeded_and_each_round_lands_o
         pair(network, tmp_path, url) as (company, seats),
         Store.open(url) as store,
     ):
-        asked = questions_of_a_round(company, seats[0], store)
+        request_count = questions_of_a_round(company, seats[0], store)
         for number in range(TAKEOVERS):
             # Not for secrets: other moments on the other engine, the same ones each time.
             chance = random.Random(f"{url[:6]} {number}")  # noqa: S311
             leading, heir = seats
-            leading.stopped_after(chance.randrange(asked), chance.uniform(0, _AFTER_SECONDS))
+            leading.stopped_after(
+                chance.randrange(request_count), chance.uniform(0, _AFTER_SECONDS)
+            )
             landed = company.round
             stopped(company, leading.member)
             run_out(store, leading.member)
@@ -172,7 +174,7 @@ def finished(company: Company, store: Store) -> None:
         company.network.mine(1)
         with store.read_transaction() as uow:
             return not any(
-                one.state in PENDING_STATES for one in uow.outbox.intents.list_newest(1000)
+                intent.state in PENDING_STATES for intent in uow.outbox.intents.list_newest(1000)
             )
 
     until(is_done, "an outbox that has finished", company.tails)
@@ -183,7 +185,7 @@ def ended(old: Member) -> None:
     until(lambda: not old.is_up, "the end of the one that was overtaken", old.tail)
     assert old._process is not None
     assert old._process.returncode == 1, old.tail()
-    assert any(words in old.log.read_text("utf-8") for words in _LOST), old.tail()
+    assert any(message in old.log.read_text("utf-8") for message in _LOST), old.tail()
 
 
 def check(company: Company, store: Store) -> None:
@@ -192,14 +194,14 @@ def check(company: Company, store: Store) -> None:
     sender = company.members[0].transmitter
     count = company.network.stage.chain.make_request("eth_getTransactionCount", sender, "latest")
     with store.read_transaction() as uow:
-        wanted = uow.outbox.intents.list_newest(1000)[::-1]
+        intents = uow.outbox.intents.list_newest(1000)[::-1]
         read = uow.lease._connection.execute
         epochs = list(read(select(pub_journal.c.lease_epoch).order_by(pub_journal.c.id)).scalars())
         assert uow.lease.get_state().epoch == TAKEOVERS + 1
-    given = [one for one in wanted if one.nonce is not None]
-    assert [one.nonce for one in given] == list(range(len(given)))
+    assigned_intents = [intent for intent in intents if intent.nonce is not None]
+    assert [intent.nonce for intent in assigned_intents] == list(range(len(assigned_intents)))
     # A next round may be on its way.
-    mined = given[: int(count, 16)]
+    mined = assigned_intents[: int(count, 16)]
     assert len(mined) == int(count, 16)
-    assert {one.state.value for one in mined} <= {"live", "mined", "final"}, mined
+    assert {intent.state.value for intent in mined} <= {"live", "mined", "final"}, mined
     assert epochs == sorted(epochs)

@@ -102,8 +102,12 @@ def test_kickout_cancellation_is_classified_after_upgrade_from_older_fold(
     office: Office, monkeypatch: pytest.MonkeyPatch, *, by_node: bool
 ):
     with monkeypatch.context() as older:
-        known = [one for one in ORACLE_EVENTS if one.event_class is not RoleSet]
-        older.setattr("oracle.chain.profiles.event_reader.ORACLE_EVENTS", known)
+        older_events = [
+            oracle_event
+            for oracle_event in ORACLE_EVENTS
+            if oracle_event.event_class is not RoleSet
+        ]
+        older.setattr("oracle.chain.profiles.event_reader.ORACLE_EVENTS", older_events)
         older.setattr("oracle.indexer.provenance.FOLD_VERSION", 2)
         office.reread()
         proposed(office)
@@ -118,9 +122,9 @@ def test_kickout_cancellation_is_classified_after_upgrade_from_older_fold(
     with Store.open(url) as store:
         office.store = store
         office.reread()
-        scope_backfill, manner = ScopeBackfill(), RebuildOptions(lease_epoch=office.epoch)
+        scope_backfill, options = ScopeBackfill(), RebuildOptions(lease_epoch=office.epoch)
         while (
-            backfill_next_gap(office.source, store, office.folder, scope_backfill, manner)
+            backfill_next_gap(office.source, store, office.folder, scope_backfill, options)
             is not None
         ):
             pass

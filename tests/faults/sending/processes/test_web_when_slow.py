@@ -52,13 +52,13 @@ class Door:
     def turns_away(self) -> bool:
         """Tell whether all but some were answered while the database stands still."""
         until = time.monotonic() + PATIENCE
-        while sum(one.done() for one in self.asked) < CROWD - 8:
+        while sum(future.done() for future in self.asked) < CROWD - 8:
             if time.monotonic() > until:
                 return False
             time.sleep(0.01)
         # Turned away at once, not when they had waited long enough.
-        told = [one.result().text for one in self.asked if one.done()]
-        return all("too many requests are waiting" in text for text in told)
+        texts = [future.result().text for future in self.asked if future.done()]
+        return all("too many requests are waiting" in text for text in texts)
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
         ThreadPoolExecutor(CROWD) as crowd,
     ):
         holder.execute('LOCK TABLE "cursor" IN ACCESS EXCLUSIVE MODE')
-        asked = [crowd.submit(requests.get, f"{url}/readyz", timeout=300) for _ in range(CROWD)]
+        futures = [crowd.submit(requests.get, f"{url}/readyz", timeout=300) for _ in range(CROWD)]
         try:
-            yield Door(url, shown, asked)
+            yield Door(url, shown, futures)
         finally:
             holder.rollback()
 
@@ -92,7 +92,7 @@ def test_case_f73_requests_are_answered_while_database_is_blocked(locked_door: D
     assert locked_door.turns_away()
     assert requests.get(locked_door.url + path, timeout=PATIENCE).status_code == 200
     # They did not have to wait for it: the crowd still does.
-    assert not all(one.done() for one in locked_door.asked)
+    assert not all(future.done() for future in locked_door.asked)
 
 
 def test_board_returns_stored_report_and_404_for_missing_report(locked_door: Door):

@@ -31,8 +31,8 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
 def test_signer_with_ever_changing_statements_is_limited_in_stored_statements(three: Company):
     (second, liar), first = three.others, three.first.office
     three.period()
-    for one in (second, liar):
-        one.office.index()
+    for reporter in (second, liar):
+        reporter.office.index()
     first.index()
     for turn in range(5):
         _say(liar, range(turn * MOST, (turn + 1) * MOST))
@@ -55,25 +55,25 @@ def test_flooding_signer_is_accepted_later_or_immediately_when_it_agrees(
     first.index()
     _say(liar, range(MOST))
     first.repeat(plan_push)
-    ours = _ours(three.first)
+    own_statement = _ours(three.first)
     # Time passes by our own clock alone.
     now = three.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
     _say(liar, range(MOST, MOST + 1))
-    assert fetch_peer_statements(first.quorum, ours, first.contract.get_status()) == 0
+    assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 0
 
     liar.tick()
-    assert fetch_peer_statements(first.quorum, ours, first.contract.get_status()) == 1
+    assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 1
     assert len(_kept(three.first, liar)) == MOST + 1
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
-    assert fetch_peer_statements(first.quorum, ours, first.contract.get_status()) == 1
+    assert fetch_peer_statements(first.quorum, own_statement, first.contract.get_status()) == 1
     assert len(_kept(three.first, liar)) == MOST + 2
 
 
 def _ours(reporter: Reporter) -> SignedStatement:
     with reporter.office.store.read_transaction() as uow:
-        (found,) = uow.statements.list_for_round(reporter.office.premises.address, "report", 1)
-    return found
+        (statement,) = uow.statements.list_for_round(reporter.office.premises.address, "report", 1)
+    return statement
 
 
 def _say(liar: Reporter, numbers: range) -> None:
@@ -84,8 +84,8 @@ def _say(liar: Reporter, numbers: range) -> None:
         report = uow.reports.list_due()[0].report
     for number in numbers:
         records = report.records[:-2] + number.to_bytes(2, "big")
-        other = replace(report, records=records)
-        statement = build_report_statement(other, liar.office.contract.get_status())
+        changed_report = replace(report, records=records)
+        statement = build_report_statement(changed_report, liar.office.contract.get_status())
         signature = context.sender_account.signer.sign_statement(
             statement, context.sender_account.domain
         )
@@ -96,5 +96,7 @@ def _say(liar: Reporter, numbers: range) -> None:
 
 def _kept(reporter: Reporter, whose: Reporter) -> list[SignedStatement]:
     with reporter.office.store.read_transaction() as uow:
-        said = uow.peer_statements.list_for_round(reporter.office.premises.address, "report", 1)
-    return [one for one in said if one.signer == whose.signer]
+        statements = uow.peer_statements.list_for_round(
+            reporter.office.premises.address, "report", 1
+        )
+    return [statement for statement in statements if statement.signer == whose.signer]

@@ -46,10 +46,10 @@ class Asked:
 
     def told(self, statement: ReportStatement, domain: Domain, signer: Signer) -> ReportMessage:
         """Say it as `/v1/report/1` does, genuinely signed."""
-        (ours,) = self.board.get_statements("report/1")
-        assert isinstance(ours, ReportMessage)
-        said = msgspec.structs.replace(
-            ours,
+        (own_message,) = self.board.get_statements("report/1")
+        assert isinstance(own_message, ReportMessage)
+        message = msgspec.structs.replace(
+            own_message,
             chain_id=domain.chain_id,
             contract=domain.contract,
             round=statement.round,
@@ -58,8 +58,8 @@ class Asked:
             signer=signer.address,
             signature="0x" + signer.sign_statement(statement, domain).hex(),
         )
-        assert is_genuine(said)
-        return said
+        assert is_genuine(message)
+        return message
 
     @property
     def board(self) -> Board:
@@ -74,21 +74,25 @@ class Asked:
     def statement(self) -> ReportStatement:
         """What our own key signed."""
         with self.office.store.read_transaction() as uow:
-            report = next(one.report for one in uow.reports.list_latest(10) if one.digest)
-        (ours,) = self.board.get_statements("report/1")
-        assert isinstance(ours, ReportMessage)
+            report = next(
+                stored_report.report
+                for stored_report in uow.reports.list_latest(10)
+                if stored_report.digest
+            )
+        (own_message,) = self.board.get_statements("report/1")
+        assert isinstance(own_message, ReportMessage)
         return ReportStatement(
-            config=Hash(ours.config),
+            config=Hash(own_message.config),
             round=1,
-            prev=Hash(ours.prev),
-            as_of=ours.as_of,
-            as_of_hash=Hash(ours.as_of_hash),
-            deadline=ours.deadline,
+            prev=Hash(own_message.prev),
+            as_of=own_message.as_of,
+            as_of_hash=Hash(own_message.as_of_hash),
+            deadline=own_message.deadline,
             blob=report.data,
         )
 
-    def hears(self, *told: StatementMessage) -> None:
-        self.answer = (200, encode_statements(list(told)), {})
+    def hears(self, *messages: StatementMessage) -> None:
+        self.answer = (200, encode_statements(list(messages)), {})
 
     def kept(self) -> list[Address]:
         """Whose statements were kept, of any round and contract."""
@@ -132,8 +136,8 @@ def _asked(premises: Premises, store: Store, folder: Path) -> Iterator[Asked]:
             office.close()
 
 
-def _good(asked: Asked) -> ReportMessage:
-    return asked.told(asked.statement(), asked.domain, asked.peer)
+def _good(exchange: Asked) -> ReportMessage:
+    return exchange.told(exchange.statement(), exchange.domain, exchange.peer)
 
 
 Telling = Callable[[Asked], ReportMessage]
@@ -178,8 +182,8 @@ def test_signature_under_another_configuration_is_stored_but_not_counted(asked: 
     assert asked.office.intents() == []
 
 
-def _nonsense(asked: Asked) -> dict[str, Answer]:
-    good = encode_statements([_good(asked)])
+def _nonsense(exchange: Asked) -> dict[str, Answer]:
+    good = encode_statements([_good(exchange)])
     return {
         "gigabytes": (200, good + b" " * (8 << 20), {}),
         "packed gigabytes": (
@@ -189,7 +193,7 @@ def _nonsense(asked: Asked) -> dict[str, Answer]:
         ),
         "a page": (200, b"<html>" + good, {"Content-Type": "application/json"}),
         "deep": (200, b"[" * 60_000, {}),
-        "nine": (200, encode_statements([_good(asked)] * 9), {}),
+        "nine": (200, encode_statements([_good(exchange)] * 9), {}),
         "elsewhere": (307, b"", {"Location": "http://127.0.0.1:1/v1/report/1"}),
         "an error with a body": (500, good, {}),
         "packed badly": (200, good, {"Content-Encoding": "gzip"}),
@@ -207,8 +211,8 @@ def test_malformed_response_is_ignored_and_next_response_is_counted(asked: Asked
 
 def test_own_statement_returned_by_peer_is_no_second_signature(asked: Asked):
     # The same one that we hold: a peer that shows us ourselves.
-    (ours,) = asked.board.get_statements("report/1")
-    asked.hears(ours, ours)
+    (own_message,) = asked.board.get_statements("report/1")
+    asked.hears(own_message, own_message)
     assert asked.turns() == []
     assert asked.kept() == []
     assert asked.office.intents() == []
@@ -218,7 +222,9 @@ def test_board_shows_only_own_statements(asked: Asked):
     asked.hears(_good(asked))
     assert asked.turns() == ["push planned"]
     shown = asked.board.get_statements("report/1")
-    assert [one.signer for one in shown] == [asked.office.context.sender_account.signer.address]
+    assert [message.signer for message in shown] == [
+        asked.office.context.sender_account.signer.address
+    ]
     # And not twice, however often it is shown.
     statement = asked.statement()
     with asked.office.store.read_transaction() as uow:

@@ -234,8 +234,8 @@ def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guar
     assert (pause.kind, len(guarded.transmitter.asked)) == (PauseKind.SIGNER, 1)
     assert (guarded.attempts(), guarded.sent) == (0, 0)
 
-    (_, (asked,)) = guarded.transmitter.asked[-1]
-    guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({asked["data"][:10]}))
+    (_, (transaction,)) = guarded.transmitter.asked[-1]
+    guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({transaction["data"][:10]}))
     # Nobody has to release it.
     office.context.sender_account.payer_backoff.reset()
     lands(guarded, nonce)

@@ -27,24 +27,24 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
 def digests(office: Office) -> list[tuple[str, str | None]]:
     """What was signed for the first round, the newest first, and why it is dead."""
     with office.store.read_transaction() as uow:
-        found = uow.statements.list_for_round(office.premises.address, "report", 1)
-    return [(one.digest, one.expiry_reason) for one in found]
+        statements = uow.statements.list_for_round(office.premises.address, "report", 1)
+    return [(statement.digest, statement.expiry_reason) for statement in statements]
 
 
 def test_case_f62_report_planned_under_replaced_signers_is_signed_again(three: Company):
     first = three.first.office
     three.period()
-    for one in three.others:
-        one.tick()
+    for reporter in three.others:
+        reporter.tick()
     first.index()
     planned = first.repeat(plan_push)
     assert [step.action for step in planned] == ["report signed", "push planned"]
 
-    keys = [one.office.context.sender_account.signer for one in three.reporters]
+    keys = [reporter.office.context.sender_account.signer for reporter in three.reporters]
     set_signers(first, *keys[:2], needed=2)
     for _ in range(2):
-        for one in (*three.others, three.first):
-            one.tick()
+        for reporter in (*three.others, three.first):
+            reporter.tick()
     first.mine()
     three.first.tick()
     assert three.premises.round == 1

@@ -36,9 +36,9 @@ def test_reporters_with_different_databases_and_restarts_produce_identical_repor
     three.period()
     three.tick()
 
-    first, *others = [reporter.reports() for reporter in three.reporters]
+    first, *other_reports = [reporter.reports() for reporter in three.reporters]
     assert len(first) >= 5
-    assert others == [first, first]
+    assert other_reports == [first, first]
     signed, *others_signed = [reporter.signed() for reporter in three.reporters]
     assert set(signed) >= {1, 2, 3, 4}
     assert others_signed == [signed, signed]
@@ -95,10 +95,10 @@ def test_case_f66_round_is_pushed_by_two_and_disagreeing_signer_is_reported(thre
     # By who sent it, and by who only signed.
     assert disagreements(liar) == before + 2
     with three.first.office.store.read_transaction() as uow:
-        said = uow.peer_statements.list_for_round(
+        statements = uow.peer_statements.list_for_round(
             three.first.office.context.sender_account.domain.contract, "report", 1
         )
-    digests = {one.signer: one.digest for one in said}
+    digests = {statement.signer: statement.digest for statement in statements}
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
 
 
@@ -116,11 +116,11 @@ def test_late_disagreeing_signer_is_reported_by_all(three: Company):
     record = build_report_record(liar.office.quorum, statement)
     publish_statement(liar.office.quorum, statement, replace(record, signature=signature))
     liar.is_down = True
-    for one in (three.first, signing):
+    for reporter in (three.first, signing):
         # The two looks that were left were taken in the round.
-        assert one.office.quorum.peers is not None
-        one.office.quorum.peers._refetches_by_path.clear()
-        one.tick()
+        assert reporter.office.quorum.peers is not None
+        reporter.office.quorum.peers._refetches_by_path.clear()
+        reporter.tick()
 
     assert disagreements(liar) == before + 2
 
@@ -129,15 +129,19 @@ def other_words(reporter: Reporter) -> ReportStatement:
     """What a reporter signed for the first round, with another last bit."""
     with reporter.office.store.read_transaction() as uow:
         report = next(
-            one.report for one in uow.reports.list_latest(1000) if one.round == 1 and one.digest
+            stored_report.report
+            for stored_report in uow.reports.list_latest(1000)
+            if stored_report.round == 1 and stored_report.digest
         )
-    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    return replace(build_report_statement(other, reporter.office.contract.get_status()), round=1)
+    changed_report = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    return replace(
+        build_report_statement(changed_report, reporter.office.contract.get_status()), round=1
+    )
 
 
 def test_own_key_in_another_process_is_reported_and_signs_nothing_else(three: Company):
-    first, other = three.first, three.others[0]
-    other.is_down = three.others[1].is_down = True
+    first, other_reporter = three.first, three.others[0]
+    other_reporter.is_down = three.others[1].is_down = True
     before = equivocations(first)
     three.period()
     first.tick()
@@ -149,7 +153,9 @@ def test_own_key_in_another_process_is_reported_and_signs_nothing_else(three: Co
         statement, context.sender_account.domain
     )
     # Another process with this key shows it.
-    publish_statement(other.office.quorum, statement, replace(record, signature=signature))
+    publish_statement(
+        other_reporter.office.quorum, statement, replace(record, signature=signature)
+    )
     first.tick()
 
     assert equivocations(first) == before + 1
@@ -161,7 +167,7 @@ def test_own_key_in_another_process_is_reported_and_signs_nothing_else(three: Co
 def test_reporter_without_stored_period_reports_no_disagreement(three: Company):
     late = three.others[1]
     late.is_down = True
-    before = [disagreements(one) for one in three.reporters]
+    before = [disagreements(reporter) for reporter in three.reporters]
     three.period()
     three.tick()
     # History, for who comes now: its reports are not cut.
@@ -174,7 +180,7 @@ def test_reporter_without_stored_period_reports_no_disagreement(three: Company):
     about = build_report_record(late.office.quorum, replace(other_words(three.first), round=1))
     assert fetch_peer_statements(late.office.quorum, about, late.office.contract.get_status())
 
-    assert [disagreements(one) for one in three.reporters] == before
+    assert [disagreements(reporter) for reporter in three.reporters] == before
 
 
 def equivocations(reporter: Reporter) -> float:
@@ -188,13 +194,13 @@ def test_equivocation_of_signer_is_reported(three: Company):
     before = equivocations(twice)
     three.period()
     twice.tick()
-    (told,) = twice.board.get_statements("report/1")
+    (first_message,) = twice.board.get_statements("report/1")
     # Its key signs other words too, in another process whose database knows of nothing.
     context = twice.office.context
     with twice.office.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
-    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
-    statement = build_report_statement(other, twice.office.contract.get_status())
+    changed_report = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    statement = build_report_statement(changed_report, twice.office.contract.get_status())
     record = build_report_record(twice.office.quorum, statement)
     signature = context.sender_account.signer.sign_statement(
         statement, context.sender_account.domain
@@ -206,7 +212,7 @@ def test_equivocation_of_signer_is_reported(three: Company):
     assert len(twice.board.get_statements("report/1")) == 2
     assert equivocations(twice) == before + 1
     # What it said first is what we say: the round goes on.
-    assert [intent.request.digest for intent in first.intents()] == [told.digest]
+    assert [intent.request.digest for intent in first.intents()] == [first_message.digest]
 
 
 def test_forged_and_unknown_statements_are_ignored(three: Company):
@@ -214,11 +220,11 @@ def test_forged_and_unknown_statements_are_ignored(three: Company):
     three.others[0].is_down = True
     three.period()
     liar.tick()
-    (told,) = liar.board.get_statements("report/1")
+    (message,) = liar.board.get_statements("report/1")
     Board.__init__(liar.board)
     # Another's name under its signature; other words under its signature.
-    liar.board.publish(msgspec.structs.replace(told, signer=three.others[0].signer))
-    liar.board.publish(msgspec.structs.replace(told, digest=HASH))
+    liar.board.publish(msgspec.structs.replace(message, signer=three.others[0].signer))
+    liar.board.publish(msgspec.structs.replace(message, digest=HASH))
     stranger = KeySigner(b"\x07" * 32)
     with liar.office.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
@@ -226,7 +232,10 @@ def test_forged_and_unknown_statements_are_ignored(three: Company):
     signature = stranger.sign_statement(statement, first.context.sender_account.domain)
     liar.board.publish(
         msgspec.structs.replace(
-            told, signer=stranger.address, signature="0x" + signature.hex(), digest=told.digest
+            message,
+            signer=stranger.address,
+            signature="0x" + signature.hex(),
+            digest=message.digest,
         )
     )
 

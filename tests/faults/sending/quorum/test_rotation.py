@@ -13,8 +13,8 @@ from tests.support.sending.reporters import second_transmitter
 def changed(office: Office, folder: Path) -> None:
     """Another account sends from now on; the signer stays."""
     premises = office.premises
-    other = second_transmitter(premises, folder)
-    keys = ReporterKeys(premises.keys.signer, other)
+    new_transmitter = second_transmitter(premises, folder)
+    keys = ReporterKeys(premises.keys.signer, new_transmitter)
     office.restart(premises=replace(premises, keys=keys))
 
 
@@ -53,5 +53,5 @@ def test_hasty_account_change_strands_only_its_own_push(sqlite_office: Office, t
     assert office.premises.round == 1
     office.pushed()
     assert office.premises.round == 2
-    states = [(one.request.round, one.state.value) for one in office.intents()]
+    states = [(intent.request.round, intent.state.value) for intent in office.intents()]
     assert states == [(1, "live"), (2, "mined")]

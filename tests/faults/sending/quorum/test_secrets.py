@@ -121,28 +121,28 @@ def test_case_f72_repr_metrics_and_keystore_contain_no_key(tmp_path: Path):
     files = tmp_path / "k.json", tmp_path / "k.password"
     create_keystore(*files, iterations=QUICK)
     key = unlock_keystore(*files)
-    seen = Watch()
-    seen.learn(key, "a key")
+    watch = Watch()
+    watch.learn(key, "a key")
     signer = KeySigner(key)
-    seen.said("repr", f"{signer!r} {signer} {vars(type(signer))}")
-    seen.said("the metrics", generate_latest(REGISTRY).decode())
-    seen.said("the keystore", files[0].read_text())
-    assert seen.leaks() == []
+    watch.said("repr", f"{signer!r} {signer} {vars(type(signer))}")
+    watch.said("the metrics", generate_latest(REGISTRY).decode())
+    watch.said("the keystore", files[0].read_text())
+    assert watch.leaks() == []
 
 
 def test_leak_detector_finds_key_in_every_encoding(tmp_path: Path):
     key = unlock_keystore(*key_files(tmp_path, "signer"))
     for form in (key.hex(), key.hex().upper(), str(int.from_bytes(key, "big")), repr(key)):
-        seen = Watch()
-        seen.learn(key, "a key")
-        seen.said("output", f"before {form} after")
-        (leak,) = seen.leaks()
+        watch = Watch()
+        watch.learn(key, "a key")
+        watch.said("output", f"before {form} after")
+        (leak,) = watch.leaks()
         assert leak.startswith("output shows a key")
 
 
 @pytest.mark.parametrize("made_by_hand", [bytes(32), b"\x01" * 32])
 def test_constant_is_not_reported_as_leaked_secret(made_by_hand: bytes):
-    seen = Watch()
-    seen.learn(made_by_hand, "a key")
-    seen.said("output", made_by_hand.hex())
-    assert seen.leaks() == []
+    watch = Watch()
+    watch.learn(made_by_hand, "a key")
+    watch.said("output", made_by_hand.hex())
+    assert watch.leaks() == []

@@ -64,16 +64,20 @@ def accused(office: Office) -> KickStatement:
 
 
 def proposed_by_hand(
-    office: Office, said: KickStatement, through: str | None = None, *others: Signer
+    office: Office, statement: KickStatement, through: str | None = None, *other_signers: Signer
 ) -> None:
     """Anybody sends what our key has signed, to the contract or `through` another one."""
     premises, chain = office.premises, office.premises.chain
-    keys = sorted([office.context.sender_account.signer, *others], key=lambda key: key.address)
-    signatures = [key.sign_statement(said, office.context.sender_account.domain) for key in keys]
+    keys = sorted(
+        [office.context.sender_account.signer, *other_signers], key=lambda key: key.address
+    )
+    signatures = [
+        key.sign_statement(statement, office.context.sender_account.domain) for key in keys
+    ]
     call = {
         "from": premises.network.admin,
         "to": through or premises.address,
-        "data": encode_propose_kick(said, b"".join(signatures)),
+        "data": encode_propose_kick(statement, b"".join(signatures)),
         "gas": hex(1_000_000),
     }
     chain.rpc("eth_sendTransaction", call)
@@ -83,14 +87,14 @@ def proposed_by_hand(
 
 def two_of_three(office: Office) -> Signer:
     """From now on two of three have to sign; one of them beside us."""
-    premises, other = office.premises, office.context.sender_account.payer
+    premises, other_signer = office.premises, office.context.sender_account.payer
     checksummed = premises.chain.web3.to_checksum_address
     signers = sorted(
-        [office.context.sender_account.signer.address, other.address, "0x" + 40 * "7"]
+        [office.context.sender_account.signer.address, other_signer.address, "0x" + 40 * "7"]
     )
-    call = premises.oracle.functions.setSigners([checksummed(one) for one in signers], 2)
+    call = premises.oracle.functions.setSigners([checksummed(address) for address in signers], 2)
     premises.chain.send(call, sender=premises.network.admin)
-    return other
+    return other_signer
 
 
 def middleman(office: Office) -> str:
@@ -153,9 +157,9 @@ def test_daemon_checks_for_foreign_signatures_before_signing(sqlite_office: Offi
     thief.pushed()
     office.period()
     office.index()
-    told = jobs.advance_reports()
-    assert told is not None
-    assert told["did"] == "signs nothing"
+    step = jobs.advance_reports()
+    assert step is not None
+    assert step["did"] == "signs nothing"
     jobs.advance_reports()
     assert statements(office) == 0
 
@@ -232,10 +236,10 @@ def test_own_kickout_is_recognised_from_any_sender(
     shown_low(office)
     office.repeat(plan_kickout_call)
     assert kicks_signed(office) == 1
-    (proposal,) = [one for one in office.intents() if one.request.kind == "propose_kick"]
+    (proposal,) = [intent for intent in office.intents() if intent.request.kind == "propose_kick"]
     config = office.contract.get_status().config
-    said = decode_kick_proposal(proposal.request.calldata, config)
-    proposed_by_hand(office, said, middleman(office))
+    statement = decode_kick_proposal(proposal.request.calldata, config)
+    proposed_by_hand(office, statement, middleman(office))
     assert watched(office) == []
 
 
@@ -260,8 +264,8 @@ def test_kickout_with_hidden_signatures_is_not_attributed_among_several_signers(
 ):
     office = sqlite_office
     low_on_chain(office)
-    other = two_of_three(office)
-    proposed_by_hand(office, accused(office), middleman(office), other)
+    other_signer = two_of_three(office)
+    proposed_by_hand(office, accused(office), middleman(office), other_signer)
     office.index()
     with capture_logs() as logs:
         assert office.repeat(check_for_foreign_signatures) == []
@@ -290,7 +294,7 @@ def test_kickout_missing_at_one_endpoint_is_fetched_from_next(
 ):
     office = proxied_office
     low_on_chain(office)
-    other = two_of_three(office)
-    proposed_by_hand(office, accused(office), None, other)
+    other_signer = two_of_three(office)
+    proposed_by_hand(office, accused(office), None, other_signer)
     proxies[0].rule(SENT, null())
     assert [line["round"] for line in watched(office)] == [2]

@@ -53,11 +53,15 @@ def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Boar
 
 def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
     """What the same key says of the same round in another place: a lane's lowest bit differs."""
-    other = replace(statement, blob=statement.blob[:-1] + bytes([statement.blob[-1] ^ 1]))
+    changed_statement = replace(
+        statement, blob=statement.blob[:-1] + bytes([statement.blob[-1] ^ 1])
+    )
     signer = office.premises.keys.signer
     assert isinstance(signer, Slow)
-    signature = signer.signer.sign_statement(other, office.context.sender_account.domain)
-    return replace(build_report_record(office.quorum, other), signature=signature)
+    signature = signer.signer.sign_statement(
+        changed_statement, office.context.sender_account.domain
+    )
+    return replace(build_report_record(office.quorum, changed_statement), signature=signature)
 
 
 def signed(office: Office) -> list[SignedStatement]:
@@ -66,34 +70,38 @@ def signed(office: Office) -> list[SignedStatement]:
 
 
 def test_statement_signed_by_another_process_during_signing_is_only_statement(office: Office):
-    kept: list[SignedStatement] = []
+    stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
-        kept.append(otherwise(office, statement))
+        stored_statements.append(otherwise(office, statement))
         with office.store.transaction() as uow:
             uow.lease._connection.execute(update(lease).values(until_ms=0))
             assert uow.lease.acquire("another", 3600) is not None
-            uow.statements.add(kept[0], office.context.stamp)
+            uow.statements.add(stored_statements[0], office.context.stamp)
 
     board = slowly(office, meanwhile)
     with pytest.raises(FatalError, match="another process has taken over the lease"):
         office.repeat(plan_push)
-    assert [one.digest for one in signed(office)] == [kept[0].digest]
+    assert [signed_statement.digest for signed_statement in signed(office)] == [
+        stored_statements[0].digest
+    ]
     assert board.get_statements("report/1") == []
     assert office.intents() == []
 
 
 def test_live_statement_stored_during_signing_stays_only_statement(office: Office):
-    kept: list[SignedStatement] = []
+    stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
-        kept.append(otherwise(office, statement))
+        stored_statements.append(otherwise(office, statement))
         with office.context.write_transaction() as uow:
-            uow.statements.add(kept[0], office.context.stamp)
+            uow.statements.add(stored_statements[0], office.context.stamp)
 
     board = slowly(office, meanwhile)
     assert office.repeat(plan_push) == []
-    assert [one.digest for one in signed(office)] == [kept[0].digest]
+    assert [signed_statement.digest for signed_statement in signed(office)] == [
+        stored_statements[0].digest
+    ]
     assert board.get_statements("report/1") == []
     assert office.intents() == []
 

@@ -31,9 +31,9 @@ def both_planned(
     """Two transmitters have planned the same push; the second leaves the first a head start."""
     standby = second_transmitter(premises, tmp_path)
     with (
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        company(premises, [one, two], tmp_path, standby) as pair,
+        new_sqlite_store() as first_store,
+        new_sqlite_store() as second_store,
+        company(premises, [first_store, second_store], tmp_path, standby) as pair,
     ):
         first, second = (reporter.office for reporter in pair.reporters)
         second.context = replace(
@@ -51,9 +51,9 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
 ):
     standby = second_transmitter(premises, tmp_path)
     with (
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        company(premises, [one, two], tmp_path, standby) as pair,
+        new_sqlite_store() as first_store,
+        new_sqlite_store() as second_store,
+        company(premises, [first_store, second_store], tmp_path, standby) as pair,
     ):
         first, second = (reporter.office for reporter in pair.reporters)
         pair.period()
@@ -62,8 +62,8 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
             office.repeat(plan_push)
         second.repeat(plan_push)
         first.repeat(plan_push)
-        assert [one.request.digest for one in first.intents()] == [
-            one.request.digest for one in second.intents()
+        assert [intent.request.digest for intent in first.intents()] == [
+            intent.request.digest for intent in second.intents()
         ]
         first.repeat(next_step)
         first.mine()
@@ -115,9 +115,9 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(office: Offi
     quorum = office.quorum
     with office.store.read_transaction() as uow:
         report = uow.reports.list_due()[0].report
-    other = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
+    changed_report = replace(report, records=report.records[:-1] + bytes([report.records[-1] ^ 1]))
     standing = office.contract.get_status()
-    statement = build_report_statement(other, standing)
+    statement = build_report_statement(changed_report, standing)
     record = build_report_record(quorum, statement)
     before = refused()
 
@@ -141,20 +141,20 @@ def test_contract_is_not_called_while_round_becomes_final(
     planned(office)
     landed(office)
     assert office.states() == ["mined"]
-    for one in proxies:
-        one.forget()
+    for proxy in proxies:
+        proxy.forget()
 
     assert office.repeat(plan_push) == []
-    assert [one.count("eth_call") for one in proxies] == [0, 0]
+    assert [proxy.count("eth_call") for proxy in proxies] == [0, 0]
 
 
 def test_signed_report_not_sent_before_deadline_is_missed(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with (
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        company(premises, [one, two], tmp_path) as pair,
+        new_sqlite_store() as first_store,
+        new_sqlite_store() as second_store,
+        company(premises, [first_store, second_store], tmp_path) as pair,
     ):
         # It only signs, and nobody sends.
         second = pair.others[0].office
@@ -167,7 +167,9 @@ def test_signed_report_not_sent_before_deadline_is_missed(
 
         with second.store.read_transaction() as uow:
             fates = [
-                (one.state, one.reason) for one in uow.reports.list_latest(1000) if one.digest
+                (stored_report.state, stored_report.reason)
+                for stored_report in uow.reports.list_latest(1000)
+                if stored_report.digest
             ]
         assert fates[0] == ("missed", "its deadline passed")
 
@@ -218,9 +220,9 @@ def test_endpoint_reporting_round_as_taken_does_not_prevent_sending(
     office.context = replace(
         office.context, rank=TransmitterRank(has_others=True, head_start_seconds=60)
     )
-    taken = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
-    always = Fault(answer=lambda asked, _: {**asked_by(asked), "error": taken})
-    proxies[0].rule("eth_call", always, when=lambda asked: asked["params"][1] == "pending")
+    wrong_round_error = {"code": 3, "message": "execution reverted", "data": WRONG_ROUND}
+    always = Fault(answer=lambda request, _: {**asked_by(request), "error": wrong_round_error})
+    proxies[0].rule("eth_call", always, when=lambda request: request["params"][1] == "pending")
     planned(office)
     for _ in range(2):
         assert office.states() == ["planned"]

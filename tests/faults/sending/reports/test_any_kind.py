@@ -92,7 +92,7 @@ def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
     office.repeat(confirm_transactions)
     assert office.states("ping") == ["final"] * COUNT
     assert kind.closed == [(name, None) for name in names]
-    nonces = [one.nonce or 0 for one in office.intents("ping")]
+    nonces = [intent.nonce or 0 for intent in office.intents("ping")]
     assert nonces == list(range(nonces[0], nonces[0] + COUNT))
 
 
@@ -111,7 +111,7 @@ def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_office: Office, siz
     office.repeat(next_step)
     assert office.states("ping") == ["superseded"] + ["live"] * (COUNT - 1)
     assert kind.closed == [(names[0], "nobody asks any more")]
-    nonces = sorted(one.nonce for one in office.intents("ping") if one.nonce is not None)
+    nonces = sorted(intent.nonce for intent in office.intents("ping") if intent.nonce is not None)
     assert nonces == list(range(nonces[0], nonces[0] + COUNT - 1))
 
 

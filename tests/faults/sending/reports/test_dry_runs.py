@@ -82,9 +82,9 @@ def site(
         for role in ROLES
     }
     with served(host["signer"]), served(host["transmitter"]):
-        told: dict[str, Any] = {}
+        key_settings: dict[str, Any] = {}
         for role, door in host.items():
-            told |= {f"{role}_remote_url": door.url, f"{role}_address": door.address}
+            key_settings |= {f"{role}_remote_url": door.url, f"{role}_address": door.address}
         settings: Settings = {
             "database": {"url": sqlite_url},
             "chain": {"id": CHAIN_ID, "endpoints": [endpoint.url], "finality_depth": FINALITY},
@@ -95,7 +95,7 @@ def site(
                 "heartbeat_seconds": SETTINGS.heartbeat_seconds,
                 "evidence_folder": str(tmp_path / "by-hand"),
             },
-            "keys": told,
+            "keys": key_settings,
             "web": {"port": 0},
         }
         yield Site(office, settings, tmp_path, endpoint, host)
@@ -112,7 +112,7 @@ DRY = {
 
 def words(site: Site, command: str) -> list[str]:
     node = site.office.premises.network.nodes[2].lower()
-    return [node if word == "NODE" else word for word in DRY[command]]
+    return [node if argument == "NODE" else argument for argument in DRY[command]]
 
 
 @pytest.mark.parametrize("command", DRY)
@@ -215,13 +215,13 @@ def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
     assert real.err == dry_run_text.err
     assert complaint in real.err
     if not complaint:
-        one, other = json.loads(dry_run_text.out), json.loads(real.out)
-        (would,), (did, *_) = one.pop("steps"), other.pop("steps")
-        assert one.pop("dry_run") is not other.pop("dry_run")
-        assert one == other
+        dry_run_answer, real_answer = json.loads(dry_run_text.out), json.loads(real.out)
+        (would,), (done_step, *_) = dry_run_answer.pop("steps"), real_answer.pop("steps")
+        assert dry_run_answer.pop("dry_run") is not real_answer.pop("dry_run")
+        assert dry_run_answer == real_answer
         # Of the same round: "would be signed for" the contract, and "report signed round".
         assert would.startswith(
-            f"the report in round {did.split()[3].rstrip(',')} would be signed"
+            f"the report in round {done_step.split()[3].rstrip(',')} would be signed"
         )
 
 
@@ -232,9 +232,9 @@ def test_deployment_above_cost_limit_is_rejected_in_dry_run_too(
     fees = {"oldestBlock": "0x0", "baseFeePerGas": [hex(GWEI)], "reward": [["0x0"]]}
     site.endpoint.rule("eth_feeHistory", says(fees))
     complaints = []
-    for manner in ("--dry-run", "--yes"):
-        words = words_of_deploy(manner)
-        assert site.run(*words) == 2
+    for flag in ("--dry-run", "--yes"):
+        arguments = words_of_deploy(flag)
+        assert site.run(*arguments) == 2
         complaints.append(capsys.readouterr().err)
     assert complaints[0] == complaints[1]
     assert "above limits.max_cost_per_transaction_wei 1" in complaints[0]
@@ -246,15 +246,15 @@ def test_rebuild_of_another_networks_database_is_rejected_in_dry_run_too(
 ):
     site.settings["chain"]["start_block"] = 1
     complaints = []
-    for manner in ("--dry-run", "--yes"):
-        assert site.run("outbox", "rebuild", "--from-chain", manner) == 2
+    for flag in ("--dry-run", "--yes"):
+        assert site.run("outbox", "rebuild", "--from-chain", flag) == 2
         complaints.append(capsys.readouterr().err)
     assert complaints[0] == complaints[1]
     assert "this database was created for start block 0" in complaints[0]
 
 
-def words_of_deploy(manner: str) -> list[str]:
-    return [*DRY["contract deploy"][:-1], manner]
+def words_of_deploy(flag: str) -> list[str]:
+    return [*DRY["contract deploy"][:-1], flag]
 
 
 def keystores(site: Site) -> dict[str, str]:
@@ -270,14 +270,16 @@ def keystores(site: Site) -> dict[str, str]:
 def test_case_f69_mismatching_key_address_stops_start_with_one_line(
     site: Site, role: str, capsys: pytest.CaptureFixture[str]
 ):
-    other = "0x" + 40 * "9"
-    site.settings["keys"] = {**keystores(site), f"{role}_address": other}
+    other_address = "0x" + 40 * "9"
+    site.settings["keys"] = {**keystores(site), f"{role}_address": other_address}
     before = site.office.intents()
 
     assert site.run("run", "--once") == 2
 
     *_, line = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith(f"qos-oracle: keys.{role}_address: is {other}, but the opened key ")
+    assert line.startswith(
+        f"qos-oracle: keys.{role}_address: is {other_address}, but the opened key "
+    )
     assert (site.sent, site.office.intents()) == (0, before)
 
 

@@ -41,7 +41,7 @@ def operator(
     capsys: pytest.CaptureFixture[str],
 ) -> Operator:
     database = Path(sqlite_url.removeprefix("sqlite:///"))
-    urls = [one.url for one in proxies]
+    urls = [proxy.url for proxy in proxies]
     return Operator(proxied_office, database, database.parent, capsys, urls)
 
 
@@ -67,9 +67,9 @@ def gas_has_risen_beyond_the_limit(office: Office, proxies: Proxies) -> None:
     office.caps = replace(CAPS, cost_per_transaction=signed.gas_limit * 5 * GWEI)
 
 
-def reverted(asked: Question, _: Answer) -> Answer:
-    told = {"code": 3, "message": "execution reverted", "data": PAUSED}
-    return {"jsonrpc": "2.0", "id": asked["id"], "error": told}
+def reverted(request: Question, _: Answer) -> Answer:
+    revert_error = {"code": 3, "message": "execution reverted", "data": PAUSED}
+    return {"jsonrpc": "2.0", "id": request["id"], "error": revert_error}
 
 
 def it_would_fail_by_now(office: Office, proxies: Proxies) -> None:
@@ -144,7 +144,7 @@ def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
     office = operator.office
     story(office, proxies)
     operator.go_home()
-    words = [
+    arguments = [
         "outbox",
         command,
         office.intents()[0].id,
@@ -152,10 +152,10 @@ def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
     ]
     before, sent = operator.rows(), proxies[0].count(SEND)
 
-    dry_run_text = operator.does(*words, "--dry-run")
+    dry_run_text = operator.does(*arguments, "--dry-run")
 
     assert (operator.rows(), proxies[0].count(SEND)) == (before, sent)
-    real = operator.does(*words)
+    real = operator.does(*arguments)
     assert dry_run_text.code == real.code == code, real
     assert (dry_run_text.promise, dry_run_text.complaint) == (real.promise, real.complaint)
     if code:
@@ -172,8 +172,8 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
     operator: Operator, proxies: Proxies
 ):
     a_push_waits(operator.office, proxies)
-    words = ("outbox", "bump", only(operator.office).id)
-    dry_run_text, real = operator.does(*words, "--dry-run"), operator.does(*words)
+    arguments = ("outbox", "bump", only(operator.office).id)
+    dry_run_text, real = operator.does(*arguments, "--dry-run"), operator.does(*arguments)
     assert (dry_run_text.code, real.code) == (0, 1)
     assert "test works on this database" in dry_run_text.complaint
     assert "another process works on this database: test" in real.complaint
@@ -182,6 +182,6 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
 def test_bump_of_mined_call_reports_that_it_is_in_block(operator: Operator, proxies: Proxies):
     it_is_mined(operator.office, proxies)
     operator.go_home()
-    said = operator.does("outbox", "bump", operator.office.intents()[0].id)
-    assert said.code == 2
-    assert "is already in a block" in said.complaint
+    outcome = operator.does("outbox", "bump", operator.office.intents()[0].id)
+    assert outcome.code == 2
+    assert "is already in a block" in outcome.complaint

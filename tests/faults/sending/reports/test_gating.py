@@ -31,8 +31,8 @@ def signatures(office: Office) -> int:
     address, round_ = office.premises.address, office.premises.round
     with office.store.read_transaction() as uow:
         return sum(
-            len(uow.statements.list_for_round(address, "report", one))
-            for one in range(1, round_ + 2)
+            len(uow.statements.list_for_round(address, "report", round_number))
+            for round_number in range(1, round_ + 2)
         )
 
 
@@ -45,7 +45,7 @@ def ready(office: Office) -> list[str]:
     assert cursor is not None
     watch.note_folded_block(cursor)
     watch.note_heads(office.source.fetch_heads())
-    return [one.format_line() for one in watch.build_report().findings]
+    return [finding.format_line() for finding in watch.build_report().findings]
 
 
 def test_case_f50_fold_behind_head_reports_nothing(sqlite_office: Office):

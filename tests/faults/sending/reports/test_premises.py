@@ -30,17 +30,17 @@ def expected(office: Office) -> ExpectedConfiguration:
     )
 
 
-def different(office: Office, wanted: ExpectedConfiguration) -> list[str]:
+def different(office: Office, expected_configuration: ExpectedConfiguration) -> list[str]:
     constitution = office.contract.get_configuration()
-    return [one.subject for one in find_mismatches(constitution, wanted)]
+    return [mismatch.subject for mismatch in find_mismatches(constitution, expected_configuration)]
 
 
 def test_case_f65_contract_with_different_code_or_rules_is_reported(sqlite_office: Office):
     office, chain = sqlite_office, sqlite_office.premises.chain
     assert different(office, expected(office)) == []
 
-    others = replace(expected(office), rules_hash=Hash("0x" + 64 * "7"))
-    assert different(office, others) == ["rulesHash"]
+    other_rules = replace(expected(office), rules_hash=Hash("0x" + 64 * "7"))
+    assert different(office, other_rules) == ["rulesHash"]
 
     code = chain.rpc("eth_getCode", office.premises.address, "latest")
     # An upgrade that still answers everything.
@@ -53,8 +53,13 @@ def test_quorum_of_several_signers_is_accepted(sqlite_office: Office):
     constitution = office.contract.get_configuration()
     three = tuple(Address(f"0x{40 * digit}") for digit in "123")
     for quorum, what in ((3, []), (4, ["quorum"])):
-        found = replace(constitution, signers=(*constitution.signers, *three[1:]), quorum=quorum)
-        assert [one.subject for one in find_mismatches(found, expected(office))] == what
+        changed_configuration = replace(
+            constitution, signers=(*constitution.signers, *three[1:]), quorum=quorum
+        )
+        assert [
+            mismatch.subject
+            for mismatch in find_mismatches(changed_configuration, expected(office))
+        ] == what
 
 
 @pytest.fixture
@@ -91,7 +96,10 @@ def test_case_f68_endpoint_returning_as_another_chain_stops_signing(
     office.repeat(plan_push)
     heads = office.source.fetch_heads()
     steps = [next_step(office.context, heads) for _ in range(2)]
-    assert [one and one.action for one in steps] == ["push ready", "push assigned"]
+    assert [sending_step and sending_step.action for sending_step in steps] == [
+        "push ready",
+        "push assigned",
+    ]
 
     # Behind its address there is another node now.
     stranger.heal()

@@ -27,8 +27,8 @@ def test_push_through_two_proxies_sends_same_bytes_to_each(
 def test_proxy_rule_skips_then_applies_limited_times(premises: Premises, open_proxy):
     proxy = open_proxy()
     rule = proxy.rule("eth_blockNumber", faults.error("busy", -32005), skip=1, times=2)
-    told = [ask(proxy, "eth_blockNumber") for _ in range(4)]
-    assert ["error" in one for one in told] == [False, True, True, False]
+    responses = [ask(proxy, "eth_blockNumber") for _ in range(4)]
+    assert ["error" in response for response in responses] == [False, True, True, False]
     assert rule.hit == 2
     assert proxy.count("eth_blockNumber") == 4
 
@@ -40,9 +40,12 @@ def test_proxy_rule_applies_per_call_within_batch(open_proxy):
         {"jsonrpc": "2.0", "id": place, "method": method, "params": []}
         for place, method in enumerate(("eth_blockNumber", "eth_chainId"))
     ]
-    told = {one["id"]: one for one in requests.post(proxy.url, json=body, timeout=120).json()}
-    assert told[1]["result"] == "0x5"
-    assert int(told[0]["result"], 16) > 0
+    response_by_id = {
+        response["id"]: response
+        for response in requests.post(proxy.url, json=body, timeout=120).json()
+    }
+    assert response_by_id[1]["result"] == "0x5"
+    assert int(response_by_id[0]["result"], 16) > 0
 
 
 @pytest.mark.parametrize("fault", [faults.answer_dropped(), faults.cut_off()])
@@ -82,6 +85,6 @@ def test_response_is_held_at_gate_until_released(premises: Premises, open_proxy)
     gate = faults.Gate()
     proxy.rule(SEND, faults.held_before(gate))
     gate.release()
-    told = ask(proxy, SEND, "0x00")
+    response = ask(proxy, SEND, "0x00")
     assert gate.reached.is_set()
-    assert "error" in told
+    assert "error" in response

@@ -15,7 +15,7 @@ def test_receipt_is_not_final_while_second_endpoint_is_quarantined(
     pool = office.context.sender_account.pool
     _, second = pool
     pool.quarantine(second, "showed a false block")
-    asked = len(proxies[1].asked)
+    request_count = len(proxies[1].asked)
 
     office.repeat(confirm_transactions)
     assert office.states() == ["mined"]
@@ -23,4 +23,4 @@ def test_receipt_is_not_final_while_second_endpoint_is_quarantined(
     second.status.release_from_quarantine(pool.clock())
     office.repeat(confirm_transactions)
     assert office.states() == ["final"]
-    assert asked < len(proxies[1].asked)
+    assert request_count < len(proxies[1].asked)

@@ -20,9 +20,11 @@ def test_case_f35_as_of_beyond_256_blocks_is_accepted_with_larger_anchor_window(
     office = sqlite_office
     limits = replace(LIMITS, anchor_window=8191)
     monkeypatch.setattr(offices, "LIMITS", limits)
-    told = tuple(getattr(limits, name) for name in limits.__slots__)
+    limit_values = tuple(getattr(limits, name) for name in limits.__slots__)
     premises = office.premises
-    premises.chain.send(premises.oracle.functions.setLimits(told), sender=premises.network.admin)
+    premises.chain.send(
+        premises.oracle.functions.setLimits(limit_values), sender=premises.network.admin
+    )
     office.restart()
     office.period()
     office.index()
@@ -68,7 +70,7 @@ def test_case_f39_call_is_not_simulated_on_its_own_as_of_block(
     last = office.intents()[1]
     assert (last.state.value, last.error_class) == ("live", None)
     assert last.request.as_of_block == chain.block - 2
-    tried = [one["params"] for one in proxies[0].asked if one["method"] == "eth_call"]
+    tried = [request["params"] for request in proxies[0].asked if request["method"] == "eth_call"]
     assert [block for call, block in tried if call["data"] == last.request.calldata] != []
 
 
@@ -80,8 +82,10 @@ def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
     office.period()
     office.index()
     office.repeat(plan_push)
-    other = bytes.fromhex("77" * 32)
-    premises.chain.send(premises.oracle.functions.setRules(other), sender=premises.network.admin)
+    other_rules = bytes.fromhex("77" * 32)
+    premises.chain.send(
+        premises.oracle.functions.setRules(other_rules), sender=premises.network.admin
+    )
     office.index()
     office.repeat(next_step)
     # What was signed under the rules before is nobody's, also when they come back.

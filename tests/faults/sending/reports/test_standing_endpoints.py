@@ -62,13 +62,13 @@ def test_pushes_resume_after_all_endpoints_were_stalled(
 ):
     office = proxied_office
     office.pushed()
-    for one in proxies:
-        one.rule(EVERY, stale(office.premises.chain.block))
+    for proxy in proxies:
+        proxy.rule(EVERY, stale(office.premises.chain.block))
     office.period()
     office.tick()
     assert office.states() == ["mined"]
-    for one in proxies:
-        one.heal()
+    for proxy in proxies:
+        proxy.heal()
     office.tick()
     office.mine()
     assert office.premises.round == 2
@@ -115,8 +115,8 @@ def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
     chain.rpc("anvil_reorg", 4, [])
     chain.rpc("anvil_dropAllTransactions")
     proxies[1].forget()
-    told = [step.action for step in office.repeat(confirm_transactions)]
-    assert (told[0], office.states()) == ("reorged", ["live"])
+    actions = [step.action for step in office.repeat(confirm_transactions)]
+    assert (actions[0], office.states()) == ("reorged", ["live"])
     assert proxies[1].sent == ["0x" + sent.signed.raw.hex()]
 
 
@@ -129,13 +129,13 @@ def stands_here(endpoint: Proxy, chain: Chain, sent: str) -> None:
     }
     named = {"latest": blocks[hex(head)], "pending": blocks[hex(head)]}
 
-    def block(asked: Question, told: Answer) -> Answer:
-        wanted = asked["params"][0]
-        of_tag = told.get("result") if wanted in {"safe", "finalized"} else None
-        return {**told, "result": of_tag or {**blocks, **named}.get(wanted)}
+    def block(request: Question, response: Answer) -> Answer:
+        tag = request["params"][0]
+        of_tag = response.get("result") if tag in {"safe", "finalized"} else None
+        return {**response, "result": of_tag or {**blocks, **named}.get(tag)}
 
     endpoint.rule("eth_blockNumber", says(hex(head)))
     endpoint.rule("eth_getBlockByNumber", Fault(answer=block))
-    endpoint.rule(RECEIPT, says(receipt), when=lambda asked: asked["params"][0] == sent)
+    endpoint.rule(RECEIPT, says(receipt), when=lambda request: request["params"][0] == sent)
     endpoint.rule(RECEIPT, null())
     endpoint.rule(SEND, says(sent))

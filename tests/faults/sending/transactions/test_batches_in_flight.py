@@ -20,13 +20,13 @@ def test_only_lowest_nonce_of_batch_gets_fee_bump(office: DispatchOffice):
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     office.turn()
     office.starts = replace(office.starts, send_settings=SendSettings(bump_seconds=0))
-    assert [len(one) for one in _attempts(office)] == [1, 1]
+    assert [len(slot_attempts) for slot_attempts in _attempts(office)] == [1, 1]
 
     _dear(office, 5 * GWEI, 3)
     office.turn()
     lower, higher = _attempts(office)
     assert (len(lower), len(higher)) == (2, 1)
-    old, new = (one.signed for one in lower)
+    old, new = (attempt.signed for attempt in lower)
     assert takes((old.max_fee_wei, old.tip_wei), (new.max_fee_wei, new.tip_wei))
 
 

@@ -34,7 +34,7 @@ FEE = st.integers(0, 10_000 * GWEI)
 
 
 def test_pending_push_gets_fee_bump_and_is_mined(office: Office, proxies: tuple[Proxy, Proxy]):
-    office.restart(urls=[one.url for one in proxies])
+    office.restart(urls=[proxy.url for proxy in proxies])
     remembering(*proxies)
     in_flight(office)
     dear_blocks(office, 5 * GWEI, 2)
@@ -110,7 +110,9 @@ def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_poo
     in_flight(office)
     first = attempts(office)[0].signed.raw
     for proxy in proxies:
-        proxy.rule(SEND, error(words), when=lambda asked: asked["params"][0] != "0x" + first.hex())
+        proxy.rule(
+            SEND, error(words), when=lambda request: request["params"][0] != "0x" + first.hex()
+        )
     dear_blocks(office, 5 * GWEI, 3)
     office.tick()
     refused = attempts(office)[1]

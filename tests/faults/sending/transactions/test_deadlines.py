@@ -12,8 +12,8 @@ from tests.support.sending.rounds import planned
 
 def at_before_deadline(office: Office, seconds: int) -> None:
     """A block so many seconds before the deadline of the newest push that is there."""
-    deadlines = [one.request.deadline for one in office.intents()]
-    deadline = max(one for one in deadlines if one is not None)
+    deadlines = [intent.request.deadline for intent in office.intents()]
+    deadline = max(due_time for due_time in deadlines if due_time is not None)
     office.premises.chain.at(deadline - seconds)
     office.premises.chain.mine()
 

@@ -37,7 +37,7 @@ def test_case_f16_foreign_nonce_pauses_sender_once_final(proxied_office: Office,
     office.tick()
     assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
     assert FOREIGN._value.get() == before + 1
-    assert [one.state for one in slots(office)] == [NonceState.FOREIGN]
+    assert [slot.state for slot in slots(office)] == [NonceState.FOREIGN]
 
     office.period()
     office.tick()
@@ -53,12 +53,12 @@ def test_case_f16_single_endpoint_does_not_make_nonce_foreign(
     office.premises.chain.rpc("anvil_dropAllTransactions")
     foreign_transaction(office, 50 * GWEI)
     # One of them does not count the nonce as used.
-    other = proxies[1]
-    other.rule("eth_getTransactionCount", moved_by(-1))
+    second_proxy = proxies[1]
+    second_proxy.rule("eth_getTransactionCount", moved_by(-1))
     office.mine(FINALITY + 1)
     office.tick()
     assert (office.states(), pause_of(office)) == (["live"], None)
-    assert other.count("eth_getTransactionCount") > 0
+    assert second_proxy.count("eth_getTransactionCount") > 0
 
 
 def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
@@ -69,7 +69,7 @@ def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
     office.context = replace(office.context, send_settings=BY_BLOCKS)
     in_flight(office)
     office.premises.chain.rpc("anvil_dropAllTransactions")
-    theirs = foreign_transaction(office, 1_000 * GWEI)
+    foreign_hash = foreign_transaction(office, 1_000 * GWEI)
     for proxy in proxies:
         proxy.rule(SEND, error("replacement transaction underpriced"))
         # A pool that counts it already, as the `pending` block does.
@@ -80,8 +80,8 @@ def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
         dear_blocks(office, 7 * GWEI)
         office.tick()
     assert (office.states(), pause_of(office)) == (["live"], None)
-    assert max(one.signed.max_fee_wei for one in attempts(office)) <= CAP
-    assert office.premises.chain.rpc("eth_getTransactionReceipt", theirs) is None
+    assert max(attempt.signed.max_fee_wei for attempt in attempts(office)) <= CAP
+    assert office.premises.chain.rpc("eth_getTransactionReceipt", foreign_hash) is None
 
     foreign_transaction(office, 1_000 * GWEI)
     dear_blocks(office, 7 * GWEI, FINALITY + 1)
@@ -89,6 +89,6 @@ def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
     assert (office.states(), pause_of(office)) == (["held"], PauseKind.FOREIGN)
 
 
-def _pending(asked: dict[str, object]) -> bool:
-    parameters = asked["params"]
+def _pending(request: dict[str, object]) -> bool:
+    parameters = request["params"]
     return isinstance(parameters, list) and parameters[1] == "pending"

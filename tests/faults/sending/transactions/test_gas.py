@@ -73,9 +73,11 @@ def test_case_f28_oversized_report_is_split_over_two_rounds(
     office.pushed()
 
     with office.store.read_transaction() as uow:
-        landed = [one.report for one in uow.reports.list_latest(10) if one.digest is not None]
-    carried = [[number for number, _ in decode_records(one.records)] for one in landed]
-    assert [len(words) for words in carried] == [1, 1]
+        landed = [row.report for row in uow.reports.list_latest(10) if row.digest is not None]
+    carried = [
+        [number for number, _ in decode_records(landed_report.records)] for landed_report in landed
+    ]
+    assert [len(word_indexes) for word_indexes in carried] == [1, 1]
     assert sorted(carried) == [[0], [1]]
 
 
@@ -131,12 +133,12 @@ def test_gas_limit_is_never_below_calldata_floor():
     assert compute_gas_limit(1_000_000, calldata, 900_000) is None
 
 
-def _crowd(office: Office, wanted: int) -> None:
+def _crowd(office: Office, node_count: int) -> None:
     """So many members that their lanes fill more than a word."""
     chain, network = office.premises.chain, office.premises.network
     chain.rpc("anvil_autoImpersonateAccount", True)
     crowd = []
-    for place in range(wanted - 3):
+    for place in range(node_count - 3):
         node = chain.web3.to_checksum_address(f"0x{place + 1:040x}".replace("0x0", "0xa", 1))
         chain.rpc("anvil_setBalance", node, hex(1000 * ETHER))
         network.join(node)
@@ -176,9 +178,9 @@ def test_tiny_block_gas_limit_of_single_endpoint_does_not_delay_push(
     office.period()
     office.index()
 
-    def tiny(_asked: Question, told: Answer) -> Answer:
-        block = told.get("result")
-        return {**told, "result": block and {**block, "gasLimit": "0x5208"}}
+    def tiny(_request: Question, response: Answer) -> Answer:
+        block = response.get("result")
+        return {**response, "result": block and {**block, "gasLimit": "0x5208"}}
 
     proxies[place].rule("eth_getBlockByNumber", Fault(answer=tiny))
     office.tick()

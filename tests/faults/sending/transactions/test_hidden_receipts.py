@@ -53,9 +53,9 @@ def stolen(office: Office) -> str:
     office.period()
     office.tick()
     office.premises.chain.rpc("anvil_dropAllTransactions")
-    theirs = foreign_transaction(office, 50 * GWEI)
+    foreign_hash = foreign_transaction(office, 50 * GWEI)
     office.mine(FINALITY + 1)
-    return theirs
+    return foreign_hash
 
 
 def confirmed(office: Office) -> list[str]:
@@ -156,7 +156,7 @@ def test_foreign_transaction_is_reported_with_block_and_target(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
-    theirs = stolen(office)
+    foreign_hash = stolen(office)
     for proxy in proxies:
         proxy.rule(RECEIPT, null())
     office.tick()
@@ -164,9 +164,17 @@ def test_foreign_transaction_is_reported_with_block_and_target(
     with office.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(office.context.account)
     assert pause is not None
-    block = int(office.premises.chain.rpc("eth_getTransactionByHash", theirs)["blockNumber"], 16)
-    for word in (theirs, f"block {block}", target(office), "outbox rebuild", "rotate the key"):
-        assert word in pause.reason
+    block = int(
+        office.premises.chain.rpc("eth_getTransactionByHash", foreign_hash)["blockNumber"], 16
+    )
+    for fragment in (
+        foreign_hash,
+        f"block {block}",
+        target(office),
+        "outbox rebuild",
+        "rotate the key",
+    ):
+        assert fragment in pause.reason
     assert only(office).error_text == pause.reason
 
 
@@ -177,9 +185,9 @@ def test_rebuild_resolves_foreign_nonce_and_sender_can_be_resumed(
     stolen(office)
     office.tick()
     assert pause_of(office) is PauseKind.FOREIGN
-    found = compare_with_chain(office.context, 1000)
-    assert (list(found.nonces_ahead), list(found.nonces)) == ([1], [])
-    written_down(office, office.context, found)
+    comparison = compare_with_chain(office.context, 1000)
+    assert (list(comparison.nonces_ahead), list(comparison.nonces)) == ([1], [])
+    written_down(office, office.context, comparison)
     assert compare_with_chain(office.context, 1000).is_empty
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
@@ -191,13 +199,13 @@ def test_foreign_transaction_is_detected_without_historical_state(
 ):
     office = proxied_office
     only_one = alone(office, proxies)
-    theirs = stolen(office)
+    foreign_hash = stolen(office)
     office.mine(30)
     final = office.premises.chain.block - FINALITY
     only_one.rule(COUNT, error("missing trie node"), when=_below(final - 3))
     office.tick()
     assert pause_of(office) is PauseKind.FOREIGN
-    assert theirs in (only(office).error_text or "")
+    assert foreign_hash in (only(office).error_text or "")
 
 
 @pytest.mark.parametrize("told", ["of another", "of no key", "without it"])
@@ -205,18 +213,18 @@ def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
     proxied_office: Office, proxies: Proxies, told: str
 ):
     office = proxied_office
-    theirs = stolen(office)
+    foreign_hash = stolen(office)
     forged: dict[str, Callable[[Answer], None]] = {
-        "of another": lambda one: one.update(value="0x1"),
-        "of no key": lambda one: one.update(r="0x1", s="0x1"),
-        "without it": lambda one: one.update({"from": "0x" + "11" * 20}),
+        "of another": lambda transaction: transaction.update(value="0x1"),
+        "of no key": lambda transaction: transaction.update(r="0x1", s="0x1"),
+        "without it": lambda transaction: transaction.update({"from": "0x" + "11" * 20}),
     }
-    proxies[1].rule(BLOCK, _changed(theirs, forged[told]))
+    proxies[1].rule(BLOCK, _changed(foreign_hash, forged[told]))
     for _ in range(3):
         office.mine()
         office.tick()
     assert (office.states(), pause_of(office)) == (["live"], None)
-    assert theirs in (only(office).error_text or "")
+    assert foreign_hash in (only(office).error_text or "")
     assert "but too few witnesses confirm it" in (only(office).error_text or "")
 
     proxies[1].heal()
@@ -235,7 +243,9 @@ def test_transaction_fabricated_by_only_endpoint_does_not_pause_sender(
     (sent,) = attempts(office)
     only_one.rule(RECEIPT, null())
     # Ours, but for what it pays.
-    only_one.rule(BLOCK, _changed(sent.signed.tx_hash, lambda one: one.update(value="0x1")))
+    only_one.rule(
+        BLOCK, _changed(sent.signed.tx_hash, lambda transaction: transaction.update(value="0x1"))
+    )
     office.mine(FINALITY + 1)
     assert confirmed(office) == ["push without a receipt"]
     assert (office.states(), pause_of(office)) == (["live"], None)
@@ -248,8 +258,8 @@ def _by_luck(seed: int) -> Callable[[Question], bool]:
 
 
 def _below(number: int) -> Callable[[Question], bool]:
-    def asks(asked: Question) -> bool:
-        at = asked["params"][1]
+    def asks(request: Question) -> bool:
+        at = request["params"][1]
         return at.startswith("0x") and int(at, 16) < number
 
     return asks
@@ -258,11 +268,11 @@ def _below(number: int) -> Callable[[Question], bool]:
 def _changed(tx_hash: str, change: Callable[[Answer], None]) -> Fault:
     """In whole blocks this transaction is another one."""
 
-    def answer(_: Question, told: Answer) -> Answer:
-        block: Any = told.get("result")
-        for one in block["transactions"] if block else []:
-            if isinstance(one, dict) and one["hash"] == tx_hash:
-                change(one)
-        return told
+    def answer(_: Question, response: Answer) -> Answer:
+        block: Any = response.get("result")
+        for transaction in block["transactions"] if block else []:
+            if isinstance(transaction, dict) and transaction["hash"] == tx_hash:
+                change(transaction)
+        return response
 
     return Fault(answer=answer)

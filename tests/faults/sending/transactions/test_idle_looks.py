@@ -48,8 +48,8 @@ def undecided() -> float | None:
 def mined(office: DispatchOffice) -> list[int]:
     with office.store.read_transaction() as uow:
         watched = uow.outbox.slots.list_unfinished(office.starts.account)
-    assert {one.state for one in watched} <= {NonceState.MINED}
-    return [one.nonce for one in watched]
+    assert {slot.state for slot in watched} <= {NonceState.MINED}
+    return [slot.nonce for slot in watched]
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def one_down(
 ) -> tuple[DispatchOffice, Proxy, Proxy]:
     """One of two endpoints does not answer: nothing can be decided."""
     monkeypatch.setattr("oracle.txmgr.confirmer.MAX_DECISIONS_PER_PASS", AT_ONCE)
-    office.restart(urls=[one.url for one in proxies])
+    office.restart(urls=[proxy.url for proxy in proxies])
     up, down = proxies
     down.rule(RECEIPT, DOWN)
     return office, up, down
@@ -69,7 +69,7 @@ def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
 ):
     office, up, down = one_down
     started(office, AT_ONCE)
-    few, asked = len(mined(office)), asked_in_a_look(office, up)
+    few, counts_before = len(mined(office)), asked_in_a_look(office, up)
     assert few >= AT_ONCE
 
     started(office, AT_ONCE)
@@ -77,7 +77,7 @@ def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
     assert len(many) > few
     # Receipts and their blocks, and the few questions of every look.
     receipts, requests = asked_in_a_look(office, up)
-    assert (receipts, requests) <= (AT_ONCE, asked[1])
+    assert (receipts, requests) <= (AT_ONCE, counts_before[1])
     assert undecided() == len(many)
 
     down.heal()
@@ -96,17 +96,19 @@ def test_every_tick_checks_lowest_nonces_and_rotates_through_others(
     with office.store.read_transaction() as uow:
         slots = uow.outbox.slots.list_unfinished(office.starts.account)
         hash_of = {
-            uow.outbox.slots.list_attempts(one)[0].signed.tx_hash: one.nonce for one in slots
+            uow.outbox.slots.list_attempts(slot)[0].signed.tx_hash: slot.nonce for slot in slots
         }
-    seen: set[int] = set()
+    checked_nonces: set[int] = set()
     for _ in waiting:
         asked_in_a_look(office, up)
-        now = {hash_of[one["params"][0]] for one in up.asked if one["method"] == RECEIPT}
+        now = {
+            hash_of[request["params"][0]] for request in up.asked if request["method"] == RECEIPT
+        }
         assert set(waiting[: AT_ONCE // 2]) <= now
-        seen |= now
+        checked_nonces |= now
         office.mine()
         office.index()
-    assert seen == set(waiting)
+    assert checked_nonces == set(waiting)
 
 
 def test_exhausted_day_cap_is_logged_once(office: DispatchOffice, dear: Callable[[], None]):
@@ -117,7 +119,7 @@ def test_exhausted_day_cap_is_logged_once(office: DispatchOffice, dear: Callable
     office.block()
     office.block()
     before = office.journal()
-    assert {one.error_class for one in office.intents()} == {"day_cap"}
+    assert {intent.error_class for intent in office.intents()} == {"day_cap"}
     for _ in range(5):
         office.block()
     assert office.journal() == before

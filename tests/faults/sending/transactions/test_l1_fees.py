@@ -33,9 +33,9 @@ OF_OPERATOR = 10**9
 OP_STACK = replace(BY_BLOCKS, l1_fee=L1Fee.OPTIMISM)
 
 
-def of_a_rollup(proxies: Iterable[Proxy], **told: str) -> None:
+def of_a_rollup(proxies: Iterable[Proxy], **receipt_fields: str) -> None:
     """Receipts say more than Anvil does."""
-    tell_of_receipts(*proxies, **told)
+    tell_of_receipts(*proxies, **receipt_fields)
 
 
 def on_op_stack(office: Office, of_operator: int | None = None) -> None:
@@ -183,8 +183,8 @@ def test_l1_fee_of_single_endpoint_is_corrected_once_two_endpoints_agree(
     office.tick()
     assert booked(office) == reserved - gas_paid(office)
 
-    for one in proxies:
-        one.heal()
+    for proxy in proxies:
+        proxy.heal()
     of_a_rollup(proxies, l1Fee=hex(L1_FEE))
     office.mine(FINALITY + 1)
     office.tick()

@@ -40,8 +40,8 @@ Proxies = tuple[Proxy, Proxy]
 
 def all_of(proxies: Proxies, method: str, fault: Fault, times: int | None = None) -> None:
     """The same at both endpoints."""
-    for one in proxies:
-        one.rule(method, fault, times=times)
+    for proxy in proxies:
+        proxy.rule(method, fault, times=times)
 
 
 def lands(office: Office) -> None:
@@ -96,7 +96,7 @@ def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
     all_of(proxies, SEND, answer_dropped())
     office.period()
     office.tick()
-    assert [one.count(SEND) for one in proxies] == [1, 1]
+    assert [proxy.count(SEND) for proxy in proxies] == [1, 1]
 
     # A library that retries by itself: the bytes are the same, and the pool says so.
     for proxy in proxies:
@@ -130,7 +130,7 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     )
     with office.context.write_transaction() as uow:
         uow.outbox.intents.add(request, office.context.stamp)
-    before = (office.states(), [attempts(office, one.nonce) for one in slots(office)])
+    before = (office.states(), [attempts(office, slot.nonce) for slot in slots(office)])
     assert office.states() == ["mined", "live", "planned"]
 
     heads = office.source.fetch_heads()
@@ -143,7 +143,7 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
             next_step(office.context, heads)
     assert (
         office.states(),
-        [attempts(office, one.nonce) for one in slots(office)],
+        [attempts(office, slot.nonce) for slot in slots(office)],
     ) == before
 
     for proxy in proxies:
@@ -153,7 +153,7 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     office.until_final()
     # A period may have ended meanwhile, and its report be on its way.
     assert office.states()[:2] == ["final", "final"]
-    assert [one.nonce for one in slots(office)][:2] == [1, 2]
+    assert [slot.nonce for slot in slots(office)][:2] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -177,12 +177,12 @@ def test_case_f26_malformed_send_response_is_ambiguous_and_not_resent_in_loop(
     in_flight(office)
     for _ in range(3):
         office.tick()
-    assert [one.count(SEND) for one in proxies] == [1, 1]
+    assert [proxy.count(SEND) for proxy in proxies] == [1, 1]
     assert attempts(office)[0].last_error_class == "ambiguous"
     dear_blocks(office, 5 * GWEI, 2)
     for _ in range(3):
         office.tick()
-    assert [one.count(SEND) for one in proxies] == [2, 2]
+    assert [proxy.count(SEND) for proxy in proxies] == [2, 2]
 
     for proxy in proxies:
         proxy.heal()
@@ -197,21 +197,21 @@ def test_case_f26_retry_after_of_endpoint_is_respected(proxied_office: Office, p
     office, clock = proxied_office, Clock()
     by_clock(office, clock)
     in_flight(office)
-    first, other = proxies
+    first, second_proxy = proxies
     first.rule(SEND, status(429, retry_after=30))
     dear_blocks(office, 5 * GWEI, 2)
     office.tick()
-    asked = first.count("eth_getTransactionReceipt")
+    request_count = first.count("eth_getTransactionReceipt")
     clock.now += 29
     office.tick()
-    assert first.count("eth_getTransactionReceipt") == asked
+    assert first.count("eth_getTransactionReceipt") == request_count
     # The other one is asked meanwhile.
-    assert other.count("eth_getTransactionReceipt") > 0
+    assert second_proxy.count("eth_getTransactionReceipt") > 0
 
     clock.now += 2
     first.heal()
     office.tick()
-    assert first.count("eth_getTransactionReceipt") > asked
+    assert first.count("eth_getTransactionReceipt") > request_count
 
 
 def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
@@ -247,8 +247,8 @@ def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
     dear_blocks(office, 5 * GWEI, 2)
     office.tick()
     # A period may end meanwhile, and its push takes the next nonce.
-    assert [one.state for one in office.intents(NOOP)] == [IntentState.LIVE]
-    assert {"0x" + one.signed.raw.hex() for one in attempts(office)} == {sent}
+    assert [intent.state for intent in office.intents(NOOP)] == [IntentState.LIVE]
+    assert {"0x" + attempt.signed.raw.hex() for attempt in attempts(office)} == {sent}
 
     lands(office)
     slot, (only,) = slots(office)[0], attempts(office)

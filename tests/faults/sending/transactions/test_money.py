@@ -108,11 +108,11 @@ def test_budget_is_counted_in_commit_that_assigns_nonce(sqlite_office: Office):
     assert office.states() == ["ready", "ready"]
 
     # Each fits alone.
-    cost = max(one.max_cost_wei or 0 for one in office.intents())
+    cost = max(intent.max_cost_wei or 0 for intent in office.intents())
     office.restart(caps=replace(CAPS, cost_per_day=cost))
     _paused(office, is_paused=False)
     office.tick()
-    assert [one.error_class for one in office.intents()] == [None, "day_cap"]
+    assert [intent.error_class for intent in office.intents()] == [None, "day_cap"]
     assert len(slots(office)) == 1
 
 
@@ -261,11 +261,11 @@ def test_fast_clock_does_not_use_up_budget_forever(sqlite_office: Office):
     office.tick()
     assert office.states() == ["mined"]
 
-    most = min(CAPS.cost_per_day, CAPS.cost_per_hour or CAPS.cost_per_day)
+    max_cost = min(CAPS.cost_per_day, CAPS.cost_per_hour or CAPS.cost_per_day)
     office.context = replace(office.context, clock=right)
     with office.store.read_transaction() as uow:
-        assert Budget.from_outbox(uow, office.context, 0).remaining == most
+        assert Budget.from_outbox(uow, office.context, 0).remaining == max_cost
     # A little ahead is as good as now.
     office.context = replace(office.context, clock=lambda: right() + year - HOUR_SECONDS // 2)
     with office.store.read_transaction() as uow:
-        assert Budget.from_outbox(uow, office.context, 0).remaining < most
+        assert Budget.from_outbox(uow, office.context, 0).remaining < max_cost

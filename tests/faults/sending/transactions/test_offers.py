@@ -33,10 +33,10 @@ def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
     in_flight(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 9 * GWEI)
     market = office.context.sender_account.fetch_fee_market()
-    said = (
+    message_pattern = (
         rf"fee is {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
     )
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message_pattern):
         bump_now(office.context, office.source.fetch_heads(), only(office).id)
     assert len(attempts(office)) == 1
 

@@ -175,9 +175,9 @@ def test_disagreeing_endpoints_of_only_provider_make_nothing_final(
 def test_honest_endpoint_is_not_outvoted_by_hosts_configured_as_single_provider(
     sqlite_office: Office, open_proxy: OpenProxy, liar: Proxy
 ):
-    office, other = sqlite_office, open_proxy()
+    office, honest_proxy = sqlite_office, open_proxy()
     # A host of its own that leads to the same machine.
-    honest_url = other.url.replace("127.0.0.1", "127.1")
+    honest_url = honest_proxy.url.replace("127.0.0.1", "127.1")
     urls = [liar.url, liar.url.replace("127.0.0.1", "localhost"), honest_url]
     office.restart(urls=urls, providers={"127.0.0.1": "shared", "localhost": "shared"})
     claim_reverted(office, liar)
@@ -376,7 +376,10 @@ def moved_transactions() -> Fault:
 
     def answer(_: Question, response: Answer) -> Answer:
         block = response.get("result")
-        sent = [{**one, "input": "0x12345678"} for one in (block or {}).get("transactions", ())]
+        sent = [
+            {**transaction, "input": "0x12345678"}
+            for transaction in (block or {}).get("transactions", ())
+        ]
         return {**response, "result": block and {**block, "transactions": sent}}
 
     return Fault(answer=answer)

@@ -23,7 +23,7 @@ from tests.support.sending.thieves import used_elsewhere
 def paused(jobs: SendingJobs) -> list[str]:
     """Which senders are paused, as `/readyz` has it."""
     findings = jobs.health.build_report().findings
-    return [one.detail for one in findings if one.condition is Condition.PAUSED_SENDER]
+    return [finding.detail for finding in findings if finding.condition is Condition.PAUSED_SENDER]
 
 
 def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sender(
@@ -34,7 +34,7 @@ def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sende
     with capture_logs() as logs:
         jobs.reconcile_nonces()
     assert (pause_of(office), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
-    (line,) = [one for one in logs if one["event"] == "account_nonce_ahead"]
+    (line,) = [entry for entry in logs if entry["event"] == "account_nonce_ahead"]
     assert (line["counted"], line["given_out"]) == (2, 1)
     (reason,) = paused(jobs)
     assert "has used nonces up to 1, this database gave out only those below 1" in reason
@@ -96,7 +96,7 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     assert again.is_reconciled
     assert pause_of(office) is PauseKind.FOREIGN
     assert "signs nothing" in (unsent_report_reason(office.reporting) or "")
-    assert any("sends nothing (foreign)" in one for one in paused(again))
+    assert any("sends nothing (foreign)" in detail for detail in paused(again))
     office.period()
     turns(office, again)
     assert (next_nonce(office.context), slots_given_out(office)) == (2, [1])
@@ -135,9 +135,9 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
     jobs = daemon(office)
     used_elsewhere(office)
     jobs.reconcile_nonces()
-    found = compare_with_chain(office.context, 1000)
-    assert (found.nonces, list(found.transaction_by_nonce)) == (range(1, 2), [1])
-    written_down(office, office.context, found)
+    findings = compare_with_chain(office.context, 1000)
+    assert (findings.nonces, list(findings.transaction_by_nonce)) == (range(1, 2), [1])
+    written_down(office, office.context, findings)
     assert pause_of(office) is PauseKind.FOREIGN
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.resume(office.context.account, office.context.stamp)
@@ -256,4 +256,4 @@ def reason_of(office: Office) -> str:
 
 
 def slots_given_out(office: Office) -> list[int]:
-    return [one.nonce for one in slots(office)]
+    return [slot.nonce for slot in slots(office)]

@@ -26,13 +26,13 @@ def test_case_f08_transaction_dropped_from_pool_is_resent_after_two_blocks(
     office = proxied_office
     office.period()
     office.tick()
-    (sent,) = [one.signed.tx_hash for one in attempts(office)]
+    (sent,) = [attempt.signed.tx_hash for attempt in attempts(office)]
     office.premises.chain.rpc("anvil_dropTransaction", sent)
     office.mine(2)
     assert office.premises.round == 0
 
     office.tick()
-    assert [one.count(SEND) for one in proxies] == [2, 2]
+    assert [proxy.count(SEND) for proxy in proxies] == [2, 2]
     assert office.premises.chain.rpc("eth_getTransactionByHash", sent) is not None
     office.mine()
     assert office.premises.round == 1
@@ -45,7 +45,7 @@ def twins(office: Office, proxies: Proxies, number: int) -> list[str]:
     for base_fee in (10, 45)[: number - 1]:
         dear_blocks(office, base_fee * GWEI, 3)
         office.tick()
-    signed = ["0x" + one.signed.raw.hex() for one in attempts(office)]
+    signed = ["0x" + attempt.signed.raw.hex() for attempt in attempts(office)]
     assert len(signed) == number
     return signed
 
@@ -90,12 +90,12 @@ def test_accepted_attempt_is_resent_beside_refused_fee_bump(
 ):
     office = proxied_office
     in_flight(office, SendSettings(bump_seconds=0, max_attempts=2))
-    (first,) = ["0x" + one.signed.raw.hex() for one in attempts(office)]
+    (first,) = ["0x" + attempt.signed.raw.hex() for attempt in attempts(office)]
     for proxy in proxies:
         proxy.rule(
             SEND,
             error("tx fee (1.20 ether) exceeds the configured cap (1.00 ether)"),
-            when=lambda asked: asked["params"][0] != first,
+            when=lambda question: question["params"][0] != first,
         )
     dear_blocks(office, 10 * GWEI, 3)
     office.tick()
@@ -153,7 +153,7 @@ def test_case_f18_nonce_undercounted_by_endpoint_is_not_reused(
     office.restart()
     office.pushed()
     office.until_final()
-    assert [one.nonce for one in slots(office)] == [1, 2]
+    assert [slot.nonce for slot in slots(office)] == [1, 2]
     assert (office.states(), office.premises.round) == (["final", "final"], 2)
 
 
@@ -174,7 +174,7 @@ def test_case_f20_lower_nonce_is_resent_before_waiting_higher_nonce(
     for proxy in proxies:
         proxy.forget()
     office.tick()
-    assert [one.sent for one in proxies] == [[lower, higher], [lower, higher]]
+    assert [proxy.sent for proxy in proxies] == [[lower, higher], [lower, higher]]
     dear_blocks(office, GWEI)
     office.until_final()
     assert (office.states(), office.premises.nonce) == (["final", "final"], 3)
@@ -192,7 +192,7 @@ def test_case_f21_all_transactions_are_resent_in_nonce_order_after_pool_loss(
     for proxy in proxies:
         proxy.forget()
     office.tick()
-    assert [one.sent for one in proxies] == [sent, sent]
+    assert [proxy.sent for proxy in proxies] == [sent, sent]
     dear_blocks(office, GWEI)
     office.until_final()
     assert (office.states(), office.premises.nonce) == (3 * ["final"], 4)

@@ -34,9 +34,9 @@ def test_rebuild_counts_pending_nonce_without_searching_blocks(
     office.tick()
     with new_store() as fresh:
         context = refused(office, blank(office, fresh))
-        found = compare_with_chain(context, 1000)
-        written_down(office, context, found)
-        assert (found.mined, found.pending, next_nonce(context)) == (1, 2, 2)
+        findings = compare_with_chain(context, 1000)
+        written_down(office, context, findings)
+        assert (findings.mined, findings.pending, next_nonce(context)) == (1, 2, 2)
         assert adopted(office)[1] is None
 
 
@@ -67,14 +67,18 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
         ):
             reconcile(office.context)
 
-        found = compare_with_chain(office.context, 1000)
-        assert (found.nonces, found.dropped, found.may_have_lost_more) == (range(3, 3), [1], False)
-        written_down(office, office.context, found)
+        findings = compare_with_chain(office.context, 1000)
+        assert (findings.nonces, findings.dropped, findings.may_have_lost_more) == (
+            range(3, 3),
+            [1],
+            False,
+        )
+        written_down(office, office.context, findings)
         office.tick()
         office.mine()
         office.until_final()
 
-        noops = [(one.nonce, one.state) for one in office.intents(NOOP)]
+        noops = [(intent.nonce, intent.state) for intent in office.intents(NOOP)]
         assert noops == [(1, IntentState.FINAL)]
         assert office.intents(PUSH)[0].state is IntentState.FINAL
         assert (office.premises.nonce, office.premises.round) == (3, 1)
@@ -88,8 +92,8 @@ def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_office: Office,
         office.mine(5)
         office.pushed()
         context = refused(office, copy)
-        found = compare_with_chain(context, 3)
-        written_down(office, context, found)
+        findings = compare_with_chain(context, 3)
+        written_down(office, context, findings)
         assert next_nonce(context) == 3
         assert [text is None for text in adopted(office).values()] == [True, False]
 
@@ -108,9 +112,9 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
         office.tick()
         office.mine(FINALITY + 1)
         office.restart(store=copy)
-        found = compare_with_chain(office.context, 1000)
-        assert (list(found.nonces_ahead), found.nonces) == ([1], range(2, 2))
-        written_down(office, office.context, found)
+        findings = compare_with_chain(office.context, 1000)
+        assert (list(findings.nonces_ahead), findings.nonces) == ([1], range(2, 2))
+        written_down(office, office.context, findings)
         office.tick()
         with copy.read_transaction() as uow:
             slot = uow.outbox.slots.get_slot(office.context.account, 1)
@@ -118,7 +122,7 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
         assert slot is not None
         assert (slot.state, slot.gas_used) == (
             NonceState.FINAL,
-            found.transaction_by_nonce[1].gas_used,
+            findings.transaction_by_nonce[1].gas_used,
         )
         (push,) = office.intents(PUSH)[:1]
         assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)

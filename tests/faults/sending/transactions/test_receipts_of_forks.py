@@ -78,7 +78,7 @@ def test_case_f30_push_removed_by_three_block_reorg_is_resent_and_mined_again(of
     office.mine()
     office.until_final()
     assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
-    assert [one.signed.tx_hash for one in attempts(office)] == [sent]
+    assert [attempt.signed.tx_hash for attempt in attempts(office)] == [sent]
 
 
 def test_case_f31_outcome_comes_from_canonical_block_after_reorg(office: Office):
@@ -136,7 +136,10 @@ def test_block_missing_once_at_endpoint_delays_finality_of_receipt(
     office.pushed()
     lacking = hex(slots(office)[0].block_number or 0)
     rule = proxies[0].rule(
-        "eth_getBlockByNumber", null(), times=1, when=lambda asked: asked["params"][0] == lacking
+        "eth_getBlockByNumber",
+        null(),
+        times=1,
+        when=lambda question: question["params"][0] == lacking,
     )
 
     office.tick()
@@ -146,13 +149,13 @@ def test_block_missing_once_at_endpoint_delays_finality_of_receipt(
     assert office.states() == ["final"]
 
 
-def asks_for_final(asked: Question) -> bool:
-    return bool(asked["params"][0] == "finalized")
+def asks_for_final(question: Question) -> bool:
+    return bool(question["params"][0] == "finalized")
 
 
 def standing_at(number: str) -> Callable[[Question], Question]:
-    def ask(asked: Question) -> Question:
-        return {**asked, "params": [number, False]}
+    def ask(question: Question) -> Question:
+        return {**question, "params": [number, False]}
 
     return ask
 
@@ -198,8 +201,8 @@ def test_case_f38_receipt_missing_at_single_node_is_not_lost(
     assert office.states() == ["final"]
 
 
-def overloaded(asked: Question, _: Answer) -> Answer:
-    return {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32603, "message": "busy"}}
+def overloaded(question: Question, _: Answer) -> Answer:
+    return {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32603, "message": "busy"}}
 
 
 def test_successful_push_without_new_round_is_held(office: Office):
@@ -212,6 +215,6 @@ def test_successful_push_without_new_round_is_held(office: Office):
     office.mine()
     chain.rpc("anvil_setCode", office.premises.address, code)
     office.until_final()
-    (held,) = [one for one in office.intents() if one.state.value == "held"]
+    (held,) = [intent for intent in office.intents() if intent.state.value == "held"]
     assert (held.error_class, slots(office)[0].succeeded) == ("missing_effect", True)
     assert WITHOUT_EFFECT._value.get() == before + 1

@@ -88,7 +88,10 @@ def test_push_that_can_still_land_is_never_replaced(sqlite_office: Office):
     office.tick()
 
     assert len(office.intents()) == 1
-    assert {one.reason for one in attempts(office)} <= {AttemptReason.FIRST, AttemptReason.BUMP}
+    assert {attempt.reason for attempt in attempts(office)} <= {
+        AttemptReason.FIRST,
+        AttemptReason.BUMP,
+    }
 
 
 def test_operator_cancels_call_with_noop_on_its_nonce(office: Office):

@@ -37,9 +37,9 @@ def pair(
     standby = second_transmitter(premises, tmp_path)
     with (
         proxy(premises.chain.url) as blind,
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        company(premises, [one, two], tmp_path, standby) as opened,
+        new_sqlite_store() as first_store,
+        new_sqlite_store() as second_store,
+        company(premises, [first_store, second_store], tmp_path, standby) as opened,
     ):
         blind.rule("eth_call", Fault(ask=_of_latest))
         first, second = (reporter.office for reporter in opened.reporters)
@@ -107,7 +107,7 @@ def test_kickout_is_proposed_and_executed_by_one_of_two_transmitters(
         office.tick()
     block(chain)
     assert reverted(pair, began) == []
-    assert {one.state.value for one in second.intents(EXECUTE_KICK)} <= {"superseded"}
+    assert {intent.state.value for intent in second.intents(EXECUTE_KICK)} <= {"superseded"}
 
 
 def test_second_transmitter_sends_report_missed_by_first(
@@ -115,9 +115,9 @@ def test_second_transmitter_sends_report_missed_by_first(
 ):
     standby = second_transmitter(premises, tmp_path)
     with (
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        company(premises, [one, two], tmp_path, standby) as opened,
+        new_sqlite_store() as first_store,
+        new_sqlite_store() as second_store,
+        company(premises, [first_store, second_store], tmp_path, standby) as opened,
     ):
         first, second = (reporter.office for reporter in opened.reporters)
         second.context = replace(second.context, rank=TransmitterRank(True, 1, BLOCKS_AHEAD))
@@ -140,9 +140,9 @@ def test_first_transmitter_yields_round_to_pending_push_of_another(
 ):
     standby = second_transmitter(premises, tmp_path)
     with (
-        new_sqlite_store() as one,
-        new_sqlite_store() as two,
-        company(premises, [one, two], tmp_path, standby) as opened,
+        new_sqlite_store() as first_store,
+        new_sqlite_store() as second_store,
+        company(premises, [first_store, second_store], tmp_path, standby) as opened,
     ):
         first, second = (reporter.office for reporter in opened.reporters)
         first.period()
@@ -167,16 +167,16 @@ def block(chain: Chain) -> None:
 
 def reverted(pair: tuple[Office, Office], began: int) -> list[tuple[int, str]]:
     """Which calls were paid for in vain since a block, by block and selector."""
-    chain, found = pair[0].premises.chain, []
+    chain, failed_calls = pair[0].premises.chain, []
     senders = {office.context.account.address for office in pair}
     for number in range(began + 1, chain.block + 1):
-        for one in chain.rpc("eth_getBlockByNumber", hex(number), True)["transactions"]:
-            told = chain.rpc("eth_getTransactionReceipt", one["hash"])
-            if one["from"] in senders and told["status"] != "0x1":
-                found.append((number, one["input"][:10]))
-    return found
+        for transaction in chain.rpc("eth_getBlockByNumber", hex(number), True)["transactions"]:
+            receipt = chain.rpc("eth_getTransactionReceipt", transaction["hash"])
+            if transaction["from"] in senders and receipt["status"] != "0x1":
+                failed_calls.append((number, transaction["input"][:10]))
+    return failed_calls
 
 
-def _of_latest(asked: Question) -> Question:
-    call, at = asked["params"]
-    return {**asked, "params": [call, "latest" if at == "pending" else at]}
+def _of_latest(question: Question) -> Question:
+    call, at = question["params"]
+    return {**question, "params": [call, "latest" if at == "pending" else at]}

@@ -102,26 +102,26 @@ def kick_of(node: Address, state: KickState, *, until: int) -> Kick:
 
 def is_expelled(config: Config, node: Address) -> bool:
     """What the configured oracle says itself."""
-    asked = {
+    call = {
         "to": get_oracle_address(config),
         "data": encode_address_call("isExpelled(address)", node),
     }
     with open_checked_chain(config) as chain:
         lines = open_report_account(config, chain).pool_view
-        return int(lines.request("eth_call", asked, "latest"), 16) == 1
+        return int(lines.request("eth_call", call, "latest"), 16) == 1
 
 
-def deploy(unwatched: Unwatched, *told: str, config: str) -> list[str]:
+def deploy(unwatched: Unwatched, *options: str, config: str) -> list[str]:
     admin = ["--admin", unwatched.owner, "--dev", "--json"]
-    return ["contract", "deploy", *admin, *told, "--config", config]
+    return ["contract", "deploy", *admin, *options, "--config", config]
 
 
 def behind_a_timelock(unwatched: Unwatched) -> list[str]:
     """The command that deploys as for others, with an adapter."""
     people = [f"--{role}=0x{digit * 40}" for role, digit in (("pauser", "1"), ("vetoer", "2"))]
     people += [f"--signers=0x{'3' * 40},0x{'4' * 40}", "--quorum=2", f"--admin={unwatched.owner}"]
-    told = ["--contract", unwatched.qos, "--limit", "kick_below=2000", "--json"]
-    return ["contract", "deploy", *people, *told, "--config", unwatched.config()]
+    options = ["--contract", unwatched.qos, "--limit", "kick_below=2000", "--json"]
+    return ["contract", "deploy", *people, *options, "--config", unwatched.config()]
 
 
 def test_adapter_is_deployed_with_oracle_and_works_once_it_has_role(
@@ -129,16 +129,16 @@ def test_adapter_is_deployed_with_oracle_and_works_once_it_has_role(
 ):
     command = deploy(unwatched, "--contract", unwatched.qos, config=unwatched.config())
     assert run([*command, "--yes"]) == 0
-    told = capsys.readouterr()
-    landed = json.loads(told.out)
+    captured = capsys.readouterr()
+    landed = json.loads(captured.out)
     assert landed["arguments"]["target"] == landed["adapter"]["address"]
     assert landed["arguments"]["kick_limits"]["kick_gas"] == 3_000_000
     check = ["contract", "check", "--dev", "--json"]
     check += ["--config", unwatched.config(landed["address"])]
 
     assert run(check) == 2
-    before = {one["subject"] for one in json.loads(capsys.readouterr().out)}
-    (step,) = (line for line in told.err.splitlines() if "owner of Node calls" in line)
+    before = {finding["subject"] for finding in json.loads(capsys.readouterr().out)}
+    (step,) = (line for line in captured.err.splitlines() if "owner of Node calls" in line)
     unwatched.send(*step.split(": ")[-1].split())
     assert run(check) == 0
 
@@ -156,7 +156,9 @@ def test_unknown_kick_target_is_reported_except_in_development(
 
     assert run(check) == 2
     (named,) = (
-        one for one in json.loads(capsys.readouterr().out) if one["subject"] == "kick target"
+        finding
+        for finding in json.loads(capsys.readouterr().out)
+        if finding["subject"] == "kick target"
     )
     assert named["actual"] == unknown
     assert named["expected"].startswith("a shipped adapter")
@@ -166,29 +168,29 @@ def test_unknown_kick_target_is_reported_except_in_development(
 def test_replacement_oracle_reports_how_role_is_handed_over(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
-    told = ["--contract", unwatched.qos, "--yes"]
-    assert run(deploy(unwatched, *told, config=unwatched.config())) == 0
+    options = ["--contract", unwatched.qos, "--yes"]
+    assert run(deploy(unwatched, *options, config=unwatched.config())) == 0
     first = json.loads(capsys.readouterr().out)
     config = unwatched.config(first["address"])
     # What was never read may hold an expulsion.
     assert run(["migrate", "--config", config]) == 0
-    assert run(deploy(unwatched, *told, "--replace", config=config)) == 2
+    assert run(deploy(unwatched, *options, "--replace", config=config)) == 2
     assert "the database is empty" in capsys.readouterr().err
     assert run(["run", "--once", "--config", config]) == 0
 
     capsys.readouterr()
-    assert run(deploy(unwatched, *told, "--replace", config=config)) == 0
-    said = capsys.readouterr()
-    second = json.loads(said.out)
-    assert f"calls giveBack({second['adapter']['address']})" in said.err
-    assert f'address = "{second["address"]}" in place of {first["address"]}' in said.err
+    assert run(deploy(unwatched, *options, "--replace", config=config)) == 0
+    captured = capsys.readouterr()
+    second = json.loads(captured.out)
+    assert f"calls giveBack({second['adapter']['address']})" in captured.err
+    assert f'address = "{second["address"]}" in place of {first["address"]}' in captured.err
 
 
 def test_nodes_expelled_by_previous_oracle_are_expelled_by_next(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
-    told = ["--adapter", "none", "--yes"]
-    assert run(deploy(unwatched, *told, config=unwatched.config())) == 0
+    options = ["--adapter", "none", "--yes"]
+    assert run(deploy(unwatched, *options, config=unwatched.config())) == 0
     config = unwatched.config(json.loads(capsys.readouterr().out)["address"])
     assert run(["migrate", "--config", config]) == 0
     assert run(["run", "--once", "--config", config]) == 0
@@ -204,7 +206,7 @@ def test_nodes_expelled_by_previous_oracle_are_expelled_by_next(
         uow.rounds.save_changes(RoundsChanges(kicks=kicks))
 
     capsys.readouterr()
-    assert run(deploy(unwatched, *told, "--replace", config=config)) == 0
+    assert run(deploy(unwatched, *options, "--replace", config=config)) == 0
     second = json.loads(capsys.readouterr().out)
     assert second["arguments"]["expelled"] == [GONE, REFUSED]
     with_second = read_config(Path(unwatched.config(second["address"])))
@@ -229,9 +231,9 @@ def test_invalid_adapter_is_rejected_in_one_line(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str], told: list[str], fault: str
 ):
     assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
-    said = capsys.readouterr().err
-    assert fault in said
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert fault in stderr
+    assert stderr.count("\n") == 1
 
 
 def test_fake_timelock_pending_admin_and_loose_kick_limits_are_reported(
@@ -245,7 +247,7 @@ def test_fake_timelock_pending_admin_and_loose_kick_limits_are_reported(
 
     def found() -> set[str]:
         assert run(check) == 2
-        return {one["subject"] for one in json.loads(capsys.readouterr().out)}
+        return {finding["subject"] for finding in json.loads(capsys.readouterr().out)}
 
     before = found()
     assert not before & {"code of the timelock", "pending admin"}
@@ -277,9 +279,12 @@ def test_additional_timelock_proposers_are_reported(
     timelock, stranger = landed["timelock"]["address"], "0x" + "5" * 40
     check = ["contract", "check", "--json", "--config", unwatched.config(landed["address"])]
 
-    def found(*told: str) -> dict[str, str]:
-        assert run([*check, *told]) == 2
-        named = {one["subject"]: one["actual"] for one in json.loads(capsys.readouterr().out)}
+    def found(*options: str) -> dict[str, str]:
+        assert run([*check, *options]) == 2
+        named = {
+            finding["subject"]: finding["actual"]
+            for finding in json.loads(capsys.readouterr().out)
+        }
         return {what: who for what, who in named.items() if "the timelock" in what}
 
     assert found() == {}
@@ -298,13 +303,13 @@ def test_deployment_without_role_owner_sends_nothing(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     staking = f"NodeStaking={unwatched.network.contracts['Node']}"
-    told = ["--adapter", "NodeStakingAdapter", "--contract", staking]
-    told += ["--contract", f"operator={unwatched.owner}", "--yes"]
+    options = ["--adapter", "NodeStakingAdapter", "--contract", staking]
+    options += ["--contract", f"operator={unwatched.owner}", "--yes"]
 
-    assert run(deploy(unwatched, *told, config=unwatched.config())) == 2
-    said = capsys.readouterr()
-    assert "the address of ParameterController is missing; use --contract NAME=0x…" in said.err
-    assert said.err.count("\n") == 1
+    assert run(deploy(unwatched, *options, config=unwatched.config())) == 2
+    captured = capsys.readouterr()
+    assert "the address of ParameterController is missing; use --contract NAME=0x…" in captured.err
+    assert captured.err.count("\n") == 1
     assert unwatched.sent == 0
 
 
@@ -319,7 +324,10 @@ def test_deployment_with_insufficient_funds_sends_nothing(
 
     assert run([*command, "--yes"]) == 2
 
-    gas = sum(one["gas_limit"] for one in (planned, planned["timelock"], planned["adapter"]))
+    gas = sum(
+        deployment["gas_limit"]
+        for deployment in (planned, planned["timelock"], planned["adapter"])
+    )
     assert cost == gas * int(planned["max_fee_per_gas_wei"])
     assert (
         f"balance of {cost - 1} wei is too low; the deployment may cost up to {cost} wei"

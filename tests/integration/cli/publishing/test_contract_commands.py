@@ -36,9 +36,9 @@ def test_show_returns_contract_state(config, network, capsys):
 
 def test_show_prints_readable_text(config, capsys):
     assert run(["contract", "show", "--config", str(config)]) == 0
-    said = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     for line in (r"is our code +yes", r"limits\.kick below +QoS 0\.2000"):
-        assert re.search(f"^{line}$", said, re.MULTILINE)
+        assert re.search(f"^{line}$", stdout, re.MULTILINE)
 
 
 def test_check_of_configured_contract_finds_nothing(config, capsys):
@@ -48,7 +48,7 @@ def test_check_of_configured_contract_finds_nothing(config, capsys):
 
 def test_check_reports_excessive_powers(config, capsys):
     assert run(["contract", "check", "--config", str(config), "--json"]) == 2
-    named = {one["subject"] for one in json.loads(capsys.readouterr().out)}
+    named = {finding["subject"] for finding in json.loads(capsys.readouterr().out)}
     assert {"admin", "signers", "pauser", "limits.veto_delay", "floors.fall_share"} <= named
 
 
@@ -90,21 +90,21 @@ def test_check_rejects_contract_that_is_no_oracle(settings, network, tmp_path, c
     ],
 )
 def test_every_contract_command_rejects_wrong_network(settings, tmp_path, capsys, command, fault):
-    wrong, words, code = fault
+    wrong, message, code = fault
     for section, values in wrong.items():
         settings[section] |= values
     path = write(settings, tmp_path / "config.toml")
     assert run(["contract", *command, "--config", str(path)]) == code
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
 
 
 def test_deploy_dry_run_prints_readable_text(config, capsys):
-    told = ["--dev", "--admin", ADMIN, "--config", str(config), "--dry-run"]
-    assert run(["contract", "deploy", *told]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"(?m)^arguments\.limits\.max age seconds +2 h \(7200 s\)$", said)
+    options = ["--dev", "--admin", ADMIN, "--config", str(config), "--dry-run"]
+    assert run(["contract", "deploy", *options]) == 0
+    stdout = capsys.readouterr().out
+    assert re.search(r"(?m)^arguments\.limits\.max age seconds +2 h \(7200 s\)$", stdout)
 
 
 def test_run_publishes_nothing_to_differing_contract(settings, tmp_path, capsys, watched):
@@ -112,9 +112,9 @@ def test_run_publishes_nothing_to_differing_contract(settings, tmp_path, capsys,
     settings["chain"]["endpoints"] = [watched.url]
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 2
-    said = capsys.readouterr().err
-    assert "the oracle contract is not as configured; nothing is sent" in said
-    assert "rulesHash: expected" in said
+    stderr = capsys.readouterr().err
+    assert "the oracle contract is not as configured; nothing is sent" in stderr
+    assert "rulesHash: expected" in stderr
     assert "eth_sendRawTransaction" not in watched.seen
 
 
@@ -196,16 +196,16 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
 )
 def test_invalid_deployment_is_rejected_in_one_line(config, capsys, told, fault):
     assert run(["contract", "deploy", "--dev", "--config", str(config), *told]) == 2
-    said = capsys.readouterr().err
-    assert fault in said
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert fault in stderr
+    assert stderr.count("\n") == 1
 
 
 def test_deployment_controlled_by_single_key_is_rejected(config, capsys):
     assert run(["contract", "deploy", "--admin", ADMIN, "--config", str(config)]) == 2
-    said = capsys.readouterr().err
-    assert "at least two signatures are required" in said
-    assert "--pauser and --vetoer" in said
+    stderr = capsys.readouterr().err
+    assert "at least two signatures are required" in stderr
+    assert "--pauser and --vetoer" in stderr
 
 
 def test_planned_deployment_has_timelock_as_admin(config, capsys):
@@ -230,9 +230,9 @@ def test_planned_deployment_has_timelock_as_admin(config, capsys):
 )
 def test_emergency_calldata_is_printed_and_not_sent(config, capsys, act, selector, role):
     assert run(["contract", "calldata", *act, "--config", str(config), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["calldata"][:10] == "0x" + keccak(text=selector)[:4].hex()
-    assert told["sender"].startswith(role)
+    printed_call = json.loads(capsys.readouterr().out)
+    assert printed_call["calldata"][:10] == "0x" + keccak(text=selector)[:4].hex()
+    assert printed_call["sender"].startswith(role)
 
 
 @pytest.mark.parametrize("act", [["pause"], ["pause", "long"], ["drop-signer", "0x1"], ["fly"]])

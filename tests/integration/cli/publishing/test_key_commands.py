@@ -52,14 +52,14 @@ def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, t
     settings["keys"]["dispatcher_env"] = "THERE_IS_NO_SUCH_VARIABLE"
     path = write(settings, tmp_path / "config.toml")
 
-    said = told(capsys, 2, "keys", "show", "--config", path, "--json")
+    captured = told(capsys, 2, "keys", "show", "--config", path, "--json")
 
-    rows = json.loads(said.out)
+    rows = json.loads(captured.out)
     assert [row["role"] for row in rows] == ["signer", "transmitter", "dispatcher"]
     assert rows[0]["where"] == f"keystore {settings['keys']['signer_keystore']}"
     assert rows[0]["address"].startswith("0x")
     assert "variable THERE_IS_NO_SUCH_VARIABLE is not set" in rows[2]["fault"]
-    assert "cannot be used: dispatcher" in said.err
+    assert "cannot be used: dispatcher" in captured.err
     text = told(capsys, 2, "keys", "show", "--config", path).out
     assert any(
         line.startswith("dispatcher: ") and "THERE_IS_NO_SUCH_VARIABLE" in line
@@ -68,8 +68,8 @@ def test_keys_show_lists_configured_keys_with_their_location(capsys, settings, t
 
 
 def checks(capsys, code, path, *options):
-    said = told(capsys, code, "selftest", "--config", path, "--json", *options)
-    return {row["check"]: row for row in json.loads(said.out)}
+    captured = told(capsys, code, "selftest", "--config", path, "--json", *options)
+    return {row["check"]: row for row in json.loads(captured.out)}
 
 
 @pytest.mark.evm
@@ -79,15 +79,15 @@ def test_valid_installation_passes_selftest_and_sends_nothing(capsys, indexed, n
         text = indexed.read_text().replace(network.url, watched.url)
         path = tmp_path / "config.toml"
         path.write_text(text)
-        made = checks(capsys, 0, path)
+        check_results = checks(capsys, 0, path)
         assert "eth_sendRawTransaction" not in watched.seen
-    assert all(row["passed"] for row in made.values())
-    assert list(made) == [
+    assert all(row["passed"] for row in check_results.values())
+    assert list(check_results) == [
         *("database", "endpoint 1", "contract"),
         *("signer", "transmitter", "transmitter's balance"),
         *("keys apart", "transmitter's nonces"),
     ]
-    assert made["transmitter's balance"]["detail"].endswith(" ether")
+    assert check_results["transmitter's balance"]["detail"].endswith(" ether")
 
 
 def test_same_key_for_two_roles_is_reported(capsys, settings, tmp_path):
@@ -95,10 +95,10 @@ def test_same_key_for_two_roles_is_reported(capsys, settings, tmp_path):
     for part in ("keystore", "password_file"):
         keys[f"transmitter_{part}"] = keys[f"signer_{part}"]
     path = write(settings, tmp_path / "config.toml")
-    said = told(capsys, 2, "keys", "show", "--config", path)
-    assert "signer and transmitter have the same key (0x" in said.err
-    made = checks(capsys, 1, path, "--offline")
-    assert not made["keys apart"]["passed"]
+    captured = told(capsys, 2, "keys", "show", "--config", path)
+    assert "signer and transmitter have the same key (0x" in captured.err
+    check_results = checks(capsys, 1, path, "--offline")
+    assert not check_results["keys apart"]["passed"]
 
 
 def test_address_of_remote_signer_is_reported_as_configured(capsys, settings, tmp_path):
@@ -130,13 +130,17 @@ def test_selftest_reports_every_fault(capsys, network, settings, tmp_path):
         ).out
     )[0]["address"]
     with served(RemoteHost(wrong=Wrong(key="0x" + "77" * 32))) as host:
-        keys = {name: told for name, told in settings["keys"].items() if "signer" not in name}
+        keys = {
+            name: key_setting
+            for name, key_setting in settings["keys"].items()
+            if "signer" not in name
+        }
         settings["keys"] = {**keys, "signer_remote_url": host.url, "signer_address": address}
         path = write(settings, tmp_path / "config.toml")
-        made = checks(capsys, 1, path)
-    failed = {name for name, row in made.items() if not row["passed"]}
+        check_results = checks(capsys, 1, path)
+    failed = {name for name, row in check_results.items() if not row["passed"]}
     assert failed == {"database", "endpoint 2", "signer"}
-    assert "a-key-in-the-path" not in json.dumps(made)
+    assert "a-key-in-the-path" not in json.dumps(check_results)
 
 
 FAULTS = {
@@ -171,8 +175,8 @@ def test_unencrypted_remote_signer_is_warned_of(capsys, sound, tmp_path, url, is
     path = write(sound, tmp_path / "config.toml")
     capsys.readouterr()
     run(["config", "check", "--offline", "--config", str(path)])
-    said = "keys.signer_remote_url: plain http to another host" in capsys.readouterr().out
-    assert said is is_told
+    is_warned = "keys.signer_remote_url: plain http to another host" in capsys.readouterr().out
+    assert is_warned is is_told
 
 
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test

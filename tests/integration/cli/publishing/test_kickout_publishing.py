@@ -137,15 +137,15 @@ def test_manual_proposal_is_sent_and_waits_for_veto(office, config, capsys):
     office.index()
     command = ["kickout", "execute", node_of(office), "--config", config]
     assert run([*command, "--dry-run", "--json"]) == 2
-    told = capsys.readouterr()
-    answer = json.loads(told.out)
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
     assert answer["contract_says"].startswith("KickNotReady")
     # That it is proposed is what an execution needs.
     assert answer["obstacle"] is None
     assert run([*command, "--yes"]) == 2
-    assert told.err == capsys.readouterr().err
-    assert "the kickout cannot be executed yet: the vetoer has until 2" in told.err
-    assert f"round {office.premises.round + 2} must be accepted first" in told.err
+    assert captured.err == capsys.readouterr().err
+    assert "the kickout cannot be executed yet: the vetoer has until 2" in captured.err
+    assert f"round {office.premises.round + 2} must be accepted first" in captured.err
     assert run(["kickout", "propose", node_of(office), "--config", config]) == 2
     assert "its kickout is already proposed" in capsys.readouterr().err
 
@@ -177,8 +177,8 @@ def test_kickout_on_different_evidence_is_not_executed_manually(office, config, 
     # Another interval has begun since: the one that it was proposed on is over.
     with office.store.transaction() as uow:
         (live,) = uow.rounds.list_live_kicks()
-        other = replace(live, evidence=Hash("0x" + 64 * "e"))
-        uow.rounds.save_changes(RoundsChanges(kicks={live.node: other}))
+        changed_kick = replace(live, evidence=Hash("0x" + 64 * "e"))
+        uow.rounds.save_changes(RoundsChanges(kicks={live.node: changed_kick}))
     before = endpoint.seen.count("eth_sendRawTransaction")
     assert run(["kickout", "execute", node_of(office), "--config", config, "--yes"]) == 2
     assert "other evidence makes the node due" in capsys.readouterr().err
@@ -195,15 +195,19 @@ def test_manual_proposal_is_refused_while_daemon_holds_lease(office, config, cap
 def test_kickout_list_shows_progress_and_remaining_bucket(office, config, capsys):
     assert run(["kickout", "list", "--config", config, "--ask-chain", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    (one,) = answer["kickouts"]
-    assert (one["node"], one["rounds_low"], one["obstacle"]) == (node_of(office), ROUNDS, None)
-    assert one["evidence"].startswith("0x")
+    (kickout,) = answer["kickouts"]
+    assert (kickout["node"], kickout["rounds_low"], kickout["obstacle"]) == (
+        node_of(office),
+        ROUNDS,
+        None,
+    )
+    assert kickout["evidence"].startswith("0x")
     assert (answer["bucket"]["left"], answer["bucket"]["most"]) == (3, 3)
 
     assert run(["kickout", "list", "--config", config, "--ask-chain"]) == 0
-    said = capsys.readouterr().out
-    assert f"below the threshold in {ROUNDS} of {ROUNDS} consecutive rounds" in said
-    assert "bucket: 3 of 3 kickouts left" in said
+    stdout = capsys.readouterr().out
+    assert f"below the threshold in {ROUNDS} of {ROUNDS} consecutive rounds" in stdout
+    assert "bucket: 3 of 3 kickouts left" in stdout
 
 
 def test_proposal_is_cancelled_manually_only_when_contract_permits(office, config, capsys):
@@ -233,11 +237,11 @@ def test_proposal_is_cancelled_manually_only_when_contract_permits(office, confi
         uow.lease.release(office.epoch)
     listed = ["kickout", "list", "--config", config]
     assert run(listed) == 0
-    said = capsys.readouterr().out
-    assert f"{node_of(office)}  not due, but proposed in round " in said
+    stdout = capsys.readouterr().out
+    assert f"{node_of(office)}  not due, but proposed in round " in stdout
     assert run([*listed, "--json"]) == 0
-    (one,) = json.loads(capsys.readouterr().out)["kickouts"]
-    assert (one["proposal"]["state"], one["obstacle"]) == ("live", "not due")
+    (kickout,) = json.loads(capsys.readouterr().out)["kickouts"]
+    assert (kickout["proposal"]["state"], kickout["obstacle"]) == ("live", "not due")
     assert run([*cancel, "--dry-run", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["contract_says"], answer["dry_run"]) == ("accepted", True)
@@ -277,6 +281,6 @@ def test_evidence_location_is_reported_after_execution(office, config, capsys):
     with office.store.transaction() as uow:
         uow.lease.release(office.epoch)
     assert run(["kickout", "evidence", node_of(office), "--config", config]) == 2
-    said = capsys.readouterr().err
-    assert "already kicked out; the evidence file is in " in said
-    assert "by-hand" in said
+    stderr = capsys.readouterr().err
+    assert "already kicked out; the evidence file is in " in stderr
+    assert "by-hand" in stderr

@@ -48,17 +48,17 @@ def test_held_kickout_is_proposed_with_one_creator_option(
     office, config, endpoint, capsys, monkeypatch
 ):
     judged = CreatorSpread.hold_reason
-    monkeypatch.setattr(CreatorSpread, "hold_reason", lambda told, _: judged(told, HELD))
-    why = f"held for an operator: {POOL} of its {POOL} scores come from one creator's tasks"
+    monkeypatch.setattr(CreatorSpread, "hold_reason", lambda spread, _: judged(spread, HELD))
+    reason = f"held for an operator: {POOL} of its {POOL} scores come from one creator's tasks"
     assert run(["kickout", "list", "--config", config]) == 0
     listed = capsys.readouterr().out
     assert "can be proposed manually\n" in listed
-    assert why in listed
+    assert reason in listed
 
     command = ["kickout", "propose", node_of(office), "--config", config, "--yes"]
     assert run(command) == 2
     refused = capsys.readouterr().err
-    assert why in refused
+    assert reason in refused
     assert "`kickout propose --one-creator` proposes it anyway" in refused
     assert "eth_sendRawTransaction" not in endpoint.seen
 
@@ -78,30 +78,31 @@ def test_kickout_tried_already_is_refused_in_dry_run_and_real_run(office, config
     assert "kickout proposal planned" in waiting
     assert run(["kickout", "cancel", node_of(office), "--config", config, "--yes"]) == 0
 
-    told = []
-    for manner in ("--dry-run", "--yes"):
+    messages = []
+    for option in ("--dry-run", "--yes"):
         capsys.readouterr()
-        assert run([*propose, manner]) == 2
-        told.append(capsys.readouterr().err)
-    assert told[0] == told[1]
+        assert run([*propose, option]) == 2
+        messages.append(capsys.readouterr().err)
+    assert messages[0] == messages[1]
     assert (
         f"the proposal signed on round {office.premises.round} was already tried: intent "
-        in told[0]
+        in messages[0]
     )
-    assert "is cancelled; see `qos-oracle outbox show " in told[0]
+    assert "is cancelled; see `qos-oracle outbox show " in messages[0]
 
 
 def test_full_round_is_reported(office, config, capsys):
     premises = office.premises
-    none = [getattr(LIMITS, one.name) for one in fields(LIMITS)]
+    none = [getattr(LIMITS, field.name) for field in fields(LIMITS)]
     none[9] = 0
     call = premises.oracle.functions.setLimits(tuple(none))
     premises.chain.send(call, sender=premises.network.admin)
     office.index()
     assert run(["kickout", "propose", node_of(office), "--config", config, "--yes"]) == 0
-    said = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     assert (
-        f"nothing is sent: round {premises.round} has the maximum number of proposals (0)" in said
+        f"nothing is sent: round {premises.round} has the maximum number of proposals (0)"
+        in stdout
     )
 
 
@@ -113,15 +114,15 @@ def test_pending_proposal_is_reported_with_its_intent(office, config, capsys, ma
         (live,) = uow.outbox.intents.list_unfinished(office.context.account)
     capsys.readouterr()
     assert run([*propose, manner]) == 2
-    said = capsys.readouterr().err
-    assert f"another call for it (propose_kick {live.id}) is live" in said
-    assert f"`qos-oracle outbox show {live.id}`" in said
+    stderr = capsys.readouterr().err
+    assert f"another call for it (propose_kick {live.id}) is live" in stderr
+    assert f"`qos-oracle outbox show {live.id}`" in stderr
 
 
 def test_proposal_lacking_signatures_reports_missing_signers(office, config, capsys):
     premises = office.premises
-    others = ["0x" + 40 * "1", "0x" + 40 * "2"]
-    named = [to_checksum_address(office.context.publisher.signer.address), *others]
+    other_signers = ["0x" + 40 * "1", "0x" + 40 * "2"]
+    named = [to_checksum_address(office.context.publisher.signer.address), *other_signers]
     chosen = premises.oracle.functions.setSigners(named, 2)
     premises.chain.send(chosen, sender=premises.network.admin)
     office.index()
@@ -130,9 +131,9 @@ def test_proposal_lacking_signatures_reports_missing_signers(office, config, cap
         file.write('[reporters]\npeers = ["http://127.0.0.1:9"]\n')
     propose = ["kickout", "propose", node_of(office), "--config", config]
     assert run([*propose, "--yes"]) == 0
-    said = capsys.readouterr().out
-    assert "kickout signed" in said
-    assert "nothing is sent: 1 of 2 signatures are collected" in said
+    stdout = capsys.readouterr().out
+    assert "kickout signed" in stdout
+    assert "nothing is sent: 1 of 2 signatures are collected" in stdout
     assert run([*propose, "--dry-run"]) == 2
-    told = capsys.readouterr().err
-    assert f"missing from {', '.join(others)}" in told
+    stderr = capsys.readouterr().err
+    assert f"missing from {', '.join(other_signers)}" in stderr

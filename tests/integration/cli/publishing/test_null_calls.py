@@ -54,9 +54,9 @@ def config(network: LocalNetwork, door: Proxy, tmp_path: Path) -> Path:
 
 def round_of(network: LocalNetwork) -> int:
     """The newest round that the contract accepted."""
-    asked = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "head")}
+    call = {"to": network.stage.oracle, "data": encode_call("QoSOracle", "head")}
     (head,) = decode_result(
-        "QoSOracle", "head", network.stage.chain.make_request(CALL, asked, "latest")
+        "QoSOracle", "head", network.stage.chain.make_request(CALL, call, "latest")
     )
     return int(head[0])
 
@@ -96,9 +96,11 @@ def goes_on_without_calls(
 
 def turns(running: Daemon) -> dict[str, float]:
     """How often each loop turned."""
-    told = running.get("/metrics").text
+    metrics_text = running.get("/metrics").text
     return {
-        loop: float(told.split(f'oracle_step_seconds_count{{step="{loop}"}} ')[1].split()[0])
+        loop: float(
+            metrics_text.split(f'oracle_step_seconds_count{{step="{loop}"}} ')[1].split()[0]
+        )
         for loop in LOOPS
     }
 

@@ -62,13 +62,13 @@ def config(sound: Settings, tmp_path: Path, url: str) -> Path:
 
 @pytest.fixture
 def act(config: Path) -> Act:
-    return lambda *words: run(["outbox", *map(str, words), "--config", str(config)])
+    return lambda *arguments: run(["outbox", *map(str, arguments), "--config", str(config)])
 
 
 def named(uow: UnitOfWork, number: int) -> Intent:
-    found = uow.outbox.intents.get(number)
-    assert found is not None
-    return found
+    intent = uow.outbox.intents.get(number)
+    assert intent is not None
+    return intent
 
 
 def state(url: str, number: int) -> IntentState:
@@ -146,9 +146,9 @@ def test_impossible_action_is_rejected_in_one_line(
     act: Act, url: str, capsys, words: tuple[object, ...], complaint: str
 ):
     assert act(*words) == 2
-    said = capsys.readouterr().err
-    assert complaint in said
-    assert said.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert complaint in stderr
+    assert stderr.count("\n") == 1
     assert state(url, 2) is IntentState.LIVE
 
 
@@ -156,9 +156,9 @@ def test_running_daemon_is_reported_with_remedy(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         uow.lease.acquire("qos-oracle run on host, process 7", 30)
     assert act("hold", 1) == 1
-    said = capsys.readouterr().err
-    assert "process 7" in said
-    assert "Stop the daemon and its standbys, run `outbox hold` again" in said
+    stderr = capsys.readouterr().err
+    assert "process 7" in stderr
+    assert "Stop the daemon and its standbys, run `outbox hold` again" in stderr
     assert state(url, 1) is IntentState.PLANNED
 
 
@@ -169,14 +169,18 @@ def test_list_and_show_report_sent_call_completely(act: Act, capsys):
     assert "3" in row.split()
     assert act("show", 2) == 0
     text = capsys.readouterr().out
-    for told in ("sent once since block 51", "up to 3 gwei, tip 1", "last error: fee too low"):
-        assert told in text
+    for expected_text in (
+        "sent once since block 51",
+        "up to 3 gwei, tip 1",
+        "last error: fee too low",
+    ):
+        assert expected_text in text
     assert "`outbox bump 2` names the limit" in text
     assert act("show", 3, "--json") == 0
     held = json.loads(capsys.readouterr().out)
     assert "another program signed with the key" in held["what_to_do"]
     assert "outbox rebuild" in held["what_to_do"]
-    assert [one["last_error_text"] for one in held["attempts"]] == ["fee too low"]
+    assert [attempt["last_error_text"] for attempt in held["attempts"]] == ["fee too low"]
 
 
 @pytest.mark.parametrize("pasted", ["0x" + 64 * "1", "0x1", "0x11111…", "0x" + 64 * "1" + "..."])
@@ -199,8 +203,8 @@ def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsy
     assert act("show", lost[:9], "--json") == 0
     assert json.loads(capsys.readouterr().out)["nonce"] == 7
     assert act("show", "0x1") == 2
-    said = capsys.readouterr().err
-    assert f"0x1: ambiguous; transactions that start with it: {twin}, 0x1111" in said
+    stderr = capsys.readouterr().err
+    assert f"0x1: ambiguous; transactions that start with it: {twin}, 0x1111" in stderr
     assert act("show", "0x11", "--json") == 0
     assert shown(capsys)["id"] == 2
 
@@ -214,11 +218,11 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
         outbox.accounts.pause(ME, PauseKind.FUNDS, "0 wei", NOW)
     assert act("show", 2, "--json") == 0
     assert "or intent 1, which uses its nonce" in shown(capsys)["waits_for"]
-    for words in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
-        assert act(*words) == 2
-        said = capsys.readouterr().err
-        assert "intent 2: its nonce 5 was given to intent 1 (propose_kick)" in said
-        assert "`qos-oracle outbox bump 1` pays more" in said
+    for arguments in (("bump", 2), ("cancel", 2, "--dry-run"), ("cancel", 2, "--yes")):
+        assert act(*arguments) == 2
+        stderr = capsys.readouterr().err
+        assert "intent 2: its nonce 5 was given to intent 1 (propose_kick)" in stderr
+        assert "`qos-oracle outbox bump 1` pays more" in stderr
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(ME)
         call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 4 * 10**9, 10**9, 100)
@@ -238,8 +242,8 @@ def test_call_landed_without_effect_cannot_be_released(act: Act, url: str, capsy
         uow.outbox.slots.record_receipt(slot, attempt, block, NOW)
         (slot,) = uow.outbox.slots.list_unfinished(ME)
         uow.outbox.slots.finalize(slot, NOW)
-        why: dict[str, str | int | None] = {"error_class": "missing_effect"}
-        uow.outbox.intents.change_state(named(uow, 2), IntentState.HELD, NOW, why)
+        details: dict[str, str | int | None] = {"error_class": "missing_effect"}
+        uow.outbox.intents.change_state(named(uow, 2), IntentState.HELD, NOW, details)
     assert act("show", 2, "--json") == 0
     assert "find out why, then `outbox cancel 2 --yes` closes it" in shown(capsys)["what_to_do"]
     assert act("release", 2) == 2

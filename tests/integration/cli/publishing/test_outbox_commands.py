@@ -59,7 +59,7 @@ def test_list_is_filtered_by_state(published, capsys):
 
 def test_list_is_filtered_by_kind(published, capsys):
     assert run(["outbox", "list", "--kind", "push", "--config", str(published), "--json"]) == 0
-    assert {one["kind"] for one in json.loads(capsys.readouterr().out)} == {"push"}
+    assert {intent["kind"] for intent in json.loads(capsys.readouterr().out)} == {"push"}
     assert run(["outbox", "list", "--kind", "noop", "--config", str(published), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
@@ -91,15 +91,17 @@ def test_push_is_shown_with_its_transactions_and_journal(published, capsys):
 
 def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, published, capsys):
     assert run(["nodes", "--json", "--config", str(published)]) == 0
-    nodes = [one["node"] for one in json.loads(capsys.readouterr().out)["nodes"]]
+    nodes = [row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]]
     commands = [["explain", node, "--round", "1", "--config", str(published)] for node in nodes]
     # Who had no score at the round's block was not registered by it.
-    command, why = next(
-        (each, told) for each in commands if (told := _told(each, capsys))["sent"] is not None
+    command, explanation = next(
+        (candidate, candidate_explanation)
+        for candidate in commands
+        if (candidate_explanation := _told(candidate, capsys))["sent"] is not None
     )
 
-    sent = why["sent"]
-    assert (sent["round"], sent["lane"]) == (1, why["row"]["lane"])
+    sent = explanation["sent"]
+    assert (sent["round"], sent["lane"]) == (1, explanation["row"]["lane"])
     receipt = busy.stage.chain.make_request("eth_getTransactionReceipt", sent["transaction"])
     assert receipt["to"] == busy.stage.oracle
     assert int(receipt["blockNumber"], 16) == sent["block"]
@@ -126,14 +128,14 @@ def test_no_secret_is_printed_or_stored(busy: LocalNetwork, published, capsys):
     assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
     assert run(["contract", "show", "--config", str(published)]) == 0
     captured = capsys.readouterr()
-    said = captured.out + captured.err
-    assert "did" in said
+    printed = captured.out + captured.err
+    assert "did" in printed
     stored = b"".join(path.read_bytes() for path in published.parent.glob("oracle.sqlite*"))
     for role in ("signer", "transmitter"):
         files = busy.keys / f"{role}.json", busy.keys / f"{role}.password"
         key, password = unlock_keystore(*files), files[1].read_text().strip()
-        assert key.hex() not in said
-        assert password not in said
+        assert key.hex() not in printed
+        assert password not in printed
         assert key not in stored
         assert password.encode() not in stored
 
@@ -150,9 +152,9 @@ def test_stopped_sender_is_shown_and_released(busy: LocalNetwork, tmp_path, caps
     assert run(["outbox", "list", "--config", str(config)]) == 0
     assert "sends nothing: a foreign nonce" in capsys.readouterr().err
     assert run(["status", "--config", str(config)]) == Severity.ATTENTION
-    told = capsys.readouterr().out
-    assert f"{account.address} sends nothing: a foreign nonce (foreign); find out who" in told
-    assert "outbox rebuild --from-chain" in told
+    stdout = capsys.readouterr().out
+    assert f"{account.address} sends nothing: a foreign nonce (foreign); find out who" in stdout
+    assert "outbox rebuild --from-chain" in stdout
     assert run([*release, "--dry-run"]) == 0
     assert run(release) == 0
     assert f"{account.address}: released (a foreign nonce)" in capsys.readouterr().out
@@ -170,10 +172,15 @@ def test_lost_database_is_rebuilt_from_chain_before_sending(
     assert "this database has none of them" in capsys.readouterr().err
 
     assert run([*rebuild, "--dry-run", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert found["known_next_nonce"] is None
-    assert found["next_nonce"] == found["pending"] == len(found["rebuilt"]) > 0
-    assert found["round"] >= 1
+    (rebuilt_account,) = json.loads(capsys.readouterr().out)
+    assert rebuilt_account["known_next_nonce"] is None
+    assert (
+        rebuilt_account["next_nonce"]
+        == rebuilt_account["pending"]
+        == len(rebuilt_account["rebuilt"])
+        > 0
+    )
+    assert rebuilt_account["round"] >= 1
     assert run([*rebuild, "--dry-run"]) == 0
     would = capsys.readouterr().err
     assert "the outbox has no nonces, the chain has" in would
@@ -182,10 +189,10 @@ def test_lost_database_is_rebuilt_from_chain_before_sending(
     capsys.readouterr()
 
     assert run([*rebuild, "--yes"]) == 0
-    told = capsys.readouterr()
-    assert found["rebuilt"][0]["hash"] in told.out
-    assert f"the next nonce is {found['next_nonce']}" in told.err
-    assert "the signer signs nothing until" in told.err
+    captured = capsys.readouterr()
+    assert rebuilt_account["rebuilt"][0]["hash"] in captured.out
+    assert f"the next nonce is {rebuilt_account['next_nonce']}" in captured.err
+    assert "the signer signs nothing until" in captured.err
     assert run(send) == 0
     assert run([*rebuild, "--yes"]) == 0
     assert "nothing to rebuild" in capsys.readouterr().err

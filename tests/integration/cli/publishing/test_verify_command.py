@@ -44,7 +44,7 @@ def created(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
     stage, ids = network.stage, {name: sha256(name.encode()).digest() for name in names}
     # TaskNetwork's struct Order: any card, no model, for an hour.
     orders: list[tuple[object, ...]] = [
-        (each, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600) for each in ids.values()
+        (task_id, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600) for task_id in ids.values()
     ]
     network.stage.chain.mine(
         network.clock.advance(),
@@ -54,16 +54,18 @@ def created(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
         ],
     )
     network.mine(3)
-    return {name: key_of(stage, each) for name, each in ids.items()}
+    return {name: key_of(stage, task_id) for name, task_id in ids.items()}
 
 
-def in_bytes(word: str) -> bytes:
-    return bytes.fromhex(word.removeprefix("0x"))
+def in_bytes(hex_text: str) -> bytes:
+    return bytes.fromhex(hex_text.removeprefix("0x"))
 
 
 def key_of(stage: Stage, task: bytes) -> str:
-    asked = encode_call("TaskNetwork", "keyOf", stage.creator, task)
-    answer = stage.chain.make_request("eth_call", {"to": stage.network, "data": asked}, "latest")
+    calldata = encode_call("TaskNetwork", "keyOf", stage.creator, task)
+    answer = stage.chain.make_request(
+        "eth_call", {"to": stage.network, "data": calldata}, "latest"
+    )
     (key,) = decode_result("TaskNetwork", "keyOf", answer)
     return "0x" + bytes(key).hex()
 
@@ -126,7 +128,7 @@ def test_draw_is_reproducible_by_hand_from_output(played, capsys):
     told_hash, key = in_bytes(draw["seed_hash"]), in_bytes(check["task"])
     seed = sha256(told_hash + key).digest()
     assert draw["seed"] == "0x" + seed.hex()
-    weights = [(each["node"], int(each["weight"])) for each in draw["candidates"]]
+    weights = [(candidate["node"], int(candidate["weight"])) for candidate in draw["candidates"]]
     assert weights == sorted(weights)
     assert sum(weight for _, weight in weights) == int(draw["sum"])
     x = int.from_bytes(sha256(seed + bytes(32)).digest(), "big") % int(draw["sum"])

@@ -48,11 +48,15 @@ def copied(settings, folder):
 
 
 def test_accepted_round_is_reproduced_to_its_signed_digest(settings, tmp_path, capsys):
-    code, told = verified(capsys, settings, tmp_path)
+    code, comparison = verified(capsys, settings, tmp_path)
 
     assert code == 0
-    assert (told["same"], told["same_digest"], told["contract_holds_it"]) == (True, True, True)
-    assert told["differences"] == []
+    assert (comparison["same"], comparison["same_digest"], comparison["contract_holds_it"]) == (
+        True,
+        True,
+        True,
+    )
+    assert comparison["differences"] == []
 
 
 def test_missing_log_is_reported_as_differing_lanes(settings, tmp_path, capsys):
@@ -64,20 +68,23 @@ def test_missing_log_is_reported_as_differing_lanes(settings, tmp_path, capsys):
             "delete from log_row where id >> 24 <= (select as_of from accepted_round) "
             "and id >> 24 > (select as_of * 2 / 3 from accepted_round)"
         )
-    code, told = verified(capsys, spoiled, tmp_path)
+    code, comparison = verified(capsys, spoiled, tmp_path)
 
     assert code == 1
-    assert told["same"] is False
-    assert told["differences"]
-    assert all(one["accepted"] != one["computed"] for one in told["differences"])
+    assert comparison["same"] is False
+    assert comparison["differences"]
+    assert all(
+        difference["accepted"] != difference["computed"]
+        for difference in comparison["differences"]
+    )
 
 
 def test_different_report_settings_are_reported_as_different_digest(settings, tmp_path, capsys):
-    other = settings | {"oracle": settings["oracle"] | {"report_ttl_seconds": 601}}
-    code, told = verified(capsys, other, tmp_path)
+    other_settings = settings | {"oracle": settings["oracle"] | {"report_ttl_seconds": 601}}
+    code, comparison = verified(capsys, other_settings, tmp_path)
 
     assert code == 1
-    assert (told["same_digest"], told["differences"]) == (False, [])
+    assert (comparison["same_digest"], comparison["differences"]) == (False, [])
 
 
 def test_round_never_accepted_is_rejected_in_one_line(settings, tmp_path, capsys):

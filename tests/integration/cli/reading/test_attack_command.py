@@ -13,8 +13,8 @@ ONE = ("--rules", "crynux", "--strategy", "silent", *SMALL)
 
 def printed(capsys, *arguments):
     code = run([str(argument) for argument in arguments])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 def refused(capsys, *arguments):
@@ -67,7 +67,7 @@ def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
     assert f"wrote {page}" in err
     text = page.read_text("utf-8")
     assert "default-src" in text
-    assert not any(word in text for word in ("http://", "https://", "<script"))
+    assert not any(fragment in text for fragment in ("http://", "https://", "<script"))
     HTMLParser().feed(text)
     assert "silent, crynux:" in text
 
@@ -92,19 +92,19 @@ def test_closed_loop_compares_systems_without_history(capsys):
     assert code == 0
     assert "wrongful" in out
     _, out, _ = printed(capsys, *loop, "--json")
-    assert [each["system"] for each in json.loads(out)["systems"]] == ["crynux", "relay"]
+    assert [system["system"] for system in json.loads(out)["systems"]] == ["crynux", "relay"]
 
 
 def test_search_reports_trials_and_best_parameters(capsys):
-    asked = ("--search", "weight_floor=0,0.5", "--goal", "wasted=2,gini", "--json")
-    _, out, _ = printed(capsys, "backtest", "--closed-loop", "--rules", "crynux", *asked, *SMALL)
+    options = ("--search", "weight_floor=0,0.5", "--goal", "wasted=2,gini", "--json")
+    _, out, _ = printed(capsys, "backtest", "--closed-loop", "--rules", "crynux", *options, *SMALL)
     answer = json.loads(out)
     tried = [trial["changes"] for trial in answer["trials"]]
     assert tried[0] == {}
     assert {"weight_floor": "0"} in tried
     assert answer["trials"][0]["distance"] == "1.000000000000000000"
     assert answer["best"] in tried
-    assert float(answer["distance"]) == min(float(each["distance"]) for each in answer["trials"])
+    assert float(answer["distance"]) == min(float(trial["distance"]) for trial in answer["trials"])
 
 
 @pytest.mark.parametrize(

@@ -41,20 +41,23 @@ def answered(capsys, *arguments):
 def refused(capsys, *arguments):
     """The one line on stderr; nothing on stdout, exit code 2."""
     assert backtest(*arguments) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("qos-oracle: ")
-    assert told.err.count("\n") == 1
-    return told.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("qos-oracle: ")
+    assert captured.err.count("\n") == 1
+    return captured.err
 
 
 def test_systems_are_compared_on_event_file_without_configuration(capsys, file):
     answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", "relay")
     assert [system["name"] for system in answer["systems"]] == ["crynux", "relay"]
     assert answer["rank_correlation"]["crynux"]["crynux"] == "1.000000000000000000"
-    (new,) = (each for each in answer["nodes"] if each["node"] == node("D"))
+    (new,) = (node_row for node_row in answer["nodes"] if node_row["node"] == node("D"))
     assert new["final_ranks"]["crynux"] == {"score": "0.500000000000000000", "rank": 2}
-    assert sum(each["tasks"] for each in answer["nodes"]) == answer["history"]["tasks_started"]
+    assert (
+        sum(node_row["tasks"] for node_row in answer["nodes"])
+        == answer["history"]["tasks_started"]
+    )
 
 
 def test_dash_reads_stdin(capsys, file, monkeypatch):
@@ -65,29 +68,29 @@ def test_dash_reads_stdin(capsys, file, monkeypatch):
 
 def test_event_file_order_does_not_change_comparison(capsys, file, tmp_path):
     lines = file.read_text().splitlines(keepends=True)
-    other = tmp_path / "other.jsonl"
-    other.write_text("".join(reversed(lines)))
+    reversed_file = tmp_path / "other.jsonl"
+    reversed_file.write_text("".join(reversed(lines)))
     bounds = ("--rules", "crynux", "--to", 5)
-    assert answered(capsys, "--events", other, *bounds) == answered(
+    assert answered(capsys, "--events", reversed_file, *bounds) == answered(
         capsys, "--events", file, *bounds
     )
 
 
 def test_malformed_line_after_last_block_is_reported(capsys, file):
     file.write_text(file.read_text() + "{\n")
-    said = refused(capsys, "--events", file, "--rules", "crynux", "--to", 5)
-    assert f"{file}: line " in said
-    assert "broken JSON" in said
+    message = refused(capsys, "--events", file, "--rules", "crynux", "--to", 5)
+    assert f"{file}: line " in message
+    assert "broken JSON" in message
 
 
 def test_table_lists_every_node_within_hundred_columns(capsys, file):
     names = ("crynux", "relay", "crynux@relay", "relay@crynux")
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
-    told = capsys.readouterr()
-    assert told.err == ""
+    captured = capsys.readouterr()
+    assert captured.err == ""
     for name in "ABCD":
-        assert node(name) in told.out
-    assert max(map(len, told.out.splitlines())) <= 100
+        assert node(name) in captured.out
+    assert max(map(len, captured.out.splitlines())) <= 100
 
 
 def test_long_system_names_are_numbered_with_legend(capsys, file):
@@ -116,18 +119,18 @@ def test_too_wide_grid_prints_only_totals(capsys, file, tmp_path):
 
 def test_number_of_jobs_does_not_change_output(capsys, file, tmp_path, monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
-    page, seen = tmp_path / "page.html", []
+    page, outputs = tmp_path / "page.html", []
     for jobs in ("1", "2"):
         rules = ("--rules", "crynux", "--rules", "relay", "--set", "penalty=0.05")
         assert backtest("--events", file, *rules, "--jobs", jobs, "--html", page, "--json") == 0
-        seen.append((capsys.readouterr().out, page.read_bytes()))
-    assert seen[0] == seen[1]
+        outputs.append((capsys.readouterr().out, page.read_bytes()))
+    assert outputs[0] == outputs[1]
 
 
 def test_rule_set_may_be_read_from_file(capsys, file, tmp_path):
-    ours = tmp_path / "ours.json"
-    ours.write_text('{"name": "ours", "version": 1, "penalty": "0.01"}')
-    (system,) = answered(capsys, "--events", file, "--rules", ours)["systems"]
+    rules_file = tmp_path / "ours.json"
+    rules_file.write_text('{"name": "ours", "version": 1, "penalty": "0.01"}')
+    (system,) = answered(capsys, "--events", file, "--rules", rules_file)["systems"]
     assert (system["name"], system["policy"], system["rules"]["penalty"]) == (
         "ours", "crynux", "0.01",
     )  # fmt: skip
@@ -137,22 +140,24 @@ def test_rule_set_may_be_read_from_file(capsys, file, tmp_path):
 def test_system_may_be_compared_with_changed_copy_of_itself(capsys, file):
     floored = "crynux  weight_floor=0.5 boost=1"
     answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", floored)
-    bare, other = answer["systems"]
-    assert (bare["name"], other["name"]) == ("crynux", "crynux weight_floor=0.5 boost=1")
-    assert (bare["parameters"]["weight_floor"], other["parameters"]["weight_floor"]) == (
+    bare, changed_system = answer["systems"]
+    assert (bare["name"], changed_system["name"]) == ("crynux", "crynux weight_floor=0.5 boost=1")
+    assert (bare["parameters"]["weight_floor"], changed_system["parameters"]["weight_floor"]) == (
         "0.01",
         "0.5",
     )
-    assert other["changes"] == {"weight_floor": "0.5", "boost": "1"}
-    assert other["rules"]["boost"] == "1"
+    assert changed_system["changes"] == {"weight_floor": "0.5", "boost": "1"}
+    assert changed_system["rules"]["boost"] == "1"
 
 
 def test_rules_file_may_have_changes_and_any_name(capsys, file, tmp_path):
     for name in ("ours.json", "our own.json"):
-        ours = tmp_path / name
-        ours.write_text('{"name": "ours", "version": 1}')
-        (plain,) = answered(capsys, "--events", file, "--rules", ours)["systems"]
-        (system,) = answered(capsys, "--events", file, "--rules", f"{ours} boost=1")["systems"]
+        rules_file = tmp_path / name
+        rules_file.write_text('{"name": "ours", "version": 1}')
+        (plain,) = answered(capsys, "--events", file, "--rules", rules_file)["systems"]
+        (system,) = answered(capsys, "--events", file, "--rules", f"{rules_file} boost=1")[
+            "systems"
+        ]
         assert (plain["name"], system["name"]) == ("ours", "ours boost=1")
 
 
@@ -164,11 +169,11 @@ def test_change_not_applicable_to_system_is_noted(capsys, file):
     sets = [part for text in legacy for part in ("--set", f"legacy:{text}")]
     rules = ("--rules", "crynux", "--rules", "legacy", "--set", "legacy.window_seconds=60")
     assert backtest("--events", file, *rules, *sets, "--json") == 0
-    told = capsys.readouterr()
-    assert told.err == (
+    captured = capsys.readouterr()
+    assert captured.err == (
         "note: crynux has no rule legacy.window_seconds: it is compared without that change\n"
     )
-    assert json.loads(told.out)["notes"] == [told.err.removeprefix("note: ").rstrip()]
+    assert json.loads(captured.out)["notes"] == [captured.err.removeprefix("note: ").rstrip()]
 
 
 class Page(HTMLParser):
@@ -202,18 +207,18 @@ def page(file, tmp_path, capsys):
 
 
 def test_html_page_is_well_formed_and_shows_every_node(page):
-    seen = Page(page)
-    assert seen.open == []
-    words = "".join(seen.words)
+    parsed_page = Page(page)
+    assert parsed_page.open == []
+    text = "".join(parsed_page.words)
     for name in "ABCD":
-        assert node(name) in words
-    assert {"svg", "rect", "polyline", "circle", "table"} <= seen.tags
+        assert node(name) in text
+    assert {"svg", "rect", "polyline", "circle", "table"} <= parsed_page.tags
 
 
 def test_html_page_loads_nothing(page):
-    seen = Page(page)
-    assert seen.loads == []
-    assert not {"script", "link", "img", "iframe", "object", "image"} & seen.tags
+    parsed_page = Page(page)
+    assert parsed_page.loads == []
+    assert not {"script", "link", "img", "iframe", "object", "image"} & parsed_page.tags
     assert "url(" not in page
     assert "@import" not in page
 
@@ -229,7 +234,7 @@ def test_existing_page_is_replaced_without_temporary_files(file, tmp_path):
     path.write_text("old")
     assert backtest("--events", file, "--rules", "crynux", "--html", path) == 0
     assert path.read_text().startswith("<!DOCTYPE html>")
-    assert [each.name for each in path.parent.iterdir()] == ["page.html"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["page.html"]
 
 
 def test_page_is_unchanged_when_comparison_fails(capsys, file, tmp_path):
@@ -238,17 +243,17 @@ def test_page_is_unchanged_when_comparison_fails(capsys, file, tmp_path):
     path.write_text("old")
     refused(capsys, "--events", file, "--rules", "crynux", "--from", "10000", "--html", path)
     assert path.read_text() == "old"
-    assert [each.name for each in path.parent.iterdir()] == ["page.html"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["page.html"]
 
 
 def test_block_range_limits_counted_events(capsys, file):
-    whole = answered(capsys, "--events", file, "--rules", "crynux")["history"]
-    part = answered(capsys, "--events", file, "--rules", "crynux", "--from", 3, "--to", 5)[
-        "history"
-    ]
-    assert (part["first_block"], part["last_block"]) == (3, 5)
-    assert 0 < part["events"] < whole["events"]
-    assert part["events_before"] > 0
+    full_history = answered(capsys, "--events", file, "--rules", "crynux")["history"]
+    partial_history = answered(
+        capsys, "--events", file, "--rules", "crynux", "--from", 3, "--to", 5
+    )["history"]
+    assert (partial_history["first_block"], partial_history["last_block"]) == (3, 5)
+    assert 0 < partial_history["events"] < full_history["events"]
+    assert partial_history["events_before"] > 0
 
 
 @pytest.mark.parametrize(

@@ -61,12 +61,12 @@ def test_unreachable_database_server_is_reported(capsys, sound, tmp_path):
 def test_database_locked_by_another_writer_is_reported(capsys, sound, tmp_path):
     path = write(sound, tmp_path / "config.toml")
     assert run(["migrate", "--config", str(path)]) == 0
-    other = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    writer = sqlite3.connect(tmp_path / "oracle.sqlite", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
     try:
         line = refused(capsys, "migrate", "--config", path, code=1)
     finally:
-        other.close()
+        writer.close()
     assert "another process is writing to it" in line
 
 

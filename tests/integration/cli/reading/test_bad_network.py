@@ -64,9 +64,9 @@ def test_database_of_another_network_is_rejected(capsys, settings, network, tmp_
 def test_contract_with_different_rules_is_not_published_to(capsys, settings, tmp_path):
     settings["oracle"]["deviation"] = 50
     path = write(settings, tmp_path / "config.toml")
-    said = refused(capsys, "run", "--once", "--publish", "--config", path)
-    assert "rulesHash: expected" in said
-    assert "restore the previous settings" in said
+    message = refused(capsys, "run", "--once", "--publish", "--config", path)
+    assert "rulesHash: expected" in message
+    assert "restore the previous settings" in message
 
 
 @pytest.mark.evm
@@ -76,8 +76,8 @@ def test_key_file_readable_by_others_is_rejected(capsys, settings, tmp_path):
     copy.chmod(0o644)
     settings["keys"]["signer_keystore"] = str(copy)
     path = write(settings, tmp_path / "config.toml")
-    said = refused(capsys, "run", "--once", "--publish", "--config", path)
-    assert "signer.json" in said
+    message = refused(capsys, "run", "--once", "--publish", "--config", path)
+    assert "signer.json" in message
     assert run(["config", "check", "--config", str(path)]) == 2
     assert capsys.readouterr().out.count("signer.json") == 1
 
@@ -89,15 +89,15 @@ def test_wrong_keystore_password_is_reported_without_showing_it(capsys, settings
     wrong.chmod(0o600)
     settings["keys"]["signer_password_file"] = str(wrong)
     path = write(settings, tmp_path / "config.toml")
-    said = refused(capsys, "run", "--once", "--publish", "--config", path)
-    assert "wrong.password is wrong" in said
-    assert "not it" not in said
+    message = refused(capsys, "run", "--once", "--publish", "--config", path)
+    assert "wrong.password is wrong" in message
+    assert "not it" not in message
 
 
 @pytest.mark.evm
 def test_port_in_use_is_reported(capsys, settings, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        settings["web"]["port"] = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings["web"]["port"] = listener.getsockname()[1]
         path = write(settings, tmp_path / "config.toml")
         line = refused(capsys, "run", "--config", path)
     assert f"cannot listen on 127.0.0.1:{settings['web']['port']}" in line

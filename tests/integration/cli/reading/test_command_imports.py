@@ -42,27 +42,27 @@ print(*sys.modules)
 """
 
 
-def modules_of(asked: str) -> set[str]:
+def modules_of(command: str) -> set[str]:
     """What a process has imported that was asked for this command."""
     done = subprocess.run(
-        [sys.executable, "-c", _COUNT, asked], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _COUNT, command], capture_output=True, text=True, check=True
     )
     return set(done.stdout.splitlines()[-1].split())
 
 
 def test_version_imports_no_slow_library():
-    found = modules_of("--version")
+    modules = modules_of("--version")
 
-    assert not found & {*_SLOW_LIBRARIES, "sqlalchemy", "pydantic", "rich"}
-    assert len(found) <= _BARE
+    assert not modules & {*_SLOW_LIBRARIES, "sqlalchemy", "pydantic", "rich"}
+    assert len(modules) <= _BARE
 
 
 def test_nodes_command_imports_no_chain_or_contract_module():
-    found = modules_of("nodes")
+    modules = modules_of("nodes")
 
     # Who asks for JSON draws no table.
-    assert not found & {*_SLOW_LIBRARIES, "oracle.chain.source", "oracle.bindings", "rich"}
-    assert len(found) <= _OF_THE_BOOKS
+    assert not modules & {*_SLOW_LIBRARIES, "oracle.chain.source", "oracle.bindings", "rich"}
+    assert len(modules) <= _OF_THE_BOOKS
 
 
 def test_run_command_defers_import_of_server_and_abi_libraries():
@@ -72,10 +72,10 @@ def test_run_command_defers_import_of_server_and_abi_libraries():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_imports_at_most_its_allowance(name):
-    found = modules_of(name)
+    modules = modules_of(name)
 
-    assert "web3" not in found
-    assert len(found) <= _MOST.get(name, _OF_THE_APP)
+    assert "web3" not in modules
+    assert len(modules) <= _MOST.get(name, _OF_THE_APP)
 
 
 @pytest.mark.parametrize("modules", sorted(set(COMMANDS.values())))
@@ -97,8 +97,8 @@ def test_help_lists_every_command_in_index_order():
 
 
 def test_unknown_command_imports_nothing(monkeypatch):
-    asked: list[str] = []
-    monkeypatch.setattr(command_index, "load_commands", asked.append)
+    loaded_modules: list[str] = []
+    monkeypatch.setattr(command_index, "load_commands", loaded_modules.append)
 
     assert "nonsense" not in get_group(build_app()).commands
-    assert not asked
+    assert not loaded_modules

@@ -107,8 +107,12 @@ def test_help_shows_no_python_type_names(name, capsys):
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completes_commands(shell, capsys, monkeypatch):
-    asked = {"bash": "complete_bash", "zsh": "complete_zsh", "fish": "complete_fish"}[shell]
-    monkeypatch.setenv("_QOS_ORACLE_COMPLETE", asked)
+    completion_instruction = {
+        "bash": "complete_bash",
+        "zsh": "complete_zsh",
+        "fish": "complete_fish",
+    }[shell]
+    monkeypatch.setenv("_QOS_ORACLE_COMPLETE", completion_instruction)
     monkeypatch.setenv("COMP_WORDS", "qos-oracle expl")
     monkeypatch.setenv("COMP_CWORD", "1")
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "qos-oracle expl")
@@ -171,11 +175,11 @@ def test_failures_print_one_line_and_exit_with_their_code(failure, code, monkeyp
     monkeypatch.setattr(main, "build_app", lambda: app)
 
     assert run([]) == code
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     if isinstance(failure, OSError):
-        assert said == "qos-oracle: evidence: Permission denied\n"
+        assert stderr == "qos-oracle: evidence: Permission denied\n"
     elif not isinstance(failure, typer.Exit):
-        assert said == f"qos-oracle: {failure}\n"
+        assert stderr == f"qos-oracle: {failure}\n"
 
 
 @pytest.mark.slow
@@ -211,7 +215,7 @@ def test_output_pipe_closed_after_first_line_prints_nothing(tmp_path):
     events = tmp_path / "events.jsonl"
     joined = '{"type":"node_joined","block":%d,"log":0,"time":%d,"node":"0x%040x"}\n'
     # What is said of them is more than a pipe holds.
-    events.write_text("".join(joined % (one, one, one) for one in range(1, 1_000)))
+    events.write_text("".join(joined % (number, number, number) for number in range(1, 1_000)))
     command = [sys.executable, "-m", "oracle", "replay", str(events)]
     # Without a buffer Python takes a write that was cut short for a whole one.
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}

@@ -27,8 +27,8 @@ def endpoints() -> Iterator[Endpoints]:
             first,
             second,
             [
-                f"{until_the_end.enter_context(serve_endpoint(one)).url}/a-key-of-ours"
-                for one in (first, second)
+                f"{until_the_end.enter_context(serve_endpoint(provider)).url}/a-key-of-ours"
+                for provider in (first, second)
             ],
         )
 

@@ -117,10 +117,10 @@ class Clock:
 def reasons(store: Store, watch: DaemonHealth) -> list[str]:
     """Why `/readyz` says 503."""
     answer = TestClient(create_health_app(watch, lambda: store)).get("/readyz")
-    found = answer.json()["reasons"]
-    assert answer.status_code == (503 if found else 200)
-    assert isinstance(found, list)
-    return found
+    reason_texts = answer.json()["reasons"]
+    assert answer.status_code == (503 if reason_texts else 200)
+    assert isinstance(reason_texts, list)
+    return reason_texts
 
 
 def test_readyz_reports_reason_that_blocks_index(sqlite_url: str):

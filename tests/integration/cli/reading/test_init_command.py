@@ -68,7 +68,7 @@ def test_missing_options_are_prompted_for(
     network: LocalNetwork, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ):
     answers = [network.url, "", network.stage.network, network.stage.oracle]
-    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{one}\n" for one in answers)))
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
     assert run(["init", "--dry-run", "--config", str(tmp_path / "config.toml")]) == 0
     written = tomllib.loads(capsys.readouterr().out)
     assert written["network"]["profile"] == "reference"
@@ -82,7 +82,9 @@ def without_states_below(door: Proxy, block: int) -> None:
     door.rule(
         "eth_getCode",
         faults.error("missing trie node"),
-        when=lambda asked: asked["params"][1] != "latest" and int(asked["params"][1], 16) < block,
+        when=lambda request: (
+            request["params"][1] != "latest" and int(request["params"][1], 16) < block
+        ),
     )
 
 
@@ -91,7 +93,10 @@ def test_endpoint_without_historical_state_leaves_start_block_to_operator(
 ):
     with proxy(network.url) as door:
         without_states_below(door, network.head() - 5)
-        pruned = [door.url if one == network.url else one for one in told(network, tmp_path)]
+        pruned = [
+            door.url if argument == network.url else argument
+            for argument in told(network, tmp_path)
+        ]
         assert run([*pruned, "--dry-run"]) == 0
     written = capsys.readouterr().out
     assert tomllib.loads(written)["chain"]["start_block"] == 0
@@ -137,8 +142,8 @@ def test_invalid_options_are_rejected_before_writing(
 
 
 def test_missing_option_with_yes_is_reported(tmp_path: Path, capsys: Capture):
-    said = refused(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
-    assert said == "qos-oracle: --endpoint: required with --yes"
+    message = refused(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
+    assert message == "qos-oracle: --endpoint: required with --yes"
 
 
 def test_unreachable_endpoint_is_transient_error(tmp_path: Path, capsys: Capture):
@@ -161,5 +166,5 @@ def test_unreachable_endpoint_is_transient_error(tmp_path: Path, capsys: Capture
 def test_finality_is_proposed_from_tags_and_block_time(
     block_seconds: float, tags: set[str], proposed: tuple[int, int]
 ):
-    found = propose_finality(block_seconds, tags)
-    assert (found.depth, found.seconds) == proposed
+    finality = propose_finality(block_seconds, tags)
+    assert (finality.depth, finality.seconds) == proposed

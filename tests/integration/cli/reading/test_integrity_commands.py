@@ -34,13 +34,13 @@ pytestmark = pytest.mark.slow
 def chain() -> Iterator[AChain]:
     """Two endpoints over 40 blocks, one of which holds a log that nobody can read."""
     with ExitStack() as until_the_end:
-        made = AChain(until_the_end)
-        made.serve()
-        made.serve()
-        made.live(30)
-        made.say(replace(task_created(901), data="0x"))
-        made.quiet(FINALITY + 1)
-        yield made
+        served_chain = AChain(until_the_end)
+        served_chain.serve()
+        served_chain.serve()
+        served_chain.live(30)
+        served_chain.say(replace(task_created(901), data="0x"))
+        served_chain.quiet(FINALITY + 1)
+        yield served_chain
 
 
 @pytest.fixture
@@ -60,11 +60,11 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 def test_complete_index_has_no_gap_and_reports_verification_levels(
     config: str, chain: AChain, capsys: pytest.CaptureFixture[str]
 ):
-    found = told(capsys, "resync", "gaps", "--config", config)
+    report = told(capsys, "resync", "gaps", "--config", config)
 
-    assert (found["from"], found["to"]) == (0, chain.head.number)
-    assert sum(found["levels"].values()) == chain.head.number + 1
-    assert [found[kind] for kind in ("unread", "headers", "homeless", "cursor")] == [[]] * 4
+    assert (report["from"], report["to"]) == (0, chain.head.number)
+    assert sum(report["levels"].values()) == chain.head.number + 1
+    assert [report[kind] for kind in ("unread", "headers", "homeless", "cursor")] == [[]] * 4
     assert run(["resync", "gaps", "--config", config]) == 0
     assert capsys.readouterr().out.endswith(f"blocks 0 to {chain.head.number}: no gap\n")
 
@@ -73,8 +73,8 @@ def test_gap_exits_with_1(config: str, tmp_path: Path, capsys: pytest.CaptureFix
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
         uow.coverage.delete_above(20)
-    found = told(capsys, "resync", "gaps", "--config", config, code=1)
-    assert [each["from"] for each in found["unread"]] == [21]
+    report = told(capsys, "resync", "gaps", "--config", config, code=1)
+    assert [gap["from"] for gap in report["unread"]] == [21]
 
 
 def test_verify_reports_endpoint_and_differences(
@@ -85,16 +85,16 @@ def test_verify_reports_endpoint_and_differences(
         lost = next(iter(uow.logs.iterate_between(5, 40)))
         uow.logs.orphan([lost])
     second = chain.urls[1]
-    asked = ["resync", "verify", "--from", "0", "--to", "39", "--endpoint", second]
+    arguments = ["resync", "verify", "--from", "0", "--to", "39", "--endpoint", second]
 
-    found = told(capsys, *asked, "--config", config, "--dry-run", code=1)
+    report = told(capsys, *arguments, "--config", config, "--dry-run", code=1)
 
-    assert found["endpoints"] == [second]
-    assert [(row["block"], row["log"]) for row in found["missing"]] == [(lost.block, lost.index)]
-    assert found["repaired"] is None
-    repaired = told(capsys, *asked, "--config", config, "--repair")
+    assert report["endpoints"] == [second]
+    assert [(row["block"], row["log"]) for row in report["missing"]] == [(lost.block, lost.index)]
+    assert report["repaired"] is None
+    repaired = told(capsys, *arguments, "--config", config, "--repair")
     assert repaired["repaired"]["block"] == chain.head.number
-    assert told(capsys, *asked, "--config", config)["missing"] == []
+    assert told(capsys, *arguments, "--config", config)["missing"] == []
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_recorded_fixture_replays_to_same_state(
         again = settings(chain, tmp_path)
         again["chain"]["endpoints"] = [served.url]
         again["database"]["url"] = f"sqlite:///{tmp_path / 'again.sqlite'}"
-        other = write(again, tmp_path / "again.toml")
-        assert run(["run", "--once", "--config", str(other)]) == 0
+        other_config = write(again, tmp_path / "again.toml")
+        assert run(["run", "--once", "--config", str(other_config)]) == 0
     states = []
     for name in ("oracle", "again"):
         with (
@@ -160,25 +160,28 @@ def test_recorded_fixture_replays_to_same_state(
 def test_interrupted_recording_resumes(
     config: str, chain: AChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    whole, parts = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
-    assert run(["export", "--fixture", str(whole), "--config", config]) == 0
+    full_path, partial_path = tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
+    assert run(["export", "--fixture", str(full_path), "--config", config]) == 0
     with open_checked_chain(read_config(Path(config))) as source:
         blocks = BlockRange(0, chain.head.number)
         real, reached = source.query_window, []
 
-        def in_small_parts(asked: Any, ask: Any) -> Any:
-            reached.append(asked.first)
+        def in_small_parts(block_range: Any, ask: Any) -> Any:
+            reached.append(block_range.first)
             if len(reached) == 3:
                 raise TransientError("interrupted")
-            return real(type(asked)(asked.first, min(asked.last, asked.first + 9)), ask)
+            return real(
+                type(block_range)(block_range.first, min(block_range.last, block_range.first + 9)),
+                ask,
+            )
 
         monkeypatch.setattr(source, "with_window", in_small_parts)
         with pytest.raises(TransientError):
-            export_fixture(source, parts, blocks, lambda _block, _last: None)
-        assert not parts.exists()
-        done = export_fixture(source, parts, blocks, lambda _block, _last: None)
+            export_fixture(source, partial_path, blocks, lambda _block, _last: None)
+        assert not partial_path.exists()
+        done = export_fixture(source, partial_path, blocks, lambda _block, _last: None)
     assert done.resumed_at == 20
-    assert parts.read_text("utf-8") == whole.read_text("utf-8")
+    assert partial_path.read_text("utf-8") == full_path.read_text("utf-8")
 
 
 def test_recording_never_mixes_two_forks(config: str, chain: AChain, tmp_path: Path):
@@ -209,10 +212,10 @@ def test_recording_without_block_receipts_contains_logs(
         provider.unsupported |= {"eth_getBlockReceipts"}
     path = tmp_path / "poor.jsonl"
     assert run(["export", "--fixture", str(path), "--config", config]) == 0
-    told = read_recording(path)
+    recording = read_recording(path)
     logs = [
         (block.hash, int(log["logIndex"], 16))
-        for block in told.blocks.block_by_hash.values()
+        for block in recording.blocks.block_by_hash.values()
         for log in block.logs
     ]
     assert sorted(logs) == sorted(chain.logs())

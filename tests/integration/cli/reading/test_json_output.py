@@ -111,8 +111,8 @@ def published(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -
 def copied(published: Path, tmp_path: Path) -> Path:
     shutil.copytree(published.parent, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "config.toml"
-    told = path.read_text("utf-8").replace(str(published.parent), str(tmp_path))
-    path.write_text(told, "utf-8")
+    config_text = path.read_text("utf-8").replace(str(published.parent), str(tmp_path))
+    path.write_text(config_text, "utf-8")
     return path
 
 
@@ -140,16 +140,16 @@ def called(name: str, path: Path) -> list[str]:
         named = tomllib.loads(path.read_text("utf-8"))["keys"]["transmitter_keystore"]
         facts["sender"] = "0x" + json.loads(Path(named).read_text("utf-8"))["address"][-40:]
         facts |= {"node": f"0x{node.lower()}", "intent": str(intent)}
-    told = [*name.split(), *(part.format(**facts) for part in CALLED[name]), "--json"]
-    takes_config = any("--config" in one.opts for one in COMMANDS[name].params)
-    return [*told, *(["--config", str(path)] if takes_config else [])]
+    arguments = [*name.split(), *(part.format(**facts) for part in CALLED[name]), "--json"]
+    takes_config = any("--config" in parameter.opts for parameter in COMMANDS[name].params)
+    return [*arguments, *(["--config", str(path)] if takes_config else [])]
 
 
 def test_every_command_with_json_option_is_covered():
     answering = {
         name
         for name, command in COMMANDS.items()
-        if any("--json" in one.opts for one in command.params)
+        if any("--json" in parameter.opts for parameter in command.params)
     }
     assert answering == CALLED.keys() | BY_ITSELF
 
@@ -200,9 +200,9 @@ def test_command_without_endpoint_prints_one_json_document_or_none(
     copied: Path, capsys: Capture, name: str
 ):
     """Some need no endpoint; some print what they know, and fail all the same."""
-    told = copied.read_text("utf-8")
-    here = next(line for line in told.splitlines() if line.startswith("endpoints = "))
-    copied.write_text(told.replace(here, 'endpoints = ["http://127.0.0.1:9"]'), "utf-8")
+    config_text = copied.read_text("utf-8")
+    here = next(line for line in config_text.splitlines() if line.startswith("endpoints = "))
+    copied.write_text(config_text.replace(here, 'endpoints = ["http://127.0.0.1:9"]'), "utf-8")
     capsys.readouterr()
     code = run(called(name, copied))
     written = capsys.readouterr()
@@ -217,9 +217,9 @@ def test_command_without_endpoint_prints_one_json_document_or_none(
 def test_deployment_prints_one_json_document(network: LocalNetwork, copied: Path, capsys: Capture):
     # It waits for its block.
     network.stage.chain.make_request("evm_setAutomine", True)
-    told = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]
+    arguments = ["contract", "deploy", "--dev", "--admin", ADMIN, "--yes", "--json"]
     capsys.readouterr()
-    assert run([*told, "--config", str(copied)]) == 0
+    assert run([*arguments, "--config", str(copied)]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["arguments"]["admin"] == ADMIN
     assert answer["address"].startswith("0x")

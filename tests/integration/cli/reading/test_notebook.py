@@ -16,7 +16,7 @@ NOTEBOOK = Path(__file__).resolve().parents[4] / "docs" / "examples" / "history.
 def cells() -> list[str]:
     """The code, in the order of the page."""
     written = json.loads(NOTEBOOK.read_text("utf-8"))
-    return ["".join(one["source"]) for one in written["cells"] if one["cell_type"] == "code"]
+    return ["".join(cell["source"]) for cell in written["cells"] if cell["cell_type"] == "code"]
 
 
 def test_every_notebook_cell_runs_and_both_sources_agree(
@@ -26,18 +26,18 @@ def test_every_notebook_cell_runs_and_both_sources_agree(
     assert run(["export", "--config", str(indexed), "--parquet", str(history)]) == 0
     capsys.readouterr()
     pytest.importorskip("polars")
-    known: dict[str, Any] = {}
+    namespace: dict[str, Any] = {}
     for cell in cells:
-        exec(cell, known)  # noqa: S102 - the cells are ours
-        if "DATABASE" in known and cell.startswith("DATABASE"):
-            known |= {"DATABASE": indexed.parent / "oracle.sqlite", "HISTORY": history}
+        exec(cell, namespace)  # noqa: S102 - the cells are ours
+        if "DATABASE" in namespace and cell.startswith("DATABASE"):
+            namespace |= {"DATABASE": indexed.parent / "oracle.sqlite", "HISTORY": history}
 
-    said = capsys.readouterr().out
-    files, database = map(int, re.findall(r"(\d+) scores in the files, (\d+)", said)[0])
+    stdout = capsys.readouterr().out
+    files, database = map(int, re.findall(r"(\d+) scores in the files, (\d+)", stdout)[0])
     assert 0 < files <= database
-    assert known["over_time"].height > 0
+    assert namespace["over_time"].height > 0
 
 
 def test_notebook_is_stored_without_outputs():
     written = json.loads(NOTEBOOK.read_text("utf-8"))
-    assert [one for one in written["cells"] if one.get("outputs")] == []
+    assert [cell for cell in written["cells"] if cell.get("outputs")] == []

@@ -26,15 +26,15 @@ def test_status_after_refused_old_copy_reports_that_nothing_is_sent(
             network.play(1)
             assert run(["run", "--once", "--publish", *where]) == 0
         network.mine(5)
-        for each in tmp_path.glob("oracle.sqlite*"):
-            each.unlink()
+        for database_file in tmp_path.glob("oracle.sqlite*"):
+            database_file.unlink()
         shutil.copy(old, database)
 
         assert run(["run", "--once", "--publish", *where]) == 2
         capsys.readouterr()
         assert run(["status", *where]) > 0
-        said = capsys.readouterr().out
-    assert "may send" not in said
-    (line,) = [one for one in said.splitlines() if one.lstrip().startswith("PAUSED-SENDER")]
+        stdout = capsys.readouterr().out
+    assert "may send" not in stdout
+    (line,) = [line for line in stdout.splitlines() if line.lstrip().startswith("PAUSED-SENDER")]
     assert "sends nothing" in line
-    assert "outbox rebuild --from-chain" in said
+    assert "outbox rebuild --from-chain" in stdout

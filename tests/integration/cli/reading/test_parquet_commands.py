@@ -19,27 +19,27 @@ def exported(indexed, tmp_path, capsys):
 
 
 def test_second_export_reports_nothing_new(indexed, exported, capsys):
-    path, said = exported
-    assert said["rows"]["events"] > 0
-    assert said["final_to"] == said["to"]
+    path, summary = exported
+    assert summary["rows"]["events"] > 0
+    assert summary["final_to"] == summary["to"]
     assert run(["export", "--config", str(indexed), "--parquet", str(path)]) == 0
     assert capsys.readouterr().out.startswith("no new final blocks: ")
 
 
 def test_dry_run_reports_blocks_and_writes_nothing(indexed, exported, capsys, tmp_path):
-    _, said = exported
-    other = tmp_path / "other"
-    arguments = ["--config", str(indexed), "--parquet", str(other), "--dry-run", "--json"]
+    _, summary = exported
+    other_folder = tmp_path / "other"
+    arguments = ["--config", str(indexed), "--parquet", str(other_folder), "--dry-run", "--json"]
     assert run(["export", *arguments]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["from"], answer["to"], answer["rows"]) == (said["from"], said["to"], None)
-    assert not other.exists()
+    assert (answer["from"], answer["to"], answer["rows"]) == (summary["from"], summary["to"], None)
+    assert not other_folder.exists()
 
 
 def test_backtest_of_parquet_equals_backtest_of_json_lines(indexed, exported, capsys, tmp_path):
-    path, said = exported
+    path, summary = exported
     lines = tmp_path / "events.jsonl"
-    assert run(["export", "--config", str(indexed), "--to", str(said["to"])]) == 0
+    assert run(["export", "--config", str(indexed), "--to", str(summary["to"])]) == 0
     lines.write_text(capsys.readouterr().out)
 
     def compared(events):

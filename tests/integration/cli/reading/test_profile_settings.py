@@ -47,26 +47,26 @@ def checked(capsys, path):
 
 
 def test_shipped_profile_is_checked_with_its_options(capsys, settings):
-    found = checked(capsys, settings({**VSS, "options": {"blame_missing_upload": False}}))
+    report = checked(capsys, settings({**VSS, "options": {"blame_missing_upload": False}}))
 
-    assert "blame_missing_upload = false" in found["facts"]["profile"]
-    assert "reads logs and calls (full blocks)" in found["facts"]["profile"]
-    assert found["facts"]["contracts"] == f"VSSTask {TASKS}; Node {NODES}"
-    assert found["warnings"] == []
+    assert "blame_missing_upload = false" in report["facts"]["profile"]
+    assert "reads logs and calls (full blocks)" in report["facts"]["profile"]
+    assert report["facts"]["contracts"] == f"VSSTask {TASKS}; Node {NODES}"
+    assert report["warnings"] == []
 
 
 def test_custom_profile_reports_missing_scoring_inputs(capsys, settings, tmp_path):
     profile = tmp_path / "own.toml"
     profile.write_text(OWN)
 
-    found = checked(capsys, settings({"profile": str(profile)}, start_block=9))
+    report = checked(capsys, settings({"profile": str(profile)}, start_block=9))
 
-    assert found["facts"]["profile"].endswith("emits only task_started")
-    assert found["facts"]["contracts"] == f"Work {TASKS} from block 5"
-    told = " ".join(found["warnings"])
+    assert report["facts"]["profile"].endswith("emits only task_started")
+    assert report["facts"]["contracts"] == f"Work {TASKS} from block 5"
+    warnings_text = " ".join(report["warnings"])
     for loss in ("no node is a member", "no group is ranked", "no node is ever excluded"):
-        assert loss in told
-    assert "chain.start_block: 9 is after block 5, where Work begins" in told
+        assert loss in warnings_text
+    assert "chain.start_block: 9 is after block 5, where Work begins" in warnings_text
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_superfluous_contract_is_one_fault(capsys, settings, contracts, fault):
     profile.write_text(OWN + (more if "More" in contracts else ""))
     path = settings({"profile": str(profile), "contracts": contracts})
 
-    said = refused(capsys, "config", "check", "--offline", "--config", path)
+    message = refused(capsys, "config", "check", "--offline", "--config", path)
 
-    assert fault in said
-    assert len(said.splitlines()) == 1
+    assert fault in message
+    assert len(message.splitlines()) == 1
 
 
 def test_profile_faults_are_counted(capsys, settings):
@@ -123,10 +123,10 @@ def test_profile_faults_are_counted(capsys, settings):
     profile.write_text(OWN.replace("bytes32 task", "bytes33 task"))
     path = settings({"profile": str(profile)})
 
-    said = refused(capsys, "config", "check", "--offline", "--config", path)
+    message = refused(capsys, "config", "check", "--offline", "--config", path)
 
-    assert ": 2 faults\n" in said
-    assert len(said.splitlines()) == 3
+    assert ": 2 faults\n" in message
+    assert len(message.splitlines()) == 3
 
 
 def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, sound):
@@ -155,7 +155,7 @@ def test_any_network_can_be_published_for(settings, sound):
     ],
 )
 def test_publishing_capabilities_of_profile_are_reported(capsys, settings, network, possible):
-    found = checked(capsys, settings(network))["facts"]["on chain"]
+    onchain_fact = checked(capsys, settings(network))["facts"]["on chain"]
 
-    assert found.startswith(possible)
-    assert found.endswith(". Nothing now: oracle.address is missing")
+    assert onchain_fact.startswith(possible)
+    assert onchain_fact.endswith(". Nothing now: oracle.address is missing")

@@ -65,22 +65,22 @@ def test_nodes_table_has_one_full_line_per_node(indexed, capsys):
 
 def test_explanation_adds_up_to_score(indexed, capsys):
     for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
-        why = told(capsys, "explain", node["node"], "--config", indexed)
-        entries = why["pool"]["entries"]
+        explanation = told(capsys, "explain", node["node"], "--config", indexed)
+        entries = explanation["pool"]["entries"]
 
-        assert [entry["score"] for entry in entries] == why["pool"]["scores"]
-        long_term = Decimal(sum(why["pool"]["scores"])) / (10 * len(entries))
-        assert abs(long_term - Decimal(why["row"]["long_term"])) < Decimal("1e-17")
-        assert why["row"] == node
+        assert [entry["score"] for entry in entries] == explanation["pool"]["scores"]
+        long_term = Decimal(sum(explanation["pool"]["scores"])) / (10 * len(entries))
+        assert abs(long_term - Decimal(explanation["row"]["long_term"])) < Decimal("1e-17")
+        assert explanation["row"] == node
         qos = Decimal(node["qos"])
         assert node["lane"] in {1, int(qos * 10_000) + 2}
 
 
 def test_every_entry_references_its_transaction_and_log(indexed, network, capsys):
     best = told(capsys, "nodes", "--config", indexed)["nodes"][0]["node"]
-    why = told(capsys, "explain", best, "--config", indexed)
+    explanation = told(capsys, "explain", best, "--config", indexed)
 
-    for entry in [*why["pool"]["entries"], *why["reliability"]["changes"]]:
+    for entry in [*explanation["pool"]["entries"], *explanation["reliability"]["changes"]]:
         receipt = network.stage.chain.make_request(
             "eth_getTransactionReceipt", entry["transaction"]
         )
@@ -104,47 +104,49 @@ def test_explanation_of_earlier_block_excludes_later_entries(indexed, capsys):
 
 def test_text_output_contains_numbers_of_json(indexed, capsys):
     worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]["node"]
-    why = told(capsys, "explain", worst, "--config", indexed)
+    explanation = told(capsys, "explain", worst, "--config", indexed)
     text = printed(capsys, "explain", worst, "--full", "--config", indexed)
 
-    assert why["row"]["long_term"] in text
-    assert why["row"]["reliability"] in text
-    assert all(entry["transaction"] in text for entry in why["pool"]["entries"])
+    assert explanation["row"]["long_term"] in text
+    assert explanation["row"]["reliability"] in text
+    assert all(entry["transaction"] in text for entry in explanation["pool"]["entries"])
 
 
 def test_explanation_starts_with_score_and_sorts_costs(indexed, capsys):
     worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]
-    first, *others = printed(
+    first, *other_lines = printed(
         capsys, "explain", worst["node"][:12], "--config", indexed
     ).splitlines()
     assert first.startswith(worst["qos"][:4])
     assert first.endswith(".")
-    assert any("12th of 12 nodes." in line for line in others)
-    costs = [float(line.split()[0]) for line in others if re.match(r" *-\d", line)]
+    assert any("12th of 12 nodes." in line for line in other_lines)
+    costs = [float(line.split()[0]) for line in other_lines if re.match(r" *-\d", line)]
     assert costs == sorted(costs)
     # Each is rounded down by itself.
     assert abs(float(worst["qos"]) - sum(costs) - 1) < 0.01 * (len(costs) + 1)
-    assert any(worst["node"] in line for line in others)
+    assert any(worst["node"] in line for line in other_lines)
 
 
 def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
     nodes = [node["node"] for node in told(capsys, "nodes", "--config", indexed)["nodes"]]
     shared = next(
-        one[:3] for one in nodes if sum(other.startswith(one[:3]) for other in nodes) > 1
+        node[:3]
+        for node in nodes
+        if sum(other_node.startswith(node[:3]) for other_node in nodes) > 1
     )
     assert run(["explain", shared, "--config", str(indexed)]) == 2
-    said = capsys.readouterr().err
-    assert "ambiguous; " in said
-    assert all(node in said for node in nodes if node.startswith(shared))
+    stderr = capsys.readouterr().err
+    assert "ambiguous; " in stderr
+    assert all(node in stderr for node in nodes if node.startswith(shared))
 
 
 @pytest.mark.slow
 def test_entry_shows_compared_group_members(indexed, capsys):
-    found = 0
+    member_count = 0
     for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
-        why = told(capsys, "explain", node["node"], "--config", indexed)
+        explanation = told(capsys, "explain", node["node"], "--config", indexed)
         text = printed(capsys, "explain", node["node"], "--full", "--config", indexed)
-        for entry in why["pool"]["entries"]:
+        for entry in explanation["pool"]["entries"]:
             group = [entry, *entry["others"]]
             assert len({member["task"] for member in group}) == 3
             ranked = sorted(
@@ -156,24 +158,24 @@ def test_entry_shows_compared_group_members(indexed, capsys):
             place = f"rank {entry['rank']} of " if entry["rank"] else "the others: "
             assert f"  #{entry['seq']} score {entry['score']} (" in text
             assert f"{place}{times}) at block {entry['block']}" in text
-            others = {member["node"] for member in entry["others"]}
-            assert node["node"] not in others
-            found += len(others)
-    assert found > 0
+            other_nodes = {member["node"] for member in entry["others"]}
+            assert node["node"] not in other_nodes
+            member_count += len(other_nodes)
+    assert member_count > 0
 
 
 def test_every_recovery_shown_can_be_recomputed(indexed, capsys):
     healing = re.compile(
         r"recovered in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)"
     )
-    found = []
+    recoveries = []
     for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
-        found += healing.findall(
+        recoveries += healing.findall(
             printed(capsys, "explain", node["node"], "--full", "--config", indexed)
         )
 
-    assert found
-    for seconds, base, again, result in found:
+    assert recoveries
+    for seconds, base, again, result in recoveries:
         assert seconds == again
         healed = 1 - (1 - float(base)) * exp(-int(seconds) / 1800)
         assert abs(healed - float(result)) < 1e-12
@@ -190,20 +192,22 @@ def test_timeout_shows_its_penalty_factor(indexed, capsys):
 
 
 def test_config_check_reports_facts_of_valid_configuration(config, capsys):
-    found = told(capsys, "config", "check", "--config", config)
+    report = told(capsys, "config", "check", "--config", config)
 
-    assert found["faults"] == []
+    assert report["faults"] == []
     settings = {"profile", "contracts", "rules", "rules hash", "database", "keys"}
-    asked = {"chain", "contract", "cost", "new nodes"}
-    assert set(found["facts"]) == {*settings, *asked, "on chain"}
-    assert "135 s" in found["facts"]["rules"]
+    chain_facts = {"chain", "contract", "cost", "new nodes"}
+    assert set(report["facts"]) == {*settings, *chain_facts, "on chain"}
+    assert "135 s" in report["facts"]["rules"]
 
 
 def test_config_check_of_default_configuration_has_no_warnings(config, indexed, capsys):
-    found = told(capsys, "config", "check", "--config", config)
-    assert found["warnings"] == []
+    report = told(capsys, "config", "check", "--config", config)
+    assert report["warnings"] == []
     assert told(capsys, "config", "check", "--offline", "--config", indexed)["warnings"] == []
-    assert "19 fit one report (limits.max_cost_per_transaction_wei)" in found["facts"]["new nodes"]
+    assert (
+        "19 fit one report (limits.max_cost_per_transaction_wei)" in report["facts"]["new nodes"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -241,5 +245,5 @@ def test_config_check_warns_of_transmitter_without_funds(settings, tmp_path, cap
     }
     path = write(settings, tmp_path / "config.toml")
 
-    found = told(capsys, "config", "check", "--config", path)
-    assert f"the transmitter {poor} has no ether: nothing can be sent" in found["warnings"]
+    report = told(capsys, "config", "check", "--config", path)
+    assert f"the transmitter {poor} has no ether: nothing can be sent" in report["warnings"]

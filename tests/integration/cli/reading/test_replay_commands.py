@@ -23,19 +23,19 @@ def file(tmp_path):
 
 
 def printed(capsys):
-    told = capsys.readouterr()
-    assert told.err == ""
-    return json.loads(told.out)
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return json.loads(captured.out)
 
 
 def refused(capsys, *arguments):
     """The one line on stderr; nothing on stdout, exit code 2."""
     assert run([str(argument) for argument in arguments]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("qos-oracle: ")
-    assert told.err.count("\n") == 1
-    return told.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("qos-oracle: ")
+    assert captured.err.count("\n") == 1
+    return captured.err
 
 
 def test_event_file_is_scored_and_printed_as_json(capsys, file):
@@ -121,13 +121,13 @@ def test_unpublished_rule_values_are_required_and_can_be_set(capsys, file, tmp_p
     assert "no file of that name" not in complaint
     numbers = [f"--set={name}={text}" for name, text in CHOSEN.items()]
     assert run(["replay", str(file), "--rules", "legacy", *numbers]) == 0
-    told = capsys.readouterr().out
-    assert json.loads(told)["rules"] == "legacy"
-    ours = tmp_path / "ours.json"
-    ours.write_text(rules_with(vram_weight=0).to_json())
-    changed = ["--rules", str(ours), "--set", "legacy.vram_weight=0.25"]
+    stdout = capsys.readouterr().out
+    assert json.loads(stdout)["rules"] == "legacy"
+    rules_file = tmp_path / "ours.json"
+    rules_file.write_text(rules_with(vram_weight=0).to_json())
+    changed = ["--rules", str(rules_file), "--set", "legacy.vram_weight=0.25"]
     assert run(["replay", str(file), *changed]) == 0
-    assert capsys.readouterr().out == told
+    assert capsys.readouterr().out == stdout
 
 
 @pytest.mark.parametrize("option", [["--at", "-1"], ["--at", "now"], ["--close", "never"]])
@@ -157,9 +157,9 @@ def test_export_replays_to_scores_shown_by_daemon(capsys, indexed, tmp_path):
 @pytest.mark.evm
 def test_partial_exports_concatenate_to_full_export(capsys, indexed):
     run(["export", "--config", str(indexed)])
-    whole = capsys.readouterr().out.splitlines()
+    full_export = capsys.readouterr().out.splitlines()
     run(["export", "--config", str(indexed), "--to", "20"])
     first = capsys.readouterr().out.splitlines()
     run(["export", "--config", str(indexed), "--from", "21"])
-    assert first + capsys.readouterr().out.splitlines() == whole
+    assert first + capsys.readouterr().out.splitlines() == full_export
     assert refused(capsys, "export", "--config", indexed, "--from", 10**6)

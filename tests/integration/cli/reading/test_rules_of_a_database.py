@@ -76,10 +76,10 @@ def test_rebuilt_database_reports_new_rules(copied, tmp_path, capsys):
     page = told(capsys, "nodes", "--config", path)
     assert page["as_of"]["rules"] == "relay 2"
     best = page["nodes"][0]
-    why = told(capsys, "explain", best["node"], "--config", path)
-    assert (why["rules"], why["rules_sha256"]) == ("relay", rules["sha256"])
-    assert why["pool"]["entries"]
-    assert all(entry["rules"] == rules for entry in why["pool"]["entries"])
+    explanation = told(capsys, "explain", best["node"], "--config", path)
+    assert (explanation["rules"], explanation["rules_sha256"]) == ("relay", rules["sha256"])
+    assert explanation["pool"]["entries"]
+    assert all(entry["rules"] == rules for entry in explanation["pool"]["entries"])
 
 
 def test_config_check_reports_changes_to_rule_set(copied, tmp_path, capsys):

@@ -24,8 +24,10 @@ def test_every_sql_example_runs_and_returns_rows(database_url: str):
         Follower(mined(Traffic(3).blocks(150)), store).catch_up()
     engine = create_engine(parse_database_url(database_url))
     with engine.connect() as connection:
-        found = {name: connection.execute(text(sql)).all() for name, sql in EXAMPLES.items()}
+        rows_by_example = {
+            name: connection.execute(text(sql)).all() for name, sql in EXAMPLES.items()
+        }
     engine.dispose()
 
     assert len(EXAMPLES) == PAGE.read_text("utf-8").count("```sql")
-    assert {name for name, rows in found.items() if not rows} == EMPTY
+    assert {name for name, rows in rows_by_example.items() if not rows} == EMPTY

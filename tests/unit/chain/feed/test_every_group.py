@@ -44,18 +44,18 @@ def test_every_group_of_three_scores_as_relay_does(outcomes: tuple[str, ...]):
     closed = close_group(outcomes)
     figures = compute_figures_from_rows(rows_of(outcomes, closed), {})
 
-    expected, found = expected_pools(closed), pools_of(figures)
+    expected, actual_pools = expected_pools(closed), pools_of(figures)
     if is_told_apart(outcomes):
-        assert found == expected
+        assert actual_pools == expected
         return
     # The 0 of the timed-out member is not given on such evidence: it is shown as possible.
     for place, outcome in enumerate(outcomes):
         own = figures.nodes[node(place)]
         if outcome == "T":
-            assert found[place] == []
+            assert actual_pools[place] == []
             assert bool(own.possible_zero_rows) == (expected[place] == [0])
         else:
-            assert found[place] == expected[place]
+            assert actual_pools[place] == expected[place]
 
 
 def groups_with(end: int) -> Iterator[tuple[str, ...]]:

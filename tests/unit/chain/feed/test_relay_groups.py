@@ -32,8 +32,8 @@ def wrong(number: int, of: int, issuer: str = CREATOR, status: int = 4) -> FeedR
 
 def found(rows: list[FeedRow], scores: Mapping[int, str]) -> list[list[int]]:
     """The members of each group, by number."""
-    groups = find_groups(sorted(rows, key=lambda one: one.id), handed_in(scores)).groups
-    return [[int(one.task, 16) for one in group.rows] for group in groups]
+    groups = find_groups(sorted(rows, key=lambda feed_row: feed_row.id), handed_in(scores)).groups
+    return [[int(feed_row.task, 16) for feed_row in group.rows] for group in groups]
 
 
 def handed_in(scores: Mapping[int, str]) -> dict[str, SubmittedResult]:
@@ -62,8 +62,8 @@ def test_invalidated_result_keeps_its_place_before_winner():
         row(52, "TaskEndGroupRefund", 3),
     ]
     (group,) = find_groups(rows, handed_in({1: "0xbb", 2: "0xaa", 3: "0xaa"})).groups
-    assert [one.id for one in group.rows] == [50, 51, 52]
-    assert [one.id for one in group.invalid] == [50]
+    assert [feed_row.id for feed_row in group.rows] == [50, 51, 52]
+    assert [feed_row.id for feed_row in group.invalid] == [50]
 
 
 def test_single_task_forms_no_group():
@@ -91,9 +91,9 @@ def test_adjacent_groups_with_equal_results_are_ambiguous():
         row(3, "TaskEndGroupRefund", 5),
         row(4, "TaskEndGroupRefund", 6),
     ]
-    told = find_groups(rows, handed_in(dict.fromkeys((5, 6, 7, 8), "0xaa")))
-    assert told.groups == []
-    assert {one.id for one in told.ambiguous} == {3, 4}
+    grouping = find_groups(rows, handed_in(dict.fromkeys((5, 6, 7, 8), "0xaa")))
+    assert grouping.groups == []
+    assert {feed_row.id for feed_row in grouping.ambiguous} == {3, 4}
 
 
 def test_full_group_resolves_next_group_with_equal_results():
@@ -122,9 +122,9 @@ def test_three_invalidated_results_of_same_creator_form_group():
 
 
 def test_four_invalidated_results_of_same_creator_are_ambiguous():
-    told = find_groups([wrong(number, number) for number in range(1, 5)], {})
-    assert told.groups == []
-    assert len(told.ambiguous) == 4
+    grouping = find_groups([wrong(number, number) for number in range(1, 5)], {})
+    assert grouping.groups == []
+    assert len(grouping.ambiguous) == 4
 
 
 def test_group_timeout_forms_group_with_single_finisher():
@@ -144,16 +144,16 @@ def test_two_invalidated_results_of_same_creator_form_group():
 
 
 def test_two_equal_invalidated_results_form_no_group():
-    told = find_groups([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
-    assert told.groups == []
-    assert len(told.ambiguous) == 2
+    grouping = find_groups([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
+    assert grouping.groups == []
+    assert len(grouping.ambiguous) == 2
 
 
 def test_two_error_reports_invalidate_result_between_them():
     rows = [wrong(1, 7, status=3), row(2, "TaskEndInvalidated", 5), wrong(3, 6, status=3)]
     (group,) = find_groups(rows, handed_in({5: "0xaa"})).groups
-    assert [one.id for one in group.rows] == [1, 2, 3]
-    assert [one.id for one in group.invalid] == [2]
+    assert [feed_row.id for feed_row in group.rows] == [1, 2, 3]
+    assert [feed_row.id for feed_row in group.invalid] == [2]
 
 
 def test_invalidated_result_joins_adjacent_group():
@@ -183,17 +183,21 @@ def test_split_stream_yields_same_groups_as_full_stream(
     rows, scores, number = [], {}, 0
     for kind, step, is_alike in said:
         number += step
-        one = wrong(number, number) if kind == "wrong" else row(number, kind, number)
-        rows.append(one)
-        scores[one.task] = SubmittedResult(0, "0xaa" if is_alike else "0xbb")
-    whole = {group.key for group in find_groups(rows, scores).groups}
+        feed_row = wrong(number, number) if kind == "wrong" else row(number, kind, number)
+        rows.append(feed_row)
+        scores[feed_row.task] = SubmittedResult(0, "0xaa" if is_alike else "0xbb")
+    expected_keys = {group.key for group in find_groups(rows, scores).groups}
     found_in_parts = set()
     for part in (rows[:cut], rows[cut:]):
         if not part:
             continue
         first, last = part[0].id, part[-1].id
-        around = [one for one in rows if first - CONTEXT_IDS <= one.id <= last + CONTEXT_IDS]
-        ids = {one.id for one in part}
+        around = [
+            other_row
+            for other_row in rows
+            if first - CONTEXT_IDS <= other_row.id <= last + CONTEXT_IDS
+        ]
+        ids = {other_row.id for other_row in part}
         groups = find_groups(around, scores).groups
         found_in_parts |= {group.key for group in groups if group.rows[0].id in ids}
-    assert found_in_parts == whole
+    assert found_in_parts == expected_keys

@@ -132,11 +132,11 @@ def test_profile_fault_is_reported_with_file_and_key(
 ):
     assert GOOD.count(old) == 1
     complaint = refusal(tmp_path, GOOD.replace(old, new))
-    told = [line for line in complaint.splitlines() if f"network.toml: {key}: " in line]
+    fault_lines = [line for line in complaint.splitlines() if f"network.toml: {key}: " in line]
 
-    assert len(told) == 1, complaint
+    assert len(fault_lines) == 1, complaint
     with pytest.raises(AssertionError, match=words):
-        raise AssertionError(told[0])
+        raise AssertionError(fault_lines[0])
 
 
 def test_valid_profile_opens(tmp_path: Path):
@@ -146,10 +146,10 @@ def test_valid_profile_opens(tmp_path: Path):
 def test_all_profile_faults_are_reported_together(tmp_path: Path):
     broken = GOOD.replace('node = "who"', 'node = "whom"').replace('"task_started"', '"started"')
 
-    first, *rest = refusal(tmp_path, broken).splitlines()
+    first, *fault_lines = refusal(tmp_path, broken).splitlines()
 
     assert first.endswith("network.toml: 2 faults")
-    assert len(rest) == 2
+    assert len(fault_lines) == 2
 
 
 @pytest.mark.parametrize(

@@ -169,19 +169,23 @@ def test_list_field_is_built_from_several_arguments(reader: EventReader):
 
 def test_noncanonical_calldata_decodes_to_same_event(reader: EventReader):
     usual = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"proof")
-    words = [usual.input[10:][at : at + 64] for at in range(0, len(usual.input) - 10, 64)]
+    abi_words = [usual.input[10:][at : at + 64] for at in range(0, len(usual.input) - 10, 64)]
     # 64 bytes of nothing between the head and what it points at, and something at the end.
-    head = [f"{int(words[0], 16) + 64:064x}", *words[1:4], f"{int(words[4], 16) + 64:064x}"]
-    odd = usual.input[:10] + "".join([*head, *["ee" * 32] * 2, *words[5:], "ff" * 5])
+    head = [
+        f"{int(abi_words[0], 16) + 64:064x}",
+        *abi_words[1:4],
+        f"{int(abi_words[4], 16) + 64:064x}",
+    ]
+    odd = usual.input[:10] + "".join([*head, *["ee" * 32] * 2, *abi_words[5:], "ff" * 5])
 
     assert read(reader, with_input(odd)).events == read(reader, usual).events != []
 
 
 @pytest.mark.parametrize("cut", [1, 31, 32, 64])
 def test_truncated_call_becomes_dead_letter_with_its_name(reader: EventReader, cut: int):
-    whole = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"").input
+    full_input = call_of(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"").input
 
-    decoded = read(reader, with_input(whole[: -2 * cut]))
+    decoded = read(reader, with_input(full_input[: -2 * cut]))
 
     assert decoded.events == []
     (letter,) = decoded.dead_letters

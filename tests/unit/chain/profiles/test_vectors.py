@@ -19,11 +19,15 @@ def released() -> dict[str, Any]:
 
 
 def told(signature: AbiSignature) -> tuple[str, list[tuple[str, bool]]]:
-    return signature.text, [(given.abi_type, given.indexed) for given in signature.inputs]
+    return signature.text, [
+        (parameter.abi_type, parameter.indexed) for parameter in signature.inputs
+    ]
 
 
 def written(row: dict[str, Any]) -> tuple[str, list[tuple[str, bool]]]:
-    return row["signature"], [(one["type"], one.get("indexed", False)) for one in row["inputs"]]
+    return row["signature"], [
+        (parameter["type"], parameter.get("indexed", False)) for parameter in row["inputs"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +42,9 @@ def written(row: dict[str, Any]) -> tuple[str, list[tuple[str, bool]]]:
 def test_profile_events_match_released_topics_and_indexed_inputs(
     name: str, options: dict[str, bool], released: dict[str, Any]
 ):
-    known = {(row["contract"], row["topic0"], str(written(row))) for row in released["events"]}
+    released_events = {
+        (row["contract"], row["topic0"], str(written(row))) for row in released["events"]
+    }
 
     read = {
         (contract.name, speech.signature.digest, str(told(speech.signature)))
@@ -46,12 +52,14 @@ def test_profile_events_match_released_topics_and_indexed_inputs(
         for speech in contract.events
     }
 
-    assert read <= known
+    assert read <= released_events
 
 
 @pytest.mark.parametrize("name", ["crynux-vss", "crynux-commit"])
 def test_profile_functions_match_released_selectors(name: str, released: dict[str, Any]):
-    known = {(row["contract"], row["selector"], row["signature"]) for row in released["functions"]}
+    released_functions = {
+        (row["contract"], row["selector"], row["signature"]) for row in released["functions"]
+    }
 
     read = {
         (contract.name, speech.signature.selector, speech.signature.text)
@@ -60,4 +68,4 @@ def test_profile_functions_match_released_selectors(name: str, released: dict[st
     }
 
     assert read
-    assert read <= known
+    assert read <= released_functions

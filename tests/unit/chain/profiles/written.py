@@ -55,8 +55,10 @@ def call_of(text: str, *values: Any, value: int = 0, succeeded: bool = True) -> 
     """A call of a function of this signature."""
     _, function = parse_signature(text)
     kinds = [parameter.abi_type for parameter in function.inputs]
-    given = [raw(kind, each) for kind, each in zip(kinds, values, strict=True)]
-    return with_input(function.selector + encode(kinds, given).hex(), value, succeeded=succeeded)
+    raw_values = [raw(kind, argument) for kind, argument in zip(kinds, values, strict=True)]
+    return with_input(
+        function.selector + encode(kinds, raw_values).hex(), value, succeeded=succeeded
+    )
 
 
 def with_input(text: str, value: int = 0, *, succeeded: bool = True) -> Call:

@@ -21,36 +21,38 @@ topics = st.binary(min_size=32, max_size=32).map(lambda one: "0x" + one.hex())
 logs = st.lists(st.builds(FakeLog, addresses, st.lists(topics, max_size=4).map(tuple)), max_size=8)
 
 
-def bits_by_the_paper(word: bytes) -> set[int]:
+def bits_by_the_paper(content: bytes) -> set[int]:
     """Places in the 256 bytes: byte 255 - bit // 8, value 1 << bit % 8 (Yellow Paper, 4.3.1)."""
-    hashed = Web3.keccak(word)
+    hashed = Web3.keccak(content)
     return {int.from_bytes(hashed[place : place + 2], "big") % 2048 for place in (0, 2, 4)}
 
 
 @examples(15)
 @given(logs)
-def test_bloom_sets_three_bits_per_address_and_topic(said):
+def test_bloom_sets_three_bits_per_address_and_topic(emitted_logs):
     filled = bytearray(256)
-    for log in said:
-        for word in (log.address, *log.topics):
-            for bit in bits_by_the_paper(bytes.fromhex(word[2:])):
+    for log in emitted_logs:
+        for entry in (log.address, *log.topics):
+            for bit in bits_by_the_paper(bytes.fromhex(entry[2:])):
                 filled[255 - bit // 8] |= 1 << bit % 8
-    assert format_bloom(compute_bloom(said)) == "0x" + filled.hex()
+    assert format_bloom(compute_bloom(emitted_logs)) == "0x" + filled.hex()
 
 
 @examples(15)
 @given(logs)
-def test_bloom_contains_every_logged_address(said):
-    bits = compute_bloom(said)
-    assert all(may_contain_bits(bits, compute_bloom_mask(log.address)) for log in said)
+def test_bloom_contains_every_logged_address(emitted_logs):
+    bits = compute_bloom(emitted_logs)
+    assert all(may_contain_bits(bits, compute_bloom_mask(log.address)) for log in emitted_logs)
 
 
 def test_bloom_without_required_bit_excludes_log():
-    whole = compute_bloom_mask(SPEAKER) | compute_bloom_mask(TRANSFER)
+    full_bloom = compute_bloom_mask(SPEAKER) | compute_bloom_mask(TRANSFER)
     lowest = compute_bloom_mask(TRANSFER) & -compute_bloom_mask(TRANSFER)
-    assert may_contain_log(whole, [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)])
+    assert may_contain_log(
+        full_bloom, [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)]
+    )
     assert not may_contain_log(
-        whole & ~lowest, [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)]
+        full_bloom & ~lowest, [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)]
     )
 
 

@@ -40,12 +40,12 @@ def whole(written):
 
 
 def leaf_by_library(receipt):
-    said = [
+    encoded_logs = [
         [octets(log["address"]), [octets(topic) for topic in log["topics"]], octets(log["data"])]
         for log in receipt["logs"]
     ]
     outcome, gas = whole(receipt["status"]), whole(receipt["cumulativeGasUsed"])
-    body = rlp.encode([outcome, gas, octets(receipt["logsBloom"]), said])
+    body = rlp.encode([outcome, gas, octets(receipt["logsBloom"]), encoded_logs])
     kind = int(receipt["type"], 16)
     return bytes([kind]) + body if kind else body
 
@@ -60,8 +60,13 @@ def proven(receipt, **more):
         "logIndex": "0x0",
     }
     whole_logs = [{**log, **where} for log in receipt["logs"]]
-    told = {"transactionHash": ZEROS, "transactionIndex": "0x0", **receipt, "logs": whole_logs}
-    return msgspec.convert({**told, **more}, ProvenReceipt)
+    receipt_fields = {
+        "transactionHash": ZEROS,
+        "transactionIndex": "0x0",
+        **receipt,
+        "logs": whole_logs,
+    }
+    return msgspec.convert({**receipt_fields, **more}, ProvenReceipt)
 
 
 @examples(25)
@@ -85,35 +90,38 @@ def test_receipts_root_matches_library():
     tree = HexaryTrie({}, prune=True)
     for place, receipt in enumerate(block):
         tree[rlp.encode(whole(hex(place)))] = leaf_by_library(receipt)
-    assert compute_receipts_root([proven(one) for one in block]) == "0x" + tree.root_hash.hex()
+    assert (
+        compute_receipts_root([proven(block_receipt) for block_receipt in block])
+        == "0x" + tree.root_hash.hex()
+    )
 
 
 def test_omitted_bloom_is_computed_from_logs():
     log = {"address": "0x" + "aa" * 20, "topics": [ZEROS], "data": "0x"}
-    said = {"type": "0x2", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
-    zeros = proven(said, logsBloom="0x" + "00" * 256).encode_leaf()
-    assert proven(said).encode_leaf() == zeros
-    assert zeros != leaf_by_library({**said, "logsBloom": "0x" + "00" * 256})
+    receipt = {"type": "0x2", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
+    zeros = proven(receipt, logsBloom="0x" + "00" * 256).encode_leaf()
+    assert proven(receipt).encode_leaf() == zeros
+    assert zeros != leaf_by_library({**receipt, "logsBloom": "0x" + "00" * 256})
 
 
 def test_receipt_of_unknown_type_is_rejected():
-    said = {"type": "0x7e", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": []}
+    receipt = {"type": "0x7e", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": []}
     with pytest.raises(ValueError, match="unknown receipt type 126"):
-        proven(said).encode_leaf()
+        proven(receipt).encode_leaf()
 
 
 def test_log_with_half_byte_is_rejected():
     log = {"address": "0x" + "aa" * 20, "topics": [], "data": "0x123"}
-    said = {"status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
+    receipt = {"status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
     with pytest.raises(ValueError, match="odd number of hex digits"):
-        proven(said).encode_leaf()
+        proven(receipt).encode_leaf()
 
 
 def test_pre_byzantium_receipt_encodes_state_root():
-    said: dict[str, object] = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
+    receipt: dict[str, object] = {"status": None, "cumulativeGasUsed": "0x5208", "logs": []}
     root = "0x" + "7e" * 32
     expected = rlp.encode([octets(root), whole("0x5208"), bytes(256), []])
-    assert proven(said, root=root).encode_leaf() == expected
+    assert proven(receipt, root=root).encode_leaf() == expected
 
 
 COMMON = {"nonce": 7, "gas": 100_000, "value": 5, "chainId": 1, "data": "0x1234"}
@@ -140,14 +148,14 @@ def as_answered(request, signed, delegated=()):
     names = {"gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "chainId"}
     listed = [
         {
-            "chainId": hex(one.chain_id),
-            "address": "0x" + one.address.hex(),
-            "nonce": hex(one.nonce),
-            "yParity": hex(one.y_parity),
-            "r": hex(one.r),
-            "s": hex(one.s),
+            "chainId": hex(signed_authorization.chain_id),
+            "address": "0x" + signed_authorization.address.hex(),
+            "nonce": hex(signed_authorization.nonce),
+            "yParity": hex(signed_authorization.y_parity),
+            "r": hex(signed_authorization.r),
+            "s": hex(signed_authorization.s),
         }
-        for one in delegated
+        for signed_authorization in delegated
     ]
     return {
         "hash": "0x" + signed.hash.hex(),

@@ -24,13 +24,15 @@ def signed(kind, **changed):
     delegated = [authorization()] if kind == "set code" else []
     if delegated:
         request["authorizationList"] = delegated
-    made = Account.sign_transaction(request, KEY)
-    return msgspec.convert({**as_answered(request, made, delegated), **changed}, SignedTransaction)
+    signed_tx = Account.sign_transaction(request, KEY)
+    return msgspec.convert(
+        {**as_answered(request, signed_tx, delegated), **changed}, SignedTransaction
+    )
 
 
-def rehashed(one):
-    one.hash = one.compute_hash()
-    return one
+def rehashed(tx):
+    tx.hash = tx.compute_hash()
+    return tx
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,9 +53,9 @@ def test_rehashed_altered_transaction_recovers_another_signer(kind):
 
 def test_high_s_signature_recovers_signer():
     """As it could before Homestead."""
-    one = signed("unprotected")
-    one.s, one.v = hex(ORDER - int(one.s, 16)), hex(55 - int(one.v, 16))
-    assert recover_signer(rehashed(one)) == SENDER
+    tx = signed("unprotected")
+    tx.s, tx.v = hex(ORDER - int(tx.s, 16)), hex(55 - int(tx.v, 16))
+    assert recover_signer(rehashed(tx)) == SENDER
 
 
 @pytest.mark.parametrize(
@@ -76,12 +78,12 @@ def test_invalid_signature_numbers_are_rejected(kind, changed):
 def test_test_chain_signs_for_accounts_with_keys(kind):
     somebody = create_account(1)
     block = BlockTree().mine([Tx(somebody, somebody, "0x12", 3, tx_type=kind)])
-    (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
-    assert recover_signer(one) == somebody
+    (tx,) = msgspec.convert(block.transactions, list[SignedTransaction])
+    assert recover_signer(tx) == somebody
 
 
 def test_test_chain_leaves_other_accounts_unsigned():
     block = BlockTree().mine([Tx(ZEROS[:42], ZEROS[:42])])
-    (one,) = msgspec.convert(block.transactions, list[SignedTransaction])
-    assert (one.compute_hash(), recover_signer(one)) == (one.hash, None)
+    (tx,) = msgspec.convert(block.transactions, list[SignedTransaction])
+    assert (tx.compute_hash(), recover_signer(tx)) == (tx.hash, None)
     assert sign_content(ZEROS[:42], b"")[2] == 0

@@ -53,8 +53,8 @@ def test_out_of_range_number_is_not_encoded():
 
 def ragged(columns: msgspec.Raw) -> msgspec.Raw:
     """The columns, of which the first has an entry less."""
-    first, *others = msgspec.msgpack.decode(columns)
-    return msgspec.Raw(msgspec.msgpack.encode([first[1:], *others]))
+    first, *other_columns = msgspec.msgpack.decode(columns)
+    return msgspec.Raw(msgspec.msgpack.encode([first[1:], *other_columns]))
 
 
 @given(st.sampled_from(["fewer", "more", "unknown", "mixed", "ragged"]))

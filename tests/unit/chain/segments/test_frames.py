@@ -29,11 +29,11 @@ def test_frames_round_trip_through_pipe(contents: list[bytes]):
 
 @given(st.binary(min_size=1, max_size=50), st.data())
 def test_truncated_frame_raises_frame_error(content: bytes, data: st.DataObject):
-    whole = pipe_with(content).getvalue()
-    cut = data.draw(st.integers(1, len(whole) - 1))
+    frame = pipe_with(content).getvalue()
+    cut = data.draw(st.integers(1, len(frame) - 1))
 
     with pytest.raises(FrameError):
-        read_frame(BytesIO(whole[:cut]), MOST)
+        read_frame(BytesIO(frame[:cut]), MOST)
 
 
 def test_oversized_frame_length_raises_frame_error():

@@ -41,14 +41,14 @@ class Fetching:
 
 def test_fetched_windows_survive_failure_of_earlier_window():
     fetching = Fetching({20: TransientError("no connection")})
-    taken = [fetching.take(0), fetching.take(10)]
+    first_blocks = [fetching.take(0), fetching.take(10)]
     with pytest.raises(TransientError):
         fetching.take(20)
 
-    taken += [fetching.take(first) for first in range(20, 100, 10)]
+    first_blocks += [fetching.take(first) for first in range(20, 100, 10)]
 
-    assert taken == list(range(0, 100, 10))
-    assert fetching.fetched == {first: 1 + (first == 20) for first in taken}
+    assert first_blocks == list(range(0, 100, 10))
+    assert fetching.fetched == {first: 1 + (first == 20) for first in first_blocks}
 
 
 def test_repeated_failure_does_not_refetch_other_windows():

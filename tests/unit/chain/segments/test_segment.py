@@ -110,11 +110,11 @@ def test_impossible_log_rows_are_rejected(logs: list[Log]):
     ids=["a block is missing", "a block too many", "a source is missing", "a source too many"],
 )
 def test_rows_without_shared_blocks_or_sources_are_rejected(changed: dict[str, object]):
-    whole = segment()
-    logs = msgspec.structs.replace(whole.logs, **changed)
+    full_segment = segment()
+    logs = msgspec.structs.replace(full_segment.logs, **changed)
 
     with pytest.raises(SegmentError, match="lack their shared fields"):
-        decode_answer(encode_answer(msgspec.structs.replace(whole, logs=logs)), ORDER)
+        decode_answer(encode_answer(msgspec.structs.replace(full_segment, logs=logs)), ORDER)
 
 
 def test_segment_refusal_round_trips():

@@ -72,6 +72,6 @@ def test_amount_is_rounded_down_within_six_decimals(units: int, decimals: int):
     if figure.startswith("<"):
         assert 0 < units * 10**6 < 10**decimals
         return
-    whole, _, part = figure.partition(".")
-    shown = int(whole + f"{part:0<6}") * 10**decimals
+    integer_part, _, part = figure.partition(".")
+    shown = int(integer_part + f"{part:0<6}") * 10**decimals
     assert 0 <= units * 10**6 - shown < 10**decimals

@@ -20,8 +20,8 @@ def tokens(block: str) -> dict[str, str]:
 
 def themes() -> dict[str, dict[str, str]]:
     blocks = re.findall(r"(:root[^{]*)\{([^}]*)\}", CSS)
-    light, asked, chosen = (tokens(block) for _, block in blocks)
-    assert asked == chosen, "the dark that the system asks for is the one that is chosen"
+    light, preferred_dark, chosen = (tokens(block) for _, block in blocks)
+    assert preferred_dark == chosen, "the dark that the system asks for is the one that is chosen"
     return {"light": light, "dark": chosen}
 
 
@@ -33,19 +33,19 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
-    darker, brighter = sorted((luminance(one), luminance(other)))
+def contrast(colour: str, other_colour: str) -> float:
+    darker, brighter = sorted((luminance(colour), luminance(other_colour)))
     return (brighter + 0.05) / (darker + 0.05)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_contrast_is_sufficient_on_every_background(theme):
-    told = themes()[theme]
+    colours = themes()[theme]
     faint = [
         (name, ground)
-        for name, least in TEXTS
+        for name, min_contrast in TEXTS
         for ground in GROUNDS
-        if contrast(told[name], told[ground]) < least
+        if contrast(colours[name], colours[ground]) < min_contrast
     ]
     assert faint == []
 
@@ -53,14 +53,14 @@ def test_text_contrast_is_sufficient_on_every_background(theme):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("state", ["selectable", "recovering", "excluded", "out", "away"])
 def test_state_label_contrast_is_sufficient_on_its_chip(theme, state):
-    told = themes()[theme]
-    assert contrast(told[f"{state}-text"], told[f"{state}-ground"]) >= TEXT
+    colours = themes()[theme]
+    assert contrast(colours[f"{state}-text"], colours[f"{state}-ground"]) >= TEXT
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_graphics_contrast_is_sufficient_on_card(theme):
-    told = themes()[theme]
-    assert [name for name in FILLS if contrast(told[name], told["card"]) < DRAWN] == []
+    colours = themes()[theme]
+    assert [name for name in FILLS if contrast(colours[name], colours["card"]) < DRAWN] == []
 
 
 def test_every_state_has_sign_and_colour_class():

@@ -64,9 +64,11 @@ class Elements(HTMLParser):
 
     @override
     def handle_starttag(self, tag, attrs):
-        told = dict(attrs)
-        self.elements.append((tag, told))
-        self.links += [value for name in ("href", "src", "action") if (value := told.get(name))]
+        attributes = dict(attrs)
+        self.elements.append((tag, attributes))
+        self.links += [
+            value for name in ("href", "src", "action") if (value := attributes.get(name))
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -84,19 +86,21 @@ def client(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(client) -> dict[str, str]:
     """All pages that can be reached from `/`, by path."""
-    seen: dict[str, str] = {}
+    text_by_path: dict[str, str] = {}
     ahead = ["/"]
     while ahead:
         path = ahead.pop()
-        if path in seen:
+        if path in text_by_path:
             continue
         answer = client.get(path)
         assert answer.status_code == 200, (path, answer.text)
-        seen[path] = answer.text if "html" in answer.headers["content-type"] else ""
-        links = [urljoin(path, link).partition("#")[0] for link in Elements(seen[path]).links]
+        text_by_path[path] = answer.text if "html" in answer.headers["content-type"] else ""
+        links = [
+            urljoin(path, link).partition("#")[0] for link in Elements(text_by_path[path]).links
+        ]
         # The form of the search wants to know what is searched for.
-        ahead += [link for link in links if link not in seen and link != "/search"]
-    return seen
+        ahead += [link for link in links if link not in text_by_path and link != "/search"]
+    return text_by_path
 
 
 def test_every_internal_link_resolves(pages):
@@ -120,33 +124,40 @@ def test_pages_escape_untrusted_html(pages):
 
 def test_pages_contain_no_inline_script_or_style(pages):
     for path, text in pages.items():
-        for tag, told in Elements(text).elements:
+        for tag, attributes in Elements(text).elements:
             assert tag != "style", path
-            assert tag != "script" or (told.get("src") or "").startswith("/static/"), path
-            assert [name for name in told if name.startswith("on") or name == "style"] == [], path
+            assert tag != "script" or (attributes.get("src") or "").startswith("/static/"), path
+            assert [
+                name for name in attributes if name.startswith("on") or name == "style"
+            ] == [], path
 
 
 def test_every_page_is_accessible_by_screen_reader_and_keyboard(pages):
     for path, text in pages.items():
         if not text:
             continue
-        found = Elements(text).elements
-        tags = Counter(tag for tag, _ in found)
+        elements = Elements(text).elements
+        tags = Counter(tag for tag, _ in elements)
         assert [tags[tag] for tag in ("h1", "main", "header", "footer")] == [1, 1, 1, 1], path
-        assert dict(found)["html"]["lang"] == "en", path
-        for tag, told in found:
-            named = {"aria-label", "aria-hidden"} & told.keys()
-            assert tag != "svg" or named, (path, told)
-            assert tag != "th" or told.get("scope") == "col", (path, told)
+        assert dict(elements)["html"]["lang"] == "en", path
+        for tag, attributes in elements:
+            named = {"aria-label", "aria-hidden"} & attributes.keys()
+            assert tag != "svg" or named, (path, attributes)
+            assert tag != "th" or attributes.get("scope") == "col", (path, attributes)
             # The order on the screen is the order in the text; what scrolls is to be reached.
-            assert told.get("tabindex") in {None, "0"}, (path, told)
-            is_named = named or f'for="{told.get("id")}"' in text or is_in_label(text, told)
-            assert tag != "input" or told.get("type") == "hidden" or is_named, (path, told)
+            assert attributes.get("tabindex") in {None, "0"}, (path, attributes)
+            is_named = (
+                named or f'for="{attributes.get("id")}"' in text or is_in_label(text, attributes)
+            )
+            assert tag != "input" or attributes.get("type") == "hidden" or is_named, (
+                path,
+                attributes,
+            )
 
 
-def is_in_label(text: str, told: dict[str, str | None]) -> bool:
+def is_in_label(text: str, attributes: dict[str, str | None]) -> bool:
     labels = re.findall(r"<label.*?</label>", text, re.DOTALL)
-    return any(f'name="{told.get("name")}"' in label for label in labels)
+    return any(f'name="{attributes.get("name")}"' in label for label in labels)
 
 
 def test_first_link_skips_navigation(pages):
@@ -159,8 +170,8 @@ def test_first_link_skips_navigation(pages):
 
 @pytest.mark.parametrize("path", [*WITHOUT_PARTS, "/nodes/0xabc", "/nothing", "/static/0/no.js"])
 def test_every_response_has_security_headers(client, path):
-    told = client.get(path).headers
-    assert {name: told.get(name) for name in HEADERS} == HEADERS
+    headers = client.get(path).headers
+    assert {name: headers.get(name) for name in HEADERS} == HEADERS
 
 
 def test_content_security_policy_forbids_external_and_inline_sources():
@@ -205,8 +216,8 @@ def test_pending_draw_shows_its_seed(pages):
 
 
 def test_search_by_address_redirects_to_node(client):
-    found = client.get("/search", params={"q": node("A")}, follow_redirects=False)
-    assert (found.status_code, found.headers["location"]) == (303, f"/nodes/{node('A')}")
+    response = client.get("/search", params={"q": node("A")}, follow_redirects=False)
+    assert (response.status_code, response.headers["location"]) == (303, f"/nodes/{node('A')}")
 
 
 def test_ambiguous_address_prefix_returns_list_of_matches(client):

@@ -24,8 +24,8 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
         (place,) = map(EventCursor.parse, re.findall('data-place="([^"]*)"', text))
         history.after(5).joins("E")
         indexed.index(history.events[count:], history.block, history.time)
-        with open_snapshot(indexed.source) as look:
-            (joined,) = load_events_after(look, place, 10)
+        with open_snapshot(indexed.source) as snapshot:
+            (joined,) = load_events_after(snapshot, place, 10)
         again = indexed.client().get("/").text
     assert (joined.event.kind, joined.event.node) == ("joined", node("E"))
     assert f'data-event="{joined.cursor_after}"' in again

@@ -23,9 +23,9 @@ def listed(text: str) -> set[str]:
 
 
 def test_gpu_filter_matches_part_of_name_in_any_case(client):
-    asked = {"gpu": "rtx"}
-    assert {node("A"), node("B")} <= listed(client.get("/nodes", params=asked).text)
-    assert node("C") not in listed(client.get("/nodes", params=asked).text)
+    query = {"gpu": "rtx"}
+    assert {node("A"), node("B")} <= listed(client.get("/nodes", params=query).text)
+    assert node("C") not in listed(client.get("/nodes", params=query).text)
     rows = client.get("/v1/nodes", params={"gpu": "h100"}).json()["nodes"]
     assert [row["node"] for row in rows] == [node("C")]
 
@@ -48,6 +48,6 @@ def test_invalid_address_list_returns_422(client, of):
 def test_sparkline_is_shown_only_for_node_with_history(client):
     rows = re.split("<tr>", client.get("/nodes").text)
     mine = next(row for row in rows if node("A") in row)
-    other = next(row for row in rows if node("C") in row)
+    other_row = next(row for row in rows if node("C") in row)
     assert re.search(r'class="line-spark" d="M[\d. L]+"', mine)
-    assert "line-spark" not in other
+    assert "line-spark" not in other_row

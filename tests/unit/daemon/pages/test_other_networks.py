@@ -80,16 +80,16 @@ def test_node_under_legacy_rules_shows_its_factors(new_sqlite_store):
     with new_sqlite_store() as store:
         client = client_of(store, of_2024(), RULES)
         page = client.get(f"/nodes/{node('A')}").text
-        told = client.get(f"/v1/nodes/{node('A')}").json()
+        body = client.get(f"/v1/nodes/{node('A')}").json()
     assert "<h1>R 1.00, P 0.00, B 1.00: its timeout costs it most.</h1>" in page
     assert "Reliability" not in page.partition("What changed")[0]
     assert "No answer" not in page
-    assert told["row"]["legacy"]["tasks"] == told["kickout"]["scores"] == 3
+    assert body["row"]["legacy"]["tasks"] == body["kickout"]["scores"] == 3
 
 
 def test_task_of_other_network_returns_200_or_404(client):
-    known = [client.get(f"/tasks/{task(name)}").status_code for name in ("1", "0A")]
-    assert sorted(known) == [200, 404]
+    status_codes = [client.get(f"/tasks/{task(name)}").status_code for name in ("1", "0A")]
+    assert sorted(status_codes) == [200, 404]
 
 
 def test_events_from_feed_are_marked_unproven(new_sqlite_store):
@@ -98,6 +98,6 @@ def test_events_from_feed_are_marked_unproven(new_sqlite_store):
     with new_sqlite_store() as store:
         client = client_of(store, of_a_feed())
         page = client.get(f"/tasks/{task('0A')}").text
-        told = client.get(f"/v1/nodes/{node('C')}/history").json()
+        body = client.get(f"/v1/nodes/{node('C')}/history").json()
     assert "of the feed, which has no proof" in page
-    assert told["marks"]
+    assert body["marks"]

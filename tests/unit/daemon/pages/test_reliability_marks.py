@@ -13,9 +13,9 @@ def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple
     mark = HistoryMark.model_construct(
         time=1_050, cause=cause.value, before="0.900000000000000000", after=after, back_at=None
     )
-    whole = "1.000000000000000000"
+    full_score = "1.000000000000000000"
     history = NodeHistory.model_construct(
-        rows=[(time, whole, whole, whole) for time in (1_000, 1_100)], marks=[mark]
+        rows=[(time, full_score, full_score, full_score) for time in (1_000, 1_100)], marks=[mark]
     )
     chart, _ = build_charts(history, CRYNUX)
     return len(chart.falls), len(chart.rises)

@@ -150,10 +150,10 @@ def test_invalid_or_unordered_line_stops_ordered_reading(second):
 
 
 def test_repeated_node_address_is_interned():
-    one, other = parse_events([line(JOIN), line(JOIN, log=1)])
-    assert isinstance(one, network_events.NodeJoined)
-    assert isinstance(other, network_events.NodeJoined)
-    assert one.node is other.node
+    first_event, second_event = parse_events([line(JOIN), line(JOIN, log=1)])
+    assert isinstance(first_event, network_events.NodeJoined)
+    assert isinstance(second_event, network_events.NodeJoined)
+    assert first_event.node is second_event.node
 
 
 def test_event_type_name_is_snake_case():

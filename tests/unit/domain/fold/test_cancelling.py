@@ -46,20 +46,22 @@ def endings(history: History) -> str:
 def test_timeout_blame_matches_vectors(vector):
     names = {f"r{place}": name for place, name in enumerate("ABC")}
     committed, disclosed = (
-        "".join(names[one] for one in vector[key]) for key in ("commits", "disclosures")
+        "".join(names[run_key] for run_key in vector[key]) for key in ("commits", "disclosures")
     )
     blamed = [*vector["timed_out"], *vector.get("result_upload_timeout", ())]
     history, freed = three(committed, disclosed), set[str]()
     if "TaskSuccess.resultNode" in vector:
         freed = {"r0", "r1", "r2"} - {*vector["TaskNodeCancelled"]}
         history.validates("1")
-        for one in sorted(freed):
-            history.succeeds("1", by=names[one])
-    history = cancels(history, *(names[one] for one in names if one not in freed))
+        for freed_key in sorted(freed):
+            history.succeeds("1", by=names[freed_key])
+    history = cancels(history, *(names[run_key] for run_key in names if run_key not in freed))
 
-    told = endings(history)
+    ending_letters = endings(history)
 
-    assert {one for one, ending in zip(names, told, strict=True) if ending == "t"} == {*blamed}
+    assert {
+        run_key for run_key, ending in zip(names, ending_letters, strict=True) if ending == "t"
+    } == {*blamed}
 
 
 def test_blameless_cancelled_nodes_are_aborted_and_keep_reliability():
@@ -83,8 +85,11 @@ def test_three_distinct_results_time_out_no_node():
 
 def test_cancellation_of_unassigned_task_aborts_it():
     history = History().creates("1").says(TaskCancelled, task=task("1"))
-    made = task_after(history)
-    assert (made.ending, made.abort_reason) == (Ending.ABORTED, AbortReason.CANCELLED)
+    cancelled_task = task_after(history)
+    assert (cancelled_task.ending, cancelled_task.abort_reason) == (
+        Ending.ABORTED,
+        AbortReason.CANCELLED,
+    )
 
 
 def test_cancellation_without_node_ends_no_run():
@@ -109,4 +114,6 @@ def test_cancellation_without_node_ends_no_run():
 )
 def test_illegal_cancellation_is_listed_and_ignored(history, rule):
     _, changes = folded(history)
-    assert [(one.rule, one.event) for one in changes.anomalies] == [(rule, "task_cancelled")]
+    assert [(anomaly.rule, anomaly.event) for anomaly in changes.anomalies] == [
+        (rule, "task_cancelled")
+    ]

@@ -12,15 +12,15 @@ def test_download_request_is_stored_in_node_row():
 def test_old_download_request_is_dropped_after_24_hours():
     history = History().joins("A").is_asked_to_download("A", "m")
     history.after(DOWNLOAD_HISTORY_SECONDS - 1).is_asked_to_download("A", "n")
-    assert [each.model for each in node_after(history, "A").downloads] == ["m", "n"]
+    assert [download.model for download in node_after(history, "A").downloads] == ["m", "n"]
     history.after(1).is_asked_to_download("A", "o")
-    assert [each.model for each in node_after(history, "A").downloads] == ["n", "o"]
+    assert [download.model for download in node_after(history, "A").downloads] == ["n", "o"]
 
 
 def test_download_request_changes_no_score_or_membership():
     plain = History().joins("A")
-    asked = History().joins("A").is_asked_to_download("A", "m")
-    before, after = node_after(plain, "A"), node_after(asked, "A")
+    with_request = History().joins("A").is_asked_to_download("A", "m")
+    before, after = node_after(plain, "A"), node_after(with_request, "A")
     assert (before.pool, before.base, before.membership) == (
         after.pool,
         after.base,

@@ -66,9 +66,9 @@ def test_recovery_increases_with_time_and_stays_below_maximum(a, b, base):
 
 @given(st.integers(0, UNIT), st.integers(0, UNIT))
 @example(1, UNIT - 1)
-def test_product_is_rounded_down(one, other):
-    product = multiply_fixed(one, other)
-    assert product * UNIT <= one * other < (product + 1) * UNIT
+def test_product_is_rounded_down(factor, other_factor):
+    product = multiply_fixed(factor, other_factor)
+    assert product * UNIT <= factor * other_factor < (product + 1) * UNIT
 
 
 @given(st.integers(0, UNIT))

@@ -72,7 +72,7 @@ def rows_of(fold: Fold) -> tuple[object, ...]:
 @quick
 @given(histories, rule_sets, st.data())
 def test_fold_in_pieces_equals_fold_at_once(events, rules, data):
-    whole, changes = folded(events, rules)
+    fold_at_once, changes = folded(events, rules)
     cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=5).map(sorted))
     pieces = Fold(rules)
     drained = []
@@ -80,7 +80,7 @@ def test_fold_in_pieces_equals_fold_at_once(events, rules, data):
         pieces.fold_events(events[first:last])
         drained.append(pieces.drain_changes())
 
-    assert rows_of(pieces) == rows_of(whole)
+    assert rows_of(pieces) == rows_of(fold_at_once)
     sums = [lists_of(piece) for piece in drained]
     together = tuple(
         [entry for piece in sums for entry in piece[n]] for n in range(len(lists_of(changes)))
@@ -91,12 +91,12 @@ def test_fold_in_pieces_equals_fold_at_once(events, rules, data):
 @quick
 @given(histories, rule_sets)
 def test_journaled_fold_equals_plain_fold(events, rules):
-    whole, changes = folded(events, rules)
+    plain_fold, changes = folded(events, rules)
     journaled = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
         journaled.fold_block(number, list(block), journal=True)
 
-    assert rows_of(journaled) == rows_of(whole)
+    assert rows_of(journaled) == rows_of(plain_fold)
     assert lists_of(journaled.drain_changes()) == lists_of(changes)
 
 
@@ -137,33 +137,35 @@ def test_fold_needs_only_rows_named_by_needs(events, rules):
     """Every block is folded by a fold that has only the rows that `needs` names."""
     stored = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
-        said = list(block)
+        block_events = list(block)
         fold, have = Fold(rules), stored.ledger
         fold.last = stored.last
-        tasks = {key: have.tasks[key] for key in collect_task_keys(said) if key in have.tasks}
+        tasks = {
+            key: have.tasks[key] for key in collect_task_keys(block_events) if key in have.tasks
+        }
         groups = {
             key: have.groups[key]
-            for key in collect_open_group_keys(said, tasks, rules)
+            for key in collect_open_group_keys(block_events, tasks, rules)
             if key in have.groups
         }
         members = collect_open_group_task_keys(groups.values())
         tasks |= {key: have.tasks[key] for key in members if key in have.tasks}
         nodes = {
             key: have.nodes[key]
-            for key in collect_node_addresses(said, tasks)
+            for key in collect_node_addresses(block_events, tasks)
             if key in have.nodes
         }
         ledger = fold.ledger
         ledger.nodes, ledger.tasks, ledger.groups = deepcopy((nodes, tasks, groups))
-        fold.fold_block(number, said, journal=False)
+        fold.fold_block(number, block_events, journal=False)
         changes = fold.drain_changes()
         have.nodes.update(changes.nodes)
         have.tasks.update(changes.tasks)
         have.groups.update(changes.groups)
         stored.last = changes.last
 
-    whole, _ = folded(events, rules)
-    assert rows_of(stored) == rows_of(whole)
+    full_fold, _ = folded(events, rules)
+    assert rows_of(stored) == rows_of(full_fold)
 
 
 @quick
@@ -225,16 +227,18 @@ def test_legal_history_has_no_anomalies(events):
 )
 def test_crynux_replay_matches_reference_implementation(events, at):
     lines = [event_to_json(event) for event in events]
-    told = json.loads(replay_events(lines, CRYNUX, None, at))
-    time = told["as_of"]["time"]
+    replayed = json.loads(replay_events(lines, CRYNUX, None, at))
+    time = replayed["as_of"]["time"]
     objects = [json.loads(line) for line in lines]
     # Without a time every event counts, as in the daemon.
-    counted = [said for said in objects if at is None or said["time"] <= at]
+    counted = [
+        event_object for event_object in objects if at is None or event_object["time"] <= at
+    ]
     expected = Reference().run(counted, time)
 
-    assert told["nodes"] == expected["nodes"]
-    assert told["groups"] == expected["groups"]
-    odd = [(row["block"], row["tx"], row["log"], row["sub"]) for row in told["anomalies"]]
+    assert replayed["nodes"] == expected["nodes"]
+    assert replayed["groups"] == expected["groups"]
+    odd = [(row["block"], row["tx"], row["log"], row["sub"]) for row in replayed["anomalies"]]
     assert odd == expected["odd"]
 
 
@@ -262,5 +266,5 @@ def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, Pendi
 def test_membership_changes_reproduce_node_membership(events, rules):
     fold, changes = folded(events, rules)
     for address, node in fold.ledger.nodes.items():
-        turns = [one.transition for one in changes.memberships if one.node == address]
+        turns = [change.transition for change in changes.memberships if change.node == address]
         assert standing(turns) == (node.membership, node.paused, node.pending)

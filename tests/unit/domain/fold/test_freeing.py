@@ -64,5 +64,9 @@ def test_running_count_equals_unfinished_tasks(steps):
             history.succeeds(name, by="A")
     fold, _ = folded(history)
     tasks = fold.ledger.tasks.values()
-    runs = [one for one in tasks if one.node and one.ending is None and not one.freed]
+    runs = [
+        ledger_task
+        for ledger_task in tasks
+        if ledger_task.node and ledger_task.ending is None and not ledger_task.freed
+    ]
     assert fold.ledger.nodes[node("A")].running == len(runs)

@@ -209,18 +209,21 @@ def test_unseen_task_ends_with_any_status():
 
 def test_error_after_submission_keeps_submission_time():
     history = started().submits("1").after(60).reports_error("1")
-    made = folded(history)[0].ledger.tasks[task("1")]
+    stored_task = folded(history)[0].ledger.tasks[task("1")]
     submission = history.events[-2]
 
-    assert (made.stopped_at, made.stopped_time) == (submission.at, submission.time)
-    assert made.error_reported
+    assert (stored_task.stopped_at, stored_task.stopped_time) == (submission.at, submission.time)
+    assert stored_task.error_reported
 
 
 def test_disclosure_keeps_submission_time():
     history = started().submits("1").after(60).discloses("1", "A")
-    made = folded(history)[0].ledger.tasks[task("1")]
+    stored_task = folded(history)[0].ledger.tasks[task("1")]
 
-    assert (made.stopped_time, made.error_reported) == (history.events[-2].time, False)
+    assert (stored_task.stopped_time, stored_task.error_reported) == (
+        history.events[-2].time,
+        False,
+    )
 
 
 def test_decreasing_time_is_listed_and_event_is_applied():

@@ -19,8 +19,8 @@ def busy() -> History:
 def in_one_transaction(history: History, last: int) -> list[DomainEvent]:
     """The events, of which the last ones stand in one transaction."""
     events = history.events
-    one = events[-last].at.tx
-    return [*events[:-last], *(replace(e, at=e.at._replace(tx=one)) for e in events[-last:])]
+    shared_tx = events[-last].at.tx
+    return [*events[:-last], *(replace(e, at=e.at._replace(tx=shared_tx)) for e in events[-last:])]
 
 
 def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
@@ -48,8 +48,8 @@ def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
     ],
 )
 def test_pending_request_takes_effect_when_task_ends(status: str, history: Callable[[], History]):
-    made, broken = after(history().events)
-    assert (get_status(made), broken) == (status, [])
+    final_node, broken = after(history().events)
+    assert (get_status(final_node), broken) == (status, [])
 
 
 @pytest.mark.parametrize("asks", [History.asks_to_pause, History.asks_to_quit])
@@ -69,32 +69,32 @@ def test_kickout_or_slash_at_task_end_overrides_pending_quit(
 ):
     history = end(busy().asks_to_quit("A").after(5).is_invalidated("1"), "A")
 
-    made, broken = after(in_one_transaction(history, 2))
+    final_node, broken = after(in_one_transaction(history, 2))
 
-    assert (get_status(made), broken) == (status, [])
+    assert (get_status(final_node), broken) == (status, [])
 
 
 def test_kickout_before_task_end_overrides_pending_quit():
     history = busy().asks_to_quit("A").after(5).is_kicked_out("A").succeeds("1")
 
-    made, broken = after(in_one_transaction(history, 2))
+    final_node, broken = after(in_one_transaction(history, 2))
 
-    assert (get_status(made), broken, made.pending) == ("kicked_out", [], None)
+    assert (get_status(final_node), broken, final_node.pending) == ("kicked_out", [], None)
 
 
 def test_node_that_quit_in_earlier_transaction_cannot_be_kicked_out():
-    made, broken = after(busy().asks_to_quit("A").succeeds("1").is_kicked_out("A").events)
+    final_node, broken = after(busy().asks_to_quit("A").succeeds("1").is_kicked_out("A").events)
 
-    assert (get_status(made), broken) == ("quit", ["not_a_member"])
+    assert (get_status(final_node), broken) == ("quit", ["not_a_member"])
 
 
 def test_rejoined_node_is_not_kicked_out_twice():
     history = busy().asks_to_quit("A").after(5).succeeds("1").joins("A")
     history.is_slashed("A").is_kicked_out("A")
 
-    made, broken = after(in_one_transaction(history, 4))
+    final_node, broken = after(in_one_transaction(history, 4))
 
-    assert (get_status(made), broken) == ("slashed", ["not_a_member"])
+    assert (get_status(final_node), broken) == ("slashed", ["not_a_member"])
 
 
 def test_due_kickout_closes_when_pending_quit_takes_effect():

@@ -31,26 +31,28 @@ def test_every_node_has_its_own_run():
 def test_terminal_event_with_node_ends_only_its_run():
     history = three().succeeds("1", "B")
     fold, _ = folded(history)
-    made = fold.ledger.tasks[task("1")]
-    assert [run.ending for run in made.runs] == [None, Ending.SUCCEEDED, None]
-    assert made.ending is None
+    stored_task = fold.ledger.tasks[task("1")]
+    assert [run.ending for run in stored_task.runs] == [None, Ending.SUCCEEDED, None]
+    assert stored_task.ending is None
     assert [fold.ledger.nodes[node(name)].running for name in "ABC"] == [1, 0, 1]
 
 
 def test_terminal_event_without_node_ends_remaining_runs():
     history = three().succeeds("1", "B").aborts("1")
-    made = task_after(history)
-    assert [run.ending for run in made.runs] == [
+    stored_task = task_after(history)
+    assert [run.ending for run in stored_task.runs] == [
         Ending.ABORTED,
         Ending.SUCCEEDED,
         Ending.ABORTED,
     ]
-    assert (made.ending, made.ended_at) == (Ending.ABORTED, history.events[-1].at)
+    assert (stored_task.ending, stored_task.ended_at) == (Ending.ABORTED, history.events[-1].at)
 
 
 def test_task_ends_with_its_last_run():
-    made = task_after(three().succeeds("1", "A").succeeds("1", "B").is_invalidated("1", "C"))
-    assert made.ending is Ending.INVALIDATED
+    stored_task = task_after(
+        three().succeeds("1", "A").succeeds("1", "B").is_invalidated("1", "C")
+    )
+    assert stored_task.ending is Ending.INVALIDATED
 
 
 def test_timeout_penalises_only_unfinished_nodes():

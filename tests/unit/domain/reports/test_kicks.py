@@ -44,9 +44,9 @@ class Told:
 
     @property
     def gone(self) -> Expulsion:
-        found = self.kick.expulsion
-        assert found is not None
-        return found
+        expulsion = self.kick.expulsion
+        assert expulsion is not None
+        return expulsion
 
     def _say(self, event: ContractEvent) -> "Told":
         self.rounds.fold_block(self.block, [event], journal=False)
@@ -70,34 +70,34 @@ class Told:
 
 
 def test_executed_kick_expels_node_permanently():
-    told = Told().proposed().executed()
+    kick_history = Told().proposed().executed()
 
-    assert told.kick.state is KickState.EXECUTED
-    assert told.kick.is_expelled(NEVER_EXPIRES - 1)
-    assert told.kick.evidence == PROOF
+    assert kick_history.kick.state is KickState.EXECUTED
+    assert kick_history.kick.is_expelled(NEVER_EXPIRES - 1)
+    assert kick_history.kick.evidence == PROOF
 
 
 def test_expulsion_ends_after_cooldown():
-    told = Told().other(KickLimitsSet, 50).proposed().executed()
-    over = told.block - 1 + 50
+    kick_history = Told().other(KickLimitsSet, 50).proposed().executed()
+    over = kick_history.block - 1 + 50
 
-    assert told.kick.is_expelled(over - 1)
-    assert not told.kick.is_expelled(over)
+    assert kick_history.kick.is_expelled(over - 1)
+    assert not kick_history.kick.is_expelled(over)
 
 
 def test_executed_kick_without_target_still_expels_node():
-    told = Told().proposed().executed(target=NO_TARGET)
+    kick_history = Told().proposed().executed(target=NO_TARGET)
 
-    assert told.kick.state is KickState.EXECUTED
-    assert told.gone.target == NO_TARGET
+    assert kick_history.kick.state is KickState.EXECUTED
+    assert kick_history.gone.target == NO_TARGET
 
 
 def test_kick_refused_by_network_leaves_node_expelled():
-    told = Told().proposed().refused(BUSY)
+    kick_history = Told().proposed().refused(BUSY)
 
-    assert told.kick.state is KickState.REFUSED
-    assert told.kick.is_expelled(10**9)
-    assert (told.gone.refusals, told.gone.reason) == (1, BUSY)
+    assert kick_history.kick.state is KickState.REFUSED
+    assert kick_history.kick.is_expelled(10**9)
+    assert (kick_history.gone.refusals, kick_history.gone.reason) == (1, BUSY)
 
 
 @pytest.mark.parametrize(
@@ -111,41 +111,41 @@ def test_kick_refused_by_network_leaves_node_expelled():
     ],
 )
 def test_two_consecutive_refusals_with_same_reason_settle_kick(reasons, is_settled):
-    told = Told().proposed()
+    kick_history = Told().proposed()
     for reason in reasons:
-        told.refused(reason)
+        kick_history.refused(reason)
 
-    assert told.kick.requires_operator is is_settled
+    assert kick_history.kick.requires_operator is is_settled
 
 
 def test_execution_after_refusal_reopens_kick():
-    told = Told().proposed().refused(BUSY).executed().refused(BUSY)
+    kick_history = Told().proposed().refused(BUSY).executed().refused(BUSY)
 
-    assert not told.kick.requires_operator
+    assert not kick_history.kick.requires_operator
 
 
 def test_first_execution_position_is_kept_through_retries():
-    told = Told().proposed().executed()
-    first = told.gone.at
-    take(told.rounds, accepted(2, {}))
-    told.refused(BUSY)
+    kick_history = Told().proposed().executed()
+    first = kick_history.gone.at
+    take(kick_history.rounds, accepted(2, {}))
+    kick_history.refused(BUSY)
 
-    gone = told.gone
+    gone = kick_history.gone
     assert (gone.at, gone.round) == (first, 1)
     assert (gone.tried_in, gone.tried_at > first) == (2, True)
 
 
 def test_signer_change_outdates_proposal():
-    told = Told().proposed().other(ConfigSet, 2, ZERO_HASH)
+    kick_history = Told().proposed().other(ConfigSet, 2, ZERO_HASH)
 
-    assert told.kick.state is KickState.OUTDATED
-    assert told.rounds.get_live_kick(NODE) is None
+    assert kick_history.kick.state is KickState.OUTDATED
+    assert kick_history.rounds.get_live_kick(NODE) is None
 
 
 def test_expulsion_survives_signer_change():
-    told = Told().proposed().executed().other(ConfigSet, 2, ZERO_HASH)
+    kick_history = Told().proposed().executed().other(ConfigSet, 2, ZERO_HASH)
 
-    assert told.kick.is_expelled(0)
+    assert kick_history.kick.is_expelled(0)
 
 
 @pytest.mark.parametrize(("who", "state"), [(VETO, KickState.VETOED), (NODE, KickState.CANCELLED)])
@@ -154,25 +154,28 @@ def test_cancellation_by_vetoer_marks_kick_vetoed(who, state):
 
 
 def test_only_readmission_ends_expulsion():
-    told = Told().proposed().executed()
-    told.other(KickCancelled, NODE, VETO, ZERO_HASH)
-    assert told.kick.is_expelled(0)
+    kick_history = Told().proposed().executed()
+    kick_history.other(KickCancelled, NODE, VETO, ZERO_HASH)
+    assert kick_history.kick.is_expelled(0)
 
-    told.other(NodeReadmitted, NODE)
-    assert not told.kick.is_expelled(0)
+    kick_history.other(NodeReadmitted, NODE)
+    assert not kick_history.kick.is_expelled(0)
 
 
 def test_node_expelled_by_previous_oracle_is_expelled():
-    told = Told().other(NodeExpelled, NODE)
+    kick_history = Told().other(NodeExpelled, NODE)
 
-    assert told.kick.is_expelled(10**9)
+    assert kick_history.kick.is_expelled(10**9)
 
 
 def test_index_reuse_cancels_proposal_of_previous_node():
-    told = Told().proposed()
-    take(told.rounds, accepted(2, {0: 5002}, Registrations((IndexReuse(address(1), NODE),), ())))
+    kick_history = Told().proposed()
+    take(
+        kick_history.rounds,
+        accepted(2, {0: 5002}, Registrations((IndexReuse(address(1), NODE),), ())),
+    )
 
-    assert told.kick.state is KickState.CANCELLED
+    assert kick_history.kick.state is KickState.CANCELLED
 
 
 def test_refusal_of_kick_proposed_before_first_block_expels_node():

@@ -22,8 +22,10 @@ LINE, INDEX = 2002, 17
 def a_round(number: int, lane: int | None) -> RoundAccepted:
     """A round that carries the lane's word, or None: only another one."""
     words = ((0, 5002),) if lane is None else ((1, replace_lane(0, INDEX, lane)),)
-    said = accepted(number, dict(words))
-    return replace(said, at=Position(100 + number, 0, 0, 0), as_of=90 + number, digest=ZERO_HASH)
+    accepted_round = accepted(number, dict(words))
+    return replace(
+        accepted_round, at=Position(100 + number, 0, 0, 0), as_of=90 + number, digest=ZERO_HASH
+    )
 
 
 def rounds(*lanes: int | None) -> list[RoundAccepted]:
@@ -31,13 +33,17 @@ def rounds(*lanes: int | None) -> list[RoundAccepted]:
 
 
 def test_round_without_lane_update_keeps_previous_lane():
-    seen = list(iter_lane_observations(rounds(None, 1500, None), INDEX, 5002))
-    assert [one.lane for one in seen] == [5002, 1500, 1500]
+    observations = list(iter_lane_observations(rounds(None, 1500, None), INDEX, 5002))
+    assert [observation.lane for observation in observations] == [5002, 1500, 1500]
 
 
 def test_first_low_run_is_returned():
-    seen = iter_lane_observations(rounds(1500, 9000, 1400, None, 1300, 9000), INDEX, 5002)
-    assert [one.round for one in find_first_low_run(seen, LINE, 3)] == [3, 4, 5]
+    observations = iter_lane_observations(rounds(1500, 9000, 1400, None, 1300, 9000), INDEX, 5002)
+    assert [observation.round for observation in find_first_low_run(observations, LINE, 3)] == [
+        3,
+        4,
+        5,
+    ]
 
 
 def test_unreported_or_threshold_lane_is_not_low():
@@ -65,6 +71,6 @@ def test_later_rounds_keep_first_low_run(before, after, count):
 @examples(25)
 @given(lanes, st.integers(min_value=1, max_value=4))
 def test_newest_low_run_implies_first_low_run(lanes, count):
-    seen = list(iter_lane_observations(rounds(*lanes), INDEX, 0))
-    if count_newest_low_run(seen, LINE) >= count:
-        assert len(find_first_low_run(seen, LINE, count)) == count
+    observations = list(iter_lane_observations(rounds(*lanes), INDEX, 0))
+    if count_newest_low_run(observations, LINE) >= count:
+        assert len(find_first_low_run(observations, LINE, count)) == count

@@ -45,71 +45,79 @@ def nobody_is_a_member(_):
     return set()
 
 
-def with_limit(rounds, most: int):
-    rounds.fold_block(1, [LimitsSet(Position(1, 5, 0), 0, most, 1000, 2500)], journal=False)
+def with_limit(rounds, max_registrations: int):
+    rounds.fold_block(
+        1, [LimitsSet(Position(1, 5, 0), 0, max_registrations, 1000, 2500)], journal=False
+    )
     return rounds
 
 
 @given(newcomers, st.randoms(use_true_random=False), st.integers(0, 4))
-def test_registration_is_independent_of_newcomer_order(found, shuffler, free):
+def test_registration_is_independent_of_newcomer_order(drawn_newcomers, shuffler, free):
     rounds = registered(*map(address, range(100, 104)), words=closed(0, 1, 2, 3))
-    mixed = list(found)
+    mixed = list(drawn_newcomers)
     shuffler.shuffle(mixed)
 
-    given_ = choose_registrations(rounds, mixed, list(range(free)), MANY)
+    registrations = choose_registrations(rounds, mixed, list(range(free)), MANY)
 
-    assert given_ == choose_registrations(rounds, found, list(range(free)), MANY)
-    assert list(given_.new_nodes) == [one.node for one in sorted(found)]
+    assert registrations == choose_registrations(rounds, drawn_newcomers, list(range(free)), MANY)
+    assert list(registrations.new_nodes) == [newcomer.node for newcomer in sorted(drawn_newcomers)]
 
 
 @given(newcomers, st.integers(0, 4), st.integers(0, 5))
-def test_newcomers_take_free_indexes_before_appended_indexes(found, free, most):
-    rounds = with_limit(registered(*map(address, range(100, 104)), words=closed()), most)
+def test_newcomers_take_free_indexes_before_appended_indexes(
+    drawn_newcomers, free, max_registrations
+):
+    rounds = with_limit(
+        registered(*map(address, range(100, 104)), words=closed()), max_registrations
+    )
 
-    given_ = choose_registrations(rounds, found, list(range(free)), MANY)
-    indexes = given_.assign_indexes(rounds.index_by_node, rounds.node_count)
+    registrations = choose_registrations(rounds, drawn_newcomers, list(range(free)), MANY)
+    indexes = registrations.assign_indexes(rounds.index_by_node, rounds.node_count)
 
-    chosen = [one.node for one in sorted(found)[:most]]
-    assert list(given_.new_nodes) == chosen
+    chosen = [newcomer.node for newcomer in sorted(drawn_newcomers)[:max_registrations]]
+    assert list(registrations.new_nodes) == chosen
     assert list(indexes) == [*range(free)][: len(chosen)] + [
         4 + place for place in range(max(0, len(chosen) - free))
     ]
 
 
 @given(newcomers, st.integers(0, 40), st.sets(st.integers(0, 39)), st.integers(1, 4))
-def test_registered_newcomers_fit_within_max_words(found, known, free, max_words):
-    holders = [address(100 + place) for place in range(known)]
+def test_registered_newcomers_fit_within_max_words(drawn_newcomers, holder_count, free, max_words):
+    holders = [address(100 + place) for place in range(holder_count)]
     rounds = registered(*holders, words={})
-    free = sorted(index for index in free if index < known)
+    free = sorted(index for index in free if index < holder_count)
 
-    given_ = choose_registrations(rounds, found, free, max_words)
+    registrations = choose_registrations(rounds, drawn_newcomers, free, max_words)
 
-    every = list(given_.assign_indexes(rounds.index_by_node, rounds.node_count))
-    new = range(known, known + len(found))
-    following = [*free, *new][len(every) : len(every) + 1] if len(every) < len(found) else []
-    words = {index // 16 for index in every}
-    assert len(words) <= max_words
+    every = list(registrations.assign_indexes(rounds.index_by_node, rounds.node_count))
+    new = range(holder_count, holder_count + len(drawn_newcomers))
+    following = (
+        [*free, *new][len(every) : len(every) + 1] if len(every) < len(drawn_newcomers) else []
+    )
+    word_indexes = {index // 16 for index in every}
+    assert len(word_indexes) <= max_words
     # One more, and they would not do.
-    assert all(len(words | {index // 16}) > max_words for index in following)
+    assert all(len(word_indexes | {index // 16}) > max_words for index in following)
 
 
 def test_newcomers_of_same_group_follow_group_order_then_address():
     at = Position(5, 1, 2)
-    found = [Newcomer(at, 1, A), Newcomer(at, 0, C), Newcomer(at, 1, B)]
+    arrivals = [Newcomer(at, 1, A), Newcomer(at, 0, C), Newcomer(at, 1, B)]
 
-    assert choose_registrations(registered(), found, [], MANY).new_nodes == (C, A, B)
+    assert choose_registrations(registered(), arrivals, [], MANY).new_nodes == (C, A, B)
 
 
 def test_newcomers_beyond_limit_lead_next_round():
     rounds = with_limit(registered(), 2)
-    found = [Newcomer(Position(number, 0, 0), 0, address(number)) for number in (3, 1, 2)]
+    arrivals = [Newcomer(Position(number, 0, 0), 0, address(number)) for number in (3, 1, 2)]
 
-    first = choose_registrations(rounds, found, [], MANY)
+    first = choose_registrations(rounds, arrivals, [], MANY)
     take(rounds, accepted(2, closed(), first))
-    rest = [one for one in found if one.node not in rounds.index_by_node]
+    remaining = [newcomer for newcomer in arrivals if newcomer.node not in rounds.index_by_node]
 
     assert first.appended == (address(1), address(2))
-    assert choose_registrations(rounds, rest, [], MANY).appended == (address(3),)
+    assert choose_registrations(rounds, remaining, [], MANY).appended == (address(3),)
 
 
 def test_index_is_free_after_two_rounds_with_closed_lane():
@@ -134,7 +142,7 @@ def test_index_of_member_is_never_free():
     rounds = registered(A, B, words=closed(0, 1))
     take(rounds, accepted(2, {}))
 
-    assert find_reusable_indexes(rounds, NOW, lambda asked: {A} & set(asked)) == [1]
+    assert find_reusable_indexes(rounds, NOW, lambda nodes: {A} & set(nodes)) == [1]
 
 
 def test_index_of_node_with_pending_kick_is_not_free():

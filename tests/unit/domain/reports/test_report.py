@@ -45,8 +45,8 @@ def drawn(rounds, words, *, at=None, settings=SETTINGS, **more):
     return cut_report(at or block(), rounds, TargetWords(words, **more), settings)
 
 
-def sent(rounds, wanted, *, at=None, settings=SETTINGS):
-    return dict(decode_records(drawn(rounds, wanted, at=at, settings=settings).records))
+def sent(rounds, target_words, *, at=None, settings=SETTINGS):
+    return dict(decode_records(drawn(rounds, target_words, at=at, settings=settings).records))
 
 
 def one_lane(lane, index=3):
@@ -58,15 +58,17 @@ lanes = st.integers(0, 10_002)
 
 
 @given(words)
-def test_records_round_trip(wanted):
-    assert decode_records(encode_records(sorted(wanted.items()))) == sorted(wanted.items())
+def test_records_round_trip(word_by_index):
+    assert decode_records(encode_records(sorted(word_by_index.items()))) == sorted(
+        word_by_index.items()
+    )
 
 
 @given(words, st.integers(0, 9))
-def test_find_word_returns_value_by_index(wanted, place):
-    records = encode_records(sorted(wanted.items()))
-    for number in [*wanted, place]:
-        assert find_word(records, number) == wanted.get(number)
+def test_find_word_returns_value_by_index(word_by_index, place):
+    records = encode_records(sorted(word_by_index.items()))
+    for number in [*word_by_index, place]:
+        assert find_word(records, number) == word_by_index.get(number)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +121,10 @@ def test_all_words_are_sent_after_heartbeat():
 
 def test_band_crossings_come_first_when_report_is_full():
     before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS + 1)}
-    wanted = {index: replace_lane(0, 0, 7002) for index in range(MAX_WORDS + 1)}
-    wanted[MAX_WORDS] = replace_lane(0, 0, 1)
+    target_words = {index: replace_lane(0, 0, 7002) for index in range(MAX_WORDS + 1)}
+    target_words[MAX_WORDS] = replace_lane(0, 0, 1)
 
-    chosen = sent(on_chain(before), wanted)
+    chosen = sent(on_chain(before), target_words)
 
     assert len(chosen) == MAX_WORDS
     assert MAX_WORDS in chosen
@@ -137,14 +139,14 @@ def test_report_builds_on_last_round_at_as_of_block():
 
 
 @given(words, words, st.randoms(use_true_random=False))
-def test_report_bytes_are_independent_of_word_order(before, wanted, shuffler):
-    mixed = list(wanted.items())
+def test_report_bytes_are_independent_of_word_order(before, target_words, shuffler):
+    mixed = list(target_words.items())
     shuffler.shuffle(mixed)
 
-    plain = drawn(on_chain(dict(sorted(before.items()))), wanted)
-    other = drawn(on_chain(before), dict(mixed))
+    plain = drawn(on_chain(dict(sorted(before.items()))), target_words)
+    shuffled_report = drawn(on_chain(before), dict(mixed))
 
-    assert plain.fingerprint == other.fingerprint
+    assert plain.fingerprint == shuffled_report.fingerprint
 
 
 def test_fingerprint_differs_by_block():
@@ -189,12 +191,12 @@ def test_period_is_time_divided_by_length():
 
 def test_full_report_still_includes_words_of_registered_nodes():
     before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS)}
-    wanted = {index: replace_lane(0, 0, 1) for index in range(MAX_WORDS)}
+    target_words = {index: replace_lane(0, 0, 1) for index in range(MAX_WORDS)}
     fresh = {MAX_WORDS: replace_lane(0, 0, 5002)}
 
     report = drawn(
         on_chain(before),
-        wanted | fresh,
+        target_words | fresh,
         registrations=Registrations((), (address(1),)),
         new_node_words=frozenset(fresh),
     )
@@ -215,8 +217,8 @@ def test_unchanged_report_has_no_data():
 
 def test_accepted_rounds_determine_indexes():
     rounds = registered(address(1))
-    told = [*round_of(rounds, accepted(2, {}, Registrations((), (address(2),))))]
-    rounds.fold_block(2, told, journal=False)
+    events = [*round_of(rounds, accepted(2, {}, Registrations((), (address(2),))))]
+    rounds.fold_block(2, events, journal=False)
 
     assert rounds.index_by_node == {address(1): 0, address(2): 1}
 
@@ -225,7 +227,7 @@ def test_accepted_rounds_determine_indexes():
 def test_registration_mismatch_with_contract_raises_fatal_error(said):
     rounds = registered(address(1))
     events = [NodeRegistered(Position(2, 0, 0), 0, node, index) for node, index in said]
-    taken = accepted(2, {}, Registrations((), (address(2),)))
+    accepted_round = accepted(2, {}, Registrations((), (address(2),)))
 
     with pytest.raises(FatalError, match="round 2 in block 2"):
-        rounds.fold_block(2, [*events, taken], journal=False)
+        rounds.fold_block(2, [*events, accepted_round], journal=False)

@@ -27,22 +27,22 @@ words = st.dictionaries(st.integers(0, 2**24 - 1), st.integers(0, 2**256 - 1), m
 
 
 @given(registrations, words)
-def test_round_data_round_trips(new, said):
-    assert decode_round(encode_round(new, encode_records(said))) == (new, said)
+def test_round_data_round_trips(new, indexed_words):
+    assert decode_round(encode_round(new, encode_records(indexed_words))) == (new, indexed_words)
 
 
 @given(st.binary(max_size=200))
 def test_decodable_bytes_reencode_identically(blob):
     try:
-        new, said = decode_round(blob)
+        new, indexed_words = decode_round(blob)
     except ValueError:
         return
-    assert encode_round(new, encode_records(said)) == blob
+    assert encode_round(new, encode_records(indexed_words)) == blob
 
 
 @given(registrations, words)
-def test_truncated_round_data_is_rejected(new, said):
-    blob = encode_round(new, encode_records(said))
+def test_truncated_round_data_is_rejected(new, indexed_words):
+    blob = encode_round(new, encode_records(indexed_words))
     for missing in {1, len(blob) - len(extract_records(blob)), len(blob)}:
         cut_off = blob[: len(blob) - missing]
         if missing and len(cut_off) % 35 != len(blob) % 35:
@@ -57,10 +57,10 @@ def test_round_data_shorter_than_its_counts_is_rejected(blob):
 
 
 def test_reuse_of_unassigned_index_is_rejected():
-    given_ = Registrations((IndexReuse(address(1), address(2)),))
+    index_reuse = Registrations((IndexReuse(address(1), address(2)),))
 
     with pytest.raises(ValueError, match="cannot take"):
-        given_.assign_indexes({}, 3)
+        index_reuse.assign_indexes({}, 3)
 
 
 def test_second_index_for_same_node_is_rejected():
@@ -86,7 +86,7 @@ def test_round_data_matches_vector(vector: Vector):
         tuple(map(address_of, vector["appended"])),
     )
     blob = encode_round(
-        new, encode_records([(word, int(value, 16)) for word, value in vector["words"]])
+        new, encode_records([(index, int(value, 16)) for index, value in vector["words"]])
     )
 
     assert "0x" + blob.hex() == vector["blob"]

@@ -35,50 +35,55 @@ def fallen(before: dict[int, int], after: dict[int, int], cap: RoundLimits) -> i
 
 
 @given(some_words, some_words, caps)
-def test_falls_never_exceed_contract_limit(before, wanted, cap):
-    kept = limit_falls(before, wanted, cap, causes_by(FallCause.OTHER))
-    most = max(4, count_open_lanes(before) * cap.fall_share // 10_000)
+def test_falls_never_exceed_contract_limit(before, target_words, cap):
+    limited_falls = limit_falls(before, target_words, cap, causes_by(FallCause.OTHER))
+    max_falls = max(4, count_open_lanes(before) * cap.fall_share // 10_000)
 
-    assert fallen(before, kept.words, cap) <= most
+    assert fallen(before, limited_falls.words, cap) <= max_falls
     assert (
-        fallen(before, wanted, cap) == min(most, fallen(before, wanted, cap)) + kept.deferred_falls
+        fallen(before, target_words, cap)
+        == min(max_falls, fallen(before, target_words, cap)) + limited_falls.deferred_falls
     )
 
 
 @given(some_words, some_words, caps)
-def test_every_lane_is_either_old_or_new_value(before, wanted, cap):
-    kept = limit_falls(before, wanted, cap, causes_by(FallCause.OTHER)).words
+def test_every_lane_is_either_old_or_new_value(before, target_words, cap):
+    limited_words = limit_falls(before, target_words, cap, causes_by(FallCause.OTHER)).words
 
-    for number, word in kept.items():
-        asked = zip(
+    for number, word in limited_words.items():
+        lane_triples = zip(
             unpack_lanes(word),
             unpack_lanes(before.get(number, 0)),
-            unpack_lanes(wanted[number]),
+            unpack_lanes(target_words[number]),
             strict=True,
         )
-        assert all(lane in {old, new} for lane, old, new in asked)
+        assert all(lane in {old, new} for lane, old, new in lane_triples)
 
 
 @given(some_words, some_words, caps)
-def test_repeated_rounds_reach_target_values(before, wanted, cap):
+def test_repeated_rounds_reach_target_values(before, target_words, cap):
     reached = dict(before)
     # Lanes that sink without falling are written at once; of the others at least four a round.
     for _ in range(1 + 4 * 16 // 4):
-        reached |= limit_falls(reached, wanted, cap, causes_by(FallCause.OTHER)).words
-    assert {number: reached[number] for number in wanted} == wanted
+        reached |= limit_falls(reached, target_words, cap, causes_by(FallCause.OTHER)).words
+    assert {number: reached[number] for number in target_words} == target_words
 
 
 def ten_fall(share: int = 1000):
     """Ten of ten open lanes are to close; four may."""
     before = {0: sum(5002 << 16 * place for place in range(10))}
-    wanted = {0: sum(1 << 16 * place for place in range(10))}
-    return before, wanted, RoundLimits(fall_share=share)
+    target_words = {0: sum(1 << 16 * place for place in range(10))}
+    return before, target_words, RoundLimits(fall_share=share)
 
 
 def closed_first(causes) -> list[int]:
-    before, wanted, cap = ten_fall()
-    kept = limit_falls(before, wanted, cap, lambda indexes: {one: causes[one] for one in indexes})
-    return [place for place, lane in enumerate(unpack_lanes(kept.words[0])[:10]) if lane == 1]
+    before, target_words, cap = ten_fall()
+    limited_falls = limit_falls(
+        before, target_words, cap, lambda indexes: {index: causes[index] for index in indexes}
+    )
+    return [
+        place for place, lane in enumerate(unpack_lanes(limited_falls.words[0])[:10]) if lane == 1
+    ]
 
 
 def test_kickout_due_lanes_fall_before_paused_lanes():
@@ -96,12 +101,12 @@ def test_lowest_indexes_fall_first_within_same_cause():
 
 
 def test_causes_are_not_looked_up_when_no_lane_waits():
-    before, wanted, cap = ten_fall(share=10_000)
+    before, target_words, cap = ten_fall(share=10_000)
 
     def unasked(_):
         raise AssertionError("somebody was asked")
 
-    assert limit_falls(before, wanted, cap, unasked).deferred_falls == 0
+    assert limit_falls(before, target_words, cap, unasked).deferred_falls == 0
 
 
 def test_first_lane_of_node_is_no_fall():

@@ -44,7 +44,7 @@ class Chain(NamedTuple):
         )
 
     def head(self, period: int) -> int:
-        return sum(each <= period for each in self.accepted)
+        return sum(accepted_period <= period for accepted_period in self.accepted)
 
     def moment(self, time: int) -> ScheduleMoment:
         head = self.head(time // PERIOD)
@@ -71,7 +71,7 @@ def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int
     for time in moments:
         moment = chain.moment(time)
         # What was cut: every period that is over, from the first that it has.
-        cuts = [chain.cut(each) for each in range(complete_from, time // PERIOD)]
+        cuts = [chain.cut(period) for period in range(complete_from, time // PERIOD)]
         turn = find_scheduled_report(cuts, complete_from, moment, SETTINGS)
         if turn is not None:
             signed[time] = turn
@@ -80,13 +80,13 @@ def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int
 
 @examples(20)
 @given(CHAINS, LOOKS, LOOKS)
-def test_reporters_with_complete_slot_sign_same_cut(chain, one, other):
+def test_reporters_with_complete_slot_sign_same_cut(chain, first_reporter, second_reporter):
     firsts = []
-    for complete_from, looks in (one, other):
+    for complete_from, moments in (first_reporter, second_reporter):
         by_turn: dict[tuple[int, int], set[ReportHeader]] = {}
-        for cut in chosen(chain, complete_from, sorted(looks)).values():
-            whole = cut.period // LENGTH * LENGTH
-            if whole >= max(one[0], other[0]):
+        for cut in chosen(chain, complete_from, sorted(moments)).values():
+            slot_start = cut.period // LENGTH * LENGTH
+            if slot_start >= max(first_reporter[0], second_reporter[0]):
                 by_turn.setdefault((cut.head_round, cut.period // LENGTH), set()).add(cut)
         firsts.append(by_turn)
 
@@ -100,12 +100,14 @@ def test_reporters_with_complete_slot_sign_same_cut(chain, one, other):
 
 @examples(20)
 @given(CHAINS, LOOKS)
-def test_second_cut_follows_only_when_first_cannot_land(chain, look):
-    complete_from, looks = look
-    signed = chosen(chain, complete_from, sorted(looks))
+def test_second_cut_follows_only_when_first_cannot_land(chain, reporter):
+    complete_from, moments = reporter
+    signed = chosen(chain, complete_from, sorted(moments))
     for time, cut in signed.items():
-        earlier = {one for at, one in signed.items() if at < time and one != cut}
-        assert all(chain.moment(time).is_expired(one) for one in earlier)
+        earlier = {
+            earlier_cut for at, earlier_cut in signed.items() if at < time and earlier_cut != cut
+        }
+        assert all(chain.moment(time).is_expired(earlier_cut) for earlier_cut in earlier)
 
 
 @examples(20)

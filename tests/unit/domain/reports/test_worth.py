@@ -35,8 +35,10 @@ news = st.builds(
 
 @examples(25)
 @given(seconds, seconds, submission_policy, bounds)
-def test_max_fee_never_decreases_with_age(one, other, submission_policy, bounds):
-    younger, older = sorted((one, other))
+def test_max_fee_never_decreases_with_age(
+    first_age_seconds, second_age_seconds, submission_policy, bounds
+):
+    younger, older = sorted((first_age_seconds, second_age_seconds))
     assert compute_max_fee(younger, submission_policy, **bounds) <= compute_max_fee(
         older, submission_policy, **bounds
     )
@@ -97,8 +99,8 @@ def test_max_fee_grows_linearly_with_age():
 
 def test_change_sums_steps_over_all_lanes():
     before = {0: replace_lane(replace_lane(0, 0, 5000), 1, 6000)}
-    wanted = [(0, replace_lane(replace_lane(0, 0, 5100), 1, 5950)), (7, 0)]
-    assert measure_change(before, wanted, 2002) == (150, False)
+    target_words = [(0, replace_lane(replace_lane(0, 0, 5100), 1, 5950)), (7, 0)]
+    assert measure_change(before, target_words, 2002) == (150, False)
 
 
 def test_lane_falling_below_line_or_appearing_crosses_band():
@@ -107,5 +109,5 @@ def test_lane_falling_below_line_or_appearing_crosses_band():
     assert measure_change({0: 5002}, [(0, 1)], 2002) == (5001, True)
 
 
-def _calm(words: int, change: int) -> ReportChange:
-    return ReportChange(words, change, is_urgent=False, age=10)
+def _calm(word_count: int, change: int) -> ReportChange:
+    return ReportChange(word_count, change, is_urgent=False, age=10)

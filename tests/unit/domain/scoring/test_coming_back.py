@@ -34,10 +34,10 @@ def test_rejoining_restores_no_reliability(leaves):
     stayed = timed_out(History().joins("A"), 3)
     left = timed_out(History().joins("A"), 3)
     leaves(left, "A").after(1).joins("A")
-    made = node_after(left, "A")
-    assert is_excluded(made, left.time, CRYNUX)
+    rejoined_node = node_after(left, "A")
+    assert is_excluded(rejoined_node, left.time, CRYNUX)
     for later in (left.time, left.time + 600, left.time + 10**5):
-        assert compute_reliability(made, later, CRYNUX) == compute_reliability(
+        assert compute_reliability(rejoined_node, later, CRYNUX) == compute_reliability(
             node_after(stayed, "A"), later, CRYNUX
         )
 
@@ -48,7 +48,9 @@ def test_rejoin_without_change_records_no_reliability_change():
 
 
 @pytest.mark.parametrize("leaves", LEAVING)
-@given(scores.filter(lambda given: len(given) < 50 or sum(given[-50:]) >= 100))
+@given(
+    scores.filter(lambda drawn_scores: len(drawn_scores) < 50 or sum(drawn_scores[-50:]) >= 100)
+)
 def test_node_not_due_for_kickout_keeps_scores_after_rejoin(leaves, given_scores):
     history = leaves(History().joins("A").scores("A", *given_scores), "A").after(9).joins("A")
     assert node_after(history, "A").pool == bytes(given_scores[-50:])
@@ -74,9 +76,13 @@ def test_kickout_while_due_clears_pool_and_restores_reliability_on_rejoin():
     assert node_after(history, "A").pool == bytes(50)
 
     history.after(1).joins("A")
-    made = node_after(history, "A")
-    assert (made.pool, made.base, made.since) == (b"", UNIT, history.time)
-    assert not is_kickout_due(made, CRYNUX)
+    rejoined_node = node_after(history, "A")
+    assert (rejoined_node.pool, rejoined_node.base, rejoined_node.since) == (
+        b"",
+        UNIT,
+        history.time,
+    )
+    assert not is_kickout_due(rejoined_node, CRYNUX)
     # Once: the next way out and in is an ordinary one.
     history.scores("A", 2).is_kicked_out("A").joins("A")
     assert node_after(history, "A").pool == bytes([2])
@@ -84,9 +90,9 @@ def test_kickout_while_due_clears_pool_and_restores_reliability_on_rejoin():
 
 def test_node_that_quit_while_due_is_due_again_after_rejoin():
     history = History().joins("A").scores("A", *[0] * 50).quits("A").after(3600).joins("A")
-    made = node_after(history, "A")
-    assert made.kickout_due_since == history.events[-1].at
-    assert compute_long_term(made, CRYNUX, history.time) == 0
+    rejoined_node = node_after(history, "A")
+    assert rejoined_node.kickout_due_since == history.events[-1].at
+    assert compute_long_term(rejoined_node, CRYNUX, history.time) == 0
 
 
 def test_kickout_in_transaction_of_quit_keeps_pool():
@@ -107,8 +113,8 @@ def test_scores_during_absence_do_not_restore_cleared_pool():
 
 def test_literal_rules_restore_reliability_on_rejoin():
     history = timed_out(History().joins("A"), 3).quits("A").after(1).joins("A")
-    made = node_after(history, "A", TO_THE_LETTER)
-    assert (made.base, made.since) == (UNIT, history.time)
+    rejoined_node = node_after(history, "A", TO_THE_LETTER)
+    assert (rejoined_node.base, rejoined_node.since) == (UNIT, history.time)
     assert node_after(history, "A", RELAY).base == UNIT
 
 

@@ -21,25 +21,25 @@ pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, ma
 
 def plain_gini(values):
     """The mean difference of every two values over twice the mean."""
-    differences = sum(abs(one - other) for one in values for other in values)
+    differences = sum(abs(left - right) for left in values for right in values)
     return Fraction(differences, 2 * len(values) * sum(values))
 
 
 def mean_ranks(values):
     def rank(value):
-        below = sum(other < value for other in values)
-        alike = sum(other == value for other in values)
+        below = sum(other_value < value for other_value in values)
+        alike = sum(other_value == value for other_value in values)
         return below + Fraction(alike + 1, 2)
 
     return [rank(value) for value in values]
 
 
-def pearson_squared(one, other):
+def pearson_squared(xs, ys):
     """The sign, and the square, of Pearson's correlation of two lists of fractions."""
-    mean_one, mean_other = Fraction(sum(one), len(one)), Fraction(sum(other), len(other))
-    both = sum((a - mean_one) * (b - mean_other) for a, b in zip(one, other, strict=True))
-    square_one = sum((a - mean_one) ** 2 for a in one)
-    square_other = sum((b - mean_other) ** 2 for b in other)
+    mean_one, mean_other = Fraction(sum(xs), len(xs)), Fraction(sum(ys), len(ys))
+    both = sum((a - mean_one) * (b - mean_other) for a, b in zip(xs, ys, strict=True))
+    square_one = sum((a - mean_one) ** 2 for a in xs)
+    square_other = sum((b - mean_other) ** 2 for b in ys)
     return (1 if both >= 0 else -1), both * both / (square_one * square_other)
 
 
@@ -63,15 +63,13 @@ def test_gini_of_single_owner_among_four_is_three_quarters():
 
 @given(pairs)
 def test_rank_correlation_equals_pearson_of_mean_ranks(values):
-    one, other = [a for a, _ in values], [b for _, b in values]
-    if len(set(one)) == 1 or len(set(other)) == 1:
-        assert compute_rank_correlation(one, other) is None
+    xs, ys = [a for a, _ in values], [b for _, b in values]
+    if len(set(xs)) == 1 or len(set(ys)) == 1:
+        assert compute_rank_correlation(xs, ys) is None
         return
-    sign, square = pearson_squared(mean_ranks(one), mean_ranks(other))
+    sign, square = pearson_squared(mean_ranks(xs), mean_ranks(ys))
     scaled = square * UNIT * UNIT
-    assert compute_rank_correlation(one, other) == sign * isqrt(
-        scaled.numerator // scaled.denominator
-    )
+    assert compute_rank_correlation(xs, ys) == sign * isqrt(scaled.numerator // scaled.denominator)
 
 
 @given(st.lists(st.integers(), min_size=2, max_size=30, unique=True))
@@ -94,7 +92,7 @@ def test_lists_of_different_lengths_are_rejected():
 @given(amounts)
 def test_rank_counts_larger_values(values):
     assert compute_ranks(values) == [
-        1 + sum(other > value for other in values) for value in values
+        1 + sum(other_value > value for other_value in values) for value in values
     ]
 
 

@@ -65,7 +65,9 @@ def test_timeout_below_min_limit_costs_no_score_or_reliability():
     fold, changes = folded(impossible(59), DOUBTING)
     assert told(impossible(59), DOUBTING) == [(None, None, None), (None, None, None), (1, 1, 10)]
     victims = [fold.ledger.nodes[node(name)] for name in "AB"]
-    assert [(one.pool, one.base, one.since) for one in victims] == 2 * [(b"", UNIT, 1000)]
+    assert [(victim.pool, victim.base, victim.since) for victim in victims] == 2 * [
+        (b"", UNIT, 1000)
+    ]
     # It is counted, and listed where it happened.
     assert [anomaly.rule for anomaly in changes.anomalies] == 2 * ["limit_not_believed"]
     void = [change for change in changes.reliability if change.cause == "timeout_void"]

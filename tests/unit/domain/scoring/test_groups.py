@@ -107,7 +107,7 @@ def test_group_without_ranked_member_adds_no_scores():
     assert told(history) == 3 * [(None, None, None)]
     assert not changes.results[0].scored
     assert changes.scores == []
-    assert all(known.pool == b"" for known in fold.ledger.nodes.values())
+    assert all(member.pool == b"" for member in fold.ledger.nodes.values())
 
 
 def test_task_is_scored_only_by_first_group_naming_it():

@@ -40,14 +40,16 @@ def test_node_status_follows_last_event(status, history):
 
 
 def test_departed_node_has_no_qos():
-    made = node_after(History().joins("A").starts("1", "A").times_out("1").quits("A"), "A")
-    assert qos_at(made, 10**6, CRYNUX) is None
-    assert not is_excluded(made, 0, CRYNUX)
+    departed_node = node_after(
+        History().joins("A").starts("1", "A").times_out("1").quits("A"), "A"
+    )
+    assert qos_at(departed_node, 10**6, CRYNUX) is None
+    assert not is_excluded(departed_node, 0, CRYNUX)
 
 
 def test_node_never_seen_joining_is_scored():
-    made = node_after(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
-    assert (made.pool, made.base) == (bytes([10]), 3 * UNIT // 10)
+    scored_node = node_after(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
+    assert (scored_node.pool, scored_node.base) == (bytes([10]), 3 * UNIT // 10)
 
 
 def test_scores_after_quit_are_kept():
@@ -59,9 +61,9 @@ def test_scores_after_quit_are_kept():
 def test_node_update_replaces_only_given_fields():
     history = History().joins("A", stake=5, gpu_name="X", models=("a",), version=(1, 2, 3))
     history.updates("A", stake=7).adds_model("A", "b").adds_model("A", "b")
-    made = node_after(history, "A")
-    assert (made.stake, made.gpu_name, made.models) == (7, "X", ("a", "b"))
-    assert made.version == (1, 2, 3)
+    updated_node = node_after(history, "A")
+    assert (updated_node.stake, updated_node.gpu_name, updated_node.models) == (7, "X", ("a", "b"))
+    assert updated_node.version == (1, 2, 3)
 
 
 def test_models_in_use_are_of_last_started_task():
@@ -94,10 +96,10 @@ def test_kickout_interval_opens_with_score_filling_bad_pool():
     assert intervals(history) == []
 
     history.scores("A", 2)
-    made = node_after(history, "A")
+    scored_node = node_after(history, "A")
     ((opened, closed),) = intervals(history)
-    assert is_kickout_due(made, CRYNUX)
-    assert made.kickout_due_since == opened
+    assert is_kickout_due(scored_node, CRYNUX)
+    assert scored_node.kickout_due_since == opened
     assert closed is None
 
 
@@ -122,34 +124,34 @@ def test_low_reliability_alone_makes_no_kickout_due():
     history = History().joins("A").scores("A", *[10] * 50)
     for n in range(20):
         history.starts(str(n), "A").times_out(str(n))
-    made = node_after(history, "A")
-    assert is_excluded(made, history.time, CRYNUX)
-    assert not is_kickout_due(made, CRYNUX)
+    scored_node = node_after(history, "A")
+    assert is_excluded(scored_node, history.time, CRYNUX)
+    assert not is_kickout_due(scored_node, CRYNUX)
     assert intervals(history) == []
     assert len(intervals(history.scores("A", *[0] * 50))) == 1
 
 
 def test_relay_treats_zero_mean_as_new_node():
-    made = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
-    assert compute_long_term(made, RELAY, 0) == UNIT // 2
-    assert compute_long_term(made, CRYNUX, 0) == 0
+    scored_node = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
+    assert compute_long_term(scored_node, RELAY, 0) == UNIT // 2
+    assert compute_long_term(scored_node, CRYNUX, 0) == 0
 
 
 def test_restart_keeps_exact_mean_and_clears_kickout_due():
     history = History().joins("A").scores("A", *[0] * 49, 10)
-    made = node_after(history, "A", RELAY)
-    assert is_kickout_due(made, RELAY)
+    scored_node = node_after(history, "A", RELAY)
+    assert is_kickout_due(scored_node, RELAY)
 
     restarting = RELAY.from_json(RELAY.to_json().replace("[]", f"[{history.time + 9}]"))
-    assert is_kickout_due(made, restarting, history.time + 8)
-    assert not is_kickout_due(made, restarting, history.time + 9)
-    assert compute_long_term(made, restarting, history.time + 8) == UNIT // 50
+    assert is_kickout_due(scored_node, restarting, history.time + 8)
+    assert not is_kickout_due(scored_node, restarting, history.time + 9)
+    assert compute_long_term(scored_node, restarting, history.time + 8) == UNIT // 50
     # The relay's database has the mean of 0.2 until the next score, which truncates it to 0.
-    assert compute_long_term(made, restarting, history.time + 9) == UNIT // 50
+    assert compute_long_term(scored_node, restarting, history.time + 9) == UNIT // 50
 
 
 def test_prior_is_copied_once_after_rejoin():
     history = History().joins("A").scores("A", 0, 2).quits("A").joins("A").scores("A", 10, 5)
-    made = node_after(history, "A", RELAY)
-    assert made.pool == bytes([3] * 48 + [10, 5])
-    assert made.prior is None
+    rejoined_node = node_after(history, "A", RELAY)
+    assert rejoined_node.pool == bytes([3] * 48 + [10, 5])
+    assert rejoined_node.prior is None

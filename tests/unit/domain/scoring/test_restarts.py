@@ -74,19 +74,19 @@ def test_mean_matches_relay_through_restarts_and_rejoins(
             for _ in range(times):
                 relay.score(score)
         rules = replace(RELAY, restarts=tuple(restarts))
-        made = node_after(history, "A", rules)
-        found = Fraction(compute_long_term(made, rules, history.time), UNIT)
-        assert abs(found - relay.long_term) <= Fraction(2, UNIT)
-        assert is_kickout_due(made, rules, history.time) == relay.is_due
+        scored_node = node_after(history, "A", rules)
+        long_term = Fraction(compute_long_term(scored_node, rules, history.time), UNIT)
+        assert abs(long_term - relay.long_term) <= Fraction(2, UNIT)
+        assert is_kickout_due(scored_node, rules, history.time) == relay.is_due
 
 
 def test_restart_keeps_exact_mean_until_next_score():
     history = History().joins("A").scores("A", 10, 10, 10, 5, 2)
-    made = node_after(history, "A", RELAY)
-    exact = compute_long_term(made, RELAY, history.time)
+    scored_node = node_after(history, "A", RELAY)
+    exact = compute_long_term(scored_node, RELAY, history.time)
     rules = replace(RELAY, restarts=(history.time + 10,))
-    assert compute_long_term(made, rules, history.time + 10) == exact == 37 * UNIT // 50
+    assert compute_long_term(scored_node, rules, history.time + 10) == exact == 37 * UNIT // 50
 
     history.after(20).scores("A", 10)
-    made = node_after(history, "A", rules)
-    assert made.pool == bytes([7] * 49 + [10])
+    scored_node = node_after(history, "A", rules)
+    assert scored_node.pool == bytes([7] * 49 + [10])

@@ -165,9 +165,9 @@ def test_decimal_rules_are_exactly_fraction_fields():
         name for name, (field, _) in get_declared_rules(Rules).items() if is_fraction(field)
     }
     values = json.loads(replace(RELAY, first_penalty=UNIT, rejoin_floor=UNIT).to_json())
-    words = {name for name, value in values.items() if isinstance(value, str)}
+    string_names = {name for name, value in values.items() if isinstance(value, str)}
     texts = {field.name for field in fields(Rules) if field.type is str}
-    assert words - texts == decimals & values.keys()
+    assert string_names - texts == decimals & values.keys()
 
 
 def test_every_rule_meaning_names_its_source():

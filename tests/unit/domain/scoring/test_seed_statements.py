@@ -53,11 +53,11 @@ def full_of(score: int) -> History:
 
 def test_qos_changes_with_every_task():
     history = History().joins("A")
-    seen = [qos_after(history, "A")]
+    qos_values = [qos_after(history, "A")]
     for happens in (lambda: history.scores("A", 10), lambda: times_out_on(history, "A", 1)):
         happens()
-        seen.append(qos_after(history, "A"))
-    assert seen == [Fraction(1, 2), 1, Fraction(3, 10)]
+        qos_values.append(qos_after(history, "A"))
+    assert qos_values == [Fraction(1, 2), 1, Fraction(3, 10)]
 
 
 def test_new_node_has_half_of_best_qos():
@@ -66,9 +66,9 @@ def test_new_node_has_half_of_best_qos():
 
 
 def test_reliability_excludes_before_long_term_score_falls():
-    made = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
-    assert compute_long_term(made, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
-    assert is_excluded(made, GENESIS_TIME, CRYNUX)
+    scored_node = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
+    assert compute_long_term(scored_node, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
+    assert is_excluded(scored_node, GENESIS_TIME, CRYNUX)
 
 
 def test_long_term_score_separates_fast_from_slow_node():
@@ -118,12 +118,12 @@ def test_single_score_moves_full_pool_by_at_most_2_percent(scores, new):
 
 def test_faster_hardware_raises_mean_to_maximum():
     pool = node_after(full_of(2), "A").pool
-    seen = []
+    means = []
     for _ in range(50):
         pool = append_score(pool, 10, CRYNUX)
-        seen.append(compute_pool_mean(pool, None, CRYNUX))
-    assert seen == sorted(set(seen))
-    assert (seen[0], seen[-1]) == (216 * UNIT // 1000, UNIT)
+        means.append(compute_pool_mean(pool, None, CRYNUX))
+    assert means == sorted(set(means))
+    assert (means[0], means[-1]) == (216 * UNIT // 1000, UNIT)
 
 
 def test_good_node_becomes_due_for_kickout_after_41_zeros():
@@ -139,10 +139,10 @@ def test_good_node_becomes_due_for_kickout_after_41_zeros():
 @pytest.mark.parametrize(("timeouts", "h"), [(0, "1"), (1, "0.3"), (2, "0.09"), (3, "0.027")])
 def test_consecutive_timeouts_leave_documented_reliability(timeouts, h):
     history = times_out_on(full_of(10), "A", timeouts)
-    made = node_after(history, "A")
-    assert compute_reliability(made, history.time, CRYNUX) == Fraction(h) * UNIT
+    scored_node = node_after(history, "A")
+    assert compute_reliability(scored_node, history.time, CRYNUX) == Fraction(h) * UNIT
     assert qos_after(history, "A") == Fraction(h)
-    assert is_excluded(made, history.time, CRYNUX) is (timeouts >= 2)
+    assert is_excluded(scored_node, history.time, CRYNUX) is (timeouts >= 2)
 
 
 @given(reliabilities)
@@ -163,16 +163,19 @@ def test_single_timeout_does_not_exclude_healthy_node():
 
 
 def test_excluded_node_is_reported_as_do_not_select():
-    made = node_after(times_out_on(full_of(10), "A", 2), "A")
-    lanes = [lane_of(made, made.since + seconds, CRYNUX) for seconds in (0, 30 * MINUTE)]
+    excluded_node = node_after(times_out_on(full_of(10), "A", 2), "A")
+    lanes = [
+        lane_of(excluded_node, excluded_node.since + seconds, CRYNUX)
+        for seconds in (0, 30 * MINUTE)
+    ]
     assert lanes[0] == DO_NOT_SELECT < lanes[1]
 
 
 @given(reliabilities)
 def test_exclusion_begins_strictly_below_10_percent(h):
-    made = node_after(History().joins("A"), "A")
-    made.base = h
-    assert is_excluded(made, made.since, CRYNUX) is (h < TENTH)
+    joined_node = node_after(History().joins("A"), "A")
+    joined_node.base = h
+    assert is_excluded(joined_node, joined_node.since, CRYNUX) is (h < TENTH)
 
 
 # H: how it comes back
@@ -186,17 +189,20 @@ def test_waiting_closes_documented_share_of_gap(minutes, percent, base):
 
 
 def test_idle_node_recovers_towards_maximum_and_never_beyond():
-    made = node_after(times_out_on(full_of(10), "A", 3), "A")
-    seen = [compute_reliability(made, made.since + hours * 3600, CRYNUX) for hours in range(24)]
-    assert seen == sorted(seen)
-    assert 999 * UNIT // 1000 < seen[-1] <= UNIT
+    penalised_node = node_after(times_out_on(full_of(10), "A", 3), "A")
+    reliabilities = [
+        compute_reliability(penalised_node, penalised_node.since + hours * 3600, CRYNUX)
+        for hours in range(24)
+    ]
+    assert reliabilities == sorted(reliabilities)
+    assert 999 * UNIT // 1000 < reliabilities[-1] <= UNIT
 
 
 def test_excluded_node_recovers_by_waiting():
-    made = node_after(times_out_on(full_of(10), "A", 2), "A")
+    excluded_node = node_after(times_out_on(full_of(10), "A", 2), "A")
     # 0.09 needs a good 20 seconds to reach 0.1.
-    assert is_excluded(made, made.since + 19, CRYNUX)
-    assert not is_excluded(made, made.since + 20, CRYNUX)
+    assert is_excluded(excluded_node, excluded_node.since + 19, CRYNUX)
+    assert not is_excluded(excluded_node, excluded_node.since + 20, CRYNUX)
 
 
 @given(reliabilities)
@@ -221,11 +227,11 @@ def test_success_gain_is_large_at_low_reliability(h, gain):
 
 def test_consecutive_successes_restore_full_reliability():
     history = times_out_on(full_of(10), "A", 1)
-    seen = [qos_after(history, "A")]
+    qos_values = [qos_after(history, "A")]
     for n in range(5):
         history.starts(f"good {n}", "A").succeeds(f"good {n}")
-        seen.append(qos_after(history, "A"))
-    assert seen == [Fraction(h) for h in ("0.3", "0.45", "0.6", "0.75", "0.9", "1")]
+        qos_values.append(qos_after(history, "A"))
+    assert qos_values == [Fraction(h) for h in ("0.3", "0.45", "0.6", "0.75", "0.9", "1")]
 
 
 def test_first_join_starts_with_full_reliability():
@@ -238,22 +244,22 @@ def test_first_join_starts_with_full_reliability():
 
 @given(st.integers(0, 49))
 def test_incomplete_pool_makes_no_kickout_due(count):
-    made = node_after(History().joins("A"), "A")
-    made.pool, made.pool_sum = bytes(count), 0
-    assert not is_kickout_due(made, CRYNUX)
-    made.pool = bytes(50)
-    assert is_kickout_due(made, CRYNUX)
+    joined_node = node_after(History().joins("A"), "A")
+    joined_node.pool, joined_node.pool_sum = bytes(count), 0
+    assert not is_kickout_due(joined_node, CRYNUX)
+    joined_node.pool = bytes(50)
+    assert is_kickout_due(joined_node, CRYNUX)
 
 
 def test_kicked_out_node_has_no_qos():
-    made: Node = node_after(full_of(0).is_kicked_out("A"), "A")
-    assert made.membership is Membership.KICKED_OUT
-    assert qos_at(made, made.since, CRYNUX) is None
+    kicked_out_node: Node = node_after(full_of(0).is_kicked_out("A"), "A")
+    assert kicked_out_node.membership is Membership.KICKED_OUT
+    assert qos_at(kicked_out_node, kicked_out_node.since, CRYNUX) is None
 
 
 def test_kickout_and_slash_have_different_membership():
     kicked, slashed = full_of(0).is_kicked_out("A"), full_of(0).is_slashed("A")
-    assert [node_after(one, "A").membership for one in (kicked, slashed)] == [
+    assert [node_after(history, "A").membership for history in (kicked, slashed)] == [
         Membership.KICKED_OUT,
         Membership.SLASHED,
     ]
@@ -261,7 +267,9 @@ def test_kickout_and_slash_have_different_membership():
 
 def test_short_burst_of_failures_recovers_without_kickout():
     history = times_out_on(full_of(5), "A", 3)
-    made = node_after(history, "A")
-    assert not is_kickout_due(made, CRYNUX)
-    assert made.membership is Membership.MEMBER
-    assert compute_reliability(made, history.time + 120 * MINUTE, CRYNUX) > 98 * UNIT // 100
+    penalised_node = node_after(history, "A")
+    assert not is_kickout_due(penalised_node, CRYNUX)
+    assert penalised_node.membership is Membership.MEMBER
+    assert (
+        compute_reliability(penalised_node, history.time + 120 * MINUTE, CRYNUX) > 98 * UNIT // 100
+    )

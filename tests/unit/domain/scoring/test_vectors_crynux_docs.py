@@ -51,9 +51,11 @@ def test_rejoin_restores_reliability_and_keeps_pool(vector):
     for late in range(vector["timeouts"]):
         history.starts(f"late {late}", "A").times_out(f"late {late}")
     LEAVES[vector["leaves"]](history, "A").after(vector["away_seconds"]).joins("A")
-    made = node_after(history, "A", CRYNUX_DOCS)
-    assert made.pool == bytes(vector["expected"]["pool"])
-    assert compute_reliability(made, history.time, CRYNUX_DOCS) == units(vector["expected"]["h"])
+    rejoined_node = node_after(history, "A", CRYNUX_DOCS)
+    assert rejoined_node.pool == bytes(vector["expected"]["pool"])
+    assert compute_reliability(rejoined_node, history.time, CRYNUX_DOCS) == units(
+        vector["expected"]["h"]
+    )
 
 
 @vectors_of("least_weight", file="crynux-docs")
@@ -73,10 +75,15 @@ def test_crynux_differs_from_literal_rules_only_as_documented():
     rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
     rules, seed = get_published_rules("crynux-docs"), get_published_rules("crynux")
     departures = {name: (seed[name], rules[name]) for name in rules if seed[name] != rules[name]}
-    floors = tuple(f"{one.weight_floor / UNIT:g}" for one in (CRYNUX_WEIGHTING, DOCS_WEIGHTING))
+    floors = tuple(
+        f"{weighting.weight_floor / UNIT:g}" for weighting in (CRYNUX_WEIGHTING, DOCS_WEIGHTING)
+    )
     assert rows == {**departures, "weight_floor": floors}
-    others = {field.name for field in fields(Weighting)} - {"weight_floor"}
-    assert all(getattr(DOCS_WEIGHTING, name) == getattr(CRYNUX_WEIGHTING, name) for name in others)
+    unchanged_fields = {field.name for field in fields(Weighting)} - {"weight_floor"}
+    assert all(
+        getattr(DOCS_WEIGHTING, name) == getattr(CRYNUX_WEIGHTING, name)
+        for name in unchanged_fields
+    )
 
 
 def test_literal_rules_and_policy_share_name_and_version():

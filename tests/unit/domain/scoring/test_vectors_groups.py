@@ -30,11 +30,11 @@ def ends_fruitless(history: History, name: str, reason: str) -> None:
 def told_by_times(members: list[Vector]) -> History:
     """The history of a group whose members say when they started and submitted."""
     history = History().creates(*(m["node"] for m in sorted(members, key=itemgetter("sequence"))))
-    said: list[tuple[int, int, Vector]] = []
+    timed_steps: list[tuple[int, int, Vector]] = []
     for member in members:
-        said += [(member["start"], 0, member), (member["submitted"] or 0, 1, member)]
-        said.append((member.get("aborted_at", 0), 2, member))
-    for time, step, member in sorted(said, key=itemgetter(0, 1)):
+        timed_steps += [(member["start"], 0, member), (member["submitted"] or 0, 1, member)]
+        timed_steps.append((member.get("aborted_at", 0), 2, member))
+    for time, step, member in sorted(timed_steps, key=itemgetter(0, 1)):
         if time:
             happens(history.after(time - history.time), step, member)
     return history.closes("group", *(member["node"] for member in members))
@@ -134,9 +134,9 @@ def test_figure_tables_match_except_unscored_group(vector):
 
 @vectors_of("group_payment")
 def test_fees_are_shared_by_task_score(vector):
-    said = vector["input"]
-    fee = int(said.get("fee_wei") or said["fee"])
-    scores = said.get("scores_in_group_order") or said["task_scores"]
+    inputs = vector["input"]
+    fee = int(inputs.get("fee_wei") or inputs["fee"])
+    scores = inputs.get("scores_in_group_order") or inputs["task_scores"]
     expected = vector.get("expected_wei") or vector["expected"]
 
     assert split_fee(fee, scores) == [int(share) for share in expected]
@@ -155,10 +155,10 @@ def test_abort_after_group_close_keeps_score(vector):
         history.after(1).submits("1").after(1).submits("2").after(1).submits("3")
         history.closes("group", *names).aborts("2", AbortReason.INCORRECT_RESULT)
     _, changes = folded(history, RELAY)
-    kept = {entry.node: entry.score for entry in changes.scores}
+    score_by_node = {entry.node: entry.score for entry in changes.scores}
 
-    assert (node("2") in kept) == vector["update"]
-    assert kept.get(node("2")) == vector["qos_score"]
+    assert (node("2") in score_by_node) == vector["update"]
+    assert score_by_node.get(node("2")) == vector["qos_score"]
     assert changes.results[0].group == group("group")
     assert changes.results[0].members[1].task == task("2")
 

@@ -73,5 +73,5 @@ def test_superseded_vector_and_replacement_are_both_run():
     rows = superseded()
     assert rows
     for pattern in (*rows, *rows.values()):
-        (found,) = (name for name in names if fnmatchcase(name, pattern))
-        assert any(found.startswith(section) for section in RUN), found
+        (entry_name,) = (name for name in names if fnmatchcase(name, pattern))
+        assert any(entry_name.startswith(section) for section in RUN), entry_name

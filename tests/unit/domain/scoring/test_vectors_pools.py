@@ -35,10 +35,10 @@ def close_to(number: str, value: int) -> bool:
 
 
 def member(pool: bytes = b"", reliability: int = UNIT) -> Node:
-    made = create_node(node("A"), 0, 0)
-    made.membership = Membership.MEMBER
-    made.pool, made.pool_sum, made.base = pool, sum(pool), reliability
-    return made
+    new_node = create_node(node("A"), 0, 0)
+    new_node.membership = Membership.MEMBER
+    new_node.pool, new_node.pool_sum, new_node.base = pool, sum(pool), reliability
+    return new_node
 
 
 def pool_of_mean(mean: str, size: int | None = None) -> bytes:
@@ -57,37 +57,37 @@ def test_long_term_score_is_mean_of_last_scores(vector):
     for score in vector["scores_oldest_first"]:
         if score is not None:
             pool = append_score(pool, score, CRYNUX)
-    made = member(pool)
+    scored_node = member(pool)
     expected = vector["expected"]
 
-    assert (len(pool), made.pool_sum) == (expected["n"], expected["sum"])
+    assert (len(pool), scored_node.pool_sum) == (expected["n"], expected["sum"])
     if expected["q_long_rational"]:
-        assert Fraction(made.pool_sum, len(pool)) == Fraction(*expected["q_long_rational"])
-    assert close_to(expected["q_long_norm"], compute_long_term(made, CRYNUX, 0))
+        assert Fraction(scored_node.pool_sum, len(pool)) == Fraction(*expected["q_long_rational"])
+    assert close_to(expected["q_long_norm"], compute_long_term(scored_node, CRYNUX, 0))
 
 
 @vectors_of("qos_product")
 def test_qos_is_long_term_times_reliability(vector):
     pool = b"" if vector["q_long"] is None else pool_of_mean(vector["q_long"])
-    made = member(pool, units(vector["h"]))
+    scored_node = member(pool, units(vector["h"]))
 
-    assert close_to(vector["qos"], qos_at(made, 0, CRYNUX) or 0)
-    assert is_excluded(made, 0, CRYNUX) is vector["seed_excluded"]
+    assert close_to(vector["qos"], qos_at(scored_node, 0, CRYNUX) or 0)
+    assert is_excluded(scored_node, 0, CRYNUX) is vector["seed_excluded"]
 
 
-def kickout_input(said: Vector) -> Node:
-    if "sum" in said:
-        low, more = divmod(said["sum"], said["n"] or 1)
-        return member(bytes([low + 1] * more + [low] * (said["n"] - more)))
-    pool = b"" if said["pool"] == "none" else bytes([int(said["q_long"])] * 50)
-    return member(pool, units(said.get("h", "1")))
+def kickout_input(inputs: Vector) -> Node:
+    if "sum" in inputs:
+        low, more = divmod(inputs["sum"], inputs["n"] or 1)
+        return member(bytes([low + 1] * more + [low] * (inputs["n"] - more)))
+    pool = b"" if inputs["pool"] == "none" else bytes([int(inputs["q_long"])] * 50)
+    return member(pool, units(inputs.get("h", "1")))
 
 
 @vectors_of("kickout")
 def test_kickout_is_due_below_line_with_full_pool(vector):
     rules = PROFILES[vector["profile"]]
-    made = kickout_input(vector["input"])
-    assert is_kickout_due(made, rules) is vector["expected"]["kickout"]
+    scored_node = kickout_input(vector["input"])
+    assert is_kickout_due(scored_node, rules) is vector["expected"]["kickout"]
 
 
 RESTART = 1000
@@ -111,45 +111,48 @@ def test_relay_reseed_matches_vectors(vector):
 
 def restart_copies_the_truncated_mean(expected: Vector) -> None:
     scores = (10, 10, 10, 10, 10, 10, 10, 5, 2, 2)
-    made, rules = after_restart(scores, 10)
+    restarted_node, rules = after_restart(scores, 10)
     assert sum(scores) == 79
-    assert made.pool == bytes([7] * expected["seed_copies"] + [10])
-    assert len(made.pool) == expected["n"]
+    assert restarted_node.pool == bytes([7] * expected["seed_copies"] + [10])
+    assert len(restarted_node.pool) == expected["n"]
     assert close_to(
-        str(Fraction(expected["q_long"]) / 10), compute_long_term(made, rules, 10**6 - 1)
+        str(Fraction(expected["q_long"]) / 10), compute_long_term(restarted_node, rules, 10**6 - 1)
     )
 
 
 def restart_copies_no_zero(expected: Vector) -> None:
-    made, rules = after_restart((0, 0, 0), 2)
-    assert len(made.pool) == expected["n"]
+    restarted_node, rules = after_restart((0, 0, 0), 2)
+    assert len(restarted_node.pool) == expected["n"]
     assert close_to(
-        str(Fraction(expected["q_long"]) / 10), compute_long_term(made, rules, RESTART)
+        str(Fraction(expected["q_long"]) / 10), compute_long_term(restarted_node, rules, RESTART)
     )
 
 
 def low_rejoin_is_floored(expected: Vector) -> None:
     history = back_again(*[2, 0] * 25)
-    made = node_after(history, "A", RELAY)
-    assert len(made.pool) == expected["pool_size_after_join"]
-    assert compute_long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
+    rejoined_node = node_after(history, "A", RELAY)
+    assert len(rejoined_node.pool) == expected["pool_size_after_join"]
+    assert compute_long_term(rejoined_node, RELAY, 0) == units(expected["q_long_after_join"]) // 10
 
-    made = node_after(history.scores("A", 10), "A", RELAY)
-    assert compute_long_term(made, RELAY, 0) == units(expected["q_long_after_next_score_10"]) // 10
-    assert is_kickout_due(made, RELAY) is not expected["not_below_kickout_threshold"]
+    rejoined_node = node_after(history.scores("A", 10), "A", RELAY)
+    assert (
+        compute_long_term(rejoined_node, RELAY, 0)
+        == units(expected["q_long_after_next_score_10"]) // 10
+    )
+    assert is_kickout_due(rejoined_node, RELAY) is not expected["not_below_kickout_threshold"]
 
 
 def healthy_rejoin_keeps_its_pool(expected: Vector) -> None:
-    made = node_after(back_again(*[5] * 50), "A", RELAY)
-    assert len(made.pool) == expected["pool_size_after_join"]
-    assert compute_long_term(made, RELAY, 0) == units(expected["q_long_after_join"]) // 10
+    rejoined_node = node_after(back_again(*[5] * 50), "A", RELAY)
+    assert len(rejoined_node.pool) == expected["pool_size_after_join"]
+    assert compute_long_term(rejoined_node, RELAY, 0) == units(expected["q_long_after_join"]) // 10
 
 
 def zero_mean_escapes_the_floor(expected: Vector) -> None:
     history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A").after(10).joins("A")
-    made = node_after(history, "A", RELAY)
-    assert made.pool == bytes(expected["pool_size_after_join"])
-    assert is_kickout_due(made, RELAY) is expected["kicked_again_at_next_finish"]
+    rejoined_node = node_after(history, "A", RELAY)
+    assert rejoined_node.pool == bytes(expected["pool_size_after_join"])
+    assert is_kickout_due(rejoined_node, RELAY) is expected["kicked_again_at_next_finish"]
     # Under the rules of `crynux` it starts with nothing held against it.
     assert node_after(history, "A", CRYNUX).pool == b""
 

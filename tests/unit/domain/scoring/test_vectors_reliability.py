@@ -140,8 +140,8 @@ def never_updated(vector: Vector, rules: Rules) -> None:
     fold.fold_events(History().starts("1", "A").events)
     first = fold.ledger.nodes[node("A")]
     for later in (0, 1, 10**6):
-        seen = compute_reliability(first, first.since + later, rules)
-        assert close_to(vector["expected"]["h_effective"], seen)
+        reliability = compute_reliability(first, first.since + later, rules)
+        assert close_to(vector["expected"]["h_effective"], reliability)
 
 
 _HEALTH = {
@@ -214,9 +214,13 @@ def brought_to(history: History, status: LastStatus) -> History:
 @vectors_of("penalty_decision/rows")
 def test_only_blamed_endings_reduce_reliability(vector):
     """Where the relay blames the node, the profile says so by `task_timed_out`."""
-    said = re.findall(r"\w+", vector["last_status"].replace("(legacy task)", ""))
+    status_names = re.findall(r"\w+", vector["last_status"].replace("(legacy task)", ""))
     reason = _REASONS[vector["reason"].partition("(")[0]]
-    for status in _STATUSES.values() if said == ["any"] else [_STATUSES[name] for name in said]:
+    for status in (
+        _STATUSES.values()
+        if status_names == ["any"]
+        else [_STATUSES[name] for name in status_names]
+    ):
         patient = Patient(RELAY, UNIT // 2)
         brought_to(patient.history, status)
         if vector["penalty"]:

@@ -29,12 +29,12 @@ _SETTINGS = {
 }
 
 
-def rules_of(said: Vector) -> Rules:
+def rules_of(profile: Vector) -> Rules:
     changes: Vector = {
-        _SETTINGS[key]: units(value) for key, value in said.items() if key in _SETTINGS
+        _SETTINGS[key]: units(value) for key, value in profile.items() if key in _SETTINGS
     }
-    if "recovery_tau_minutes" in said:
-        changes["tau_seconds"] = 60 * said["recovery_tau_minutes"]
+    if "recovery_tau_minutes" in profile:
+        changes["tau_seconds"] = 60 * profile["recovery_tau_minutes"]
     return replace(RELAY, **changes)
 
 

@@ -38,12 +38,14 @@ def test_rejoined_node_matches_vectors(vector):
     for n in range(vector["timeouts"]):
         history.starts(f"late {n}", "A").times_out(f"late {n}")
     _LEAVES[vector["leaves"]](history, "A").after(vector["away_seconds"]).joins("A")
-    made, expected = node_after(history, "A"), vector["expected"]
+    rejoined_node, expected = node_after(history, "A"), vector["expected"]
 
-    assert made.pool == bytes(expected["pool"])
+    assert rejoined_node.pool == bytes(expected["pool"])
     # Vectors are rounded to nearest, we round down at every step.
-    assert abs(compute_reliability(made, history.time, CRYNUX) - units(expected["h"])) <= 2
-    assert is_kickout_due(made, CRYNUX) is expected["kickout_due"]
+    assert (
+        abs(compute_reliability(rejoined_node, history.time, CRYNUX) - units(expected["h"])) <= 2
+    )
+    assert is_kickout_due(rejoined_node, CRYNUX) is expected["kickout_due"]
 
 
 @vectors_of("kickout_line", file="seed-2")
@@ -57,9 +59,9 @@ def test_timeout_below_min_limit_matches_vectors(vector):
     rules = rules_with(least_timeout_seconds=vector["least_timeout_seconds"])
     history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=vector["limit"])
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("2").submits("3")
-    made = node_after(history.times_out("1").closes("g", "1", "2", "3"), "A", rules)
-    assert made.pool == bytes(vector["expected"]["pool"])
-    assert made.base == units(vector["expected"]["h"])
+    scored_node = node_after(history.times_out("1").closes("g", "1", "2", "3"), "A", rules)
+    assert scored_node.pool == bytes(vector["expected"]["pool"])
+    assert scored_node.base == units(vector["expected"]["h"])
 
 
 @vectors_of("creator_share", file="seed-2")

@@ -41,10 +41,12 @@ def test_group_scores_follow_verdict(vector):
     if vector["decided"]:
         history.judges("g", *names, right=vector["right"], wrong=vector["wrong"])
     else:
-        given = [name for name, at in zip(names, vector["seconds"], strict=True) if at >= 0]
-        for name in set(names) - set(given):
+        answered_names = [
+            name for name, at in zip(names, vector["seconds"], strict=True) if at >= 0
+        ]
+        for name in set(names) - set(answered_names):
             history.aborts(name)
-        history.judges_nothing("g", *given)
+        history.judges_nothing("g", *answered_names)
     assert scores(history)[: len(vector["expected"])] == vector["expected"]
 
 
@@ -107,6 +109,6 @@ def test_verdict_is_independent_of_event_batch_boundaries(cut):
     fold.fold_events(history.events[:cut], is_complete=False)
     fold.fold_events(history.events[cut:], is_complete=False)
     fold.finish_transaction()
-    whole, _ = folded(history)
-    assert fold.ledger.nodes == whole.ledger.nodes
-    assert fold.ledger.tasks == whole.ledger.tasks
+    full_fold, _ = folded(history)
+    assert fold.ledger.nodes == full_fold.ledger.nodes
+    assert fold.ledger.tasks == full_fold.ledger.tasks

@@ -15,8 +15,8 @@ times = st.integers(0, LAST)
 
 @given(times)
 def test_month_window_matches_calendar(time):
-    known = datetime.fromtimestamp(time, UTC)
-    assert compute_window(time, MONTHS) == (known.year - 1970) * 12 + known.month - 1
+    utc_time = datetime.fromtimestamp(time, UTC)
+    assert compute_window(time, MONTHS) == (utc_time.year - 1970) * 12 + utc_time.month - 1
 
 
 @given(st.integers(1970, 9999), st.integers(1, 12))

@@ -30,17 +30,17 @@ def a_history() -> History:
     return history.after(1).scores("A", 10).after(20_000)
 
 
-def read(indexed, place, most=500):
-    with open_snapshot(indexed.source) as look:
-        return load_events_after(look, place, most)
+def read(indexed, place, max_events=500):
+    with open_snapshot(indexed.source) as snapshot:
+        return load_events_after(snapshot, place, max_events)
 
 
-def all_of(indexed, most=500):
-    place, seen = BEGINNING, []
-    while found := read(indexed, place, most):
-        seen += [one.event for one in found]
-        place = found[-1].cursor_after
-    return seen
+def all_of(indexed, max_events=500):
+    place, events = BEGINNING, []
+    while page := read(indexed, place, max_events):
+        events += [feed_event.event for feed_event in page]
+        place = page[-1].cursor_after
+    return events
 
 
 @pytest.fixture
@@ -60,15 +60,15 @@ def test_membership_changes_are_reported_when_they_take_effect(store):
     history.submits("1").succeeds("1").after(5).resumes("A").after(5)
     for leaves in (History.quits, History.is_slashed, History.is_kicked_out):
         leaves(history, "A").after(5).joins("A").after(5)
-    told = all_of(IndexedHistory(store).whole(history))
-    assert [(event.kind, event.text, event.node) for event in told] == [
+    events = all_of(IndexedHistory(store).whole(history))
+    assert [(event.kind, event.text, event.node) for event in events] == [
         ("joined", "joined", node("A")),
         ("paused", "paused", node("A")),
         ("resumed", "resumed", node("A")),
         *(
             (kind, text, node("A"))
-            for how in ("quit", "was slashed", "was kicked out")
-            for kind, text in (("left", how), ("joined", "joined"))
+            for departure_text in ("quit", "was slashed", "was kicked out")
+            for kind, text in (("left", departure_text), ("joined", "joined"))
         ),
     ]
 
@@ -91,45 +91,45 @@ def test_paged_feed_returns_each_event_once(indexed, most):
 
 
 def test_newest_place_returns_no_older_events(indexed):
-    with open_snapshot(indexed.source) as look:
-        assert load_events_after(look, find_newest_cursor(look), 500) == []
+    with open_snapshot(indexed.source) as snapshot:
+        assert load_events_after(snapshot, find_newest_cursor(snapshot), 500) == []
 
 
 @examples(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(cuts=st.lists(st.integers(1, 30), min_size=1, max_size=6))
 def test_events_are_independent_of_block_batches(new_sqlite_store, cuts):
     history = a_history()
-    with new_sqlite_store() as whole, new_sqlite_store() as parted:
-        wanted = all_of(IndexedHistory(whole).whole(history))
+    with new_sqlite_store() as full_store, new_sqlite_store() as parted:
+        expected = all_of(IndexedHistory(full_store).whole(history))
         following = IndexedHistory(parted)
-        place, seen = BEGINNING, []
+        place, read_events = BEGINNING, []
         blocks = sorted({event.at.block for event in history.events} | {history.block})
         for block in [*blocks[cuts[0] :: cuts[-1]], history.block]:
-            known = following.fold.last.at.block if following.fold.last else 0
-            events = [event for event in history.events if known < event.at.block <= block]
+            indexed_block = following.fold.last.at.block if following.fold.last else 0
+            events = [event for event in history.events if indexed_block < event.at.block <= block]
             time = history.time if block == history.block else (events or history.events)[-1].time
             following.index(events, block, time)
-            found = read(following, place)
-            seen += [one.event for one in found]
-            place = found[-1].cursor_after if found else place
-        assert seen == wanted
+            page = read(following, place)
+            read_events += [feed_event.event for feed_event in page]
+            place = page[-1].cursor_after if page else place
+        assert read_events == expected
 
 
 def test_reorg_event_precedes_events_of_new_blocks(indexed):
-    with open_snapshot(indexed.source) as look:
-        place = find_newest_cursor(look)
-        cursor = look.cursor
+    with open_snapshot(indexed.source) as snapshot:
+        place = find_newest_cursor(snapshot)
+        cursor = snapshot.cursor
     ancestor = a_block(1, 1_000)
     reorg = Reorg(1, ancestor.hash, cursor.number, cursor.hash, None, None, cursor.time, (), 9)
     with indexed.store.transaction() as uow:
         uow.blocks.save([ancestor])
         uow.reorgs.append(reorg)
-    found = read(indexed, place)
-    assert (found[0].event.kind, found[0].event.block) == ("reorg", 1)
-    joined = {one.event.kind for one in found[1:]} & {"joined"}
+    page = read(indexed, place)
+    assert (page[0].event.kind, page[0].event.block) == ("reorg", 1)
+    joined = {feed_event.event.kind for feed_event in page[1:]} & {"joined"}
     assert joined == set()
-    assert len(found) > 1
-    assert read(indexed, found[-1].cursor_after) == []
+    assert len(page) > 1
+    assert read(indexed, page[-1].cursor_after) == []
 
 
 def halted(indexed):
@@ -143,8 +143,8 @@ def cleared(indexed):
 
 
 def test_halt_is_reported_at_begin_and_end(indexed):
-    with open_snapshot(indexed.source) as look:
-        before = find_newest_cursor(look)
+    with open_snapshot(indexed.source) as snapshot:
+        before = find_newest_cursor(snapshot)
     halted(indexed)
     (begun,) = read(indexed, before)
     cleared(indexed)
@@ -153,9 +153,9 @@ def test_halt_is_reported_at_begin_and_end(indexed):
     assert (begun.event.time, over.event.time) == (1_000, 2_000)
     assert "operator" not in over.event.text + begun.event.text
     halted(indexed)
-    again = [one.event.kind for one in read(indexed, before)]
+    again = [feed_event.event.kind for feed_event in read(indexed, before)]
     assert again == ["halted", "halt_cleared", "halted"]
-    assert [one.event.kind for one in read(indexed, over.cursor_after)] == ["halted"]
+    assert [feed_event.event.kind for feed_event in read(indexed, over.cursor_after)] == ["halted"]
 
 
 def test_event_stream_reports_halt_without_new_blocks(indexed):

@@ -50,14 +50,14 @@ def record_of(changes) -> NodeRecord:
 def test_history_ends_at_current_node_figures(turns):
     history = played(turns)
     fold, changes = folded(history)
-    found = fold.ledger.nodes[node("A")]
+    current_node = fold.ledger.nodes[node("A")]
     *_, last = compute_history(record_of(changes), (1_000, history.time), CRYNUX)
     at = history.time
     assert last == (
         at,
-        qos_at(found, at, CRYNUX),
-        compute_long_term(found, CRYNUX, at),
-        compute_reliability(found, at, CRYNUX),
+        qos_at(current_node, at, CRYNUX),
+        compute_long_term(current_node, CRYNUX, at),
+        compute_reliability(current_node, at, CRYNUX),
     )
 
 
@@ -87,11 +87,11 @@ def played_career(career) -> History:
 def test_history_after_rejoin_matches_node_figures(career):
     history = played_career(career)
     fold, changes = folded(history)
-    found, at = fold.ledger.nodes[node("A")], history.time
+    current_node, at = fold.ledger.nodes[node("A")], history.time
     *_, last = compute_history(record_of(changes), (1_000, at), CRYNUX)
     assert last[2:] == (
-        compute_long_term(found, CRYNUX, at),
-        compute_reliability(found, at, CRYNUX),
+        compute_long_term(current_node, CRYNUX, at),
+        compute_reliability(current_node, at, CRYNUX),
     )
 
 
@@ -105,9 +105,9 @@ def test_history_from_later_start_ends_at_same_point(history, share):
         earlier_scores=[entry for entry in record.scores if entry.time < start],
         scores=[entry for entry in record.scores if entry.time >= start],
     )
-    *_, whole = compute_history(record, (1_000, history.time), CRYNUX)
+    *_, full_history_end = compute_history(record, (1_000, history.time), CRYNUX)
     *_, part = compute_history(late, (start, history.time), CRYNUX)
-    assert whole == part
+    assert full_history_end == part
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), points), min_size=2, max_size=400))
@@ -116,13 +116,13 @@ def test_thinned_history_keeps_extremes_and_original_points(drawn):
     for pause, point in drawn:
         time += pause
         course_points.append(point._replace(time=time))
-    kept = downsample_points(course_points, 60)
-    assert len(kept) <= 60
-    assert set(kept) <= set(course_points)
-    assert all(one.time <= other.time for one, other in pairwise(kept))
+    thinned_points = downsample_points(course_points, 60)
+    assert len(thinned_points) <= 60
+    assert set(thinned_points) <= set(course_points)
+    assert all(earlier.time <= later.time for earlier, later in pairwise(thinned_points))
     for column in ("qos", "reliability"):
         for extreme in (min, max):
-            assert extreme(getattr(point, column) for point in kept) == extreme(
+            assert extreme(getattr(point, column) for point in thinned_points) == extreme(
                 getattr(point, column) for point in course_points
             )
 
@@ -135,15 +135,15 @@ def indexed(store):
 
 
 def asked(indexed, **query):
-    with open_snapshot(indexed.source) as look:
-        return build_node_history(look, node("A"), HistoryQuery(**query))
+    with open_snapshot(indexed.source) as snapshot:
+        return build_node_history(snapshot, node("A"), HistoryQuery(**query))
 
 
 def test_newest_history_point_matches_current_qos(indexed):
     history = asked(indexed)
     with indexed.store.read_transaction() as uow:
-        found, cursor = uow.nodes.get_many([node("A")])[node("A")], uow.cursor.get()
-    qos = qos_at(found, cursor.time, CRYNUX)
+        stored_node, cursor = uow.nodes.get_many([node("A")])[node("A")], uow.cursor.get()
+    qos = qos_at(stored_node, cursor.time, CRYNUX)
     assert qos is not None
     assert history.rows[-1][:2] == (cursor.time, format_decimal(qos))
     assert (history.exact, history.thinned) == (True, False)

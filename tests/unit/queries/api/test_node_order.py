@@ -38,18 +38,18 @@ def indexed(store):
     return IndexedHistory(store)
 
 
-def listed(indexed, **asked):
-    with open_snapshot(indexed.source) as look:
-        return list_nodes(look, NodeListQuery(**asked))
+def listed(indexed, **query_fields):
+    with open_snapshot(indexed.source) as snapshot:
+        return list_nodes(snapshot, NodeListQuery(**query_fields))
 
 
-def all_pages(indexed, **asked):
-    seen, cursor = [], None
+def all_pages(indexed, **query_fields):
+    listed_nodes, cursor = [], None
     while True:
-        page = listed(indexed, cursor=cursor, **asked)
-        seen += [row.node for row in page.nodes]
+        page = listed(indexed, cursor=cursor, **query_fields)
+        listed_nodes += [row.node for row in page.nodes]
         if page.next is None:
-            return seen
+            return listed_nodes
         cursor = page.next
 
 
@@ -64,9 +64,9 @@ def test_node_order_matches_command_line(indexed):
 @pytest.mark.parametrize("limit", [1, 3, 200])
 def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
     indexed.whole(a_network())
-    seen = all_pages(indexed, sort=sort, limit=limit)
+    listed_nodes = all_pages(indexed, sort=sort, limit=limit)
     everybody = {row.node for row in listed(indexed, limit=MAX_ROWS).nodes}
-    assert (len(seen), set(seen)) == (len(everybody), everybody)
+    assert (len(listed_nodes), set(listed_nodes)) == (len(everybody), everybody)
 
 
 def test_ranking_in_memory_follows_blocks(indexed):
@@ -78,8 +78,8 @@ def test_ranking_in_memory_follows_blocks(indexed):
     indexed.index(history.events[done:], history.block, history.time)
     held = listed(indexed)
     anew = IndexedHistory(indexed.store).source
-    with open_snapshot(anew) as look:
-        assert [row.node for row in list_nodes(look, NodeListQuery()).nodes] == [
+    with open_snapshot(anew) as snapshot:
+        assert [row.node for row in list_nodes(snapshot, NodeListQuery()).nodes] == [
             row.node for row in held.nodes
         ]
 
@@ -126,10 +126,13 @@ def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rule
             time = max(time, piece[-1].time if piece else 0) + pause
             block = max([event.at.block for event in piece], default=block)
             indexed.index(piece, block, time)
-            with open_snapshot(indexed.source) as look:
-                held = look.get_ranking()
-                nodes_now = {one.address: one for one in look.uow.nodes.iterate_all()}
-                anew = NodeRanking(look.cursor, nodes_now, rules)
+            with open_snapshot(indexed.source) as snapshot:
+                held = snapshot.get_ranking()
+                nodes_now = {
+                    stored_node.address: stored_node
+                    for stored_node in snapshot.uow.nodes.iterate_all()
+                }
+                anew = NodeRanking(snapshot.cursor, nodes_now, rules)
             assert held.nodes == anew.nodes
             assert orders_of(held) == orders_of(anew)
 
@@ -184,8 +187,8 @@ def test_cursor_of_another_sort_is_rejected(indexed):
 def test_filters_keep_places(indexed):
     indexed.whole(a_network())
     everybody = {row.node: row.place for row in listed(indexed).nodes}
-    found = listed(indexed, of=frozenset({node("n3"), node("n7")})).nodes
-    assert {row.node: row.place for row in found} == {
+    filtered_rows = listed(indexed, of=frozenset({node("n3"), node("n7")})).nodes
+    assert {row.node: row.place for row in filtered_rows} == {
         node(name): everybody[node(name)] for name in ("n3", "n7")
     }
     assert listed(indexed, prefix="0xff").nodes == []

@@ -30,8 +30,8 @@ def past(new_sqlite_store):
         indexed = IndexedHistory(store).whole(history)
         with store.transaction() as uow:
             uow.rounds.save_changes(rounds.drain_changes())
-        with open_snapshot(indexed.source) as look:
-            yield build_node_past(look, node("A"))
+        with open_snapshot(indexed.source) as snapshot:
+            yield build_node_past(snapshot, node("A"))
 
 
 def test_membership_changes_are_listed_newest_first(past):
@@ -52,7 +52,10 @@ def test_pause_and_quit_have_their_times(past):
 
 
 def test_round_with_unchanged_lane_is_omitted(past):
-    assert [(one.round, one.before[:6], one.after[:6]) for one in past.reported] == [
+    assert [
+        (reported_round.round, reported_round.before[:6], reported_round.after[:6])
+        for reported_round in past.reported
+    ] == [
         (3, "1.0000", "0.5000"),
         (1, "never ", "1.0000"),
     ]

@@ -31,59 +31,65 @@ def a_history(seed: int, turns: int) -> History:
 
 def told_by_the_fold(history: History, name: str) -> list[int]:
     """The QoS at the end of every block that changed the node, oldest first."""
-    fold, found = Fold(CRYNUX), list[int]()
-    for _, said in groupby(history.events, key=lambda one: one.at.block):
-        events = list(said)
+    fold, qos_values = Fold(CRYNUX), list[int]()
+    for _, block_events in groupby(history.events, key=lambda entry: entry.at.block):
+        events = list(block_events)
         fold.fold_events(events)
         changes = fold.drain_changes()
-        changed = {one.node for one in changes.scores} | {one.node for one in changes.reliability}
+        changed = {entry.node for entry in changes.scores} | {
+            entry.node for entry in changes.reliability
+        }
         if node(name) in changed:
             qos = qos_at(fold.ledger.nodes[node(name)], events[-1].time, CRYNUX)
             assert qos is not None
-            found.append(qos)
-    return found
+            qos_values.append(qos)
+    return qos_values
 
 
-def courses_in(indexed: IndexedHistory, kept: TrendCache):
-    with open_snapshot(indexed.source) as look:
-        rows = list(look.uow.nodes.iterate_all())
-        return kept.load_trends(look.uow, rows, generation=0)
+def courses_in(indexed: IndexedHistory, trend_cache: TrendCache):
+    with open_snapshot(indexed.source) as snapshot:
+        rows = list(snapshot.uow.nodes.iterate_all())
+        return trend_cache.load_trends(snapshot.uow, rows, generation=0)
 
 
 @pytest.mark.parametrize(("seed", "turns"), [(1, 3), (2, 40), (3, 400)])
 def test_recent_history_values_match_fold_at_end_of_block(store, seed, turns):
     history = a_history(seed, turns)
-    found = courses_in(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
+    trend_by_node = courses_in(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
     for name in NAMES:
-        course = found[node(name)]
+        course = trend_by_node[node(name)]
         assert list(course) == told_by_the_fold(history, name)[-MAX_TREND_POINTS:]
 
 
 def test_recent_histories_are_read_in_single_query_and_cached(new_sqlite_store):
-    asked = []
+    statements = []
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(4, 60))
-        kept = TrendCache(CRYNUX)
-        with open_snapshot(indexed.source) as look:
-            rows = list(look.uow.nodes.iterate_all())
-            connection = look.uow.activity._connection
+        trend_cache = TrendCache(CRYNUX)
+        with open_snapshot(indexed.source) as snapshot:
+            rows = list(snapshot.uow.nodes.iterate_all())
+            connection = snapshot.uow.activity._connection
 
             @event.listens_for(connection, "before_cursor_execute")
-            def _count(_connection, _cursor, statement, *_rest):
-                asked.append(statement)
+            def _count(_connection, _cursor, statement, *_args):
+                statements.append(statement)
 
-            first = kept.load_trends(look.uow, rows, generation=0)
-            assert len(asked) == 1
-            assert kept.load_trends(look.uow, rows, generation=0) == first
-            assert len(asked) == 1
+            first = trend_cache.load_trends(snapshot.uow, rows, generation=0)
+            assert len(statements) == 1
+            assert trend_cache.load_trends(snapshot.uow, rows, generation=0) == first
+            assert len(statements) == 1
 
 
 def test_inconsistent_history_is_not_drawn(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(5, 60))
-        with open_snapshot(indexed.source) as look:
-            row = next(one for one in look.uow.nodes.iterate_all() if one.address == node("A"))
-            steps = look.uow.activity.list_trend_points(
+        with open_snapshot(indexed.source) as snapshot:
+            row = next(
+                stored_node
+                for stored_node in snapshot.uow.nodes.iterate_all()
+                if stored_node.address == node("A")
+            )
+            steps = snapshot.uow.activity.list_trend_points(
                 [node("A")], CRYNUX.pool_size + MAX_TREND_POINTS
             )
     right = steps[node("A")]

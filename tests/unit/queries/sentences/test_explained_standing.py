@@ -39,17 +39,17 @@ def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation
     """Explain the node A some seconds after a history, from its fold alone."""
     fold = Fold(rules)
     fold.fold_events(history.events)
-    changes, ours = fold.drain_changes(), fold.ledger.nodes[node("A")]
+    changes, current_node = fold.drain_changes(), fold.ledger.nodes[node("A")]
     time = history.time + later
     scores = [entry for entry in changes.scores if entry.node == node("A")]
-    population = build_population([ours], time, rules, Rounds(), uses_feed=False)
+    population = build_population([current_node], time, rules, Rounds(), uses_feed=False)
     return Explanation(
         as_of=BlockRef(history.block, ZERO_HASH, ZERO_HASH, time),
         population=population,
-        node=ours,
-        figures=population.compute_figures(ours),
+        node=current_node,
+        figures=population.compute_figures(current_node),
         place=1,
-        pool=ours.pool,
+        pool=current_node.pool,
         scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
         rule_set_by_score={},
         changes=[change for change in changes.reliability if change.node == node("A")],
@@ -60,7 +60,12 @@ def told(history: History, rules: Rules = CRYNUX, later: int = 0) -> Explanation
         on_chain_lane=None,
         reported_lane=None,
         membership_change=next(
-            (one for one in reversed(changes.memberships) if one.node == node("A")), None
+            (
+                transition
+                for transition in reversed(changes.memberships)
+                if transition.node == node("A")
+            ),
+            None,
         ),
     )
 
@@ -80,8 +85,12 @@ def raced(*ranks: int, history: History | None = None) -> History:
         history.creates(*names)
         for name, on in zip(names, "ABC", strict=True):
             history.starts(name, on)
-        others = [names[1], names[2]]
-        order = others if rank == 0 else [*others[: rank - 1], names[0], *others[rank - 1 :]]
+        other_names = [names[1], names[2]]
+        order = (
+            other_names
+            if rank == 0
+            else [*other_names[: rank - 1], names[0], *other_names[rank - 1 :]]
+        )
         for name in order:
             history.after(1).submits(name)
         history.closes(f"group {group}", *names)
@@ -101,33 +110,36 @@ def test_headline_names_node_that_was_always_first():
 
 def test_headline_names_majority_rank():
     history = raced(3, 3, 3, 1)
-    seen = standing(history)
-    assert format_headline(seen) == "Third of three in three of its last four tasks."
-    assert [one.cause for one in find_score_costs(told(history), seen)] == [
+    summary = standing(history)
+    assert format_headline(summary) == "Third of three in three of its last four tasks."
+    assert [cost.cause for cost in find_score_costs(told(history), summary)] == [
         "third of three in 3 of 4"
     ]
 
 
 def test_ranks_without_majority_are_counted():
-    said = format_headline(standing(raced(1, 1, 2, 2, 3)))
-    assert said == "Of its last five tasks it was first in two, second in two, and third in one."
+    headline = format_headline(standing(raced(1, 1, 2, 2, 3)))
+    assert (
+        headline == "Of its last five tasks it was first in two, second in two, and third in one."
+    )
 
 
 def test_exclusion_headline_shows_remaining_time():
-    seen = standing(raced(1, 0, 0, 0), later=5)
-    said = format_headline(seen)
-    assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", said)
-    assert format_details(seen).endswith("2nd of 12 nodes.")
-    assert re.match(r"In \d+ .+ it can be given tasks again", format_improvement(seen) or "")
+    summary = standing(raced(1, 0, 0, 0), later=5)
+    headline = format_headline(summary)
+    assert re.fullmatch(r"Excluded for .+ more: three timeouts in the last \d+ s\.", headline)
+    assert format_details(summary).endswith("2nd of 12 nodes.")
+    assert re.match(r"In \d+ .+ it can be given tasks again", format_improvement(summary) or "")
 
 
 def test_exclusion_ends_at_announced_time():
-    seen = told(raced(1, 0, 0, 0))
-    back = exclusion_end_time(seen.node.base, seen.node.since, CRYNUX)
-    assert is_excluded(seen.node, back - 1, CRYNUX)
-    assert not is_excluded(seen.node, back, CRYNUX)
-    assert f"Excluded for {format_duration(back - seen.as_of.time)} more" in format_headline(
-        build_summary_from_explanation(seen)
+    explanation = told(raced(1, 0, 0, 0))
+    back = exclusion_end_time(explanation.node.base, explanation.node.since, CRYNUX)
+    assert is_excluded(explanation.node, back - 1, CRYNUX)
+    assert not is_excluded(explanation.node, back, CRYNUX)
+    assert (
+        f"Excluded for {format_duration(back - explanation.as_of.time)} more"
+        in format_headline(build_summary_from_explanation(explanation))
     )
 
 
@@ -145,12 +157,14 @@ def test_departed_slashed_new_and_paused_nodes_have_own_headline():
 
 
 def test_low_full_pool_shows_first_places_needed():
-    seen = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
-    assert format_headline(seen) == "To be kicked out: its last 50 tasks brought 1.00 on average."
-    assert format_details(seen).startswith("At least 2.00 are needed.")
+    summary = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
+    assert (
+        format_headline(summary) == "To be kicked out: its last 50 tasks brought 1.00 on average."
+    )
+    assert format_details(summary).startswith("At least 2.00 are needed.")
     # Each of the oldest zeros gives way to ten points; 50 are lacking.
     assert "five first places in a row would lift it above the threshold" in (
-        format_improvement(seen) or ""
+        format_improvement(summary) or ""
     )
 
 
@@ -159,10 +173,12 @@ def test_low_full_pool_shows_first_places_needed():
 @given(ranks=st.lists(st.integers(0, 3), max_size=12), later=st.integers(0, 5_000), ends=st.data())
 def test_every_state_has_valid_sentences_and_consistent_reasons(rules, ranks, later, ends):
     history = raced(*ranks)
-    how = ends.draw(st.sampled_from(["stays", "quits", "pauses", "is_slashed", "is_kicked_out"]))
-    if how != "stays":
-        getattr(history, how)("A")
-    seen = told(history, rules, later)
+    departure = ends.draw(
+        st.sampled_from(["stays", "quits", "pauses", "is_slashed", "is_kicked_out"])
+    )
+    if departure != "stays":
+        getattr(history, departure)("A")
+    explanation = told(history, rules, later)
     as_said = standing(history, rules, later)
     for sentence in filter(
         None, (format_headline(as_said), format_details(as_said), format_improvement(as_said))
@@ -171,12 +187,12 @@ def test_every_state_has_valid_sentences_and_consistent_reasons(rules, ranks, la
         assert sentence.endswith(".")
         assert not {"None", "  ", "(s)"} & {sentence[at : at + n] for n in (2, 3, 4)
                                            for at in range(len(sentence))}  # fmt: skip
-    qos = qos_at(seen.node, seen.as_of.time, rules)
+    qos = qos_at(explanation.node, explanation.as_of.time, rules)
     if qos is None:
-        assert find_score_costs(seen, as_said) == []
+        assert find_score_costs(explanation, as_said) == []
         return
-    costs = sum(one.amount for one in find_score_costs(seen, as_said))
+    costs = sum(cost.amount for cost in find_score_costs(explanation, as_said))
     # Each part is rounded down by itself.
     assert UNIT - 5 <= qos + costs <= UNIT + 5
-    assert compute_long_term(seen.node, rules, seen.as_of.time) <= UNIT
-    assert compute_reliability(seen.node, seen.as_of.time, rules) <= UNIT
+    assert compute_long_term(explanation.node, rules, explanation.as_of.time) <= UNIT
+    assert compute_reliability(explanation.node, explanation.as_of.time, rules) <= UNIT

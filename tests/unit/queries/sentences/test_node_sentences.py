@@ -76,15 +76,15 @@ def test_headline_matches_node_standing(changes, said):
 
 def test_lift_of_excluded_node_begins_with_waiting_time():
     lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
-    told = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
-    assert format_improvement(told) == (
+    summary = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
+    assert format_improvement(summary) == (
         "In 41 s it can be given tasks again; then one first place would make it the 11th of 12."
     )
 
 
 def test_details_mention_reliability_as_costly_as_ranks():
-    told = calm_but(reliability=UNIT // 2)
-    assert format_details(told) == (
+    summary = calm_but(reliability=UNIT // 2)
+    assert format_details(summary) == (
         "Reliability is down to 0.50, and recovers by itself. Best of 12 nodes."
     )
 
@@ -116,12 +116,12 @@ standings = st.builds(
 
 
 @given(standings)
-def test_every_sentence_is_well_formed(told):
+def test_every_sentence_is_well_formed(summary):
     for text in (
-        format_headline(told),
-        format_details(told),
-        format_improvement(told) or "-.",
-        format_short_reason(told) + ".",
+        format_headline(summary),
+        format_details(summary),
+        format_improvement(summary) or "-.",
+        format_short_reason(summary) + ".",
     ):
         if not text:
             continue
@@ -129,4 +129,4 @@ def test_every_sentence_is_well_formed(told):
         assert not re.search(r"None|  |\bone \w*[^s\W]s\b(?! in| of)|\(s\)", text), text
         assert text.endswith("."), text
     # Larger numbers are written in digits.
-    assert format_headline(told)[0].isupper() or format_headline(told)[0].isdigit()
+    assert format_headline(summary)[0].isupper() or format_headline(summary)[0].isdigit()

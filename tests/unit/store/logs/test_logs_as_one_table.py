@@ -17,8 +17,8 @@ from tests.unit.store.samples import block, log
 BLOCKS = range(1, 5)
 
 
-def _key(each: Log) -> tuple[int, int, Hash]:
-    return each.block, each.index, each.block_hash
+def _key(entry: Log) -> tuple[int, int, Hash]:
+    return entry.block, entry.index, entry.block_hash
 
 
 _LOGS = st.builds(
@@ -42,28 +42,38 @@ class OneTable:
     rows: dict[tuple[int, int, Hash], tuple[Log, bool]] = field(default_factory=dict)
 
     def append(self, logs: list[Log]) -> int:
-        new = [each for each in logs if not self.rows.get(_key(each), (each, False))[1]]
-        self.rows |= {_key(each): (each, True) for each in new}
+        new = [entry for entry in logs if not self.rows.get(_key(entry), (entry, False))[1]]
+        self.rows |= {_key(entry): (entry, True) for entry in new}
         return len(new)
 
     def replace(self, logs: list[Log]) -> None:
-        self.rows |= {_key(each): (each, True) for each in logs}
+        self.rows |= {_key(entry): (entry, True) for entry in logs}
 
     def orphan(self, logs: list[Log]) -> None:
-        gone = {_key(each) for each in logs}
-        self.rows = {k: (one, flag and k not in gone) for k, (one, flag) in self.rows.items()}
+        gone = {_key(entry) for entry in logs}
+        self.rows = {
+            k: (stored_log, flag and k not in gone) for k, (stored_log, flag) in self.rows.items()
+        }
 
     def orphan_above(self, number: int) -> int:
-        above = [one for one, flag in self.rows.values() if flag and one.block > number]
+        above = [
+            stored_log
+            for stored_log, flag in self.rows.values()
+            if flag and stored_log.block > number
+        ]
         self.orphan(above)
         return len(above)
 
     def between(self, *, canonical: bool) -> list[Log]:
-        return [one for _, (one, flag) in sorted(self.rows.items()) if flag is canonical]
+        return [
+            stored_log for _, (stored_log, flag) in sorted(self.rows.items()) if flag is canonical
+        ]
 
     def has_two(self, logs: list[Log]) -> bool:
         """Whether these would make two canonical blocks of one number."""
-        named = {(each.block, each.block_hash) for each in (*self.between(canonical=True), *logs)}
+        named = {
+            (entry.block, entry.block_hash) for entry in (*self.between(canonical=True), *logs)
+        }
         return len(dict(named)) < len(named)
 
 
@@ -97,16 +107,16 @@ def test_log_operations_match_single_table_model(store: Store, acts):
 
 
 def assert_alike(uow: UnitOfWork, table: OneTable) -> None:
-    ours = table.between(canonical=True)
-    assert list(uow.logs.iterate_between(0, 9)) == ours
+    canonical_logs = table.between(canonical=True)
+    assert list(uow.logs.iterate_between(0, 9)) == canonical_logs
     assert list(uow.logs.iterate_between(0, 9, canonical=False)) == table.between(canonical=False)
-    assert uow.logs.count() == len(ours)
-    numbers = [each.block for each in ours]
+    assert uow.logs.count() == len(canonical_logs)
+    numbers = [entry.block for entry in canonical_logs]
     assert uow.logs.get_last_block() == max(numbers, default=None)
-    hashes = {each.block: (each.block, each.block_hash) for each in ours}
+    hashes = {entry.block: (entry.block, entry.block_hash) for entry in canonical_logs}
     for number in (0, *BLOCKS, 9):
-        below = [other for other in numbers if other <= number]
-        above = [other for other in numbers if other >= number]
+        below = [block_number for block_number in numbers if block_number <= number]
+        above = [block_number for block_number in numbers if block_number >= number]
         assert uow.logs.get_highest_block_hash(number) == (hashes[max(below)] if below else None)
         assert uow.logs.get_lowest_block_hash(number) == (hashes[min(above)] if above else None)
 
@@ -120,7 +130,7 @@ def test_block_time_is_that_of_last_replacement(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(1), log(1, 1)])
         uow.logs.replace([log(1, time=77)])
-        assert [each.time for each in uow.logs.iterate_between(1, 1)] == [77, 77]
+        assert [stored_log.time for stored_log in uow.logs.iterate_between(1, 1)] == [77, 77]
 
 
 def test_transaction_block_is_looked_up_in_canonical_logs(store: Store):

@@ -50,24 +50,24 @@ def test_view_has_every_log_in_plain_columns(store: Store):
     with store.transaction() as uow:
         uow.logs.append(logs)
         uow.logs.orphan_above(2)
-        assert seen(uow) == [(each, each.block <= 2) for each in logs]
+        assert seen(uow) == [(stored_log, stored_log.block <= 2) for stored_log in logs]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(data=st.lists(DATA, min_size=1, max_size=20))
 def test_view_unpacks_packed_data(store: Store, data: list[bytes]):
-    logs = [log(1, place, data=encode_hex(each)) for place, each in enumerate(data)]
+    logs = [log(1, place, data=encode_hex(blob)) for place, blob in enumerate(data)]
     with store.transaction() as uow:
         # Rows of longer examples stay behind these.
         uow.logs.replace(logs)
-        assert seen(uow)[: len(logs)] == [(each, True) for each in logs]
+        assert seen(uow)[: len(logs)] == [(stored_log, True) for stored_log in logs]
 
 
 def seen(uow: UnitOfWork) -> list[tuple[Log, bool]]:
     """What the view says, and whether it is canonical."""
     names = "block, block_hash, time, tx_index, tx_hash, log_index, address, topics, data"
-    asked = f"SELECT {names}, canonical FROM log ORDER BY block, log_index"  # noqa: S608
-    rows = uow.logs._connection.exec_driver_sql(asked)
+    query = f"SELECT {names}, canonical FROM log ORDER BY block, log_index"  # noqa: S608
+    rows = uow.logs._connection.exec_driver_sql(query)
     return [
         (
             Log(

@@ -18,21 +18,21 @@ NOW = 100_000
 
 def a_node(name: str, **values: Any) -> Node:
     """A member at rest whose H is 1; `values` are its row's."""
-    made = create_node(histories.node(name), NOW, 0)
-    made.membership = Membership.MEMBER
-    made.stake = 100 * UNIT
+    new_node = create_node(histories.node(name), NOW, 0)
+    new_node.membership = Membership.MEMBER
+    new_node.stake = 100 * UNIT
     for field, value in values.items():
-        setattr(made, field, value)
-    return made
+        setattr(new_node, field, value)
+    return new_node
 
 
 def a_task(name: str = "t", **values: Any) -> Task:
     """A task that was created in block 1 and asks for nothing; `values` are its row's."""
-    made = create_task(histories.task(name))
-    made.created_at = Position(1, 0, 0)
+    new_task = create_task(histories.task(name))
+    new_task.created_at = Position(1, 0, 0)
     for field, value in values.items():
-        setattr(made, field, value)
-    return made
+        setattr(new_task, field, value)
+    return new_task
 
 
 def a_policy_input(

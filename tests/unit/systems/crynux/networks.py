@@ -49,11 +49,11 @@ def networks() -> st.SearchStrategy[list[Node]]:
 
 def requests() -> st.SearchStrategy[Task]:
     """A task that asks for a card, or for memory, or for nothing."""
-    asked: dict[str, st.SearchStrategy[Any]] = {
+    field_strategies: dict[str, st.SearchStrategy[Any]] = {
         "required_gpu": st.sampled_from([None, None, "", "A100"]),
         "required_gpu_vram": st.sampled_from([None, 0, 40]),
         "min_vram": st.sampled_from([None, 0, 8, 16]),
         "version": VERSIONS,
         "models": MODELS,
     }
-    return st.fixed_dictionaries(asked).map(lambda values: a_task(**values))
+    return st.fixed_dictionaries(field_strategies).map(lambda values: a_task(**values))

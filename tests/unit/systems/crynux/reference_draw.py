@@ -27,8 +27,8 @@ def account(n: int) -> str:
 
 def member(n: int, stake: int, scores: list[int], **more: Any) -> Json:
     """A member: stake in whole tokens, task scores, H, models on disk and in use, busy."""
-    rest: Json = {"reliability": "1", "on_disk": [], "in_use": [], "busy": False} | more
-    return {"address": account(n), "stake": str(stake * ONE), "scores": scores} | rest
+    optional_fields: Json = {"reliability": "1", "on_disk": [], "in_use": [], "busy": False} | more
+    return {"address": account(n), "stake": str(stake * ONE), "scores": scores} | optional_fields
 
 
 BASE, LORA = "base:sdxl", "lora:ink"
@@ -128,7 +128,7 @@ def candidates_of(case: Json) -> list[Json]:
 
 
 def drawn(candidates: list[Json], seed: bytes, draws: int) -> list[Json]:
-    left = [(each["node"], int(Fraction(each["W"]) * ONE)) for each in candidates]
+    left = [(candidate["node"], int(Fraction(candidate["W"]) * ONE)) for candidate in candidates]
     done = []
     for i in range(min(draws, len(left))):
         if all(weight == 0 for _, weight in left):
@@ -137,8 +137,8 @@ def drawn(candidates: list[Json], seed: bytes, draws: int) -> list[Json]:
         digest = hashlib.sha256(seed + i.to_bytes(32, "big")).digest()
         x = int.from_bytes(digest, "big") % total
         heaps = list(itertools.accumulate(weight for _, weight in left))
-        node = next(each for (each, _), heap in zip(left, heaps, strict=True) if heap > x)
-        left = [each for each in left if each[0] != node]
+        node = next(address for (address, _), heap in zip(left, heaps, strict=True) if heap > x)
+        left = [pair for pair in left if pair[0] != node]
         done.append({
             "i": i, "sum": str(total), "digest": "0x" + digest.hex(), "x": str(x), "node": node,
         })  # fmt: skip

@@ -21,7 +21,7 @@ DRAWS = 100_000
 
 
 def names(drawn: list[NodeDraw]) -> list[Address]:
-    return [each.node for each in drawn]
+    return [node_draw.node for node_draw in drawn]
 
 
 @given(CANDIDATES, SEEDS, st.integers(0, 9))
@@ -45,7 +45,7 @@ def test_more_draws_extend_fewer_draws(candidates, seed, draws):
 @given(CANDIDATES, SEEDS)
 def test_zero_weight_nodes_are_drawn_last(candidates, seed):
     weights = dict(candidates)
-    drawn = [weights[each] > 0 for each in names(draw_nodes(candidates, seed, 8))]
+    drawn = [weights[address] > 0 for address in names(draw_nodes(candidates, seed, 8))]
     assert drawn == sorted((weight > 0 for weight in weights.values()), reverse=True)
 
 
@@ -65,13 +65,13 @@ def test_each_draw_is_verifiable_from_digest(candidates, seed):
 def test_equal_weights_draw_node_by_index():
     nodes = sorted(map(node, "ABCDEFGH"))
     for n in range(20):
-        (drawn,) = draw_nodes([(each, 1) for each in nodes], bytes(31) + bytes((n,)), 1)
+        (drawn,) = draw_nodes([(address, 1) for address in nodes], bytes(31) + bytes((n,)), 1)
         assert drawn.node == nodes[drawn.x]
 
 
 def test_zero_weights_are_drawn_equally():
     drawn = draw_nodes([(node(name), 0) for name in "ABCDE"], bytes(32), 5)
-    assert [each.total for each in drawn] == [5, 4, 3, 2, 1]
+    assert [node_draw.total for node_draw in drawn] == [5, 4, 3, 2, 1]
 
 
 def test_seed_of_wrong_length_is_rejected():
@@ -96,13 +96,15 @@ def test_many_draws_follow_weights():
         firsts[first.node] += 1
         seconds[second.node] += 1
     total = sum(weights.values())
-    chance = {each: weight / total for each, weight in weights.items()}
+    chance = {address: weight / total for address, weight in weights.items()}
     # Second, when another one was first and left the rest among themselves.
     after = {
-        each: sum(
-            chance[other] * chance[each] / (1 - chance[other]) for other in chance if other != each
+        address: sum(
+            chance[first_address] * chance[address] / (1 - chance[first_address])
+            for first_address in chance
+            if first_address != address
         )
-        for each in chance
+        for address in chance
     }
     assert chi_square(firsts, chance) < CRITICAL[5]
     assert chi_square(seconds, after) < CRITICAL[5]
@@ -110,6 +112,9 @@ def test_many_draws_follow_weights():
     assert chi_square(seconds, dict.fromkeys(weights, 1 / 6)) > 100 * CRITICAL[5]
 
 
-def chi_square(seen: dict[Address, int], chances: dict[Address, float]) -> float:
-    expected = {each: chance * DRAWS for each, chance in chances.items()}
-    return sum((seen[each] - expected[each]) ** 2 / expected[each] for each in expected)
+def chi_square(observed_counts: dict[Address, int], chances: dict[Address, float]) -> float:
+    expected = {address: chance * DRAWS for address, chance in chances.items()}
+    return sum(
+        (observed_counts[address] - expected[address]) ** 2 / expected[address]
+        for address in expected
+    )

@@ -34,7 +34,7 @@ def test_vector_file_matches_reference():
 
 @vectors_of("draws", file="draw")
 def test_worked_draws_match_vectors(vector):
-    expected, nodes = vector["expected"], [node_of(each) for each in vector["nodes"]]
+    expected, nodes = vector["expected"], [node_of(node_fields) for node_fields in vector["nodes"]]
     task = create_task(TaskKey(vector["task"]))
     task.models = tuple(vector["models"])
     seed = compute_draw_seed(Hash(vector["block_hash"]), task.key)
@@ -48,13 +48,15 @@ def test_worked_draws_match_vectors(vector):
     able = [verdict for verdict in verdicts if verdict.weight is not None]
     assert [{"node": verdict.node, **verdict.parts} for verdict in able] == expected["candidates"]
 
-    drawn = draw_nodes([(each.node, each.weight or 0) for each in able], seed, vector["draws"])
-    said = [
-        {"i": i, "sum": str(each.total), "digest": each.digest, "x": str(each.x)}
-        | {"node": each.node}
-        for i, each in enumerate(drawn)
+    drawn = draw_nodes(
+        [(candidate.node, candidate.weight or 0) for candidate in able], seed, vector["draws"]
+    )
+    shown_draws = [
+        {"i": i, "sum": str(node_draw.total), "digest": node_draw.digest, "x": str(node_draw.x)}
+        | {"node": node_draw.node}
+        for i, node_draw in enumerate(drawn)
     ]
-    assert said == expected["drawn"]
+    assert shown_draws == expected["drawn"]
 
     pool = CandidatePool(CRYNUX, UNFLOORED)
     for node in nodes:

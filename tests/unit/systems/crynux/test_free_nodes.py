@@ -29,9 +29,9 @@ TURNS = st.lists(
 
 
 def fits(node: Node, task: Task, weighting: Weighting) -> bool:
-    wanted = build_requirement(task)
-    has_models = weighting.select_counted_models(wanted.models).issubset(node.models)
-    return misfit_reason(node, wanted) is None and (weighting.fallback or has_models)
+    requirement = build_requirement(task)
+    has_models = weighting.select_counted_models(requirement.models).issubset(node.models)
+    return misfit_reason(node, requirement) is None and (weighting.fallback or has_models)
 
 
 @pytest.mark.parametrize("stale", [0, 64])
@@ -56,34 +56,45 @@ def test_free_nodes_match_check_of_every_node(
         for node in changed:
             rows[node.address] = node
             free.update_node(node)
-        why = {each.address: unavailability_reason(each, time, CRYNUX) for each in rows.values()}
-        able = [each for each in rows.values() if why[each.address] is None]
-        assert free.nodes == {each.address: each for each in able}
-        assert {each.address for each in free.iter_idle_nodes()} == {
-            address for address, out in why.items() if out in {None, IneligibilityReason.EXCLUDED}
+        reason_by_address = {
+            candidate.address: unavailability_reason(candidate, time, CRYNUX)
+            for candidate in rows.values()
+        }
+        able = [
+            candidate
+            for candidate in rows.values()
+            if reason_by_address[candidate.address] is None
+        ]
+        assert free.nodes == {candidate.address: candidate for candidate in able}
+        assert {candidate.address for candidate in free.iter_idle_nodes()} == {
+            address
+            for address, out in reason_by_address.items()
+            if out in {None, IneligibilityReason.EXCLUDED}
         }
         nobody = frozenset[Address]()
-        taken = frozenset(each.address for place, each in enumerate(able) if place in places)
-        for out in (nobody, taken):
+        reserved = frozenset(
+            candidate.address for place, candidate in enumerate(able) if place in places
+        )
+        for out in (nobody, reserved):
             for task in tasks:
-                left = [each for each in able if each.address not in out]
-                found = free.has_matching_node(build_requirement(task), out)
-                assert found == any(fits(each, task, weighting) for each in left)
+                left = [candidate for candidate in able if candidate.address not in out]
+                has_match = free.has_matching_node(build_requirement(task), out)
+                assert has_match == any(fits(candidate, task, weighting) for candidate in left)
 
 
 def test_unfit_task_rechecks_only_newly_freed_nodes(monkeypatch):
-    looks: list[Node] = []
+    checked_nodes: list[Node] = []
 
-    def look(node: Node, wanted: Any) -> IneligibilityReason | None:
-        looks.append(node)
-        return misfit_reason(node, wanted)
+    def look(node: Node, requirement: Any) -> IneligibilityReason | None:
+        checked_nodes.append(node)
+        return misfit_reason(node, requirement)
 
     monkeypatch.setattr(free_nodes, "misfit_reason", look)
-    free, wanted = FreeNodes(CRYNUX, CRYNUX_WEIGHTING), build_requirement(a_task(min_vram=40))
+    free, requirement = FreeNodes(CRYNUX, CRYNUX_WEIGHTING), build_requirement(a_task(min_vram=40))
     for number in range(40):
         free.update_node(a_node(f"{number}", gpu_vram=8))
-    assert not free.has_matching_node(wanted, frozenset())
-    assert len(looks) == 40
+    assert not free.has_matching_node(requirement, frozenset())
+    assert len(checked_nodes) == 40
     free.update_node(a_node("new", gpu_vram=8))
-    assert not free.has_matching_node(wanted, frozenset())
-    assert len(looks) == 41
+    assert not free.has_matching_node(requirement, frozenset())
+    assert len(checked_nodes) == 41

@@ -35,10 +35,12 @@ def verdicts(
 @quick
 @given(networks(), requests(), POLICIES)
 def test_every_member_has_either_weight_or_reason(nodes, task, policy):
-    said = verdicts(policy, task, a_policy_input(nodes))
-    members = [each.address for each in nodes if each.membership is Membership.MEMBER]
-    assert [each.node for each in said] == sorted(members)
-    for each in said:
+    candidate_verdicts = verdicts(policy, task, a_policy_input(nodes))
+    members = [
+        candidate.address for candidate in nodes if candidate.membership is Membership.MEMBER
+    ]
+    assert [verdict.node for verdict in candidate_verdicts] == sorted(members)
+    for each in candidate_verdicts:
         assert (each.weight is None) == (each.reason is not None)
         assert (
             each.reason is None
@@ -59,7 +61,7 @@ def test_verdicts_are_independent_of_node_order(nodes, task, policy, random):
 @quick
 @given(networks(), requests())
 def test_stake_counts_relative_to_largest_stake_only(nodes, task):
-    doubled = [replace(each, stake=2 * (each.stake or 0)) for each in nodes]
+    doubled = [replace(candidate, stake=2 * (candidate.stake or 0)) for candidate in nodes]
     before = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     after = verdicts(CRYNUX_POLICY, task, a_policy_input(doubled))
     assert after == before
@@ -68,34 +70,38 @@ def test_stake_counts_relative_to_largest_stake_only(nodes, task):
 @quick
 @given(networks(), requests())
 def test_excluded_node_is_ineligible(nodes, task):
-    policy_input = a_policy_input([replace(each, base=UNIT // 11, since=NOW) for each in nodes])
-    assert all(each.weight is None for each in verdicts(CRYNUX_POLICY, task, policy_input))
+    policy_input = a_policy_input(
+        [replace(candidate, base=UNIT // 11, since=NOW) for candidate in nodes]
+    )
+    assert all(verdict.weight is None for verdict in verdicts(CRYNUX_POLICY, task, policy_input))
 
 
 @quick
 @given(networks(), requests())
 def test_additional_models_never_reduce_weight(nodes, task):
     policy_input = a_policy_input(nodes)
-    for each in verdicts(CRYNUX_POLICY, task, policy_input):
-        if each.weight is not None:
-            owner = policy_input.nodes[each.node]
+    for verdict in verdicts(CRYNUX_POLICY, task, policy_input):
+        if verdict.weight is not None:
+            owner = policy_input.nodes[verdict.node]
             richer = replace(owner, models=task.models, in_use=task.models)
-            others = {**policy_input.nodes, each.node: richer}
-            after = verdicts(CRYNUX_POLICY, task, replace(policy_input, nodes=others))
-            weight = next(a.weight for a in after if a.node == each.node)
+            richer_nodes = {**policy_input.nodes, verdict.node: richer}
+            after = verdicts(CRYNUX_POLICY, task, replace(policy_input, nodes=richer_nodes))
+            weight = next(a.weight for a in after if a.node == verdict.node)
             assert weight is not None
-            assert weight >= each.weight
+            assert weight >= verdict.weight
 
 
 @quick
 @given(networks(), requests())
 def test_models_exclude_nodes_only_when_candidate_holds_all_of_them(nodes, task):
-    said = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
-    if any(each.reason == IneligibilityReason.MODELS_NOT_ON_DISK for each in said):
-        chosen = [each.node for each in said if each.weight is not None]
-        models = {each.address: each.models for each in nodes}
+    candidate_verdicts = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
+    if any(
+        verdict.reason == IneligibilityReason.MODELS_NOT_ON_DISK for verdict in candidate_verdicts
+    ):
+        chosen = [verdict.node for verdict in candidate_verdicts if verdict.weight is not None]
+        models = {candidate.address: candidate.models for candidate in nodes}
         assert chosen
-        assert all(set(task.models) <= set(models[each]) for each in chosen)
+        assert all(set(task.models) <= set(models[address]) for address in chosen)
 
 
 @quick
@@ -152,23 +158,28 @@ REASONS: dict[str, tuple[IneligibilityReason | None, dict[str, Any], dict[str, A
 
 @pytest.mark.parametrize("name", REASONS)
 def test_ineligibility_reason_matches_listed_cases(name):
-    out, values, asked = REASONS[name]
-    said = verdicts(CRYNUX_POLICY, a_task(**asked), a_policy_input([a_node("A", **values)]))
-    assert [each.reason for each in said] == [out]
+    out, values, task_fields = REASONS[name]
+    candidate_verdicts = verdicts(
+        CRYNUX_POLICY, a_task(**task_fields), a_policy_input([a_node("A", **values)])
+    )
+    assert [verdict.reason for verdict in candidate_verdicts] == [out]
 
 
 def test_node_taken_for_another_task_is_ineligible():
     policy_input = a_policy_input([a_node("A"), a_node("B")], taken=frozenset({node("A")}))
-    said = verdicts(CRYNUX_POLICY, a_task(), policy_input)
-    assert [each.reason for each in said] == [IneligibilityReason.TAKEN, None]
+    candidate_verdicts = verdicts(CRYNUX_POLICY, a_task(), policy_input)
+    assert [verdict.reason for verdict in candidate_verdicts] == [IneligibilityReason.TAKEN, None]
 
 
 def test_taken_sole_holder_of_models_leaves_task_to_others():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
     outs = [
-        [each.reason for each in verdicts(CRYNUX_POLICY, task, a_policy_input(nodes, taken=taken))]
-        for taken in (frozenset(), frozenset({node("A")}))
+        [
+            verdict.reason
+            for verdict in verdicts(CRYNUX_POLICY, task, a_policy_input(nodes, taken=reserved))
+        ]
+        for reserved in (frozenset(), frozenset({node("A")}))
     ]
     assert outs == [
         [None, IneligibilityReason.MODELS_NOT_ON_DISK],
@@ -178,14 +189,14 @@ def test_taken_sole_holder_of_models_leaves_task_to_others():
 
 def test_verdict_shows_parts_of_weight():
     nodes = [a_node("A", stake=25 * UNIT, pool=bytes([8])), a_node("B")]
-    said = verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))[0]
+    verdict = verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))[0]
     expected = {"S": Fraction(1, 2), "QoS": Fraction(4, 5), "M": Fraction(1)}
     expected["W"] = expected["S"] * expected["QoS"] / (expected["S"] + expected["QoS"])
-    assert list(said.parts) == ["S", "QoS", "M", "W"]
+    assert list(verdict.parts) == ["S", "QoS", "M", "W"]
     for name, value in expected.items():
-        assert len(said.parts[name]) == len("0.") + 18
-        assert abs(Fraction(said.parts[name]) - value) < Fraction(1, UNIT)
-    assert said.weight == int(Fraction(said.parts["W"]) * UNIT)
+        assert len(verdict.parts[name]) == len("0.") + 18
+        assert abs(Fraction(verdict.parts[name]) - value) < Fraction(1, UNIT)
+    assert verdict.weight == int(Fraction(verdict.parts["W"]) * UNIT)
 
 
 def test_locality_boost_is_rounded_down_per_term():
@@ -197,21 +208,30 @@ def test_locality_boost_is_rounded_down_per_term():
 
 def test_zero_mean_node_has_floor_weight():
     nodes = [a_node("A", pool=bytes(3)), a_node("B")]
-    weights = [each.weight for each in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))]
+    weights = [
+        verdict.weight for verdict in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))
+    ]
     assert weights == [UNIT // 100, UNIT // 3]
 
 
 def test_largest_stake_counts_from_busy_node():
     nodes = [a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)]
     # S and QoS are one half.
-    weights = [each.weight for each in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))]
+    weights = [
+        verdict.weight for verdict in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))
+    ]
     assert weights == [None, UNIT // 4]
 
 
 def test_model_in_use_counts_without_disk_report():
     nodes = [a_node("A", in_use=("base:a",)), a_node("B")]
-    said = verdicts(CRYNUX_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes))
-    assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), 1]
+    candidate_verdicts = verdicts(
+        CRYNUX_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes)
+    )
+    assert [Fraction(verdict.parts["M"]) for verdict in candidate_verdicts] == [
+        Fraction(23, 20),
+        1,
+    ]
 
 
 def test_relay_requires_base_models_only():
@@ -220,10 +240,16 @@ def test_relay_requires_base_models_only():
         a_node("B", models=("base:a", "lora:c"), in_use=("base:a",)),
     ]
     task = a_task(models=("base:a", "lora:c", "controlnet:d", "plain"))
-    said = verdicts(RELAY_POLICY, task, a_policy_input(nodes, RELAY))
+    candidate_verdicts = verdicts(RELAY_POLICY, task, a_policy_input(nodes, RELAY))
     # A name without a prefix is a base model's.
-    assert [each.reason for each in said] == [None, IneligibilityReason.MODELS_NOT_ON_DISK]
-    assert [Fraction(each.parts["M"]) for each in said] == [Fraction(23, 20), Fraction(23, 20)]
+    assert [verdict.reason for verdict in candidate_verdicts] == [
+        None,
+        IneligibilityReason.MODELS_NOT_ON_DISK,
+    ]
+    assert [Fraction(verdict.parts["M"]) for verdict in candidate_verdicts] == [
+        Fraction(23, 20),
+        Fraction(23, 20),
+    ]
 
 
 @pytest.mark.parametrize("field", ["weight_floor", "disk_boost", "memory_boost"])

@@ -55,15 +55,15 @@ class Network(RuleBasedStateMachine):
     def begin(self, setting: tuple[Rules, Weighting], nodes: list[Node]) -> None:
         self.scoring, self.weighting = setting
         self.pool = CandidatePool(*setting)
-        for each in nodes:
-            self.nodes[each.address] = each
-            self.pool.update_node(each)
+        for node in nodes:
+            self.nodes[node.address] = node
+            self.pool.update_node(node)
 
     @rule(name=st.sampled_from(NAMES), values=ROWS)
     def changes(self, name: str, values: dict[str, object]) -> None:
-        made = a_node(name, **values)
-        self.nodes[made.address] = made
-        self.pool.update_node(made)
+        changed_node = a_node(name, **values)
+        self.nodes[changed_node.address] = changed_node
+        self.pool.update_node(changed_node)
 
     @rule(name=st.sampled_from(NAMES))
     def is_gone(self, name: str) -> None:
@@ -73,10 +73,10 @@ class Network(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), running=st.integers(0, 1))
     def starts_or_ends(self, name: str, running: int) -> None:
-        made = self.nodes.get(histories.node(name))
-        if made is not None:
-            made.running = running
-            self.pool.update_node(made)
+        changed_node = self.nodes.get(histories.node(name))
+        if changed_node is not None:
+            changed_node.running = running
+            self.pool.update_node(changed_node)
 
     @rule(task=requests())
     def brings(self, task: Task) -> None:
@@ -100,18 +100,20 @@ class Network(RuleBasedStateMachine):
     def agrees_always(self) -> None:
         self.agrees(frozenset())
 
-    def agrees(self, taken: frozenset[Address]) -> None:
+    def agrees(self, reserved: frozenset[Address]) -> None:
         for task in self.tasks:
-            expected = self.plainly(task, taken)
-            assert self.pool.list_candidates(task, self.time, taken) == expected
-            assert self.pool.has_candidate(task, self.time, taken) == bool(expected)
+            expected = self.plainly(task, reserved)
+            assert self.pool.list_candidates(task, self.time, reserved) == expected
+            assert self.pool.has_candidate(task, self.time, reserved) == bool(expected)
 
-    def plainly(self, task: Task, taken: frozenset[Address]) -> list[tuple[Address, int]]:
+    def plainly(self, task: Task, reserved: frozenset[Address]) -> list[tuple[Address, int]]:
         policy_input = a_policy_input(
-            self.nodes.values(), self.scoring, time=self.time, taken=taken
+            self.nodes.values(), self.scoring, time=self.time, taken=reserved
         )
         verdicts = CrynuxFollower(self.weighting).judge_candidates(task, policy_input)
-        return [(each.node, each.weight) for each in verdicts if each.weight is not None]
+        return [
+            (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
+        ]
 
 
 TestNetwork = Network.TestCase
@@ -148,10 +150,10 @@ def test_pool_evaluates_exclusion_at_earlier_time():
     pool.update_node(a_node("A", base=UNIT // 20))
     pool.update_node(a_node("B"))
     for seconds, members in ((600, "AB"), (0, "B"), (600, "AB"), (0, "B")):
-        found = [address for address, _ in pool.list_candidates(a_task(), NOW + seconds)]
-        assert found == [*map(histories.node, members)]
+        candidates = [address for address, _ in pool.list_candidates(a_task(), NOW + seconds)]
+        assert candidates == [*map(histories.node, members)]
         drawn = pool.draw_nodes(a_task(), NOW + seconds, bytes(32), count=9)
-        assert {each.node for each in drawn} == set(found)
+        assert {node_draw.node for node_draw in drawn} == set(candidates)
 
 
 def test_weight_floor_applies_during_recovery():
@@ -179,14 +181,14 @@ def test_restart_without_later_score_keeps_weight():
 def test_many_changes_are_applied():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", stake=n * UNIT) for n in range(300)]
-    for each in nodes:
-        pool.update_node(each)
+    for node in nodes:
+        pool.update_node(node)
     assert len(pool.list_candidates(a_task(), NOW)) == len(nodes)
-    for each in nodes[:250]:
-        each.running = 1
-        pool.update_node(each)
-    found = [address for address, _ in pool.list_candidates(a_task(), NOW)]
-    assert found == sorted(each.address for each in nodes[250:])
+    for node in nodes[:250]:
+        node.running = 1
+        pool.update_node(node)
+    candidates = [address for address, _ in pool.list_candidates(a_task(), NOW)]
+    assert candidates == sorted(node.address for node in nodes[250:])
 
 
 def test_number_of_cached_requirements_is_limited():
@@ -222,12 +224,12 @@ def test_single_requirement_stays_cached_in_large_network(monkeypatch):
 def test_unused_requirements_do_not_accumulate_changes():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", gpu_vram=24) for n in range(300)]
-    for each in nodes:
-        pool.update_node(each)
+    for node in nodes:
+        pool.update_node(node)
     for n in range(20):
         assert pool.has_candidate(a_task(min_vram=n), NOW)
-    for each in nodes:
-        pool.update_node(each)
+    for node in nodes:
+        pool.update_node(node)
     assert sum(len(view.changed_addresses) for view in pool._views.values()) <= 20 * 101
 
 

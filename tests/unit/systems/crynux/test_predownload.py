@@ -25,8 +25,10 @@ MINUTES = 60
 
 
 def asked(nodes: list[Node], task: Task | None = None, **more: int) -> list[Predownload]:
-    wanted = task or a_task(models=(MODEL,))
-    return plan_predownloads(wanted, a_policy_input(nodes), CRYNUX_WEIGHTING, ModelSpread(**more))
+    planned_task = task or a_task(models=(MODEL,))
+    return plan_predownloads(
+        planned_task, a_policy_input(nodes), CRYNUX_WEIGHTING, ModelSpread(**more)
+    )
 
 
 def request(minutes_ago: int, *, model: str = MODEL) -> DownloadRequest:
@@ -39,32 +41,39 @@ def request(minutes_ago: int, *, model: str = MODEL) -> DownloadRequest:
 def test_predownload_targets_fit_task_and_lack_scarce_model(nodes, task):
     policy_input = a_policy_input(nodes)
     # The same with nobody busy and no models: nobody is out for them.
-    rested = a_policy_input([replace(each, running=0) for each in nodes])
+    rested = a_policy_input([replace(candidate, running=0) for candidate in nodes])
     plain = CRYNUX_POLICY.create_follower().judge_candidates(replace(task, models=()), rested)
-    eligible = {each.node for each in plain if each.weight is not None}
-    said = {one.model: one for one in plan_predownloads(task, policy_input, CRYNUX_WEIGHTING)}
+    eligible = {verdict.node for verdict in plain if verdict.weight is not None}
+    predownload_by_model = {
+        predownload.model: predownload
+        for predownload in plan_predownloads(task, policy_input, CRYNUX_WEIGHTING)
+    }
     free = [
-        each
-        for each in nodes
-        if unavailability_reason(each, policy_input.time, policy_input.rules) is None
+        candidate
+        for candidate in nodes
+        if unavailability_reason(candidate, policy_input.time, policy_input.rules) is None
     ]
     for model in set(task.models):
-        holders = sum(model in each.models for each in free)
-        lacking = {each for each in eligible if model not in policy_input.nodes[each].models}
+        holders = sum(model in candidate.models for candidate in free)
+        lacking = {
+            address for address in eligible if model not in policy_input.nodes[address].models
+        }
         if holders < 3:
-            assert said[model].holders == holders
-            assert set(said[model].nodes) <= lacking
-            assert len(said[model].nodes) == min(10 - holders, len(lacking))
-    assert set(said) == {m for m in task.models if sum(m in each.models for each in free) < 3}
-    assert has_scarce_model(task.models, free, 3) == bool(said)
+            assert predownload_by_model[model].holders == holders
+            assert set(predownload_by_model[model].nodes) <= lacking
+            assert len(predownload_by_model[model].nodes) == min(10 - holders, len(lacking))
+    assert set(predownload_by_model) == {
+        m for m in task.models if sum(m in candidate.models for candidate in free) < 3
+    }
+    assert has_scarce_model(task.models, free, 3) == bool(predownload_by_model)
 
 
 def test_three_available_holders_need_no_predownload():
     holders = [a_node(name, models=(MODEL,)) for name in "ABC"]
-    other = a_node("D")
-    assert asked([*holders, other]) == []
+    target = a_node("D")
+    assert asked([*holders, target]) == []
     for change in ({"running": 1}, {"paused": True}, {"base": UNIT // 20}):
-        fewer = [*holders[:2], replace(holders[2], **change), other]
+        fewer = [*holders[:2], replace(holders[2], **change), target]
         assert asked(fewer) == [Predownload(MODEL, 2, 0, (node("D"),))]
 
 
@@ -81,8 +90,8 @@ def test_busy_node_is_selected_for_predownload():
 
 
 def test_node_running_task_is_not_selected_for_predownload():
-    runs, other = a_node("A", running=1), a_node("B")
-    scene = replace(a_policy_input([runs, other]), reserved=frozenset({node("A")}))
+    runs, target = a_node("A", running=1), a_node("B")
+    scene = replace(a_policy_input([runs, target]), reserved=frozenset({node("A")}))
     task = a_task(models=(MODEL,))
     assert plan_predownloads(task, scene, CRYNUX_WEIGHTING) == [
         Predownload(MODEL, 0, 0, (node("B"),))
@@ -111,8 +120,8 @@ def test_requests_per_node_and_day_are_limited():
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_total_requests_per_day_are_limited(per_day, before):
     nodes = [a_node(f"{n:02}") for n in range(12)]
-    for each in nodes[:before]:
-        each.downloads = (request(100, model="x"),)
+    for requested_node in nodes[:before]:
+        requested_node.downloads = (request(100, model="x"),)
     ((_, _, _, names),) = asked(nodes, per_day=per_day, target_nodes=12)
     assert len(names) == min(12, max(0, per_day - before))
 
@@ -133,6 +142,9 @@ def test_unfit_node_is_not_selected_for_predownload():
 
 def test_request_state_is_open_answered_or_unanswered():
     requests = (request(40, model="late"), request(20, model="soon"), request(50, model="there"))
-    told = a_node("A", models=("there",), downloads=requests)
-    states = {each.request.model: each.state for each in list_requests(told, NOW)}
+    requested_node = a_node("A", models=("there",), downloads=requests)
+    states = {
+        listed_request.request.model: listed_request.state
+        for listed_request in list_requests(requested_node, NOW)
+    }
     assert states == {"late": "unanswered", "soon": "open", "there": "answered"}

@@ -33,9 +33,10 @@ OFFERS = st.fixed_dictionaries({
 @st.composite
 def queues(draw: st.DrawFn) -> list[Task]:
     """Up to eight tasks, several of the same value or the same block."""
-    asked = draw(st.lists(st.tuples(requests(), OFFERS), max_size=8))
+    task_offers = draw(st.lists(st.tuples(requests(), OFFERS), max_size=8))
     return [
-        replace(task, key=histories.task(f"{n}"), **offer) for n, (task, offer) in enumerate(asked)
+        replace(task, key=histories.task(f"{n}"), **offer)
+        for n, (task, offer) in enumerate(task_offers)
     ]
 
 
@@ -65,15 +66,15 @@ def test_freed_node_takes_best_task_it_is_eligible_for(tasks, policy, node):
 @given(queues())
 def test_every_task_waits_in_single_group_by_value(tasks):
     queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
-    assert [each.task for each in queue.in_order()] == by_value(tasks)
+    assert [entry.task for entry in queue.in_order()] == by_value(tasks)
     groups = queue.groups()
     assert sum(map(len, groups.values())) == len(queue) == len(tasks)
     for group, entries in groups.items():
-        assert [each.task for each in entries] == by_value([each.task for each in entries])
-        for each in entries:
-            asked = each.task.required_gpu or None
-            memory = each.task.required_gpu_vram if asked else each.task.min_vram
-            assert group == QueueGroup(memory or 0, asked)
+        assert [entry.task for entry in entries] == by_value([entry.task for entry in entries])
+        for entry in entries:
+            gpu_name = entry.task.required_gpu or None
+            memory = entry.task.required_gpu_vram if gpu_name else entry.task.min_vram
+            assert group == QueueGroup(memory or 0, gpu_name)
 
 
 @quick
@@ -81,11 +82,11 @@ def test_every_task_waits_in_single_group_by_value(tasks):
 def test_dropped_tasks_are_worth_no_more_than_kept_tasks(tasks, room):
     queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
     dropped = queue.overflow(room)
-    for each in dropped:
-        queue.discard(each.key)
-    stay = [each.task for each in queue.in_order()]
+    for entry in dropped:
+        queue.discard(entry.key)
+    stay = [entry.task for entry in queue.in_order()]
     assert stay == by_value(tasks)[:room]
-    assert [each.task for each in reversed(dropped)] == by_value(tasks)[room:]
+    assert [entry.task for entry in reversed(dropped)] == by_value(tasks)[room:]
 
 
 @quick
@@ -106,8 +107,8 @@ def test_queue_is_independent_of_insertion_order(tasks, random):
 def test_equal_tasks_are_taken_oldest_first_and_dropped_newest_first():
     tasks = [a_task(f"{9 - n}", fee=10, created_at=Position(n, 0, 0)) for n in range(3)]
     queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
-    assert [each.task for each in queue.in_order()] == tasks
-    assert [each.task for each in queue.overflow(1)] == [tasks[2], tasks[1]]
+    assert [entry.task for entry in queue.in_order()] == tasks
+    assert [entry.task for entry in queue.overflow(1)] == [tasks[2], tasks[1]]
 
 
 def test_groups_are_sorted_by_memory_then_card():
@@ -128,12 +129,12 @@ def test_head_unfit_for_node_is_skipped():
         a_task("3", fee=70),
     ]
     node = a_node("A", version=(1, 0, 0))
-    taken = []
+    head_fees = []
     for weighting in (CRYNUX_WEIGHTING, RELAY_WEIGHTING):
         head = TaskQueue(PRICING, weighting, tasks).next_for(node)
         assert head is not None
-        taken.append(head.task.fee)
-    assert taken == [80, 70]
+        head_fees.append(head.task.fee)
+    assert head_fees == [80, 70]
 
 
 def test_value_is_exact_with_minimum_estimate_of_1_s():

@@ -47,12 +47,11 @@ def test_value_is_fee_over_estimated_seconds(case):
 
 def test_queue_order_is_by_value_then_age():
     tasks = [
-        created(each["id"], fee=each["priority"], started_at=started(each))
-        for each in ORDER["tasks"]
+        created(row["id"], fee=row["priority"], started_at=started(row)) for row in ORDER["tasks"]
     ]
-    names = {task.key: each["name"] for task, each in zip(tasks, ORDER["tasks"], strict=True)}
+    names = {task.key: row["name"] for task, row in zip(tasks, ORDER["tasks"], strict=True)}
     queue = TaskQueue(SECOND, CRYNUX_WEIGHTING, filter(is_waiting, tasks))
-    assert [names[each.key] for each in queue.in_order()] == ORDER["expected_page"]
+    assert [names[entry.key] for entry in queue.in_order()] == ORDER["expected_page"]
 
 
 def started(vector: dict[str, Any]) -> Position | None:
@@ -66,10 +65,12 @@ def test_freed_node_compares_heads_of_its_groups():
     for name, fees in FIGURE["groups"].items():
         for fee in fees:
             vram, gpu = groups[name]
-            asked = {"required_gpu": gpu, "required_gpu_vram": vram} if gpu else {"min_vram": vram}
-            queue.add(created(n := n + 1, fee=fee, **asked))
+            requirement_fields = (
+                {"required_gpu": gpu, "required_gpu_vram": vram} if gpu else {"min_vram": vram}
+            )
+            queue.add(created(n := n + 1, fee=fee, **requirement_fields))
     freed = a_node("A", gpu_name="4080", gpu_vram=16)
-    heads = {group: each.value for group, each in queue.heads_for(freed).items()}
+    heads = {group: head.value for group, head in queue.heads_for(freed).items()}
     assert heads == {groups[name]: value for name, value in FIGURE["candidates_heads"].items()}
     assert not {groups[name] for name in FIGURE["not_candidate"]} & set(heads)
     chosen = queue.next_for(freed)
@@ -90,8 +91,8 @@ def test_full_queue_drops_least_valuable_including_new_task(case):
         SECOND, CRYNUX_WEIGHTING, (created(n, fee=fee) for n, fee in enumerate(fees))
     )
     dropped = queue.overflow(room)
-    for each in dropped:
-        queue.discard(each.key)
-    assert [f"{each.value}" for each in dropped] == [case["expected"]["evicted_value"]]
-    assert [f"{each.value}" for each in queue.in_order()] == case["expected"]["queue"]
+    for entry in dropped:
+        queue.discard(entry.key)
+    assert [f"{entry.value}" for entry in dropped] == [case["expected"]["evicted_value"]]
+    assert [f"{entry.value}" for entry in queue.in_order()] == case["expected"]["queue"]
     assert len(queue) == room

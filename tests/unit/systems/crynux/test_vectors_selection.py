@@ -48,19 +48,19 @@ def system_of(vector: Vector) -> tuple[Rules, CrynuxPolicy]:
 def test_weight_combines_stake_qos_and_locality(vector):
     rules, policy = system_of(vector)
     total = vector["nodes"][0]["total"]
-    nodes = [weighed_node(f"{n}", each) for n, each in enumerate(vector["nodes"])]
+    nodes = [weighed_node(f"{n}", node_fields) for n, node_fields in enumerate(vector["nodes"])]
     task = a_task(models=MODELS[:total])
-    largest = max(int(each["stake"]) for each in vector["nodes"])
+    largest = max(int(node_fields["stake"]) for node_fields in vector["nodes"])
     # Also one who never gets the task has a stake that counts, here the same.
     nodes.append(a_node("Z", paused=True, stake=largest))
     verdicts = policy.create_follower().judge_candidates(task, a_policy_input(nodes, rules))
     parts = [verdict.parts for verdict in verdicts][:-1]
     assert len(parts) == len(vector["expected"])
-    everything = sum(units(each["W"]) for each in parts)
-    for found, expected in zip(parts, vector["expected"], strict=True):
+    everything = sum(units(verdict_parts["W"]) for verdict_parts in parts)
+    for node_parts, expected in zip(parts, vector["expected"], strict=True):
         for name in ("S", "QoS", "M", "W"):
-            assert close_to(expected[name], units(found[name])), name
-        assert close_to(expected["p"], units(found["W"]) * UNIT // everything)
+            assert close_to(expected[name], units(node_parts[name])), name
+        assert close_to(expected["p"], units(node_parts["W"]) * UNIT // everything)
 
 
 def weighed_node(name: str, vector: Vector) -> Node:
@@ -90,9 +90,9 @@ def test_zero_mean_is_new_node_only_for_relay():
 
 @vectors_of("locality_table")
 def test_more_local_models_increase_boost(vector):
-    made = a_node("A", models=MODELS[: vector["local"]], in_use=MODELS[: vector["in_use"]])
+    holder = a_node("A", models=MODELS[: vector["local"]], in_use=MODELS[: vector["in_use"]])
     boost = compute_locality_boost(
-        made, frozenset(MODELS[: vector["total"]]), CRYNUX_POLICY.weighting
+        holder, frozenset(MODELS[: vector["total"]]), CRYNUX_POLICY.weighting
     )
     assert f"{boost / UNIT:.6f}" == vector["boost"]
 
@@ -141,7 +141,7 @@ def addresses(names: list[str]) -> list[Address]:
 @pytest.mark.parametrize("name", PLAIN)
 def test_candidates_fit_task_and_have_models(name):
     vector = PLAIN[name]
-    nodes = [candidate(each, values) for each, values in vector["nodes"].items()]
+    nodes = [candidate(node_name, values) for node_name, values in vector["nodes"].items()]
     systems = [system_of(vector)] if "profile" in vector else SYSTEMS.values()
     for system in systems:
         assert candidates(asking(vector["task"]), nodes, system) == addresses(vector["expected"])
@@ -149,7 +149,7 @@ def test_candidates_fit_task_and_have_models(name):
 
 def test_relay_ignores_models_on_disk_in_weight():
     vector = FILTERS[GATED]
-    nodes = [candidate(each, values) for each, values in vector["nodes"].items()]
+    nodes = [candidate(node_name, values) for node_name, values in vector["nodes"].items()]
     verdicts = RELAY_POLICY.create_follower().judge_candidates(
         asking(vector["task"]), a_policy_input(nodes, RELAY)
     )
@@ -159,21 +159,23 @@ def test_relay_ignores_models_on_disk_in_weight():
 
 @pytest.mark.parametrize("case", FILTERS[EXCLUDING]["cases"])
 def test_excluded_node_is_no_candidate_until_recovery(case):
-    nodes = [candidate(each["id"], each) for each in case["nodes"]]
+    nodes = [candidate(node_fields["id"], node_fields) for node_fields in case["nodes"]]
     assert candidates(a_task(), nodes, SYSTEMS["relay_head"]) == addresses(case["expected"])
 
 
 @pytest.mark.parametrize("case", FILTERS[RESERVING]["cases"])
 def test_reserved_node_is_not_drawn_again(case):
     nodes = [a_node(name) for name in FILTERS[RESERVING]["candidates"]]
-    taken = frozenset(addresses(case["reserved"]))
+    reserved = frozenset(addresses(case["reserved"]))
     verdicts = RELAY_POLICY.create_follower().judge_candidates(
-        a_task(), a_policy_input(nodes, RELAY, taken=taken)
+        a_task(), a_policy_input(nodes, RELAY, taken=reserved)
     )
-    left = [(each.node, each.weight) for each in verdicts if each.weight is not None]
+    left = [(verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None]
     drawn = draw_nodes(left, bytes(32), 1)
     expected = case["expected"]
-    assert [each.node for each in drawn] == ([] if expected is None else [node(expected)])
+    assert [node_draw.node for node_draw in drawn] == (
+        [] if expected is None else [node(expected)]
+    )
     assert (not left) == bool(case["empty_pool_count"])
 
 
@@ -192,5 +194,7 @@ ZERO_WEIGHT_LAST = the_vector(
 
 def test_zero_weight_nodes_are_sorted_last_by_address():
     vector = ZERO_WEIGHT_LAST
-    weights = [(Address(each["address"]), each["stake"]) for each in vector["nodes"]]
+    weights = [
+        (Address(node_fields["address"]), node_fields["stake"]) for node_fields in vector["nodes"]
+    ]
     assert sort_by_weight(weights) == vector["expected"]

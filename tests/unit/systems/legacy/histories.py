@@ -41,18 +41,18 @@ class Network:
             return
         node = self.draw(st.sampled_from(away))
         self.members.add(node)
-        known = {
+        card_fields = {
             "gpu_vram": self.draw(st.none() | st.integers(0, 48)),
             "timeout": self.draw(st.none() | st.integers(0, 400)),
         }
-        said = {key: value for key, value in known.items() if value is not None}
-        self.say("node_joined", node=node, **said)
+        known_fields = {key: value for key, value in card_fields.items() if value is not None}
+        self.say("node_joined", node=node, **known_fields)
 
     def leave(self) -> None:
         node = self.draw(st.sampled_from(sorted(self.members)))
         self.members.discard(node)
-        how = self.draw(st.sampled_from(["node_quit", "node_slashed", "node_kicked_out"]))
-        self.say(how, node=node)
+        event_type = self.draw(st.sampled_from(["node_quit", "node_slashed", "node_kicked_out"]))
+        self.say(event_type, node=node)
 
     def start(self) -> None:
         self.made += 1
@@ -78,22 +78,22 @@ class Network:
 
     def end(self) -> None:
         key = self.draw(st.sampled_from(sorted(self.tasks)))
-        how = self.draw(st.sampled_from(TERMINALS))
+        event_type = self.draw(st.sampled_from(TERMINALS))
         if self.draw(st.booleans()):
-            self.say(how, task=key)
+            self.say(event_type, task=key)
             del self.tasks[key]
             return
         part = self.draw(st.sampled_from(self.tasks[key]))
-        self.say(how, task=key, node=part["node"])
+        self.say(event_type, task=key, node=part["node"])
         self.tasks[key].remove(part)
         if not self.tasks[key]:
             del self.tasks[key]
 
 
 @st.composite
-def histories(draw: Any, most: int = 60) -> list[Event]:
+def histories(draw: Any, max_steps: int = 60) -> list[Event]:
     network = Network(draw)
-    for _ in range(draw(st.integers(1, most))):
+    for _ in range(draw(st.integers(1, max_steps))):
         network.step()
     if not network.lines:
         network.join()

@@ -49,12 +49,12 @@ def ran(history: History, name: str, *orders: str, silent: str = "") -> History:
 
 def member(name: str, **values: Any) -> Node:
     """A free member, as a scene has it."""
-    made = create_node(node(name), 0, 0)
-    made.membership = Membership.MEMBER
+    new_node = create_node(node(name), 0, 0)
+    new_node.membership = Membership.MEMBER
     for key, value in values.items():
-        assert hasattr(made, key)
-        setattr(made, key, value)
-    return made
+        assert hasattr(new_node, key)
+        setattr(new_node, key, value)
+    return new_node
 
 
 def cards(counts: dict[tuple[str, int], int]) -> list[Node]:
@@ -62,32 +62,34 @@ def cards(counts: dict[tuple[str, int], int]) -> list[Node]:
     return [
         member(f"{n}", gpu_name=model, gpu_vram=vram)
         for n, (model, vram) in enumerate(
-            each for each, count in counts.items() for _ in range(count)
+            card for card, count in counts.items() for _ in range(count)
         )
     ]
 
 
-def scored(made: Node, total: int, count: int) -> Node:
+def scored(scored_node: Node, total: int, count: int) -> Node:
     """Give a node this sum of task scores in the window that time 0 lies in."""
-    made.window_sum, made.window_count = total, count
-    return made
+    scored_node.window_sum, scored_node.window_count = total, count
+    return scored_node
 
 
 def policy_input_of(
     nodes: Iterable[Node], rules: Rules = RULES, taken: Iterable[str] = ()
 ) -> PolicyInput:
-    return PolicyInput({each.address: each for each in nodes}, rules, 0, {node(n) for n in taken})
+    return PolicyInput(
+        {candidate.address: candidate for candidate in nodes}, rules, 0, {node(n) for n in taken}
+    )
 
 
 def wanted(name: str = "t", *, gpt: bool = False, **values: Any) -> Task:
     """A task that waits; `gpt` or Stable Diffusion."""
-    made = create_task(task(name))
-    made.kind = TaskKind.LLM if gpt else TaskKind.SD
-    made.created_at = Position(1, 0, 0)
+    new_task = create_task(task(name))
+    new_task.kind = TaskKind.LLM if gpt else TaskKind.SD
+    new_task.created_at = Position(1, 0, 0)
     for key, value in values.items():
-        assert hasattr(made, key)
-        setattr(made, key, value)
-    return made
+        assert hasattr(new_task, key)
+        setattr(new_task, key, value)
+    return new_task
 
 
 def close_to(number: str, value: int | None) -> bool:
@@ -95,8 +97,8 @@ def close_to(number: str, value: int | None) -> bool:
 
     See docs/reference/scoring-rules.md#numbers.
     """
-    whole, _, digits = number.partition(".")
-    return value is not None and abs(int(whole + digits.ljust(18, "0")) - value) <= 2
+    integer_part, _, digits = number.partition(".")
+    return value is not None and abs(int(integer_part + digits.ljust(18, "0")) - value) <= 2
 
 
 def addresses(*names: str) -> list[Address]:

@@ -28,8 +28,8 @@ class Reference:
     def window(self, time: int) -> int:
         if self.seconds:
             return time // self.seconds
-        known = datetime.fromtimestamp(time, UTC)
-        return (known.year - 1970) * 12 + known.month - 1
+        utc_time = datetime.fromtimestamp(time, UTC)
+        return (utc_time.year - 1970) * 12 + utc_time.month - 1
 
     def begun(self, window: int) -> int:
         if self.seconds:
@@ -101,14 +101,16 @@ class Reference:
         stands = [
             part["said"].get(name, part["said"].get("task_error_reported")) for part in parts
         ]
-        told = []
+        round_scores = []
         for stand in stands:
             if stand is None:
-                told.append({"rank": None, "score": 0})
+                round_scores.append({"rank": None, "score": 0})
             else:
-                rank = 1 + sum(1 for other in stands if other is not None and other < stand)
-                told.append({"rank": rank, "score": [10, 5, 2][rank - 1]})
-        return told
+                rank = 1 + sum(
+                    1 for other_stand in stands if other_stand is not None and other_stand < stand
+                )
+                round_scores.append({"rank": rank, "score": [10, 5, 2][rank - 1]})
+        return round_scores
 
     # What is printed
 
@@ -150,17 +152,17 @@ class Reference:
             for start, end in node["spans"]
         )
 
-    def compare(self, node: Event, most: tuple[int, int, int]) -> None:
-        vram, longest, best = most
-        least = self.settings["least_timeout_seconds"]
+    def compare(self, node: Event, maxima: tuple[int, int, int]) -> None:
+        vram, longest, best = maxima
+        min_timeout_seconds = self.settings["least_timeout_seconds"]
         node["R"] = node.get("gpu_vram", 0) * ONE // vram if vram else 0
         timeout = node.get("timeout")
         if timeout is None:
             node["P"] = 0
-        elif longest <= least or timeout <= least:
+        elif longest <= min_timeout_seconds or timeout <= min_timeout_seconds:
             node["P"] = ONE
         else:
-            node["P"] = (longest - timeout) * ONE // (longest - least)
+            node["P"] = (longest - timeout) * ONE // (longest - min_timeout_seconds)
         node["B"] = None
         if node["mean"] is not None:
             node["B"] = node["mean"] * ONE // best if best else 0
@@ -186,5 +188,5 @@ class Reference:
 
     def is_low(self, scores: list[int]) -> bool:
         line: int = self.settings["kickout_below"]
-        least: int = self.settings["kickout_tasks"]
-        return sum(scores) * ONE < line * len(scores) and len(scores) >= least
+        min_tasks: int = self.settings["kickout_tasks"]
+        return sum(scores) * ONE < line * len(scores) and len(scores) >= min_tasks

@@ -46,16 +46,18 @@ def reference_of(events, legacy):
 @given(histories(), numbers(), st.integers(0, 50 * 86_400))
 def test_legacy_replay_matches_reference(events, legacy, later):
     time = events[-1]["time"] + later
-    told = json.loads(replay_events(lines_of(events), replace(RULES, legacy=legacy), None, time))
+    replay_output = json.loads(
+        replay_events(lines_of(events), replace(RULES, legacy=legacy), None, time)
+    )
     reference = reference_of(events, legacy)
     nodes = {
         row["node"]: row["legacy"] | {key: row[key] for key in ("task_scores", "kickout_due")}
-        for row in told["nodes"]
+        for row in replay_output["nodes"]
     }
-    assert told["anomalies"] == []
+    assert replay_output["anomalies"] == []
     assert nodes == reference.shown_nodes(time)
-    assert told["legacy"] == reference.shown_tasks()
-    for row in told["nodes"]:
+    assert replay_output["legacy"] == reference.shown_tasks()
+    for row in replay_output["nodes"]:
         assert row["qos"] == row["legacy"]["Q"]
 
 
@@ -64,13 +66,13 @@ def test_legacy_replay_matches_reference(events, legacy, later):
 def test_legacy_fold_in_pieces_equals_fold_at_once(events, legacy, data):
     rules, parsed = replace(RULES, legacy=legacy), parse_events(lines_of(events))
     cut = data.draw(st.integers(0, len(parsed)))
-    whole, pieces = Fold(rules), Fold(rules)
-    whole.fold_events(parsed)
+    single_fold, pieces = Fold(rules), Fold(rules)
+    single_fold.fold_events(parsed)
     pieces.fold_events(parsed[:cut])
     first = pieces.drain_changes()
     pieces.fold_events(parsed[cut:])
-    second, at_once = pieces.drain_changes(), whole.drain_changes()
-    assert pieces.ledger.nodes == whole.ledger.nodes
+    second, at_once = pieces.drain_changes(), single_fold.drain_changes()
+    assert pieces.ledger.nodes == single_fold.ledger.nodes
     assert first.scores + second.scores == at_once.scores
     assert first.kickouts + second.kickouts == at_once.kickouts
 

@@ -44,8 +44,12 @@ def verdicts_of(task, policy_input, policy=LEGACY_POLICY):
 
 
 def weights_of(task, policy_input, policy=LEGACY_POLICY):
-    told = verdicts_of(task, policy_input, policy).values()
-    return {verdict.node: verdict.weight for verdict in told if verdict.weight is not None}
+    candidate_verdicts = verdicts_of(task, policy_input, policy).values()
+    return {
+        verdict.node: verdict.weight
+        for verdict in candidate_verdicts
+        if verdict.weight is not None
+    }
 
 
 def chosen_for(task, policy_input, seed=SEED32):
@@ -64,21 +68,23 @@ def test_nodes_are_grouped_by_card_and_video_memory():
 
 
 def test_gpt_task_needs_three_nodes_with_same_card():
-    found = find_candidate_groups(wanted(gpt=True, min_vram=16), policy_input_of(cards(FIGURE)))
-    assert list(found.groups) == [
+    candidate_groups = find_candidate_groups(
+        wanted(gpt=True, min_vram=16), policy_input_of(cards(FIGURE))
+    )
+    assert list(candidate_groups.groups) == [
         CardGroup(16, "RTX 3080"),
         CardGroup(16, "RTX 4080"),
         CardGroup(24, "RTX 4090"),
     ]
-    assert Counter(found.reason_by_node.values()) == {
+    assert Counter(candidate_groups.reason_by_node.values()) == {
         "too_few_of_its_card": 3,
         "vram_too_small": 5,
     }
 
 
 def test_other_task_takes_any_three_nodes_with_enough_memory():
-    found = find_candidate_groups(wanted(min_vram=16), policy_input_of(cards(FIGURE)))
-    assert (list(found.groups), found.candidate_count) == ([None], 13)
+    candidate_groups = find_candidate_groups(wanted(min_vram=16), policy_input_of(cards(FIGURE)))
+    assert (list(candidate_groups.groups), candidate_groups.candidate_count) == ([None], 13)
     few = find_candidate_groups(wanted(), policy_input_of(cards({("RTX 4090", 24): 2})))
     assert (few.groups, set(few.reason_by_node.values())) == ({}, {"too_few_candidates"})
 
@@ -87,9 +93,9 @@ def test_ineligible_nodes_have_legacy_reasons():
     nodes = cards({("RTX 4090", 24): 6})
     nodes[0].running, nodes[1].paused = 1, True
     nodes += [member("x"), member("y", gpu_name="RTX 4090"), member("z", gpu_vram=24)]
-    found = find_candidate_groups(wanted(gpt=True), policy_input_of(nodes, taken=["2"]))
-    assert found.candidate_count == 3
-    assert found.reason_by_node == {
+    candidate_groups = find_candidate_groups(wanted(gpt=True), policy_input_of(nodes, taken=["2"]))
+    assert candidate_groups.candidate_count == 3
+    assert candidate_groups.reason_by_node == {
         node("0"): "busy",
         node("1"): "paused",
         node("2"): "taken",
@@ -110,13 +116,13 @@ def test_three_distinct_candidates_are_chosen_from_single_card_for_gpt(seed, gpt
     nodes = cards(FIGURE)
     task, policy_input = wanted(gpt=gpt, min_vram=16), policy_input_of(nodes)
     chosen = chosen_for(task, policy_input, seed)
-    addresses = {each.node for each in chosen.nodes}
+    addresses = {node_draw.node for node_draw in chosen.nodes}
     assert len(addresses) == 3
     assert addresses <= weights_of(task, policy_input).keys()
     assert (chosen.card is None, chosen.group_draw is None) == (not gpt, not gpt)
     if gpt:
-        made = {each.address: get_card_group(each) for each in nodes}
-        assert {made[address] for address in addresses} == {chosen.card}
+        card_by_address = {card_owner.address: get_card_group(card_owner) for card_owner in nodes}
+        assert {card_by_address[address] for address in addresses} == {chosen.card}
 
 
 def chances_to_run(sizes, monkeypatch):
@@ -124,12 +130,14 @@ def chances_to_run(sizes, monkeypatch):
     groups = {(f"card {n}", 24): size for n, size in enumerate(sizes)}
     nodes = cards(groups)
     policy_input, task = policy_input_of(nodes), wanted(gpt=True)
-    found = find_candidate_groups(task, policy_input)
+    candidate_groups = find_candidate_groups(task, policy_input)
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
         monkeypatch.setattr(trio_selection, "draw_places", partial(fixed, lot))
-        card, _ = trio_selection._draw_group(found, SEED32)
-        trios = list(combinations([each.address for each in found.groups[card]], 3))
+        card, _ = trio_selection._draw_group(candidate_groups, SEED32)
+        trios = list(
+            combinations([candidate.address for candidate in candidate_groups.groups[card]], 3)
+        )
         for trio in trios:
             for address in trio:
                 chances[address] += Fraction(1, sum(sizes) * len(trios))
@@ -162,27 +170,27 @@ def test_equal_policy_gives_equal_weights(gpt):
 
 def test_nodes_within_card_group_are_drawn_by_speed():
     nodes = cards({("RTX 4090", 24): 3, ("RTX 3090", 24): 3})
-    for made, total in zip(nodes, (20, 10, 0), strict=False):
-        scored(made, total, 1)
-    told = verdicts_of(wanted(gpt=True), policy_input_of(nodes))
-    assert [told[made.address].weight for made in nodes] == [
+    for candidate, total in zip(nodes, (20, 10, 0), strict=False):
+        scored(candidate, total, 1)
+    verdict_by_node = verdicts_of(wanted(gpt=True), policy_input_of(nodes))
+    assert [verdict_by_node[candidate.address].weight for candidate in nodes] == [
         UNIT // 2 * 2 // 3,
         UNIT // 2 // 3,
         0,
         *[UNIT // 2 // 3] * 3,
     ]
-    assert dict(told[nodes[1].address].parts) == {
+    assert dict(verdict_by_node[nodes[1].address].parts) == {
         "card": "RTX 4090, 24 GB",
         "of_its_card": "3",
         "card_chance": "0.500000000000000000",
         "B": "0.500000000000000000",
         "weight": "0.500000000000000000",
     }
-    assert told[nodes[4].address].parts["B"] == "none"
+    assert verdict_by_node[nodes[4].address].parts["B"] == "none"
 
 
 def test_nodes_without_speed_are_drawn_equally():
-    nodes = [scored(made, 0, 1) for made in cards({("RTX 4090", 24): 4})]
+    nodes = [scored(candidate, 0, 1) for candidate in cards({("RTX 4090", 24): 4})]
     assert set(weights_of(wanted(), policy_input_of(nodes)).values()) == {UNIT // 4}
     assert len(chosen_for(wanted(), policy_input_of(nodes)).nodes) == 3
 
@@ -190,8 +198,12 @@ def test_nodes_without_speed_are_drawn_equally():
 def test_pool_replaces_window_under_other_rules():
     nodes = cards({("RTX 4090", 24): 3})
     nodes[0].pool, nodes[1].pool = bytes([10, 10]), bytes([5])
-    found = compute_submission_speeds(nodes, 0, CRYNUX, equal=False)
-    assert [found[made.address].share for made in nodes] == [UNIT, UNIT // 2, None]
+    speed_by_node = compute_submission_speeds(nodes, 0, CRYNUX, equal=False)
+    assert [speed_by_node[candidate.address].share for candidate in nodes] == [
+        UNIT,
+        UNIT // 2,
+        None,
+    ]
 
 
 def test_draws_are_reproducible_from_seed():
@@ -202,7 +214,7 @@ def test_draws_are_reproducible_from_seed():
     # RTX 4070, RTX 3080, RTX 4080, RTX 4090: the smallest video memory first, then by name.
     lot = next(draw_indexes([5, 3, 4, 3], bytearray(b"\1" * 4), of_groups, 1))
     assert chosen.group_draw == lot
-    group = [each.address for each in nodes if get_card_group(each) == chosen.card]
+    group = [candidate.address for candidate in nodes if get_card_group(candidate) == chosen.card]
     assert chosen.nodes == draw_nodes([(address, UNIT) for address in group], SEED32, 3)
 
 
@@ -210,10 +222,14 @@ def test_draws_are_reproducible_from_seed():
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.booleans())
 def test_every_member_has_verdict_and_weights_sum_to_1(counts, gpt):
     nodes = cards({(f"card {n}", 8): count for n, count in enumerate(counts)})
-    told = verdicts_of(wanted(gpt=gpt), policy_input_of(nodes))
-    assert list(told) == sorted(made.address for made in nodes)
-    weights = [verdict.weight for verdict in told.values() if verdict.weight is not None]
-    assert all((verdict.weight is None) == bool(verdict.reason) for verdict in told.values())
+    verdict_by_node = verdicts_of(wanted(gpt=gpt), policy_input_of(nodes))
+    assert list(verdict_by_node) == sorted(member_node.address for member_node in nodes)
+    weights = [
+        verdict.weight for verdict in verdict_by_node.values() if verdict.weight is not None
+    ]
+    assert all(
+        (verdict.weight is None) == bool(verdict.reason) for verdict in verdict_by_node.values()
+    )
     assert not weights or UNIT - 2 * len(nodes) <= sum(weights) <= UNIT
 
 

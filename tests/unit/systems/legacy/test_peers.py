@@ -113,11 +113,11 @@ def low():
 
 def test_kickout_is_due_with_enough_tasks_until_window_ends():
     history = low()
-    made = node_after(history, "A", RULES)
-    assert made.kickout_due_since == history.events[-1].at
-    assert is_kickout_due(made, RULES, history.time)
-    assert is_kickout_due(made, RULES)
-    assert not is_kickout_due(made, RULES, history.time + 31 * 86_400)
+    scored_node = node_after(history, "A", RULES)
+    assert scored_node.kickout_due_since == history.events[-1].at
+    assert is_kickout_due(scored_node, RULES, history.time)
+    assert is_kickout_due(scored_node, RULES)
+    assert not is_kickout_due(scored_node, RULES, history.time + 31 * 86_400)
     assert not is_kickout_due(node_after(low().quits("A"), "A", RULES), RULES)
 
 
@@ -132,17 +132,17 @@ def test_group_scores_make_kickout_due_like_rounds():
         history.closes(group, *names)
         for name in names:
             history.succeeds(name)
-    made = node_after(history, "A", RULES)
-    assert (made.window_sum, made.window_count) == (3 * 4, 3)
-    assert is_kickout_due(made, RULES, history.time)
+    scored_node = node_after(history, "A", RULES)
+    assert (scored_node.window_sum, scored_node.window_count) == (3 * 4, 3)
+    assert is_kickout_due(scored_node, RULES, history.time)
     assert not is_kickout_due(node_after(history, "B", RULES), RULES)
 
 
 def test_score_at_kickout_line_is_not_due():
-    made = scored(member("A"), 21, 3)
-    assert not is_kickout_due(made, RULES, 0)
-    assert is_kickout_due(scored(made, 20, 3), RULES, 0)
-    assert not is_kickout_due(scored(made, 0, 2), RULES, 0)
+    scored_node = scored(member("A"), 21, 3)
+    assert not is_kickout_due(scored_node, RULES, 0)
+    assert is_kickout_due(scored(scored_node, 20, 3), RULES, 0)
+    assert not is_kickout_due(scored(scored_node, 0, 2), RULES, 0)
 
 
 def test_contract_kickout_line_follows_node_score_line():

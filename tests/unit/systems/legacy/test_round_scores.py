@@ -63,7 +63,7 @@ def test_three_error_reports_score_like_submissions():
 def test_task_without_submissions_is_ignored():
     fold, changes = folded(started("A", "B", "C").aborts("1"), RULES)
     assert changes.scores == []
-    assert all(made.window_count == 0 for made in fold.ledger.nodes.values())
+    assert all(ledger_node.window_count == 0 for ledger_node in fold.ledger.nodes.values())
     assert fold.ledger.tasks[task("1")].scored_in is None
 
 
@@ -101,9 +101,13 @@ def test_validation_group_counts_each_rank_twice():
         history.after(5).submits(name)
     fold, changes = folded(history.closes("g", "1", "2", "3"), RULES)
     nodes = [fold.ledger.nodes[node(place)] for place in "ABC"]
-    assert [(made.window_sum, made.window_count) for made in nodes] == [(10, 1), (20, 1), (4, 1)]
+    assert [(ledger_node.window_sum, ledger_node.window_count) for ledger_node in nodes] == [
+        (10, 1),
+        (20, 1),
+        (4, 1),
+    ]
     assert [entry.score for entry in changes.scores] == [10, 20, 4]
-    assert {made.pool for made in nodes} == {b""}
+    assert {ledger_node.pool for ledger_node in nodes} == {b""}
 
 
 def committed_group(commits, reveals, *, errors="", size=3):
@@ -149,7 +153,7 @@ def test_group_member_silent_after_commitment_keeps_commitment_score():
     fold, changes = folded(committed_group("CAB", "AB"), RULES)
     (result,) = changes.results
     assert [(member.rank, member.score) for member in result.members] == [(2, 15), (3, 7), (1, 10)]
-    assert {made.window_count for made in fold.ledger.nodes.values()} == {1}
+    assert {ledger_node.window_count for ledger_node in fold.ledger.nodes.values()} == {1}
 
 
 def test_reveals_are_not_scored_under_rules_without_rounds():
@@ -160,16 +164,16 @@ def test_reveals_are_not_scored_under_rules_without_rounds():
 def test_legacy_reliability_stays_full():
     history = started("A", "B").times_out("1")
     fold, changes = folded(history, RULES)
-    assert {made.base for made in fold.ledger.nodes.values()} == {UNIT}
+    assert {ledger_node.base for ledger_node in fold.ledger.nodes.values()} == {UNIT}
     assert {change.cause.value for change in changes.reliability} == {"joined"}
 
 
 def test_round_ranks_depend_on_positions_only():
     history = started("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
     runs = folded(history, RULES)[0].ledger.tasks[task("1")].runs
-    told = compute_round_scores(runs, RULES)
-    assert [scored.commitment_rank for scored in told] == [None, 2, 1]
-    assert [scored.task_score for scored in told] == [0, 5, 10]
+    round_scores = compute_round_scores(runs, RULES)
+    assert [scored.commitment_rank for scored in round_scores] == [None, 2, 1]
+    assert [scored.task_score for scored in round_scores] == [0, 5, 10]
 
 
 # Windows
@@ -182,8 +186,8 @@ def at(history, moment):
 
 
 def of_window(history, name, rules=RULES):
-    made = folded(history, rules)[0].ledger.nodes[node(name)]
-    return made.window, made.window_sum, made.window_count
+    scored_node = folded(history, rules)[0].ledger.nodes[node(name)]
+    return scored_node.window, scored_node.window_sum, scored_node.window_count
 
 
 def test_task_counts_in_month_of_its_end():

@@ -27,13 +27,13 @@ def queue_of(*tasks):
 
 
 def costs(fee, vram, *, gpt=False, block=1, **values):
-    made = wanted(f"{fee}/{vram}/{gpt}/{block}", gpt=gpt, fee=fee, min_vram=vram, **values)
-    made.created_at = Position(block, 0, 0)
-    return made
+    priced_task = wanted(f"{fee}/{vram}/{gpt}/{block}", gpt=gpt, fee=fee, min_vram=vram, **values)
+    priced_task.created_at = Position(block, 0, 0)
+    return priced_task
 
 
-def taken(queue, freed, others):
-    offer = queue.next_for(freed, [freed, *others])
+def taken(queue, freed, other_nodes):
+    offer = queue.next_for(freed, [freed, *other_nodes])
     return None if offer is None else (offer.group.text, int(offer.waiting.value))
 
 
@@ -41,15 +41,18 @@ def test_freed_node_with_same_cards_forms_own_trio():
     nodes = cards({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
     same, largest = combinations(nodes[0], nodes)
     assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
-    assert [each.address for each in same.partners] == [node("1"), node("2")]
+    assert [partner.address for partner in same.partners] == [node("1"), node("2")]
     # The freed node's own memory is the limit: everybody else has as much.
     assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
 
 
 def test_largest_minimum_memory_excludes_smaller_cards():
     nodes = cards({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
-    (found,) = combinations(nodes[0], nodes)
-    assert (found.vram, [each.gpu_name for each in found.partners]) == (12, ["B", "C"])
+    (combination,) = combinations(nodes[0], nodes)
+    assert (combination.vram, [partner.gpu_name for partner in combination.partners]) == (
+        12,
+        ["B", "C"],
+    )
 
 
 def test_two_free_nodes_make_no_trio():
@@ -60,8 +63,8 @@ def test_two_free_nodes_make_no_trio():
 
 def test_unknown_cards_form_no_single_card_trio():
     nodes = [member(name) for name in "ABC"]
-    (found,) = combinations(nodes[0], nodes)
-    assert (found.card, found.vram) == (None, 0)
+    (combination,) = combinations(nodes[0], nodes)
+    assert (combination.card, combination.vram) == (None, 0)
     assert taken(queue_of(costs(5, 0), costs(9, 0, gpt=True)), nodes[0], nodes) == ("SD/0GB", 5)
 
 
@@ -81,8 +84,8 @@ def test_most_valuable_head_wins_and_ties_go_to_oldest():
 
 def test_head_unfit_for_nodes_is_skipped():
     nodes = cards({("RTX 4090", 24): 3})
-    for made in nodes:
-        made.version = (1, 2, 0)
+    for candidate in nodes:
+        candidate.version = (1, 2, 0)
     queue = queue_of(costs(40, 16, version=(2, 0, 0)), costs(30, 16, version=(1, 1, 0)))
     assert taken(queue, nodes[0], nodes) == ("SD/16GB", 30)
     nodes[1].version = (1, 0, 0)
@@ -92,8 +95,8 @@ def test_head_unfit_for_nodes_is_skipped():
 def test_partners_are_drawn_among_nodes_able_to_run_task():
     nodes = cards({("RTX 4090", 24): 4})
     nodes[1].version = (1, 0, 0)
-    for made in (nodes[0], *nodes[2:]):
-        made.version = (2, 0, 0)
+    for candidate in (nodes[0], *nodes[2:]):
+        candidate.version = (2, 0, 0)
     offer = queue_of(costs(1, 8, version=(2, 0, 0))).next_for(nodes[0], nodes)
     trio = offer.trio(lambda _: UNIT, bytes(32))
     assert trio[0] == node("0")
@@ -119,9 +122,10 @@ def test_task_added_again_is_queued_once():
 )
 def test_overlong_queue_drops_least_valuable_task(waits, dropped):
     queue = queue_of(*(costs(fee, 8 * block, block=block) for fee, block in waits))
-    assert [int(each.value) for each in queue.overflow(2)] == dropped
+    assert [int(entry.value) for entry in queue.overflow(2)] == dropped
     assert (
-        queue.overflow(2)[0].created.block == min(waits, key=lambda each: (each[0], -each[1]))[1]
+        queue.overflow(2)[0].created.block
+        == min(waits, key=lambda fee_and_block: (fee_and_block[0], -fee_and_block[1]))[1]
     )
     assert len(queue.overflow(0)) == 3
 
@@ -143,12 +147,12 @@ def test_offer_equals_best_task_over_all_trios(waits, free):
     offer = queue_of(*tasks).next_for(nodes[0], nodes)
     best = min(
         (
-            (-made.fee, made.created_at, made.key)
-            for made in tasks
+            (-queued_task.fee, queued_task.created_at, queued_task.key)
+            for queued_task in tasks
             if any(
-                can_run(made, (nodes[0], one, other))
-                for n, one in enumerate(nodes[1:], start=1)
-                for other in nodes[n + 1 :]
+                can_run(queued_task, (nodes[0], second_node, third_node))
+                for n, second_node in enumerate(nodes[1:], start=1)
+                for third_node in nodes[n + 1 :]
             )
         ),
         default=None,
@@ -156,18 +160,20 @@ def test_offer_equals_best_task_over_all_trios(waits, free):
     assert (None if offer is None else offer.waiting[:3]) == best
 
 
-def can_run(made, trio):
-    alike = len({(each.gpu_name, each.gpu_vram) for each in trio}) == 1
-    large = all(each.gpu_vram >= made.min_vram for each in trio)
-    return large and (alike or made.kind.value != "llm")
+def can_run(queued_task, trio):
+    alike = len({(candidate.gpu_name, candidate.gpu_vram) for candidate in trio}) == 1
+    large = all(candidate.gpu_vram >= queued_task.min_vram for candidate in trio)
+    return large and (alike or queued_task.kind.value != "llm")
 
 
 def test_groups_list_their_tasks_by_value():
     queue = queue_of(costs(1, 8), costs(2, 8), costs(3, 24, gpt=True), costs(4, 16))
-    told = {group: [int(each.value) for each in waits] for group, waits in queue.groups().items()}
-    assert told == {
+    values_by_group = {
+        group: [int(entry.value) for entry in waits] for group, waits in queue.groups().items()
+    }
+    assert values_by_group == {
         TaskGroup(gpt=False, vram=8): [2, 1],
         TaskGroup(gpt=False, vram=16): [4],
         TaskGroup(gpt=True, vram=24): [3],
     }
-    assert [int(each.value) for each in queue.in_order()] == [4, 3, 2, 1]
+    assert [int(entry.value) for entry in queue.in_order()] == [4, 3, 2, 1]

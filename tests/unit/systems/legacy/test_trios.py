@@ -27,11 +27,11 @@ def group(name: str) -> GroupKey:
     return GroupKey("0x" + sha256(name.encode()).hexdigest())
 
 
-def trio(name: str, *, fee: int = 1, at: int = 1, **asked: object) -> list[Task]:
+def trio(name: str, *, fee: int = 1, at: int = 1, **task_fields: object) -> list[Task]:
     """A group of three, created one after the other in block `at`."""
-    made = {"group": group(name), "fee": fee, **asked}
+    creation_fields = {"group": group(name), "fee": fee, **task_fields}
     return [
-        wanted(f"{name}{n}", created_at=Position(at, 0, n), **made)  # type: ignore[arg-type]
+        wanted(f"{name}{n}", created_at=Position(at, 0, n), **creation_fields)  # type: ignore[arg-type]
         for n in range(3)
     ]
 
@@ -40,7 +40,7 @@ class Seen:
     """A network that is told of whole."""
 
     def __init__(self, nodes: Iterable[Node], tasks: Sequence[Task]) -> None:
-        self.rows = {one.address: one for one in nodes}
+        self.rows = {node_row.address: node_row for node_row in nodes}
         self.tasks = tasks
 
     def get_waiting_tasks(self) -> Sequence[Task]:
@@ -66,9 +66,11 @@ def block(number: int) -> BlockRef:
 
 def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]:
     """Who is drawn for what, by a block, where nodes and tasks were there the block before."""
-    drawer, seen = BlockDrawer(LEGACY), Seen(nodes, tasks)
-    drawer.resume(seen, block(1), {})
-    return {one.task: one.node for one in drawer.draw_block(seen, block(2)).new_draws}
+    drawer, view = BlockDrawer(LEGACY), Seen(nodes, tasks)
+    drawer.resume(view, block(1), {})
+    return {
+        node_draw.task: node_draw.node for node_draw in drawer.draw_block(view, block(2)).new_draws
+    }
 
 
 # --- which wait ---
@@ -79,8 +81,8 @@ def test_group_value_is_sum_of_tasks_and_age_is_of_last_task():
     late[2].created_at = Position(3, 0, 0)
     tasks = [*cheap, *late, *dear]
     line = build_trio_queue(tasks, tasks, PRICING.compute_value)
-    assert [one.tasks for one in line] == [tuple(dear), tuple(late), tuple(cheap)]
-    assert [one.value for one in line] == [6, 6, 3]
+    assert [queue_item.tasks for queue_item in line] == [tuple(dear), tuple(late), tuple(cheap)]
+    assert [queue_item.value for queue_item in line] == [6, 6, 3]
 
 
 @pytest.mark.parametrize("there", [1, 2])
@@ -95,12 +97,12 @@ def test_remainder_of_group_never_starts():
         {"ending": Ending.ABORTED},
         {"node": node("n"), "started_at": Position(2, 0, 0)},
     ):
-        first, *rest = trio("g")
+        first, *remainder = trio("g")
         for name, value in spoil.items():
             setattr(first, name, value)
-        tasks = [first, *rest]
-        assert build_trio_queue(rest, tasks, PRICING.compute_value) == []
-        assert find_unstartable_tasks(rest, tasks) == rest
+        tasks = [first, *remainder]
+        assert build_trio_queue(remainder, tasks, PRICING.compute_value) == []
+        assert find_unstartable_tasks(remainder, tasks) == remainder
 
 
 def test_task_alone_or_in_larger_group_never_starts():
@@ -131,29 +133,29 @@ def test_three_tasks_of_larger_group_are_unstartable():
 
 def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g")
-    seen = Seen(cards({("RTX 4090", 24): 5}), tasks)
-    drawer.resume(seen, block(1), {})
-    drawn = drawer.draw_block(seen, block(2)).new_draws
+    view = Seen(cards({("RTX 4090", 24): 5}), tasks)
+    drawer.resume(view, block(1), {})
+    drawn = drawer.draw_block(view, block(2)).new_draws
 
     seed = sha256(bytes.fromhex(block(2).hash[2:]) + bytes.fromhex(group("g")[2:])).digest()
-    assert {one.seed for one in drawn} == {seed}
-    assert [one.task for one in drawn] == [task.key for task in tasks]
-    assert len({one.node for one in drawn}) == 3
-    assert {len(one.candidates) for one in drawn} == {5}
+    assert {node_draw.seed for node_draw in drawn} == {seed}
+    assert [node_draw.task for node_draw in drawn] == [task.key for task in tasks]
+    assert len({node_draw.node for node_draw in drawn}) == 3
+    assert {len(node_draw.candidates) for node_draw in drawn} == {5}
 
 
 def test_gpt_group_is_drawn_from_single_card():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g", gpt=True, min_vram=16)
     nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
-    seen = Seen(nodes, tasks)
-    drawer.resume(seen, block(1), {})
-    drawn = drawer.draw_block(seen, block(2)).new_draws
-    made = {one.address: get_card_group(one) for one in nodes}
-    (card,) = {made[one.node] for one in drawn}
+    view = Seen(nodes, tasks)
+    drawer.resume(view, block(1), {})
+    drawn = drawer.draw_block(view, block(2)).new_draws
+    card_by_address = {card_owner.address: get_card_group(card_owner) for card_owner in nodes}
+    (card,) = {card_by_address[node_draw.node] for node_draw in drawn}
     assert card is not None
-    assert {one.card for one in drawn} == {card.text}
+    assert {node_draw.card for node_draw in drawn} == {card.text}
     assert {address for address, _ in drawn[0].candidates} == {
-        address for address, of in made.items() if of == card
+        address for address, of in card_by_address.items() if of == card
     }
 
 
@@ -166,15 +168,15 @@ def test_zero_speed_node_is_not_drawn_beside_others():
 
 def test_unavailable_node_voids_entire_group_draw():
     nodes, tasks = cards({("RTX 4090", 24): 4}), trio("g")
-    drawer, seen = BlockDrawer(LEGACY), Seen(nodes, tasks)
-    drawer.resume(seen, block(1), {})
-    first = [one.node for one in drawer.draw_block(seen, block(2)).new_draws]
-    seen.rows[first[1]].paused = True
-    turn = drawer.draw_block(seen, block(3))
+    drawer, view = BlockDrawer(LEGACY), Seen(nodes, tasks)
+    drawer.resume(view, block(1), {})
+    first = [node_draw.node for node_draw in drawer.draw_block(view, block(2)).new_draws]
+    view.rows[first[1]].paused = True
+    turn = drawer.draw_block(view, block(3))
     assert set(turn.ended_draws) == {task.key for task in tasks}
     assert turn.plan.active_draws == {}
-    (again,) = [{one.node for one in drawer.draw_block(seen, block(4)).new_draws}]
-    assert again == {one.address for one in nodes} - {first[1]}
+    (again,) = [{node_draw.node for node_draw in drawer.draw_block(view, block(4)).new_draws}]
+    assert again == {candidate.address for candidate in nodes} - {first[1]}
 
 
 def test_three_free_cards_get_group_of_figure():
@@ -183,13 +185,13 @@ def test_three_free_cards_get_group_of_figure():
     for name, fees in figure["groups"].items():
         kind, vram = name.removesuffix("GB").split("/")
         for fee in fees:
-            asked = {"gpt": kind == "GPT", "min_vram": int(vram), "fee": fee}
-            groups[f"{name} {fee}"] = (fee, trio(f"{name} {fee}", **asked))
+            task_fields = {"gpt": kind == "GPT", "min_vram": int(vram), "fee": fee}
+            groups[f"{name} {fee}"] = (fee, trio(f"{name} {fee}", **task_fields))
     drawn = drawn_by(
         cards({("RTX 4090", 24): 3}), [task for _, tasks in groups.values() for task in tasks]
     )
-    (taken,) = [fee for fee, tasks in groups.values() if tasks[0].key in drawn]
-    assert (taken, len(drawn)) == (figure["expected_value"], 3)
+    (drawn_fee,) = [fee for fee, tasks in groups.values() if tasks[0].key in drawn]
+    assert (drawn_fee, len(drawn)) == (figure["expected_value"], 3)
 
 
 CARDS = [("RTX 4090", 24), ("RTX 4080", 16), ("RTX 3080", 16), ("RTX 4070", 12)]
@@ -200,72 +202,77 @@ orders = st.lists(
 
 
 def staged(
-    models: Sequence[tuple[str, int]], asked: Sequence[tuple[bool, int, int]]
+    models: Sequence[tuple[str, int]], orders: Sequence[tuple[bool, int, int]]
 ) -> tuple[list[Node], list[list[Task]]]:
     nodes = [
         member(f"{n}", gpu_name=model, gpu_vram=vram) for n, (model, vram) in enumerate(models)
     ]
     groups = [
         trio(f"g{n}", gpt=gpt, min_vram=vram, fee=fee, at=n)
-        for n, (gpt, vram, fee) in enumerate(asked)
+        for n, (gpt, vram, fee) in enumerate(orders)
     ]
     return nodes, groups
 
 
 @given(networks, orders)
-def test_draws_for_freed_node_match_source_procedure(models, asked):
+def test_draws_for_freed_node_match_source_procedure(models, group_orders):
     """Where nothing that waits could run before, one node more runs the best task with it."""
-    (freed, *others), groups = staged(models, asked)
+    (freed, *other_nodes), groups = staged(models, group_orders)
     tasks = [task for tasks in groups for task in tasks]
-    before = drawn_by(others, tasks)
+    before = drawn_by(other_nodes, tasks)
     groups = [tasks for tasks in groups if tasks[0].key not in before]
-    others = [one for one in others if one.address not in before.values()]
+    other_nodes = [
+        candidate for candidate in other_nodes if candidate.address not in before.values()
+    ]
     tasks = [task for tasks in groups for task in tasks]
     # The premise of the source: the others can run nothing of what is left.
-    assert drawn_by(others, tasks) == {}
+    assert drawn_by(other_nodes, tasks) == {}
 
     queue = LegacyQueue(PRICING.compute_value, (tasks[0] for tasks in groups))
-    best = queue.next_for(freed, [freed, *others])
-    drawn = drawn_by([freed, *others], tasks)
+    best = queue.next_for(freed, [freed, *other_nodes])
+    drawn = drawn_by([freed, *other_nodes], tasks)
     if best is None:
         assert drawn == {}
         return
     (run,) = [tasks for tasks in groups if tasks[0].key == best.waiting.key]
     assert drawn.keys() == {task.key for task in run}
     assert freed.address in drawn.values()
-    assert set(drawn.values()) <= {freed.address, *(one.address for one in best.partners)}
+    assert set(drawn.values()) <= {
+        freed.address,
+        *(candidate.address for candidate in best.partners),
+    }
 
 
 @given(networks, orders)
-def test_group_is_drawn_entirely_or_not_at_all(models, asked):
-    nodes, groups = staged(models, asked)
+def test_group_is_drawn_entirely_or_not_at_all(models, group_orders):
+    nodes, groups = staged(models, group_orders)
     drawn = drawn_by(nodes, [task for tasks in groups for task in tasks])
     assert len(set(drawn.values())) == len(drawn)
-    made = {one.address: one for one in nodes}
+    node_by_address = {candidate.address: candidate for candidate in nodes}
     for tasks in groups:
-        run = [made[drawn[task.key]] for task in tasks if task.key in drawn]
+        run = [node_by_address[drawn[task.key]] for task in tasks if task.key in drawn]
         assert len(run) in {0, 3}
-        assert all((one.gpu_vram or 0) >= (tasks[0].min_vram or 0) for one in run)
+        assert all((candidate.gpu_vram or 0) >= (tasks[0].min_vram or 0) for candidate in run)
         if tasks[0].kind == "llm":
-            assert len({get_card_group(one) for one in run}) <= 1
+            assert len({get_card_group(candidate) for candidate in run}) <= 1
 
 
 @given(networks, orders, st.integers(0, 3))
-def test_restart_changes_no_draw(models, asked, runs):
-    nodes, groups = staged(models, asked)
+def test_restart_changes_no_draw(models, group_orders, runs):
+    nodes, groups = staged(models, group_orders)
     tasks = [task for tasks in groups for task in tasks]
-    seen = Seen(nodes, tasks)
+    view = Seen(nodes, tasks)
     through, again = BlockDrawer(LEGACY), BlockDrawer(LEGACY)
-    through.resume(seen, block(1), {})
-    again.resume(seen, block(1), {})
+    through.resume(view, block(1), {})
+    again.resume(view, block(1), {})
     for number in range(2, 4 + runs):
-        turn = through.draw_block(seen, block(number))
+        turn = through.draw_block(view, block(number))
         # All that a database remembers is who stands.
-        again = replaced(again, seen, number - 1)
-        assert again.draw_block(seen, block(number)) == turn
+        again = replaced(again, view, number - 1)
+        assert again.draw_block(view, block(number)) == turn
 
 
-def replaced(before: BlockDrawer, seen: Seen, number: int) -> BlockDrawer:
+def replaced(before: BlockDrawer, view: Seen, number: int) -> BlockDrawer:
     fresh = BlockDrawer(LEGACY)
-    fresh.resume(seen, block(number), before.plan.active_draws)
+    fresh.resume(view, block(number), before.plan.active_draws)
     return fresh

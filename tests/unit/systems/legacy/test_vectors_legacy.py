@@ -100,8 +100,8 @@ def ignored_task(vector: Vector) -> None:
 
 
 def mining(vector: Vector) -> None:
-    said = vector["example"]
-    third = floor(Fraction(said["weights"][0]) * UNIT)
+    example = vector["example"]
+    third = floor(Fraction(example["weights"][0]) * UNIT)
     rules = rules_with(
         vram_weight=third, timeout_weight=third, speed_weight=third, least_timeout_seconds=0
     )
@@ -109,13 +109,13 @@ def mining(vector: Vector) -> None:
     values = ((24, 120, 16, 720), (12, 0, 8, 360), (24, 240, 20, 0))
     nodes = []
     for name, (vram, timeout, score, hours) in zip("ABC", values, strict=True):
-        made = scored(member(name, gpu_vram=vram, timeout=timeout), score, 1)
-        made.online_seconds = hours * 3600
-        nodes.append(made)
+        mining_node = scored(member(name, gpu_vram=vram, timeout=timeout), score, 1)
+        mining_node.online_seconds = hours * 3600
+        nodes.append(mining_node)
     shares = compute_incentive_shares(nodes, 0, rules)
-    for name, expected in zip("AB", said["expected"], strict=True):
-        paid = shares[node(name)] * int(said["T_a"])
-        assert abs(paid - floor(Fraction(expected) * UNIT)) <= 2 * int(said["T_a"])
+    for name, expected in zip("AB", example["expected"], strict=True):
+        paid = shares[node(name)] * int(example["T_a"])
+        assert abs(paid - floor(Fraction(expected) * UNIT)) <= 2 * int(example["T_a"])
 
 
 _SCORES = {
@@ -133,14 +133,14 @@ PROFILE = the_vector("profiles/legacy_doc")
 
 
 def test_legacy_rules_match_document_profile():
-    said, numbers = PROFILE, json.loads(RULES.to_json())
-    assert numbers["rank_scores"] == said["round_scores"]
-    assert numbers["absent_score"] == said["timeout_score"]
-    assert numbers["q_max"] == said["max_task_score"]
-    assert said["rounds"] == ["commitment", "disclosure"]
-    assert [name.partition("_")[0] for name in RoundScores._fields[::2]] == said["rounds"]
-    assert (said["window"], numbers["legacy"]["window_seconds"]) == ("calendar month", None)
-    assert said["all_timeout"] == "task ignored"
+    profile, numbers = PROFILE, json.loads(RULES.to_json())
+    assert numbers["rank_scores"] == profile["round_scores"]
+    assert numbers["absent_score"] == profile["timeout_score"]
+    assert numbers["q_max"] == profile["max_task_score"]
+    assert profile["rounds"] == ["commitment", "disclosure"]
+    assert [name.partition("_")[0] for name in RoundScores._fields[::2]] == profile["rounds"]
+    assert (profile["window"], numbers["legacy"]["window_seconds"]) == ("calendar month", None)
+    assert profile["all_timeout"] == "task ignored"
     assert compute_round_scores([Run(0, node("A"), Position(1, 0, 0), 0)], RULES) == []
 
 
@@ -161,8 +161,8 @@ def test_contract_scores_match_vectors_without_failures(vector):
         for name in ("n0", "n1", "n2"):
             history.reports_error("1", name)
     _, changes = folded(history.aborts("1"), CONTRACT)
-    told = {entry.node: entry.score for entry in changes.scores}
-    assert told == {node(name): score for name, score in vector["expected"].items()}
+    score_by_node = {entry.node: entry.score for entry in changes.scores}
+    assert score_by_node == {node(name): score for name, score in vector["expected"].items()}
 
 
 FIGURE = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
@@ -177,7 +177,7 @@ def test_three_free_4090_take_task_of_figure():
             wanted(f"{group} {fee}", gpt=kind == "GPT", min_vram=int(vram), fee=fee)
             for fee in fees
         ]
-    queue = LegacyQueue(lambda made: Fraction(made.fee or 0), tasks)
+    queue = LegacyQueue(lambda queued_task: Fraction(queued_task.fee or 0), tasks)
     nodes = cards({("RTX 4090", 24): 3})
     offers = queue.offers_for(nodes[0], nodes)
     assert {offer.group.text: int(offer.waiting.value) for offer in offers} == FIGURE[
@@ -192,9 +192,12 @@ def test_three_free_4090_take_task_of_figure():
 
 def test_contract_queue_vector_matches_with_fee_per_size():
     tasks = [
-        wanted(f"{n}", fee=said["fee"], size=said["cap"]) for n, said in enumerate(PRICES["tasks"])
+        wanted(f"{n}", fee=task_fields["fee"], size=task_fields["cap"])
+        for n, task_fields in enumerate(PRICES["tasks"])
     ]
-    queue = LegacyQueue(lambda made: Fraction(made.fee or 0, made.size or 1), tasks)
+    queue = LegacyQueue(
+        lambda queued_task: Fraction(queued_task.fee or 0, queued_task.size or 1), tasks
+    )
     first = next(queue.in_order())
     assert first.key == tasks[PRICES["expected_first_index_0_based"]].key
     assert first.value == PRICES["expected_price"]

@@ -18,9 +18,9 @@ def fixed(x: float) -> float:
 
 def at_quantile(ascending: list[float], q: float) -> float:
     place = (len(ascending) - 1) * q
-    low, rest = floor(place), place - floor(place)
+    low, fraction = floor(place), place - floor(place)
     if low + 1 < len(ascending):
-        return ascending[low] + rest * (ascending[low + 1] - ascending[low])
+        return ascending[low] + fraction * (ascending[low + 1] - ascending[low])
     return ascending[low]
 
 
@@ -70,24 +70,24 @@ class Gateway:
     def look(self, node: str, now: float) -> dict[str, Any]:
         log = self.get(f"{node} log", now)
         failing = self.get(f"{node} failing", now) == "true"
-        seen = {"node": node, "n": 0, "rate": 1.0, "median": 0.0, "weighted": 0.0}
+        stats = {"node": node, "n": 0, "rate": 1.0, "median": 0.0, "weighted": 0.0}
         if log is not None:
-            seen["n"] = log["good"] + log["bad"]
+            stats["n"] = log["good"] + log["bad"]
             if log["good"] == 0:
-                seen["rate"] = 1.0 if self.is_head else 0.0
+                stats["rate"] = 1.0 if self.is_head else 0.0
             else:
                 if failing:
                     failing = False
                     self.put(f"{node} failing", "false", now + 7200)
-                seen |= {"rate": log["good"] / seen["n"], "median": log["median"]}
-                seen["weighted"] = log["weighted"]
-        return seen | {"failing": failing}
+                stats |= {"rate": log["good"] / stats["n"], "median": log["median"]}
+                stats["weighted"] = log["weighted"]
+        return stats | {"failing": failing}
 
     def picks(self, nodes: list[str], now: float) -> list[Seen]:
         """Rank the nodes: name, attempts, rate, median, weighted, failing, tickets."""
         logs = [self.look(node, now) for node in nodes]
         logs.sort(key=lambda log: log["weighted"])
-        factor, before, found = 10, 0.0, []
+        factor, before, picked = 10, 0.0, []
         for log in logs:
             if before > 0 and log["median"] > 0.15:
                 gap = log["weighted"] - max(before, 0.15)
@@ -96,8 +96,8 @@ class Gateway:
                     if factor <= 0:
                         factor = 0 if log["n"] >= 50 else 1
             before = log["weighted"]
-            found.append((*log.values(), self._tickets(log, factor, now)))
-        return found
+            picked.append((*log.values(), self._tickets(log, factor, now)))
+        return picked
 
     def _tickets(self, log: dict[str, Any], factor: int, now: float) -> int:
         if not log["failing"]:

@@ -54,8 +54,8 @@ def ours(memory: PortalMemory, now: float, params: PortalParameters) -> list[See
 
 
 def flags(memory: PortalMemory, now: float) -> list[str | None]:
-    found = [memory.records.get(Address(name), PortalRecord()) for name in NODES]
-    return [str(r.flag).lower() if ms(now) < r.flag_until else None for r in found]
+    records = [memory.records.get(Address(name), PortalRecord()) for name in NODES]
+    return [str(r.flag).lower() if ms(now) < r.flag_until else None for r in records]
 
 
 class Both:

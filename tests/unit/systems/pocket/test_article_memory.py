@@ -21,25 +21,25 @@ _outcomes = st.lists(
 )
 
 
-def plainly(told: list[tuple[int, float | None]], now: int) -> NodeStats:
+def plainly(latencies: list[tuple[int, float | None]], now: int) -> NodeStats:
     """Count what lies in (now - window, now], and add up what failures cost."""
-    seen = [one for at, one in told if now - WINDOW < at <= now]
-    good = sorted(one for one in seen if one is not None)
+    recent_latencies = [latency for at, latency in latencies if now - WINDOW < at <= now]
+    good = sorted(latency for latency in recent_latencies if latency is not None)
     out_until = 0
-    for at, one in told:
-        if one is None:
+    for at, latency in latencies:
+        if latency is None:
             out_until = min(at + CAP, max(out_until, at) + EACH)
     is_out = now < out_until
     if not good:
-        rate = 0.0 if seen else 1.0
-        stats = NodeStats(A, len(seen), rate, 0.0, 0.0, is_out)
+        rate = 0.0 if recent_latencies else 1.0
+        stats = NodeStats(A, len(recent_latencies), rate, 0.0, 0.0, is_out)
     else:
         place = (len(good) - 1) * 0.9
         low, high = good[int(place)], good[min(int(place) + 1, len(good) - 1)]
         p90 = low + (place - int(place)) * (high - low)
-        weighted = median(good) + (0.3 * p90 if len(seen) > 20 else 0)
+        weighted = median(good) + (0.3 * p90 if len(recent_latencies) > 20 else 0)
         stats = NodeStats(
-            A, len(seen), len(good) / len(seen),
+            A, len(recent_latencies), len(good) / len(recent_latencies),
             round_to_five_decimals(median(good)), round_to_five_decimals(weighted), is_out, p90,
         )  # fmt: skip
     return stats._replace(out_until_ms=out_until) if is_out else stats
@@ -48,24 +48,24 @@ def plainly(told: list[tuple[int, float | None]], now: int) -> NodeStats:
 def near(stats: NodeStats) -> tuple[object, ...]:
     """The same, but for the last bits of what was interpolated."""
     return tuple(
-        pytest.approx(each, abs=2e-5) if isinstance(each, float) else each for each in stats
+        pytest.approx(field, abs=2e-5) if isinstance(field, float) else field for field in stats
     )
 
 
 @examples(200)
 @given(outcomes=_outcomes, later=_gaps, asks=st.booleans())
 def test_stats_match_outcomes_of_last_five_minutes(outcomes, later, asks):
-    memory, told, now = ArticleMemory(ARTICLE), list[tuple[int, float | None]](), 0
+    memory, latencies, now = ArticleMemory(ARTICLE), list[tuple[int, float | None]](), 0
     for gap, latency in outcomes:
         now += gap
-        told.append((now, latency))
+        latencies.append((now, latency))
         if latency is None:
             memory.record_failure(A, now)
         else:
             memory.record_success(A, latency, now)
         if asks:
-            assert tuple(memory.compute_stats(A, now)) == near(plainly(told, now))
-    assert tuple(memory.compute_stats(A, now + later)) == near(plainly(told, now + later))
+            assert tuple(memory.compute_stats(A, now)) == near(plainly(latencies, now))
+    assert tuple(memory.compute_stats(A, now + later)) == near(plainly(latencies, now + later))
 
 
 @examples(60)

@@ -26,13 +26,13 @@ def parts(ledger: WorkingSet, key: TaskKey) -> dict[Address, tuple[int, Any, End
     task = ledger.tasks.get(key)
     if task is None:
         return {}
-    found = {
+    part_by_node = {
         run.node: (run.started_time, run.committed_at or run.reported_at, run.ending)
         for run in task.runs
     }
     if task.node is not None:
-        found[task.node] = (task.started_time or 0, task.stopped_at, task.ending)
-    return found
+        part_by_node[task.node] = (task.started_time or 0, task.stopped_at, task.ending)
+    return part_by_node
 
 
 def by_the_fold(events: list[DomainEvent]) -> list[Said]:

@@ -32,19 +32,19 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
 
 
 def outcomes(history: History) -> list[TaskOutcome]:
-    attribution, found = TaskTracker(), []
+    attribution, task_outcomes = TaskTracker(), []
     deeds: dict[str, Callable[[Any], object]] = {
         "TaskStarted": attribution.record_start,
         "ResultCommitted": attribution.record_answer,
         "TaskErrorReported": attribution.record_answer,
         "ResultDisclosed": attribution.record_disclosure,
         "TaskValidated": attribution.record_acceptance,
-        "TaskSucceeded": lambda event: found.extend(attribution.record_ending(event)),
-        "TaskCancelled": lambda event: found.extend(attribution.record_ending(event)),
+        "TaskSucceeded": lambda event: task_outcomes.extend(attribution.record_ending(event)),
+        "TaskCancelled": lambda event: task_outcomes.extend(attribution.record_ending(event)),
     }
     for event in history.events:
         deeds.get(type(event).__name__, lambda _: None)(event)
-    return found
+    return task_outcomes
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_blamed_nodes_match_fold_timeouts(
     timed_out = {
         change.node for change in changes.reliability if change.cause is ReliabilityCause.TIMED_OUT
     }
-    found = outcomes(history)
+    task_outcomes = outcomes(history)
     assert changes.anomalies == []
-    assert len(found) == 3
-    assert {outcome.node for outcome in found if outcome.is_fault} == timed_out
+    assert len(task_outcomes) == 3
+    assert {outcome.node for outcome in task_outcomes if outcome.is_fault} == timed_out

@@ -44,10 +44,10 @@ def followed(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
     return follower
 
 
-def policy_input(history: History, *taken: str) -> PolicyInput:
+def policy_input(history: History, *reserved_names: str) -> PolicyInput:
     fold, _ = folded(history)
     return PolicyInput(
-        fold.ledger.nodes, CRYNUX, history.time, frozenset(node(name) for name in taken)
+        fold.ledger.nodes, CRYNUX, history.time, frozenset(node(name) for name in reserved_names)
     )
 
 
@@ -214,16 +214,18 @@ def test_expected_duration_scales_latency_penalty():
 def test_ineligible_members_are_listed_with_reason():
     history = joined("A", "B", "C", gpu_vram=8).joins("D", "E", "F", gpu_vram=24)
     history.pauses("D").creates("t").starts("t", "E").joins("Q").quits("Q")
-    asked = replace(SD, min_vram=16)
+    demanding_task = replace(SD, min_vram=16)
     follower = followed(history)
-    found = {v.node: v for v in follower.judge_candidates(asked, policy_input(history, "F"))}
-    out = {name: found[node(name)].reason for name in "ABCDEF"}
+    verdict_by_node = {
+        v.node: v for v in follower.judge_candidates(demanding_task, policy_input(history, "F"))
+    }
+    out = {name: verdict_by_node[node(name)].reason for name in "ABCDEF"}
     assert out == dict.fromkeys("ABC", "vram_too_small") | {
         "D": "paused", "E": "busy", "F": "taken",
     }  # fmt: skip
-    assert all(verdict.weight is None for verdict in found.values())
-    assert list(found) == sorted(found)
-    assert node("Q") not in found
+    assert all(verdict.weight is None for verdict in verdict_by_node.values())
+    assert list(verdict_by_node) == sorted(verdict_by_node)
+    assert node("Q") not in verdict_by_node
 
 
 def test_flag_is_set_at_task_start_only():
@@ -245,7 +247,7 @@ def told(follower: PocketFollower, now: int) -> dict[str, object]:
     return {
         chain: memory.records
         if isinstance(memory, PortalMemory)
-        else [memory.compute_stats(one, 1000 * now) for one in nodes]
+        else [memory.compute_stats(address, 1000 * now) for address in nodes]
         for chain, memory in follower.selector.chains.items()
     }
 

@@ -21,8 +21,8 @@ EACH = pytest.mark.parametrize("params", [ARTICLE, PORTAL_API_HEAD], ids=["artic
 
 
 def row(selector: NodeSelector, node: Address = A, chain: str = "eth") -> RankedNode:
-    (found,) = selector.rank_nodes(chain, [node], 10_000).rows
-    return found
+    (ranked_node,) = selector.rank_nodes(chain, [node], 10_000).rows
+    return ranked_node
 
 
 @EACH
@@ -79,9 +79,9 @@ _heights = st.dictionaries(
 
 @given(heights=_heights, allowance=st.integers(0, 50), lie=st.integers(10**7, 10**9))
 def test_single_inflated_height_does_not_raise_best_height(heights, allowance, lie):
-    told = find_best_height([*heights.values(), lie], allowance)
-    assert told is not None
-    assert told <= max(heights.values())
+    best_height = find_best_height([*heights.values(), lie], allowance)
+    assert best_height is not None
+    assert best_height <= max(heights.values())
 
 
 @pytest.mark.parametrize(("heights", "best"), [

@@ -17,8 +17,8 @@ MEANT = replace(PORTAL_API_HEAD, zero_success_rate=0)
 
 
 def row(memory: PortalMemory, now: int, params: PortalParameters = MEANT) -> RankedNode:
-    (found,) = rank_nodes([memory.compute_stats(A, now)], params).rows
-    return found
+    (ranked_node,) = rank_nodes([memory.compute_stats(A, now)], params).rows
+    return ranked_node
 
 
 def failing(times: int, params: PortalParameters = MEANT) -> PortalMemory:

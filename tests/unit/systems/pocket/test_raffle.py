@@ -27,8 +27,8 @@ def candidates() -> list[tuple[Address, int]]:
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    said = follower.judge_candidates(fold.ledger.tasks[task("t")], policy_input)
-    return [(one.node, one.weight) for one in said if one.weight is not None]
+    verdicts = follower.judge_candidates(fold.ledger.tasks[task("t")], policy_input)
+    return [(verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None]
 
 
 def test_win_frequency_follows_tickets():

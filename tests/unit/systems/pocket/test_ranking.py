@@ -50,8 +50,8 @@ def alike(*latencies: float, attempts: int = 30) -> list[NodeStats]:
 
 def tickets(standings: list[NodeStats], params: Parameters) -> list[int]:
     """Return the tickets of each, in the order in which they are given."""
-    found = {row.node: row.tickets for row in rank_nodes(standings, params).rows}
-    return [found[stats.node] for stats in standings]
+    tickets_by_node = {row.node: row.tickets for row in rank_nodes(standings, params).rows}
+    return [tickets_by_node[stats.node] for stats in standings]
 
 
 @EVERY
@@ -173,8 +173,8 @@ def test_pick_many_returns_distinct_nodes_with_tickets_first(standings, us):
 
 
 def _tickets_of(chosen: list[Address], standings: list[NodeStats]) -> Iterator[int]:
-    found = {row.node: row.tickets for row in rank_nodes(standings, ARTICLE).rows}
-    return (found[node] for node in chosen)
+    tickets_by_node = {row.node: row.tickets for row in rank_nodes(standings, ARTICLE).rows}
+    return (tickets_by_node[node] for node in chosen)
 
 
 def test_random_number_outside_unit_interval_is_rejected():

@@ -32,12 +32,12 @@ def relayed(node: str, t_ms: int, latency_ms: float | None) -> RelayOutcome:
 
 @vectors_of("examples", file=FILE)
 def test_article_examples_match_manual_results(vector: Vector):
-    outcomes = sorted(vector["outcomes"], key=lambda one: one["t_ms"])
+    outcomes = sorted(vector["outcomes"], key=lambda outcome: outcome["t_ms"])
     for expected in vector["expected"]:
         selector, now = NodeSelector(ARTICLE), expected["now_ms"]
-        for one in outcomes:
-            if one["t_ms"] <= now:
-                selector.record_outcome(relayed(**one))
+        for outcome in outcomes:
+            if outcome["t_ms"] <= now:
+                selector.record_outcome(relayed(**outcome))
         for check in vector["checks_passed"]:
             selector.record_health_pass(Address(check["node"]), CHAIN, check["t_ms"])
         ranking = selector.rank_nodes(CHAIN, map(Address, expected["tickets"]), now)

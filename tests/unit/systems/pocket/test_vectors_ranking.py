@@ -83,8 +83,12 @@ def test_every_second_sample_is_kept_beyond_limit(vector: Vector):
     samples = [float(n) for n in range(1, vector["n"])]
     record = PortalRecord(samples=samples, samples_until=300_000)
     record.record_success(float(vector["n"]), 1000, MEANT)
-    kept = record.samples
-    assert (len(kept), kept[0], kept[-1]) == (vector["len"], vector["first"], vector["last"])
+    stored_samples = record.samples
+    assert (len(stored_samples), stored_samples[0], stored_samples[-1]) == (
+        vector["len"],
+        vector["first"],
+        vector["last"],
+    )
 
 
 def standings(rows: list[Vector]) -> list[NodeStats]:

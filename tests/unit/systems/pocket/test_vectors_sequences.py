@@ -216,9 +216,9 @@ def test_tickets_never_increase_down_ranking(profile: str):
 
 def mixed(profile: str) -> tuple[PortalMemory, Ranking]:
     """The fixture lacks the median, so that nothing can be compared with the expected one."""
-    given = UNIT["pick with mixed history"]["input"]
+    log_by_node = UNIT["pick with mixed history"]["input"]
     memory = PortalMemory(PARAMS[profile])
-    for name, log in given.items():
+    for name, log in log_by_node.items():
         if log is None:
             continue
         memory.records[Address(name)] = logged(
@@ -226,7 +226,7 @@ def mixed(profile: str) -> tuple[PortalMemory, Ranking]:
         )
         if log.get("failure_flag") is not None:
             memory.set_flag(Address(name), 300_000, flag=log["failure_flag"] == "true")
-    return memory, evaluated(memory, [Address(name) for name in given], 1, profile)
+    return memory, evaluated(memory, [Address(name) for name in log_by_node], 1, profile)
 
 
 @PROFILES
@@ -248,8 +248,8 @@ def test_all_failing_nodes_keep_their_tickets(profile: str):
         memory.records[name] = logged({"500": 4})
         memory.set_flag(name, 300_000, flag=True)
     ranking = evaluated(memory, nodes, 1, profile)
-    each = UNIT["pick when all are failures"]["derived_tickets_each"]
-    assert [row.tickets for row in ranking.rows] == [each] * 5
+    expected_tickets = UNIT["pick when all are failures"]["derived_tickets_each"]
+    assert [row.tickets for row in ranking.rows] == [expected_tickets] * 5
     assert {record.flag_until for record in memory.records.values()} == {300_000}
 
 
