@@ -3,22 +3,22 @@ pragma solidity 0.8.37;
 
 import {IQoSOracle} from "./IQoSOracle.sol";
 
-/// @title A consumer of the oracle: draws a node, the better the likelier
-/// @notice An example to start from. The candidates are the caller's: who is a member and free, the network knows.
+/// @title Example consumer: weighted random selection of a node
+/// @notice An example to start from. The caller supplies the candidates: the network's free members.
 contract ExampleSelector {
     IQoSOracle public immutable ORACLE;
 
-    /// @notice No candidate may be selected.
+    /// @notice No candidate has a weight above 0.
     error NobodyToSelect();
 
     constructor(IQoSOracle oracle) {
         ORACLE = oracle;
     }
 
-    /// @notice Draws one of the candidates with a chance in proportion to its weight.
+    /// @notice Draws one of the candidates with a probability proportional to its weight.
     /// @param candidates members that are free
-    /// @param seed a number that the candidates cannot steer
-    /// @return node the one drawn; reverts NobodyToSelect when none may be
+    /// @param seed a number that the candidates cannot influence
+    /// @return node the drawn candidate; reverts with NobodyToSelect if no weight is above 0
     function pick(address[] calldata candidates, uint256 seed) external view returns (address node) {
         uint256[] memory weights = new uint256[](candidates.length);
         uint256 total;

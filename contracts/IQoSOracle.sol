@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-/// @title What a consumer reads of the QoS oracle
+/// @title Consumer interface of the QoS oracle
 /// @notice A score is a QoS from 0 to 10000 (10000 = 1.0). One round of scores is accepted at a time. A consumer that
-/// draws nodes by weight needs `weightOf` alone: it knows of exclusions, expulsions, newcomers and scores too old.
-/// @dev A score speaks of quality, not of membership: who is a member, the network itself knows first hand. So an
-/// address that the oracle has never heard of is a newcomer here: selectable, with the newcomer's weight.
+/// draws nodes by weight needs only `weightOf`, which covers exclusions, expulsions, newcomers and stale scores.
+/// @dev A score describes quality, not membership, which the network itself records. So an address without an index is
+/// a newcomer: selectable, with the newcomer's weight.
 interface IQoSOracle {
-    /// @notice `index` was given to `node` in the round accepted by the same transaction, together with its first score.
+    /// @notice `index` was assigned to `node`, with its first score, in the round accepted by the same transaction.
     event NodeRegistered(uint256 indexed index, address indexed node);
 
-    /// @notice `index` was taken from `node`, whose lane an earlier round had closed. NodeRegistered tells to whom it goes.
+    /// @notice `index` was taken from `node`, whose lane an earlier round had closed. NodeRegistered with its new node
+    /// follows.
     event NodeReleased(uint256 indexed index, address indexed node);
 
-    /// @notice One round of scores was accepted.
-    /// @param round the round, one more than the one before
-    /// @param asOf number of the block whose state the scores tell
+    /// @notice A round of scores was accepted.
+    /// @param round the round, one more than the previous round
+    /// @param asOf number of the block at which the scores were computed
     /// @param asOfHash hash of that block, checked against the chain
     /// @param dataHash keccak256 of the call's `data`; nodes and words are rebuilt from the call's input
     /// @param digest EIP-712 digest that was signed; the next report names it as `prev`
-    /// @param config digest of chain, contract, signers, quorum and rules that it was signed under; see ConfigSet
+    /// @param config digest of the chain, contract, signers, quorum and rules it was signed under; see ConfigSet
     /// @param signers bitmap of the signers, bit i = signers()[i] of that configuration
-    /// @param transmitter who sent the transaction; has no rights
+    /// @param transmitter sender of the transaction; has no rights
     event RoundAccepted(
         uint32 indexed round,
         uint48 asOf,
@@ -33,48 +34,51 @@ interface IQoSOracle {
         address transmitter
     );
 
-    /// @notice What a node weighs in a draw: everything below in one number.
-    /// @return weight 0 = must not be selected: expelled, however old the scores, or excluded by a fresh round.
-    /// 5000 = nothing is known that could be trusted: a newcomer, or the scores are too old. Else QoS + 1, 1 to 10001
+    /// @notice Returns the weight of a node in a draw, which combines all the values below.
+    /// @return weight 0 = must not be selected: expelled, however old the scores, or excluded by a fresh round. 5000 =
+    /// no usable score: a newcomer, or the scores are stale. Else QoS + 1, 1 to 10001
     function weightOf(address node) external view returns (uint256 weight);
 
-    /// @notice The score of a node, and how old it is.
+    /// @notice Returns the score of a node and its age.
     /// @param node address of the node
-    /// @return known a report has spoken about this node
+    /// @return known whether the node has an index
     /// @return selectable see isSelectable
-    /// @return qos 0 to 10000; 0 also when not known, excluded or expelled
+    /// @return qos 0 to 10000; 0 also if the node is not known, excluded or expelled
     /// @return round the last accepted round, 0 = none yet
-    /// @return age seconds since the last accepted round (since 1970 when there was none), pauses included
+    /// @return age seconds since the last accepted round (since 1970 if there is none), including pauses
     function scoreOf(address node)
         external
         view
         returns (bool known, bool selectable, uint16 qos, uint32 round, uint40 age);
 
-    /// @notice Whether work may be given to the node. False for an expelled one, however old the scores; false for one
-    /// that a fresh round excludes. True for a newcomer, for a QoS of 0, and for all who are not expelled once the
-    /// scores are too old (a dead oracle excludes nobody). It does not tell whether the address is a member.
+    /// @notice Returns whether the node may be given work. False for an expelled node, however old the scores, and for
+    /// a node that a fresh round excludes. True for a newcomer, for a QoS of 0, and, once the scores are stale, for
+    /// every node that is not expelled (an oracle that stopped reporting excludes no node). Membership is not checked.
     function isSelectable(address node) external view returns (bool);
 
-    /// @notice Kicked out by this oracle, whether or not the network has carried it out, until readmitted or the
-    /// expulsion's time is over (as a rule it has no end).
+    /// @notice Returns whether this oracle has expelled the node, whether or not the network has ended its membership,
+    /// until it is readmitted or the expulsion ends (by default never).
     function isExpelled(address node) external view returns (bool);
 
-    /// @notice A kickout of this node is proposed and can still be executed: neither executed, cancelled, too late, nor
-    /// proposed by signers or rules that were replaced since. A network treats who leaves now as kicked out.
+    /// @notice Returns whether a kickout of this node is proposed and can still be executed: it was not executed or
+    /// cancelled, is not expired, and its signers and rules were not replaced. A network treats a node that leaves now
+    /// as kicked out.
     function isKickPending(address node) external view returns (bool);
 
-    /// @notice The last round is at most `limits().maxAgeSeconds` old, pauses that began while it was so not counted.
+    /// @notice Returns whether the last round is at most `limits().maxAgeSeconds` old, not counting pauses that began
+    /// while it was.
     function isFresh() external view returns (bool);
 
-    /// @notice Packed lanes for bulk readers: 16 lanes of 16 bits a word, lane of index i in word i / 16 at bit 16 * (i % 16).
-    /// @dev A lane: 0 = index not given, 1 = do not select, 2 to 10002 = QoS + 2.
-    /// @param from first word
-    /// @param count how many words; words past the last node are 0
+    /// @notice Returns packed lanes for bulk readers: 16 lanes of 16 bits a word, lane of index i in word i / 16 at bit
+    /// 16 * (i % 16).
+    /// @dev A lane: 0 = index not assigned, 1 = do not select, 2 to 10002 = QoS + 2.
+    /// @param from index of the first word
+    /// @param count number of words; words past the last node are 0
     function wordsAt(uint256 from, uint256 count) external view returns (uint256[] memory words);
 
-    /// @notice One lane: 0 = index not given, 1 = do not select, 2 to 10002 = QoS + 2.
+    /// @notice Returns one lane: 0 = index not assigned, 1 = do not select, 2 to 10002 = QoS + 2.
     function laneAt(uint256 index) external view returns (uint16 lane);
 
-    /// @notice The index that a node has now; reverts NotRegistered when it has none.
+    /// @notice Returns the current index of a node; reverts with NotRegistered if it has none.
     function indexOf(address node) external view returns (uint256 index);
 }

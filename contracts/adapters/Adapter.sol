@@ -3,25 +3,24 @@ pragma solidity 0.8.37;
 
 import {IKickTarget} from "../IKickTarget.sol";
 
-/// @title A kick target in front of a network that knows nothing of the oracle
-/// @notice Holds the one role of the network by which a node can be put out. The oracle alone has it put out a node;
-/// of all else that the role allows, an adapter passes on what it names, for its owner (the network's own multisig), and
-/// nothing more: it has no call of anybody's choice.
-/// @dev The oracle is fixed: another oracle is another adapter (docs/explanation/kickouts.md#adapters).
+/// @title Base of kick targets for networks that were not built for the oracle
+/// @notice Holds the one role of the network that can remove a node. Only the oracle may call `kick`. Of the role's
+/// other calls the adapter forwards a fixed list, for its owner (the network's own multisig) or operator.
+/// @dev The oracle is immutable: another oracle needs another adapter (docs/explanation/kickouts.md#adapters).
 abstract contract Adapter is IKickTarget {
     /// @notice The only caller of `kick`.
     address public immutable ORACLE;
 
-    /// @notice Who had the role before, and takes it back.
+    /// @notice Previous holder of the role, which may take it back.
     address public owner;
 
-    /// @notice Whom the owner offered its place; owner by accepting it.
+    /// @notice Address to which the owner offered ownership; becomes owner by accepting it.
     address public pendingOwner;
 
     event OwnerOffered(address indexed to);
     event OwnerSet(address indexed who);
 
-    /// @notice The caller has not that part.
+    /// @notice The caller does not have the role that this call requires.
     error NotAllowed(address caller);
     error ZeroAddress();
     /// @notice There is no contract at that address.
@@ -45,13 +44,13 @@ abstract contract Adapter is IKickTarget {
         _kick(node);
     }
 
-    /// @notice Offers the owner's place to `to`, who must accept it; zero withdraws the offer.
+    /// @notice Offers ownership to `to`, which must accept it; zero withdraws the offer.
     function transferOwnership(address to) external onlyOwner {
         pendingOwner = to;
         emit OwnerOffered(to);
     }
 
-    /// @notice Takes the owner's place that was offered to the caller.
+    /// @notice Accepts the ownership that was offered to the caller.
     function acceptOwnership() external {
         if (msg.sender != pendingOwner) revert NotAllowed(msg.sender);
         owner = msg.sender;
@@ -59,7 +58,7 @@ abstract contract Adapter is IKickTarget {
         emit OwnerSet(msg.sender);
     }
 
-    /// @dev As IKickTarget.kick asks: quiet where the node is out, revert where it cannot be put out now.
+    /// @dev Follows IKickTarget.kick: returns if the node is not a member, reverts if it cannot be removed now.
     function _kick(address node) internal virtual;
 
     function _hasCode(address place) internal view returns (address) {

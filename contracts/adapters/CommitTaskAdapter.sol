@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Adapter} from "./Adapter.sol";
 import {NodeAdapter} from "./NodeAdapter.sol";
 
-/// @notice A start in the commit/disclose generation of Crynux's contracts.
+/// @notice Task start in the commit/disclose generation of Crynux's contracts.
 interface ICommitNode {
     function startTask(address node) external;
 }

@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {Adapter} from "./Adapter.sol";
 
-/// @notice What two generations of Crynux's Node contract have in common; a status is the same number in both.
+/// @notice Common functions of two generations of Crynux's Node contract; a status is the same number in both.
 interface INode {
     function getNodeStatus(address node) external view returns (uint256);
     function finishTask(address node) external;
@@ -11,21 +11,21 @@ interface INode {
     function transferOwnership(address to) external;
 }
 
-/// @notice Crynux's QOS contract: how many of the node's last tasks count for the network's own kickout.
+/// @notice Crynux's QOS contract: number of the node's last tasks that count for the network's own kickout.
 interface IRecentTasks {
     function getRecentTaskCount(address node) external view returns (uint256);
 }
 
-/// @title Puts out nodes of a Node contract that lets nobody go but at the end of a task
-/// @notice Such a contract has no function that kicks: it puts out the node whose last three tasks brought it nothing. Its
-/// owner may name the task contract, so the adapter, as its owner, takes that place for one call, gives the node empty
-/// tasks until it is out with its stake, and puts the task contract back.
-/// @dev See docs/explanation/kickouts.md#adapters for every trap that is met here.
+/// @title Kick target for a Node contract that removes nodes only at the end of a task
+/// @notice Such a contract has no kick function: it removes a node whose last three tasks brought no points. Its owner
+/// may set the task contract, so the adapter, as its owner, takes that role for one call, gives the node empty tasks
+/// until it is removed with its stake, and restores the task contract.
+/// @dev See docs/explanation/kickouts.md#adapters for all special cases.
 abstract contract NodeAdapter is Adapter {
     uint256 private constant QUIT = 0;
     uint256 private constant AVAILABLE = 1;
 
-    /// @dev The network looks at so many of the last tasks: nobody is in after so many empty ones.
+    /// @dev Number of last tasks that the network counts: after as many empty tasks no node is a member.
     uint256 private constant LAST_TASKS = 3;
 
     INode public immutable NODE;
@@ -33,20 +33,20 @@ abstract contract NodeAdapter is Adapter {
     /// @notice The contract that counts a node's last tasks for NODE.
     IRecentTasks public immutable QOS;
 
-    /// @notice NODE's task contract, which NODE tells nobody: put back after each kickout.
+    /// @notice NODE's task contract, which NODE has no getter for: restored after each kickout.
     address public taskContract;
 
-    /// @dev Whoever is paid its stake may call back; the task contract must not return before it is done.
+    /// @dev The receiver of the stake may call back; the task contract must not be restored before the kickout is done.
     bool private _isKicking;
 
     event TaskContractSet(address indexed to);
     event RoleGivenBack(address indexed to);
 
-    /// @notice The node runs a task (2, 3, 4) or pauses (5): it can be put out once it is available.
+    /// @notice The node runs a task (2, 3, 4) or is paused (5): it can be removed once it is available.
     error NodeBusy(address node, uint256 status);
-    /// @notice A kickout within a kickout.
+    /// @notice The call is made during another kickout.
     error AlreadyKicking();
-    /// @notice As many empty tasks as the network looks at have not put the node out.
+    /// @notice LAST_TASKS empty tasks have not removed the node.
     error StillIn(address node);
     /// @notice QOS counts the tasks of another Node contract.
     error WrongQos();
@@ -59,40 +59,41 @@ abstract contract NodeAdapter is Adapter {
         emit TaskContractSet(task);
     }
 
-    /// @notice Stakes of the nodes that the network slashes are sent to the owner of NODE.
+    /// @notice Receives the stakes of nodes that the network slashes, which are sent to the owner of NODE.
     receive() external payable {}
 
-    /// @notice NODE tells its task contract of every node that becomes available, also while that is the adapter.
+    /// @notice Called by NODE on its task contract for every node that becomes available, also while that is the
+    /// adapter.
     function nodeAvailableCallback(address) external view {
         if (msg.sender != address(NODE)) revert NotAllowed(msg.sender);
     }
 
-    /// @notice Names the network's task contract, as NODE's owner does.
+    /// @notice Sets the network's task contract, as NODE's owner may.
     function updateTaskContractAddress(address to) external onlyOwner {
         taskContract = _hasCode(to);
         NODE.updateTaskContractAddress(to);
         emit TaskContractSet(to);
     }
 
-    /// @notice Takes what slashing brought.
+    /// @notice Withdraws the slashed stakes.
     function collect(address payable to) external onlyOwner {
         (bool done,) = to.call{value: address(this).balance}("");
         if (!done) revert PaymentRefused();
     }
 
-    /// @notice Makes `to` the owner of NODE: who had it before, or the next adapter.
+    /// @notice Makes `to` the owner of NODE: the previous owner, or the next adapter.
     function giveBack(address to) external onlyOwner {
         NODE.transferOwnership(to);
         emit RoleGivenBack(to);
     }
 
-    /// @dev Gives the node a task.
+    /// @dev Starts an empty task on the node.
     function _start(address node) internal virtual;
 
     function _kick(address node) internal override {
         uint256 status = NODE.getNodeStatus(node);
         if (status == QUIT) return;
-        // Its task would lose its node: nothing could end it any more, and its fee would stay locked.
+        // Its task would lose its node: no call could end the task any more, and its fee would stay locked.
         if (status != AVAILABLE) revert NodeBusy(node, status);
         if (_isKicking) revert AlreadyKicking();
         _isKicking = true;
@@ -108,7 +109,7 @@ abstract contract NodeAdapter is Adapter {
             if (QOS.getRecentTaskCount(node) == 0) revert WrongQos();
             NODE.finishTask(node);
             if (NODE.getNodeStatus(node) == QUIT) return;
-            // It was out, and joined again when it was paid: a new membership, which the oracle knows to be expelled.
+            // It was removed, and joined again when it was paid: a new membership of an expelled node.
             if (QOS.getRecentTaskCount(node) == 0) return;
         }
         revert StillIn(node);

@@ -3,24 +3,24 @@ pragma solidity 0.8.37;
 
 import {Adapter} from "./Adapter.sol";
 
-/// @notice What the admin of Crynux's NodeStaking may do, all of it.
+/// @notice All calls of the admin of Crynux's NodeStaking.
 interface INodeStaking {
     function unstake(address nodeAddress) external;
     function slashStaking(address nodeAddress) external;
 }
 
 /// @title Kick target for Crynux's NodeStaking (crynux-contracts 0c10b81)
-/// @notice The adapter is NodeStaking's admin in the relay's place, and passes the relay's two calls on. Who hands the role
-/// over, and takes it back, is the writer of the ParameterController.
-/// @dev Only for a relay that handles NodeUnstaked: another one goes on giving work to a node that is out, now without a
-/// stake behind it (docs/explanation/kickouts.md#adapters).
+/// @notice The adapter is NodeStaking's admin instead of the relay, and forwards the relay's two calls. The writer of
+/// the ParameterController hands the role over, and takes it back.
+/// @dev Only for a relay that handles NodeUnstaked: any other relay goes on giving work to a removed node, without a
+/// stake (docs/explanation/kickouts.md#adapters).
 contract NodeStakingAdapter is Adapter {
     INodeStaking public immutable STAKING;
 
     /// @notice The relay's key.
     address public operator;
 
-    /// @dev What NodeStaking says of an address that has no stake there, as it is reverted with: Error(string).
+    /// @dev Hash of the revert data of NodeStaking for an address without a stake: Error(string).
     bytes32 private constant NOT_STAKED = keccak256(abi.encodeWithSignature("Error(string)", "Node not staked"));
     uint256 private constant LENGTH_OF_NOT_STAKED = 100;
 
@@ -38,17 +38,17 @@ contract NodeStakingAdapter is Adapter {
         _setOperator(firstOperator);
     }
 
-    /// @notice Names the relay's key; zero = nobody.
+    /// @notice Sets the relay's key; zero = none.
     function setOperator(address who) external onlyOwner {
         _setOperator(who);
     }
 
-    /// @notice Passed on: returns a node's stake.
+    /// @notice Forwarded: returns a node's stake.
     function unstake(address nodeAddress) external onlyOperator {
         STAKING.unstake(nodeAddress);
     }
 
-    /// @notice Passed on: takes a node's stake, and its delegators' with it.
+    /// @notice Forwarded: takes a node's stake, and its delegators' with it.
     function slashStaking(address nodeAddress) external onlyOperator {
         STAKING.slashStaking(nodeAddress);
     }
@@ -58,8 +58,8 @@ contract NodeStakingAdapter is Adapter {
         emit OperatorSet(who);
     }
 
-    /// @dev getStakingInfo has had four shapes under one selector, so the call itself is asked. What it reverts with is
-    /// passed on, but never more than an Error of one word: the stake's receiver may have written a megabyte.
+    /// @dev getStakingInfo has had four layouts under one selector, so `unstake` is called without it. Its revert data
+    /// is passed on, but never more than an Error of one word: the stake's receiver may have written a megabyte.
     function _kick(address node) internal override {
         bytes memory input = abi.encodeCall(INodeStaking.unstake, (node));
         address to = address(STAKING);

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Adapter} from "./Adapter.sol";
 import {NodeAdapter} from "./NodeAdapter.sol";
 
-/// @notice A start in the VSSTask generation of Crynux's contracts.
+/// @notice Task start in the VSSTask generation of Crynux's contracts.
 interface IVssNode {
     function startTask(address node, string[] calldata modelIDs) external;
 }

@@ -3,14 +3,14 @@ pragma solidity 0.8.37;
 
 import {Roles} from "./Roles.sol";
 
-/// @title How many kickouts there may be, proposed in a round and executed in a time, and how they are carried out
+/// @title Rate limits of kickouts: proposals per round, executions per time
 abstract contract KickCounts is Roles {
     /// @notice A token bucket of executed kickouts (a stolen quorum can expel at most `bucketMost` nodes at once), and
-    /// what an execution gives the target and takes from the node.
+    /// the gas and length of a kickout.
     /// @param kickGas gas that the target gets, 50000 to 15000000
-    /// @param kickCooldown seconds that an expulsion lasts which is executed from now on, the greatest number = for ever
+    /// @param kickCooldown seconds that an expulsion executed from now on lasts, the maximum = for ever
     /// @param bucketMost the bucket's size, 0 = no kickouts
-    /// @param bucketPerFrame how many flow in each frame
+    /// @param bucketPerFrame tokens added in each frame
     /// @param bucketFrame seconds, at least 1
     struct KickLimits {
         uint32 kickGas;
@@ -20,13 +20,14 @@ abstract contract KickCounts is Roles {
         uint32 bucketFrame;
     }
 
-    /// @dev Below the least no target can end a membership; with the most a transaction fits in 2^24 gas (EIP-7825).
+    /// @dev Below the minimum no target can end a membership; with the maximum a transaction fits in 2^24 gas
+    /// (EIP-7825).
     uint256 private constant LEAST_KICK_GAS = 50_000;
     uint256 private constant MOST_KICK_GAS = 15_000_000;
 
     KickLimits internal _kickLimits;
 
-    /// @dev What was in the bucket at `_since`, the start of a frame, unix seconds.
+    /// @dev Tokens in the bucket at `_since`, the start of a frame, unix seconds.
     uint16 private _left;
     uint40 private _since;
     uint32 private _countedRound;
@@ -34,9 +35,9 @@ abstract contract KickCounts is Roles {
 
     event KickLimitsSet(KickLimits limits);
 
-    /// @notice As many kickouts as one round may have are proposed.
+    /// @notice The round already has its maximum number of proposed kickouts.
     error KickLimit(uint8 maxKicksPerRound);
-    /// @notice The bucket of executed kickouts is empty until `refillAt` (0 = it never refills).
+    /// @notice The bucket of executed kickouts is empty until `refillAt`, unix seconds (0 = it never refills).
     error BucketEmpty(uint256 refillAt);
 
     constructor(KickLimits memory first) {
@@ -44,19 +45,19 @@ abstract contract KickCounts is Roles {
         _setKickLimits(first);
     }
 
-    /// @notice Gas and length of kickouts, and the bucket's size and flow.
+    /// @notice Returns the gas and length of kickouts, and the bucket's size and refill rate.
     function kickLimits() external view returns (KickLimits memory) {
         return _kickLimits;
     }
 
-    /// @notice The bucket as it stands now.
-    /// @return left how many kickouts can be executed
-    /// @return since unix seconds; start of the frame that is running
+    /// @notice Returns the current state of the bucket.
+    /// @return left number of kickouts that can be executed
+    /// @return since unix seconds; start of the current frame
     function bucket() external view returns (uint16 left, uint40 since) {
         return _refilled();
     }
 
-    /// @notice Replaces every limit of kickouts; what flowed in under the old setting stays, as far as there is room.
+    /// @notice Replaces all limits of kickouts; tokens in the bucket stay, up to the new size.
     function setKickLimits(KickLimits calldata wanted) external onlyAdmin {
         (uint16 left,) = _refilled();
         _left = left < wanted.bucketMost ? left : wanted.bucketMost;

@@ -8,23 +8,24 @@ import {NodeScores} from "./NodeScores.sol";
 import {SignerQuorum} from "./SignerQuorum.sol";
 import {TargetCall} from "./TargetCall.sol";
 
-/// @title Kickouts: slower, narrower and harder to forge than a score
-/// @notice A quorum proposes; some seconds and some newer rounds later anyone executes, if the node's lane is still
-/// low, the scores are fresh and the bucket is not empty. Executing expels the node for whoever reads the oracle, for
-/// good; then the target (the network, or an adapter in front of it) is told to end the membership. What the target
-/// does changes nothing of the expulsion. Stopping the oracle stops kickouts.
-/// @dev A kickout is of an address: pool and exclusions stay over quitting and joining again, and so does this.
+/// @title Kickouts: proposal by a quorum, veto delay, execution
+/// @notice A quorum proposes a kickout; after a number of seconds and of rounds anyone executes it, if the node's lane
+/// is still low, the scores are fresh and the bucket is not empty. Execution expels the node for all readers of the
+/// oracle; then the target (the network, or an adapter in front of it) is called to end the membership. The target
+/// cannot undo the expulsion. Pausing the oracle stops kickouts.
+/// @dev A kickout belongs to an address, as the pool and the exclusions do: it survives quitting and joining again.
 abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
     bytes32 private constant KICK =
         keccak256("Kick(bytes32 config,bytes32 report,address node,bytes32 evidence,uint40 deadline)");
 
-    /// @dev What cancels a proposal that died, when its node is proposed anew.
+    /// @dev `why` if a new proposal replaces an expired or invalidated one.
     bytes32 private constant DIED = "died";
 
-    /// @notice Who is told to end a membership; zero = nobody, the network's operator acts on the event.
+    /// @notice Contract that is called to end a membership; zero = none, the network's operator acts on the event.
     address public target;
 
-    /// @notice Hash of the public file that tells why the node was proposed last; 0 = never, or it was vetoed or readmitted since.
+    /// @notice Hash of the public file with the reasons of the last proposal; 0 = none, or cancelled or readmitted
+    /// since.
     mapping(address node => bytes32) public evidenceOf;
 
     event TargetSet(address indexed target);
@@ -32,46 +33,48 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
         address indexed node, uint32 round, uint16 lane, bytes32 evidence, uint40 readyAt, uint40 diesAt
     );
     event KickCancelled(address indexed node, address indexed by, bytes32 why);
-    /// @notice The node is expelled; `target` is called in the same transaction (zero: nobody is). Said again at a retry.
+    /// @notice The node is expelled; `target` is called in the same transaction (zero = none). Emitted again by
+    /// retryKick.
     event KickExecuted(address indexed node, bytes32 evidence, address target);
-    /// @notice The target did not carry it out: the first 32 bytes of its revert data, or "no code". See retryKick.
+    /// @notice The call to the target failed with `reason`: the first 32 bytes of its revert data, or "no code". See
+    /// retryKick.
     event KickRefused(address indexed node, address indexed target, bytes32 reason);
-    /// @notice Expelled from the start: the oracle before this one had expelled it.
+    /// @notice Expelled by the constructor, because the previous oracle had expelled it.
     event NodeExpelled(address indexed node);
     event NodeReadmitted(address indexed node);
 
-    /// @notice Kickouts rest until the admin lets them go on.
+    /// @notice Kickouts are paused until the admin resumes them.
     error KicksRest();
-    /// @notice No kickout of this node can be executed, retried or cancelled: there is none, it is too late in its
-    /// life for this call, or its signers or rules were replaced.
+    /// @notice This node has no pending kickout, or its signers or rules were replaced.
     error NoKick(address node);
-    /// @notice A kickout of this node is pending already.
+    /// @notice A kickout of this node is already pending.
     error KickLive(address node);
     /// @notice The node is expelled.
     error AlreadyExpelled(address node);
     /// @notice The node is not expelled.
     error NotExpelled(address node);
-    /// @notice Signed on round `round` or an older one, in which the node was last proposed, vetoed or readmitted.
+    /// @notice Signed on round `round` or earlier, in which the node was last proposed, expelled, cancelled or
+    /// readmitted.
     error AlreadyProposed(address node, uint32 round);
     /// @notice The round that the kickout was signed on has another report here: it was reorged.
     error WrongReport(bytes32 expected, bytes32 got);
     /// @notice The lane is at least kickBelow + 2.
     error NotBelowThreshold(uint16 lane);
-    /// @notice Evidence is never 0.
+    /// @notice The evidence is 0.
     error NoEvidence();
-    /// @notice The last round is older than maxAgeSeconds: a dead oracle kicks nobody out.
+    /// @notice The last round is older than maxAgeSeconds: an oracle that stopped reporting kicks no node out.
     error StaleScores(uint40 pushedAt);
     /// @notice Too early: before `readyAt`, or before round `round`.
     error KickNotReady(uint40 readyAt, uint256 round);
-    /// @notice Too late.
+    /// @notice The proposal has expired.
     error KickDead(uint40 diesAt);
     /// @notice Fewer lanes than minOpen are open.
     error TooFewOpen(uint24 openCount, uint24 minOpen);
-    /// @notice There is nobody to call, or nobody at home there.
+    /// @notice The target is zero or has no code.
     error NoTarget(address target);
 
     constructor(address firstTarget, address[] memory expelled) {
-        // No code is asked for: an adapter that is deployed after its oracle is named by the address it will have.
+        // No code is required: an adapter that is deployed after its oracle is set by its future address.
         target = firstTarget;
         emit TargetSet(firstTarget);
         for (uint256 i; i < expelled.length; ++i) {
@@ -81,7 +84,7 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
         }
     }
 
-    /// @notice What signers sign to propose a kickout under the configuration in force.
+    /// @notice Returns the digest to sign for a kickout proposal under the current configuration.
     function kickDigest(bytes32 report, address node, bytes32 evidence, uint40 deadline)
         public
         view
@@ -90,13 +93,13 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
         return _digestOf(keccak256(abi.encode(KICK, configDigest, report, node, evidence, deadline)));
     }
 
-    /// @notice Proposes to kick a node out. Anyone may send it; a quorum has signed it.
-    /// @param round the round it was signed on, one of the last RECENT_ROUNDS: it outlives the rounds that come
-    /// meanwhile. It is not signed itself: it tells where `report` is kept
-    /// @param report digest of that round's report: signed on a round that was reorged, it is nobody's
-    /// @param node who is to go; has an index and a low lane
-    /// @param evidence hash of the public file that tells why, not 0
-    /// @param deadline unix seconds, at most MAX_TTL ahead; the latest block that may include this
+    /// @notice Proposes to kick a node out. Anyone may send it; a quorum must have signed it.
+    /// @param round the round it was signed on, one of the last RECENT_ROUNDS, so that it survives new rounds. It is
+    /// not signed itself: it only locates `report`
+    /// @param report digest of that round's report, so that a signature on a reorged round is invalid
+    /// @param node the node to kick out; has an index and a low lane
+    /// @param evidence hash of the public file with the reasons, not 0
+    /// @param deadline unix seconds, at most MAX_TTL ahead; last block time that may include this
     /// @param signatures as many as the quorum, 65 bytes each: r, s, v
     function proposeKick(
         uint32 round,
@@ -121,7 +124,7 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
         emit KickProposed(node, now_.round, lane, evidence, held.readyAt, held.diesAt);
     }
 
-    /// @notice Executes a proposed kickout. Anyone may call it, so that nobody can selectively forget.
+    /// @notice Executes a proposed kickout. Anyone may call it, so that no role can omit a kickout.
     function executeKick(address node) external {
         Head memory now_ = _head;
         Limits memory limits_ = _limits;
@@ -139,8 +142,8 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
         _tellTarget(node);
     }
 
-    /// @notice Tells the target again: at any time after it refused, and every kickRounds rounds after it did not, for
-    /// a node that has joined the network again. Anyone may call it, at his own cost; it takes nothing from the bucket.
+    /// @notice Calls the target again: at any time after it refused, else every kickRounds rounds, for a node that has
+    /// joined the network again. Anyone may call it and pays the gas; it takes nothing from the bucket.
     function retryKick(address node) external {
         Head memory now_ = _head;
         _checkKicksRun(now_);
@@ -156,10 +159,10 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
         _tellTarget(node);
     }
 
-    /// @notice Cancels a pending kickout: the vetoer at any time; anyone when it cannot be executed any more (too late,
-    /// or signers or rules were replaced) or the node's lane has recovered.
-    /// @dev What was signed up to this round cannot propose it again.
-    /// @param why a short word for the record
+    /// @notice Cancels a pending kickout: the vetoer at any time; anyone if it cannot be executed any more (expired, or
+    /// signers or rules were replaced) or the node's lane has recovered.
+    /// @dev Signatures on rounds up to the current one cannot propose the node again.
+    /// @param why short reason for the event
     function cancelKick(address node, bytes32 why) external {
         Node memory held = _nodes[node];
         if (held.kick != KickState.Pending) revert NoKick(node);
@@ -169,27 +172,27 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
         emit KickCancelled(node, msg.sender, why);
     }
 
-    /// @notice Ends an expulsion before its time; nothing else does. What was signed up to this round cannot propose the
-    /// node again.
+    /// @notice Ends an expulsion before its time; no other call does. Signatures on rounds up to the current one cannot
+    /// propose the node again.
     function readmit(address node) external onlyAdmin {
         if (_nodes[node].kick < KickState.Expelled) revert NotExpelled(node);
         _clear(node);
         emit NodeReadmitted(node);
     }
 
-    /// @notice Names who is told to end a membership; zero = nobody.
+    /// @notice Sets the contract that is called to end a membership; zero = none.
     function setTarget(address wanted) external onlyAdmin {
         if (wanted != address(0) && wanted.code.length == 0) revert NoTarget(wanted);
         target = wanted;
         emit TargetSet(wanted);
     }
 
-    /// @dev A proposal that died makes room for a new one, which is signed on a round after it.
+    /// @dev An expired or invalidated proposal may be replaced by a new one that is signed on a later round.
     function _makeRoom(address node, uint32 round) private {
         Node memory held = _nodes[node];
         if (_expelled(held)) revert AlreadyExpelled(node);
         if (_isLive(held)) revert KickLive(node);
-        // A round that was never proposed in is 0, and no kickout is signed on round 0.
+        // A node that was never proposed has round 0, and no kickout is signed on round 0.
         if (round <= held.round) revert AlreadyProposed(node, held.round);
         if (held.kick == KickState.Pending) emit KickCancelled(node, msg.sender, DIED);
     }
@@ -220,7 +223,7 @@ abstract contract Kickouts is NodeScores, SignerQuorum, KickCounts {
         delete evidenceOf[node];
     }
 
-    /// @dev All state is written before the call. If it fails, whatever happened inside it was undone.
+    /// @dev All state is written before the call. If the call fails, its effects are reverted.
     function _tellTarget(address node) private {
         address to = target;
         bytes32 evidence = evidenceOf[node];

@@ -5,11 +5,11 @@ import {IQoSOracle} from "../IQoSOracle.sol";
 import {Lanes} from "./Lanes.sol";
 import {OracleHead} from "./OracleHead.sol";
 
-/// @title What is known of each node, and what consumers read
+/// @title Storage of nodes and lanes, and the views for consumers
 abstract contract NodeScores is OracleHead, IQoSOracle {
-    /// @notice Where a node stands on its way out.
-    /// None: nothing is on, or it was cancelled or readmitted. Pending: proposed; whether it can still be executed,
-    /// isKickPending tells. Expelled: executed. Refused: executed, and the target did not carry it out.
+    /// @notice State of a node's kickout. None: no kickout, or it was cancelled or readmitted. Pending: proposed;
+    /// isKickPending returns whether it can still be executed. Expelled: executed. Refused: executed, and the call to
+    /// the target failed.
     enum KickState {
         None,
         Pending,
@@ -17,13 +17,14 @@ abstract contract NodeScores is OracleHead, IQoSOracle {
         Refused
     }
 
-    /// @notice One storage slot per address. Kickouts are of addresses: they stay over quitting and joining again.
+    /// @notice One storage slot per address. Kickouts belong to addresses: they survive quitting and joining again.
     /// @param indexPlusOne 0 = the node has no index
     /// @param kick see KickState
-    /// @param readyAt unix seconds; earliest execution of what is pending
-    /// @param diesAt unix seconds; latest execution, so that no old proposal lies in wait for the node's next bad day
-    /// @param expelledUntil unix seconds; end of the expulsion, the greatest number = never
-    /// @param round the round of the last proposal, execution, retry of an executed one, cancellation or readmission
+    /// @param readyAt unix seconds; earliest execution of a pending kickout
+    /// @param diesAt unix seconds; latest execution, so that an old proposal cannot be used when the node's lane is low
+    /// again
+    /// @param expelledUntil unix seconds; end of the expulsion, the maximum = never
+    /// @param round the round of the last proposal, execution, retry, cancellation or readmission
     /// @param config the configuration of the proposal
     struct Node {
         uint24 indexPlusOne;
@@ -35,7 +36,7 @@ abstract contract NodeScores is OracleHead, IQoSOracle {
         uint16 config;
     }
 
-    /// @notice What a node weighs of which nothing is known: as much as one with a QoS of 0.5, so that it gets work.
+    /// @notice Weight of a node without a score: the same as for a QoS of 0.5, so that it gets work.
     uint256 public constant NEWCOMER = 5_000;
 
     mapping(uint256 word => uint256 lanes) internal _words;
@@ -44,7 +45,7 @@ abstract contract NodeScores is OracleHead, IQoSOracle {
     /// @notice This address has no index.
     error NotRegistered(address node);
 
-    /// @notice Index and kickout of an address, as stored; all zero when the oracle never heard of it.
+    /// @notice Returns the stored index and kickout of an address; all zero if the oracle has no record of it.
     function nodeOf(address node) external view returns (Node memory) {
         return _nodes[node];
     }
@@ -118,12 +119,12 @@ abstract contract NodeScores is OracleHead, IQoSOracle {
         return held - 1;
     }
 
-    /// @dev Executed, carried out by the network or not, and its time is not over.
+    /// @dev Returns whether a kickout was executed, even if the target refused, and the expulsion has not ended.
     function _expelled(Node memory held) internal view returns (bool) {
         return held.kick >= KickState.Expelled && block.timestamp < held.expelledUntil;
     }
 
-    /// @dev Proposed, not too late, and not by signers or under rules that were replaced.
+    /// @dev Returns whether a kickout is proposed, not expired, and its signers and rules were not replaced.
     function _isLive(Node memory held) internal view returns (bool) {
         return held.kick == KickState.Pending && block.timestamp <= held.diesAt
             && held.config == _head.configCount;

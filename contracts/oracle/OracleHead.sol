@@ -3,19 +3,19 @@ pragma solidity 0.8.37;
 
 import {LimitRules, Limits} from "./Limits.sol";
 
-/// @title The oracle's standing values: the head of the rounds, and the limits every call is held to
+/// @title Head of the rounds, limits, and recent report digests
 abstract contract OracleHead {
     /// @notice One storage slot: read and written once a round.
     /// @param round the last accepted round, 0 = none
-    /// @param asOf the block it was made for
-    /// @param pushedAt when it was accepted, unix seconds
-    /// @param pausedUntil unix seconds; rounds and kickouts rest before it. Kept when over: the cool-down counts from it
+    /// @param asOf its as-of block
+    /// @param pushedAt time of its acceptance, unix seconds
+    /// @param pausedUntil unix seconds; end of the last pause of rounds and kickouts, from which the cool-down counts
     /// @param heldSeconds seconds of pause since the last round: scores do not age in a pause
-    /// @param nodeCount indexes 0 to nodeCount - 1 are given
-    /// @param openCount lanes of 2 and more
-    /// @param quorum signatures needed
-    /// @param kicksPaused kickouts rest, scores go on
-    /// @param configCount counts the configurations of signers and rules; see ConfigSet
+    /// @param nodeCount indexes 0 to nodeCount - 1 are assigned
+    /// @param openCount number of lanes of 2 and more
+    /// @param quorum signatures required
+    /// @param kicksPaused kickouts are paused, rounds are not
+    /// @param configCount counter of the configurations of signers and rules; see ConfigSet
     struct Head {
         uint32 round;
         uint40 asOf;
@@ -31,35 +31,35 @@ abstract contract OracleHead {
 
     event LimitsSet(Limits limits);
 
-    /// @notice The caller does not hold the role that this call needs.
+    /// @notice The caller does not have the role that this call requires.
     error NotAllowed(address caller);
-    /// @notice The oracle rests until `until`.
+    /// @notice The oracle is paused until `until`.
     error Paused(uint256 until);
-    /// @notice A report is not of the next round, or a kickout of none of the last RECENT_ROUNDS.
+    /// @notice A report is not for the next round, or a kickout is not signed on one of the last RECENT_ROUNDS.
     error WrongRound(uint32 expected, uint32 got);
-    /// @notice The deadline of what was signed is over.
+    /// @notice The deadline of the signed statement has passed.
     error Expired(uint40 deadline);
-    /// @notice The deadline of what was signed is more than MAX_TTL ahead.
+    /// @notice The deadline of the signed statement is more than MAX_TTL ahead.
     error DeadlineTooFar(uint40 deadline);
-    /// @notice A limit is out of its range, beyond the floors, or no tightening; see Limits.
+    /// @notice A limit is out of its range, looser than the floors, or not tighter; see Limits.
     error BadLimits();
 
-    /// @notice How many rounds back the digests of accepted reports are kept: a kickout is signed on one of them.
+    /// @notice Number of rounds whose report digests are kept: a kickout is signed on one of them.
     uint32 public constant RECENT_ROUNDS = 16;
 
-    /// @notice A signature is good for no longer than this, seconds.
+    /// @notice Maximum validity of a signature, seconds.
     uint256 public constant MAX_TTL = 1 hours;
 
     Head internal _head;
     Limits internal _limits;
 
-    /// @dev Written when the oracle is made, and never again.
+    /// @dev Written by the constructor only.
     Limits private _floors;
 
-    /// @dev Ring of digests: that of round r at r % RECENT_ROUNDS. A push reads one slot of it and writes the next.
+    /// @dev Ring of digests: round r at r % RECENT_ROUNDS. A push reads one slot of it and writes the next.
     bytes32[RECENT_ROUNDS] private _reports;
 
-    /// @dev The chain is an Arbitrum chain: block numbers and hashes come from ArbSys.
+    /// @dev Whether this is an Arbitrum chain: block numbers and hashes come from ArbSys.
     bool public immutable ON_ARBITRUM;
 
     constructor(bool onArbitrum, Limits memory first, Limits memory loosest) {
@@ -68,28 +68,29 @@ abstract contract OracleHead {
         _setLimits(first);
     }
 
-    /// @notice Round, as-of, pause, counts of nodes, quorum and configuration at once.
+    /// @notice Returns the last round, as-of block, pause, counts of nodes, quorum and configuration.
     function head() external view returns (Head memory) {
         return _head;
     }
 
-    /// @notice Every limit at once.
+    /// @notice Returns all limits.
     function limits() external view returns (Limits memory) {
         return _limits;
     }
 
-    /// @notice The loosest limits that the admin can ever set, fixed when the oracle is made. Their anchorWindow says
-    /// nothing.
+    /// @notice Returns the loosest limits that the admin can ever set, fixed by the constructor. Their anchorWindow is
+    /// not used.
     function floors() external view returns (Limits memory) {
         return _floors;
     }
 
-    /// @notice EIP-712 digest of the last accepted report, 0 before the first; the next one names it as `prev`.
+    /// @notice Returns the EIP-712 digest of the last accepted report, 0 before the first; the next report names it as
+    /// `prev`.
     function lastReport() external view returns (bytes32 digest) {
         return _reportOf(_head.round);
     }
 
-    /// @dev Digest of a round's report, 0 for round 0. Requires one of the last RECENT_ROUNDS rounds.
+    /// @dev Returns the digest of a round's report, 0 for round 0. Requires one of the last RECENT_ROUNDS rounds.
     function _reportOf(uint32 round) internal view returns (bytes32 digest) {
         return _reports[round % RECENT_ROUNDS];
     }

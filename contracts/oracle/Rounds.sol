@@ -7,20 +7,19 @@ import {Limits} from "./Limits.sol";
 import {NodeScores} from "./NodeScores.sol";
 import {SignerQuorum} from "./SignerQuorum.sol";
 
-/// @title Rounds: scores of many nodes at once, and the indexes of those that are scored for the first time
-/// @notice The data of a report, with all numbers big-endian: how many indexes are reused (2 bytes), how many are
-/// appended (2 bytes); for each reused one the address that takes it and the one that has it (40 bytes); each appended
-/// address (20 bytes); then words to the end, 35 bytes each: the word's index (3 bytes, strictly rising), 16 lanes
-/// (32 bytes).
+/// @title Rounds: scores of many nodes at once, and the indexes of newly scored nodes
+/// @notice The data of a report, with all numbers big-endian: number of reused indexes (2 bytes), number of appended
+/// indexes (2 bytes); for each reused index its new and its old address (40 bytes); each appended address (20 bytes);
+/// then words to the end, 35 bytes each: the word's index (3 bytes, strictly ascending), 16 lanes (32 bytes).
 abstract contract Rounds is NodeScores, SignerQuorum {
-    /// @dev What was signed, and the bitmap of who signed it.
+    /// @dev A signed report, and the bitmap of its signers.
     struct Statement {
         bytes32 dataHash;
         bytes32 digest;
         uint256 signedBy;
     }
 
-    /// @dev Most indexes; so index + 1 fits in the 3 bytes that a node's slot has for it.
+    /// @dev Maximum number of indexes; so index + 1 fits in the 3 bytes of a node's slot.
     uint256 private constant MAX_NODES = (1 << 24) - 1;
 
     uint256 private constant COUNTS_BYTES = 4;
@@ -29,49 +28,48 @@ abstract contract Rounds is NodeScores, SignerQuorum {
     /// @dev A word of a report: its index (3 bytes), the word (32 bytes).
     uint256 private constant RECORD_BYTES = 35;
 
-    /// @dev So many lanes may fall in any round, however few are open.
+    /// @dev Number of lanes that may fall in any round, however few are open.
     uint256 private constant ALWAYS_MAY_FALL = 4;
 
     bytes32 private constant REPORT = keccak256(
         "Report(bytes32 config,uint32 round,bytes32 prev,uint48 asOf,bytes32 asOfHash,uint40 deadline,bytes32 dataHash)"
     );
 
-    /// @notice Reports are sent by a plain account, directly: readers take nodes and words from the transaction's
-    /// input. An account that has delegated to code (EIP-7702) is not plain: its input could be that of an inner call.
+    /// @notice The caller is not a plain account that sends the report directly: readers take nodes and words from the
+    /// transaction's input. With delegated code (EIP-7702) the input could be that of an inner call.
     error NotDirect();
-    /// @notice The report was made under another configuration of signers and rules.
+    /// @notice The report was signed under another configuration of signers and rules.
     error WrongConfig(uint16 expected, uint16 got);
-    /// @notice The next round begins at `turn`, unix seconds.
+    /// @notice The next round may be accepted from `turn` on, unix seconds.
     error TooSoon(uint256 turn);
-    /// @notice The as-of block is not newer than the last report's, or not older than this block.
+    /// @notice The as-of block is not newer than the last report's, or not older than the current block.
     error StaleAsOf(uint256 asOf);
-    /// @notice The as-of block is farther back than the anchor window.
+    /// @notice The as-of block is older than the anchor window.
     error AsOfTooOld(uint256 asOf);
-    /// @notice The chain has another block at `asOf`, or cannot tell (0).
+    /// @notice The chain has another block at `asOf`, or does not return its hash (0).
     error Reorged(uint256 asOf, bytes32 expected, bytes32 found);
-    /// @notice The data is not whole, has no word or more than maxWords, or gives more than maxNewNodes indexes.
+    /// @notice The data is truncated, has no word or more than maxWords, or assigns more than maxNewNodes indexes.
     error BadLength(uint256 length);
-    /// @notice The address has an index (of this report, it may be), or is zero.
+    /// @notice The address already has an index (perhaps of this report), or is zero.
     error AlreadyRegistered(address node);
-    /// @notice The address has no index to give up, its lane was not closed by an earlier round, or it may yet be
-    /// kicked out.
+    /// @notice The address has no index, its lane was not closed by an earlier round, or its kickout is pending.
     error NotReleasable(address node);
-    /// @notice Every index is given.
+    /// @notice All indexes are assigned.
     error IndexSpaceFull();
-    /// @notice The index is given in this report, which says nothing about its lane.
+    /// @notice The index is assigned in this report, which contains no score for it.
     error NoScore(uint256 index);
-    /// @notice Word indexes must rise from record to record.
+    /// @notice The index of the word is not greater than the one before it.
     error NotAscending(uint256 word);
-    /// @notice The word writes a lane whose index is not given.
+    /// @notice The word writes a lane whose index is not assigned.
     error UnknownNode(uint256 word);
     /// @notice The word has a lane above 10002.
     error ScoreTooHigh(uint256 word);
     /// @notice The word sets a lane back to 0.
     error ScoreErased(uint256 word);
-    /// @notice More lanes fall at once than may; see Limits.fallShare.
+    /// @notice More lanes fall in this round than allowed; see Limits.fallShare.
     error TooManyFalls(uint256 fallen, uint256 most);
 
-    /// @notice What signers sign to report a round on top of the last one, under the configuration in force.
+    /// @notice Returns the digest to sign for a report that follows the last round, under the current configuration.
     function reportDigest(uint32 round, uint48 asOf, bytes32 asOfHash, uint40 deadline, bytes32 dataHash)
         public
         view
@@ -83,12 +81,12 @@ abstract contract Rounds is NodeScores, SignerQuorum {
         );
     }
 
-    /// @notice Accepts the scores of one round. Any plain account may send it; a quorum has signed it.
+    /// @notice Accepts the scores of a round. Any plain account may send it; a quorum must have signed it.
     /// @param round the last round + 1
-    /// @param config counter of the configuration in force
-    /// @param asOf number of the block whose state the scores tell
+    /// @param config counter of the current configuration
+    /// @param asOf number of the block at which the scores were computed
     /// @param asOfHash its hash
-    /// @param deadline unix seconds, at most MAX_TTL ahead; the latest block that may include this
+    /// @param deadline unix seconds, at most MAX_TTL ahead; last block time that may include this
     /// @param data new nodes and words, see above
     /// @param signatures as many as the quorum, 65 bytes each: r, s, v
     function push(
@@ -100,7 +98,7 @@ abstract contract Rounds is NodeScores, SignerQuorum {
         bytes calldata data,
         bytes calldata signatures
     ) external {
-        // solhint-disable-next-line avoid-tx-origin -- not to tell who it is, but that the input is the transaction's
+        // solhint-disable-next-line avoid-tx-origin -- not for authorization: the input must be the transaction's
         if (msg.sender != tx.origin || msg.sender.code.length != 0) revert NotDirect();
         Head memory now_ = _head;
         Limits memory limits_ = _limits;
@@ -113,7 +111,7 @@ abstract contract Rounds is NodeScores, SignerQuorum {
         said.signedBy = _checkSignatures(said.digest, now_.quorum, signatures);
         _takeIn(data, now_, limits_);
         now_.round = round;
-        now_.asOf = uint40(asOf); // a block that is over: far below 2^40
+        now_.asOf = uint40(asOf); // a past block: far below 2^40
         now_.pushedAt = uint40(block.timestamp);
         now_.heldSeconds = 0;
         _head = now_;
@@ -131,7 +129,7 @@ abstract contract Rounds is NodeScores, SignerQuorum {
         if (block.timestamp < turn) revert TooSoon(turn);
     }
 
-    /// @dev There is no way around this check: a report whose block has left the window is made anew.
+    /// @dev Every report passes this check: after its block has left the window it must be made anew.
     function _checkAsOf(uint256 last, uint256 asOf, bytes32 asOfHash, uint256 window) private view {
         uint256 current = AsOfBlock.current(ON_ARBITRUM);
         if (asOf <= last || asOf >= current) revert StaleAsOf(asOf);
@@ -140,7 +138,7 @@ abstract contract Rounds is NodeScores, SignerQuorum {
         if (found == 0 || found != asOfHash) revert Reorged(asOf, asOfHash, found);
     }
 
-    /// @dev Counts new nodes and open lanes in `now_`, which the caller stores.
+    /// @dev Updates the counts of nodes and open lanes in `now_`, which the caller stores.
     function _takeIn(bytes calldata data, Head memory now_, Limits memory limits_) private {
         uint256 before = now_.nodeCount;
         uint256 position = _giveIndexes(data, now_, limits_.maxNewNodes);
@@ -152,8 +150,8 @@ abstract contract Rounds is NodeScores, SignerQuorum {
 
     // --- Indexes ---
 
-    /// @dev A reused index needs no check of its lane afterwards: it is closed, and no lane goes back to 0.
-    /// @return position where the words begin
+    /// @dev The lane of a reused index needs no check afterwards: it is closed, and no lane goes back to 0.
+    /// @return position offset of the first word
     function _giveIndexes(bytes calldata data, Head memory now_, uint256 most) private returns (uint256 position) {
         (uint256 reused, uint256 appended) = _counts(data);
         uint256 end = COUNTS_BYTES + (2 * reused + appended) * ADDRESS_BYTES;
@@ -172,8 +170,8 @@ abstract contract Rounds is NodeScores, SignerQuorum {
         now_.nodeCount = uint24(index);
     }
 
-    /// @dev The lane is read before this report's words are written: only an earlier round can have closed it. An
-    /// expulsion stays with the address; a proposal that can no longer be executed goes.
+    /// @dev Reads the lane before this report's words are written, so only an earlier round can have closed it. An
+    /// expulsion stays with the address; a proposal that can no longer be executed is removed.
     function _take(address old) private returns (uint256 index) {
         Node memory held = _nodes[old];
         if (held.indexPlusOne == 0) revert NotReleasable(old);
@@ -203,7 +201,7 @@ abstract contract Rounds is NodeScores, SignerQuorum {
 
     // --- Words ---
 
-    /// @dev Indexes rise: if the last word is not beyond the given ones, none is.
+    /// @dev Indexes ascend: if the last word is within the assigned indexes, all words are.
     function _checkWords(bytes calldata data, uint256 position, Head memory now_, Limits memory limits_) private {
         uint256 length = data.length - position;
         if (length == 0 || length % RECORD_BYTES != 0 || length / RECORD_BYTES > limits_.maxWords) {
@@ -216,11 +214,11 @@ abstract contract Rounds is NodeScores, SignerQuorum {
         now_.openCount = uint24(now_.openCount + Lanes.total(gained) - 16 * (length / RECORD_BYTES));
     }
 
-    /// @dev Reads without bounds checks: whole records.
-    /// @return next the last word's index, and one
+    /// @dev Reads without bounds checks: the caller has checked that all records are complete.
+    /// @return next the last word's index, plus 1
     /// @return lanes the last word
-    /// @return fallen how many lanes fall, added up lane by lane
-    /// @return gained how many are open after the round, and how many were not before it, in the same way
+    /// @return fallen number of lanes that fall, summed lane by lane
+    /// @return gained number of lanes open after the round, plus those that were not open before it, in the same way
     function _writeWords(bytes calldata records, uint256 steps)
         private
         returns (uint256 next, uint256 lanes, uint256 fallen, uint256 gained)
@@ -250,7 +248,7 @@ abstract contract Rounds is NodeScores, SignerQuorum {
         }
     }
 
-    /// @dev Counted against the lanes open before the round, so that a report cannot make room for itself.
+    /// @dev Compares with the lanes open before the round, so that a report cannot raise its own limit.
     function _checkFalls(uint256 fallen, uint256 openCount, uint256 share) private pure {
         uint256 most = openCount * share / 10_000;
         if (most < ALWAYS_MAY_FALL) most = ALWAYS_MAY_FALL;

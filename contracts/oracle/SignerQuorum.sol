@@ -3,18 +3,18 @@ pragma solidity 0.8.37;
 
 import {OracleHead} from "./OracleHead.sol";
 
-/// @title The signers of reports and kickouts, how many of them must agree, and the rules they score by
-/// @notice EIP-712, domain name "QoSOracle", version "2", this chain, this contract. More than half of the signers
-/// must sign. Signers hold no ether and send nothing; whoever sends has no rights. A signer is a key, not a contract
-/// (EIP-1271): the gas of a signature must have a bound.
-/// @dev What is signed names the digest of the configuration (chain, contract, counter, signers, quorum, rules). Each
-/// change of it makes a new one, also when the same signers come back: signatures given before are nobody's.
+/// @title Signers, quorum, and the hash of the scoring rules
+/// @notice EIP-712, domain name "QoSOracle", version "2", this chain, this contract. More than half of the signers must
+/// sign. Signers hold no ether and send nothing; senders have no rights. A signer is a key, not a contract (EIP-1271):
+/// the gas of a signature must be bounded.
+/// @dev A signed statement names the digest of the configuration (chain, contract, counter, signers, quorum, rules).
+/// Each change makes a new digest, even if the same signers come back: earlier signatures are invalid.
 abstract contract SignerQuorum is OracleHead {
     /// @dev A signature: r (32 bytes), s (32 bytes), v (1 byte, 27 or 28).
     uint256 private constant SIGNATURE_BYTES = 65;
 
-    /// @dev Half of the curve's order. For each signature with s there is a second one with order - s; only the
-    /// lower is taken, so that a signature has one form.
+    /// @dev Half of the curve's order. For each signature with s another with order - s is valid; only the lower s is
+    /// accepted, so that a signature has one form.
     uint256 private constant HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0;
 
     bytes32 private constant DOMAIN =
@@ -28,23 +28,25 @@ abstract contract SignerQuorum is OracleHead {
     /// @notice Hash of the scoring rules: sha256 of their canonical JSON.
     bytes32 public rulesHash;
 
-    /// @notice Digest of the configuration in force: what reports and kickouts are signed under.
-    /// keccak256(abi.encode(uint256 chain id, address this, uint16 count, address[] signers, uint8 quorum, bytes32 rulesHash))
+    /// @notice Digest of the current configuration, which reports and kickouts name.
+    /// keccak256(abi.encode(uint256 chain id, address this, uint16 count, address[] signers, uint8 quorum,
+    /// bytes32 rulesHash))
     bytes32 public configDigest;
 
     event SignersSet(address[] signers, uint8 quorum);
     event RulesSet(bytes32 rulesHash);
-    /// @notice From here on `config` is what is signed under; `count` is one more than that of the one before.
+    /// @notice Statements must name `config` from now on; `count` is one more than for the previous configuration.
     event ConfigSet(uint16 indexed count, bytes32 config);
 
-    /// @notice No signer, more than 255, a zero or repeated address, or a quorum of half or fewer, or of more than all.
+    /// @notice No signer, more than 255, a zero, repeated or unknown address, or a quorum of half or fewer, or of more
+    /// than all.
     error BadSigners();
-    /// @notice The hash of the rules is never 0.
+    /// @notice The hash of the rules is 0.
     error BadRules();
-    /// @notice There must be exactly as many signatures as the quorum asks, 65 bytes each.
+    /// @notice The number of signatures is not the quorum, or their length is not 65 bytes each.
     error BadSignatureLength(uint256 expected, uint256 got);
-    /// @notice The signature at `position` is by no signer, by one who signed already, or not in the one form that is
-    /// taken: 65 bytes r, s, v with the lower s and a v of 27 or 28 (neither 0 or 1 nor the short form of EIP-2098).
+    /// @notice The signature at `position` is not by a signer, by one that signed already, or not in the accepted form:
+    /// 65 bytes r, s, v with the lower s and a v of 27 or 28 (neither 0 or 1 nor the short form of EIP-2098).
     error BadSignature(uint256 position);
 
     constructor(address[] memory wanted, uint8 needed, bytes32 rules) {
@@ -53,12 +55,13 @@ abstract contract SignerQuorum is OracleHead {
         _renewConfig();
     }
 
-    /// @notice The signers; bit i of a round's bitmap is the i-th of them.
+    /// @notice Returns the signers; bit i of a round's bitmap is the i-th of them.
     function signers() external view returns (address[] memory) {
         return _signers;
     }
 
-    /// @notice EIP-712 domain separator; computed each time, so that a fork of the chain with a new id has its own.
+    /// @notice Returns the EIP-712 domain separator; computed each time, so that a fork of the chain with a new id has
+    /// its own.
     function domainSeparator() public view returns (bytes32) {
         return keccak256(abi.encode(DOMAIN, NAME, VERSION, block.chainid, address(this)));
     }
@@ -68,7 +71,7 @@ abstract contract SignerQuorum is OracleHead {
         _renewConfig();
     }
 
-    /// @dev The others keep their order. Fewer signers than the quorum are refused as BadSigners.
+    /// @dev The others keep their order. Reverts with BadSigners if fewer signers than the quorum remain.
     function _dropSigner(address who) internal {
         address[] memory before = _signers;
         if (_bitOf[who] == 0) revert BadSigners();
@@ -89,8 +92,8 @@ abstract contract SignerQuorum is OracleHead {
         return keccak256(abi.encodePacked(hex"1901", domainSeparator(), structHash));
     }
 
-    /// @dev Reverts unless `signatures` are `needed` good ones by as many signers.
-    /// @return seen bitmap of who signed
+    /// @dev Reverts unless `signatures` are `needed` valid signatures by different signers.
+    /// @return seen bitmap of the signers
     function _checkSignatures(bytes32 digest, uint256 needed, bytes calldata signatures)
         internal
         view
@@ -104,7 +107,7 @@ abstract contract SignerQuorum is OracleHead {
             bytes32 r = bytes32(signatures[start:start + 32]);
             bytes32 s = bytes32(signatures[start + 32:start + 64]);
             if (uint256(s) > HALF_ORDER) revert BadSignature(i);
-            // ecrecover answers 0 for nonsense (a v other than 27 and 28 too); 0 is never a signer.
+            // ecrecover returns 0 for an invalid signature (a v other than 27 and 28 too); 0 is never a signer.
             uint256 bit = _bitOf[ecrecover(digest, uint8(signatures[start + 64]), r, s)];
             if (bit == 0 || seen & bit != 0) revert BadSignature(i);
             seen |= bit;
