@@ -3,19 +3,20 @@ pragma solidity ^0.8.20;
 
 import {PackedViews} from "./PackedViews.sol";
 
-/// @title Who may set what
-/// @notice The admin, in a real network a timelock, names the dispatcher, the treasury and the oracle, and sets the
-/// limits of time and stake. The admin moves no money and ends no task or membership.
+/// @title Admin, roles and settings
+/// @notice The admin, in a real network a timelock, sets the dispatcher, the treasury, the oracle, and the limits of
+/// time and stake. The admin moves no money and ends no task or membership.
 abstract contract Administration is PackedViews {
-    /// @notice What the admin may change. It holds at once, also for tasks that are under way; but rejoinDelay and
-    /// kickCooldown hold for those who leave from now on.
-    /// @param minStake least stake to join, wei
+    /// @notice Limits that the admin may change. A change applies at once, also to tasks that are under way; but
+    /// rejoinDelay and kickCooldown apply to nodes that leave from now on.
+    /// @param minStake minimum stake to join, wei
     /// @param validationTimeout seconds that a creator has to validate, 1 to MAX_WAIT
-    /// @param groupTimeout seconds that an answer waits for the rest of its group, 1 to MAX_WAIT
+    /// @param groupTimeout seconds from the latest deadline of an incomplete group until it may be given up, 1 to
+    /// MAX_WAIT
     /// @param revealTimeout seconds that a group's nodes have to reveal, at least MIN_REVEAL
-    /// @param revalidationWindow seconds that a contested stake waits for a second group, at most MAX_WAIT
+    /// @param revalidationWindow seconds that a contested stake is held for a second group, at most MAX_WAIT
     /// @param rejoinDelay seconds between leaving and joining again
-    /// @param kickCooldown seconds that a kicked-out address stays out, FOREVER = until readmitted
+    /// @param kickCooldown seconds before a kicked-out address may rejoin, FOREVER = until readmitted
     struct Settings {
         uint96 minStake;
         uint24 validationTimeout;
@@ -26,59 +27,59 @@ abstract contract Administration is PackedViews {
         uint32 kickCooldown;
     }
 
-    /// @notice As a kickCooldown: no time is enough.
+    /// @notice The kickCooldown that never ends.
     uint32 public constant FOREVER = type(uint32).max;
 
-    /// @notice Longest validationTimeout and groupTimeout in seconds, so that no setting can lock money up.
+    /// @notice Maximum validationTimeout and groupTimeout in seconds, so that no setting can lock money up.
     uint24 public constant MAX_WAIT = 30 days;
 
-    /// @notice Shortest revealTimeout in seconds: a few blocks that are full must not make an honest node late.
+    /// @notice Minimum revealTimeout in seconds: a few full blocks must not make an honest node late.
     uint16 public constant MIN_REVEAL = 1 minutes;
 
-    /// @notice Sets the roles and limits; the oracle has no say in it.
+    /// @notice Sets the roles and limits; the oracle has no part in it.
     address public admin;
 
-    /// @notice Who must accept to become admin, 0 = nobody.
+    /// @notice Address that may accept to become admin, 0 = none.
     address public offeredAdmin;
 
     /// @notice Queues tasks, starts them on nodes, and drops them from the queue.
     address public dispatcher;
 
-    /// @notice Where slashed stakes and the tolls of timeouts are credited. Best an address that nobody who creates
-    /// tasks has a share in: a creator that is its own treasury pays no toll.
+    /// @notice Credited with slashed stakes and the tolls of timeouts. Should be an address in which no task creator
+    /// has a share: a creator that is its own treasury pays no toll.
     address public treasury;
 
-    /// @notice Whether the fee of a group is shared by points among those who are right, or the fastest of them takes it
-    /// all. It holds for groups created from now on.
+    /// @notice Whether the fee of a group is shared by points among the right answers, or paid to the fastest of them.
+    /// Applies to groups created from now on.
     bool public paysByPoints;
 
-    /// @dev The widths of Settings' fields, as _returnFields takes them.
+    /// @dev The widths of Settings' fields, for _returnFields.
     bytes32 private constant SETTINGS_FIELDS = bytes32(bytes7(hex"0c030302030404"));
 
     Settings internal _settings;
 
-    /// @notice `offered` may accept to become admin; 0 withdraws the offer.
+    /// @notice `offered` may accept to become admin; 0 = the offer is withdrawn.
     event AdminOffered(address indexed offered);
 
-    /// @notice `admin` is the admin from now on.
+    /// @notice The admin was set to `admin`.
     event AdminChanged(address indexed admin);
 
-    /// @notice `dispatcher` is the dispatcher from now on.
+    /// @notice The dispatcher was set to `dispatcher`.
     event DispatcherChanged(address indexed dispatcher);
 
     /// @notice Slashed stakes and tolls go to `treasury` from now on.
     event TreasuryChanged(address indexed treasury);
 
-    /// @notice Groups created from now on pay by points, or the fastest alone.
+    /// @notice Groups created from now on pay by points, or only the fastest node.
     event PaymentChanged(bool byPoints);
 
-    /// @notice These limits hold from now on.
+    /// @notice These limits apply from now on.
     event SettingsChanged(Settings settings);
 
     /// @notice The sender is not the admin.
     error NotAdmin(address sender);
 
-    /// @notice The sender is not the one to whom the admin offered the role.
+    /// @notice The sender is not the address to which the admin offered the role.
     error NotOffered(address sender);
 
     /// @notice The sender is not the dispatcher.
@@ -119,10 +120,10 @@ abstract contract Administration is PackedViews {
         );
     }
 
-    /// @notice The limits that hold now.
+    /// @notice Returns the current limits.
     function settings() external view returns (Settings calldata found) {
         uint256 slot;
-        // It is never read: _returnFields ends the call.
+        // Never read: _returnFields ends the call.
         assembly ("memory-safe") {
             slot := _settings.slot
             found := 0
@@ -130,13 +131,13 @@ abstract contract Administration is PackedViews {
         _returnFields(slot, SETTINGS_FIELDS);
     }
 
-    /// @notice Offers the admin's role; it changes hands when the other side accepts.
+    /// @notice Offers the admin role to `to`, which must accept it; 0 withdraws the offer.
     function offerAdmin(address to) external onlyAdmin {
         offeredAdmin = to;
         emit AdminOffered(to);
     }
 
-    /// @notice Takes the admin's role as offered.
+    /// @notice Accepts the admin role that was offered to the sender.
     function acceptAdmin() external {
         if (msg.sender != offeredAdmin) revert NotOffered(msg.sender);
         admin = msg.sender;
@@ -144,17 +145,17 @@ abstract contract Administration is PackedViews {
         emit AdminChanged(msg.sender);
     }
 
-    /// @notice Names the dispatcher.
+    /// @notice Sets the dispatcher.
     function setDispatcher(address to) external onlyAdmin {
         _setDispatcher(to);
     }
 
-    /// @notice Names who is credited with slashed stakes and tolls from now on.
+    /// @notice Sets the address that is credited with slashed stakes and tolls from now on.
     function setTreasury(address to) external onlyAdmin {
         _setTreasury(to);
     }
 
-    /// @notice Says how groups pay that are created from now on.
+    /// @notice Sets how groups pay that are created from now on.
     function setPayment(bool byPoints) external onlyAdmin {
         paysByPoints = byPoints;
         emit PaymentChanged(byPoints);

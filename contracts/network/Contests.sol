@@ -3,29 +3,29 @@ pragma solidity ^0.8.20;
 
 import {Tasks} from "./Tasks.sol";
 
-/// @title Who is slashed
-/// @notice Two of three nodes that lie alike must not take the third one's stake. So a comparison slashes nobody: where
-/// it finds a minority, the group is contested, and a second group of other nodes does the work over again. What it
-/// says decides, also against the first majority. Without a second group nobody is slashed: the safe side.
+/// @title Contested groups and slashing
+/// @notice Two of three nodes that collude must not take the third node's stake. So a comparison slashes no node: if it
+/// finds a minority, the group is contested, and a second group of other nodes repeats the work. Its result decides,
+/// even against the first majority. Without a second group no node is slashed.
 abstract contract Contests is Tasks {
-    /// @notice The group is not contested, has its second group already, or its window is over.
+    /// @notice The group is not contested, already has its second group, or its window is over.
     error NotContested(bytes32 group);
 
-    /// @notice The second group asks for something else than the contested one, has another size, or was there before.
+    /// @notice The second group has another order or size than the contested group, or existed before.
     error NotItsLike(bytes32 group, bytes32 second);
 
-    /// @notice The second group has not spoken, and may do so up to and with `deadline`.
+    /// @notice The second group was not compared yet, and may be up to and including `deadline`, unix seconds.
     error ContestOpen(bytes32 group, uint256 deadline);
 
-    /// @notice This result is not what the other group answered.
+    /// @notice This result is not the other group's answer.
     error WrongResult(bytes32 group);
 
-    /// @notice Ends a contest: by what the other group answered, or, when the window is over, without slashing anybody.
-    /// A first group is held to the second one's answer, whichever side gave it; a second group's own minority is
-    /// slashed where the two groups agree. An answer that nobody in the group gave slashes nobody.
-    /// @param keys the names of exactly the group's tasks, in any order
-    /// @param result hash of the result that the other group's answer stands for, 0 = it could not be run. The answers
-    /// of two groups cannot be compared without it, so that nobody copies from the first what he says in the second.
+    /// @notice Ends a contest: by the other group's answer, or, if the window is over, without slashing. The second
+    /// group's answer decides about the first group, whichever side gave it; a second group's own minority is slashed
+    /// if the two groups agree. An answer that no node of the group gave slashes no node.
+    /// @param keys keys of exactly the group's tasks, in any order
+    /// @param result hash of the result behind the other group's answer, 0 = an error report. Answers of two groups
+    /// cannot be compared without it, so that no node of the second group can copy an answer of the first.
     function settleContest(bytes32 key, bytes32[] calldata keys, bytes32 result) external {
         Group storage group = _groups[key];
         if (group.standing != GroupStanding.Contested) revert NotContested(key);
@@ -39,21 +39,21 @@ abstract contract Contests is Tasks {
         for (uint256 i = 0; i < keys.length; ++i) {
             if (_tasks[keys[i]].held) taken += _free(keys[i], isProven, right, group);
         }
-        // The dispatcher has paid one node for the second group's result: the floor of that comes out of the stakes.
+        // The stakes repay the dispatcher the minimum fee of the second group's result.
         uint256 cost = group.isSecond || result == 0 ? 0 : _tasks[keys[0]].toll;
         if (cost > taken) cost = taken;
         _credit(dispatcher, cost);
         _credit(treasury, taken - cost);
     }
 
-    /// @notice What a node of the group answers.
+    /// @notice Returns the answer of the group's nodes for a result.
     /// @param result hash of the result, 0 = the task cannot be run
     function answerOf(bytes32 group, bytes32 result) public pure returns (bytes32) {
         return result == 0 ? bytes32(0) : keccak256(abi.encode(group, result));
     }
 
-    /// @dev Before the second group is started: the start refuses the nodes of the first.
-    /// @param created how many of its tasks this call has created: all, so that none has begun before
+    /// @dev Links the second group before its start, which rejects the nodes of the first.
+    /// @param created number of its tasks created by this call: all, so that none has started before
     function _revalidate(bytes32 key, bytes32 secondKey, uint256 created) internal {
         (Group storage group, Group storage second) = (_groups[key], _groups[secondKey]);
         if (group.standing != GroupStanding.Contested || group.peer != 0) revert NotContested(key);
@@ -68,7 +68,7 @@ abstract contract Contests is Tasks {
         return uint256(group.contestedAt) + _settings.revalidationWindow;
     }
 
-    /// @dev Whether the other group has found this result; false also when it found none, or the window is over.
+    /// @dev Returns whether the other group has this result; false also if it found none, or the window is over.
     function _isProven(bytes32 key, Group storage group, bytes32 result) private view returns (bool) {
         uint256 deadline = _windowEnd(group);
         if (block.timestamp > deadline) return false;
@@ -86,8 +86,8 @@ abstract contract Contests is Tasks {
         return false;
     }
 
-    /// @dev One answer of a contest is done with.
-    /// @return taken the stake, where the node is slashed, wei
+    /// @dev Releases a held answer of a contest.
+    /// @return taken the stake if the node is slashed, wei
     function _free(bytes32 key, bool isProven, bytes32 right, Group storage group) private returns (uint256 taken) {
         Task storage task = _tasks[key];
         _release(task);

@@ -3,21 +3,21 @@ pragma solidity ^0.8.20;
 
 import {Members} from "./Members.sol";
 
-/// @title Who is asked to download a model
-/// @notice The dispatcher asks, the node's software follows the event, and answers by addModel. Nobody has to: what a
-/// node has on its disk is its own affair, and it is nowhere kept here. So a request that comes too late does no harm,
-/// and one for a model that is asked for already is refused.
+/// @title Download requests for models
+/// @notice The dispatcher emits a request; the node's software follows the event and reports the model by addModel. A
+/// request is not binding, and the contract does not record which models a node has. So a late request does no harm,
+/// and a repeated one is rejected.
 abstract contract Downloads is Members {
-    /// @notice Seconds in which nobody is asked for the same model again.
+    /// @notice Seconds in which the same request is not repeated.
     uint256 public constant DOWNLOAD_TIME = 30 minutes;
 
-    /// @dev Until when the node is not asked for the model again, unix seconds; models by the hash of their name.
+    /// @dev End of the last request to the node for the model, unix seconds; models by the hash of their name.
     mapping(address node => mapping(bytes32 model => uint256)) private _askedUntil;
 
-    /// @notice The node is asked for the model already, until `until`.
+    /// @notice The node already has a request for the model, until `until`.
     error AlreadyAsked(address node, string model, uint256 until);
 
-    /// @notice Asks a member to download a model.
+    /// @notice Requests a member to download a model.
     function requestDownload(address account, string calldata model) external onlyDispatcher {
         _member(account);
         _checkName(model);

@@ -3,13 +3,13 @@ pragma solidity ^0.8.20;
 
 import {Administration} from "./Administration.sol";
 
-/// @title The least that a task pays, and the least time that it gives
-/// @notice Without them anybody could order tasks that nobody can do in time, for gas alone, and have honest nodes
-/// thrown out for it. The least fee of a task is also its toll: what its creator loses where it times out.
+/// @title Minimum fee and minimum timeout of a task
+/// @notice Without them anyone could order tasks that no node can do in time, for gas alone, and have honest nodes
+/// excluded for it. The minimum fee of a task is also its toll: the amount that its creator loses if it times out.
 abstract contract Floors is Administration {
-    /// @notice A kind's floors; a change holds for tasks created from now on.
+    /// @notice The floors of a kind; a change applies to tasks created from now on.
     /// @param baseFee gwei for any task
-    /// @param unitFee gwei for each unit of its size: what a second of the machine is worth
+    /// @param unitFee gwei for each unit of its size: the value of a second of the machine
     /// @param baseSeconds for any task, at least 1
     /// @param unitSeconds for each unit of its size
     struct Floor {
@@ -21,18 +21,18 @@ abstract contract Floors is Administration {
 
     uint8 internal constant LAST_KIND = 2;
 
-    /// @dev The widths of Floor's fields, as _returnFields takes them.
+    /// @dev The widths of Floor's fields, for _returnFields.
     bytes32 private constant FLOOR_FIELDS = bytes32(bytes4(hex"0c0c0302"));
 
     mapping(uint8 kind => Floor) private _floors;
 
-    /// @notice Tasks of this kind pay and give at least this from now on.
+    /// @notice `floor` applies to tasks of this kind from now on.
     event FloorSet(uint8 indexed kind, Floor floor);
 
-    /// @notice A floor without a fee or without seconds is none.
+    /// @notice The floor has no fee, or no baseSeconds.
     error BadFloor();
 
-    /// @notice The kind is none of TaskCreated's.
+    /// @notice The kind is not one of TaskCreated's.
     error BadKind(uint8 kind);
 
     constructor(Floor memory floor) {
@@ -47,11 +47,11 @@ abstract contract Floors is Administration {
         _setFloor(kind, floor);
     }
 
-    /// @notice A kind's floors.
+    /// @notice Returns a kind's floors.
     function floorOf(uint8 kind) external view returns (Floor calldata found) {
         Floor storage kept = _floors[kind];
         uint256 slot;
-        // It is never read: _returnFields ends the call.
+        // Never read: _returnFields ends the call.
         assembly ("memory-safe") {
             slot := kept.slot
             found := 0
@@ -59,13 +59,13 @@ abstract contract Floors is Administration {
         _returnFields(slot, FLOOR_FIELDS);
     }
 
-    /// @notice The least fee of a task of this kind and size, wei.
+    /// @notice Returns the minimum fee of a task of this kind and size, wei.
     function leastFee(uint8 kind, uint32 size) public view returns (uint256) {
         Floor storage floor = _floors[kind];
         return (floor.baseFee + uint256(floor.unitFee) * size) * 1 gwei;
     }
 
-    /// @notice The least timeout of a task of this kind and size, seconds.
+    /// @notice Returns the minimum timeout of a task of this kind and size, seconds.
     function leastTimeout(uint8 kind, uint32 size) public view returns (uint256) {
         Floor storage floor = _floors[kind];
         return floor.baseSeconds + uint256(floor.unitSeconds) * size;

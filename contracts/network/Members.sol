@@ -5,12 +5,11 @@ import {NetworkEvents} from "./NetworkEvents.sol";
 import {OracleAccess} from "./OracleAccess.sol";
 import {Purse} from "./Purse.sol";
 
-/// @title The nodes: joining, pausing, resuming, leaving
+/// @title Node membership: joining, pausing, resuming, leaving
 /// @notice A node is busy from the start of a task to its answer; from then on it may take the next one. Its stake
-/// stays here, also when it is no member any more, until the last of its answers is judged: nobody escapes a
-/// judgement by leaving.
+/// stays here, also after it left, until the last of its answers is judged: leaving does not avoid a judgement.
 abstract contract Members is NetworkEvents, OracleAccess, Purse {
-    /// @notice Where an address stands. Active and paused ones are members.
+    /// @notice State of an address. Active and paused addresses are members.
     enum Standing {
         Unknown,
         Active,
@@ -21,15 +20,16 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     }
 
     /// @param stake wei held for it now
-    /// @param task what it runs, 0 = nothing
+    /// @param task key of its running task, 0 = none
     /// @param gpuName keccak256 of its GPU's name
     /// @param gpuVram GPU memory, GB
-    /// @param major its software's version, with minor and patch
-    /// @param until when it may join again, unix seconds, by the settings of when it left; type(uint40).max = when readmitted
-    /// @param open how many of its answers wait for their judgement
-    /// @param lessTime by how many seconds its own timeout is below type(uint32).max, which is none
-    /// @param standing where it stands
-    /// @param quits it asked to leave, and does so when it has no task and no open answer
+    /// @param major version of its software, with minor and patch
+    /// @param until time from which it may join again, unix seconds, fixed when it left; type(uint40).max = when
+    /// readmitted
+    /// @param open number of its answers that wait for their judgement
+    /// @param lessTime seconds by which its own timeout is below type(uint32).max, which means none
+    /// @param standing its state
+    /// @param quits it requested to leave, and does so when it has no task and no open answer
     struct Node {
         uint256 stake;
         bytes32 task;
@@ -45,16 +45,16 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         bool quits;
     }
 
-    /// @notice Longest name of a GPU and of a model, in bytes.
+    /// @notice Maximum length of a GPU's and of a model's name, in bytes.
     uint256 public constant MAX_NAME = 128;
 
-    /// @notice Most models that a node may list when it joins, or a task may require.
+    /// @notice Maximum models that a node may list when it joins, or a task may require.
     uint256 public constant MAX_MODELS = 64;
 
-    /// @notice How many nodes are members now; paused ones count.
+    /// @notice Number of members, including paused nodes.
     uint256 public activeCount;
 
-    /// @dev The widths of Node's fields, as _returnFields takes them.
+    /// @dev The widths of Node's fields, for _returnFields.
     bytes32 private constant NODE_FIELDS = bytes32(bytes12(hex"20a0a0840202020504040101"));
 
     mapping(address => Node) internal _nodes;
@@ -62,25 +62,25 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice A kicked-out node may join again.
     event NodeReadmitted(address indexed node);
 
-    /// @notice The address is a member already.
+    /// @notice The address is already a member.
     error AlreadyMember(address node);
 
-    /// @notice The address is no member.
+    /// @notice The address is not a member.
     error NotMember(address node);
 
-    /// @notice The stake is below the least one; of stake that is added the least is 1.
+    /// @notice The stake is below the minimum; for added stake the minimum is 1.
     error StakeTooLow(uint256 stake, uint256 least);
 
     /// @notice The address was kicked out and may join again from `until` on, type(uint40).max = when readmitted.
     error KickedOut(address node, uint40 until);
 
-    /// @notice The address left not long ago; it may join again from `until` on.
+    /// @notice The address left recently; it may join again from `until` on, unix seconds.
     error RejoinTooEarly(address node, uint40 until);
 
     /// @notice A name is empty or longer than MAX_NAME.
     error BadName(string name);
 
-    /// @notice More than MAX_MODELS models.
+    /// @notice More than MAX_MODELS models are listed.
     error TooManyModels(uint256 count);
 
     /// @notice The node is paused.
@@ -89,16 +89,16 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
     /// @notice The node is not paused.
     error NotPaused(address node);
 
-    /// @notice The node leaves when all that it did is judged; that is not taken back.
+    /// @notice The node leaves when all its answers are judged; that cannot be undone.
     error QuitPending(address node);
 
-    /// @notice The stake of the last membership is still here: so many answers of that time are not judged.
+    /// @notice The stake of the last membership is still held: `open` answers are not judged.
     error AnswersOpen(address node, uint32 open);
 
-    /// @notice The address was not kicked out.
+    /// @notice The address was not kicked out, or is already readmitted.
     error NotKickedOut(address node);
 
-    // --- What a node does ---
+    // --- Node calls ---
 
     /// @notice Joins with the ether sent as stake.
     /// @param gpuName 1 to MAX_NAME bytes
@@ -127,7 +127,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeJoined(msg.sender, msg.value, gpuName, gpuVram, major, minor, patch, models);
     }
 
-    /// @notice Takes no more tasks until resume(); the one that it runs it may still answer.
+    /// @notice Pauses the sender: it gets no tasks until resume(); a running task may still be answered.
     function pause() external {
         Node storage node = _member(msg.sender);
         if (node.quits) revert QuitPending(msg.sender);
@@ -136,7 +136,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodePaused(msg.sender);
     }
 
-    /// @notice Takes tasks again.
+    /// @notice Resumes the sender, which gets tasks again.
     function resume() external {
         Node storage node = _member(msg.sender);
         if (node.standing != Standing.Paused) revert NotPaused(msg.sender);
@@ -144,9 +144,9 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeResumed(msg.sender);
     }
 
-    /// @notice Leaves with its stake: at once, or when its task has ended and the last of its answers is judged. It gets
-    /// no more tasks. Who leaves while its kickout is proposed is kicked out by that: nobody escapes in the hours of
-    /// the veto.
+    /// @notice Leaves with the stake: at once, or when the task has ended and the last answer is judged. The node gets
+    /// no more tasks. A node that leaves while its kickout is proposed is kicked out, so that it cannot escape during
+    /// the veto delay.
     function quit() external {
         Node storage node = _member(msg.sender);
         if (node.quits) revert QuitPending(msg.sender);
@@ -154,7 +154,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         _settle(msg.sender);
     }
 
-    /// @notice Adds the ether sent to the stake; an event for nothing is refused.
+    /// @notice Adds the ether sent to the stake; 0 is rejected, so that no event is emitted without a change.
     function addStake() external payable {
         Node storage node = _member(msg.sender);
         if (msg.value == 0) revert StakeTooLow(0, 1);
@@ -162,16 +162,15 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeStakeChanged(msg.sender, node.stake);
     }
 
-    /// @notice Says which version it runs.
+    /// @notice Sets the version that the sender runs.
     function updateVersion(uint16 major, uint16 minor, uint16 patch) external {
         Node storage node = _member(msg.sender);
         (node.major, node.minor, node.patch) = (major, minor, patch);
         emit NodeVersionUpdated(msg.sender, major, minor, patch);
     }
 
-    /// @notice Promises to answer within so many seconds, whatever longer time a task gives; of a task whose floor gives
-    /// more than that the floor counts. While it is paused: nobody promises one thing to the oracle, and another for the
-    /// task that is coming.
+    /// @notice Promises to answer within `timeout` seconds, even if a task gives more time; never below a task's floor.
+    /// Only while paused, so that the oracle does not see one promise and the coming task another.
     function setTimeout(uint32 timeout) external {
         Node storage node = _member(msg.sender);
         if (node.standing != Standing.Paused) revert NotPaused(msg.sender);
@@ -179,14 +178,14 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeTimeoutSet(msg.sender, timeout);
     }
 
-    /// @notice Says that it has one more model on disk.
+    /// @notice Reports another model on the sender's disk.
     function addModel(string calldata model) external {
         _member(msg.sender);
         _checkName(model);
         emit ModelAdded(msg.sender, model);
     }
 
-    // --- What the admin does ---
+    // --- Admin calls ---
 
     /// @notice Lets a kicked-out address join again before its cool-down ends.
     function readmit(address account) external onlyAdmin {
@@ -196,13 +195,13 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeReadmitted(account);
     }
 
-    // --- What everybody may see ---
+    // --- Views ---
 
-    /// @notice All that is kept of an address.
+    /// @notice Returns the record of an address.
     function nodeOf(address node) external view returns (Node calldata found) {
         Node storage kept = _nodes[node];
         uint256 slot;
-        // It is never read: _returnFields ends the call.
+        // Never read: _returnFields ends the call.
         assembly ("memory-safe") {
             slot := kept.slot
             found := 0
@@ -210,7 +209,7 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         _returnFields(slot, NODE_FIELDS);
     }
 
-    // --- Inside ---
+    // --- Internal functions ---
 
     function _isIn(Node storage node) internal view returns (bool) {
         return node.standing == Standing.Active || node.standing == Standing.Paused;
@@ -221,7 +220,8 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         if (!_isIn(node)) revert NotMember(account);
     }
 
-    /// @dev Where nothing of the node's is open any more: lets it go if it asked for that, and who has gone gets its stake.
+    /// @dev If the node has no running task and no open answer: ends the membership if the node requested it, and
+    /// credits the stake of an address that is not a member.
     function _settle(address account) internal {
         Node storage node = _nodes[account];
         if (node.task != 0 || node.open != 0) return;
@@ -242,14 +242,14 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         emit NodeQuit(account);
     }
 
-    /// @dev Ends the membership for the oracle's sake. The node runs no task any more.
+    /// @dev Ends the membership for the oracle. The node has no running task.
     function _kickOut(address account, bytes32 evidence) internal {
         _leave(account, Standing.KickedOut);
         emit NodeKickedOut(account, _nodes[account].stake, evidence);
     }
 
-    /// @dev Ends the membership; the stake stays. Whoever leaves waits for the delay, however it leaves: leaving must not
-    /// be a way to wash off a bad reliability. A kicked-out one waits for its cool-down too.
+    /// @dev Ends the membership; the stake stays. Every node that leaves, in any way, waits for the delay: leaving must
+    /// not reset a bad reliability. A kicked-out node waits for its cool-down too.
     function _leave(address account, Standing standing) internal {
         Node storage node = _nodes[account];
         (node.standing, node.quits) = (standing, false);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-/// @title Views of whole structs
-/// @notice Solidity's own getter of a packed struct takes five hundred bytes of code and more for each; with three of them
-/// the network would not fit into 24,576 (EIP-170).
+/// @title Getters of packed structs
+/// @notice Solidity's own getter of a packed struct takes five hundred bytes of code and more; with three of them the
+/// network would not fit into 24,576 (EIP-170).
 abstract contract PackedViews {
-    /// @dev Ends the call: returns the fields of the struct at `slot`, one word each, as the ABI has a struct of static
-    /// fields.
-    /// @param fields a byte for each field in the struct's order: its width in bytes, and 0x80 where it begins the next
-    /// slot; 0 ends them. A test compares them with the compiler's layout.
+    /// @dev Ends the call: returns the fields of the struct at `slot`, one word each, as the ABI encodes a struct of
+    /// static fields.
+    /// @param fields a byte for each field in the struct's order: its width in bytes, and 0x80 if it begins the next
+    /// slot; 0 ends the list. A test compares them with the compiler's layout.
     function _returnFields(uint256 slot, bytes32 fields) internal view {
         assembly ("memory-safe") {
             let start := mload(0x40)
@@ -22,7 +22,7 @@ abstract contract PackedViews {
                     word := sload(slot)
                 }
                 let bits := shl(3, and(field, 0x3f))
-                // Of a whole word: shl gives 0, and 0 - 1 is all ones.
+                // For a whole word: shl gives 0, and 0 - 1 is all ones.
                 mstore(end, and(word, sub(shl(bits, 1), 1)))
                 word := shr(bits, word)
                 end := add(end, 32)

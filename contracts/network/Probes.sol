@@ -6,22 +6,21 @@ import {TaskOrders} from "./TaskOrders.sol";
 import {TaskStarts} from "./TaskStarts.sol";
 
 /// @title System tasks and second groups
-/// @notice A node that nobody draws has no score, and a contest needs a second group. So the dispatcher may order tasks of
-/// its own and give them to nodes in the same transaction: nobody else can be given them, and no other task has to wait
-/// for them. They are paid out of the dispatcher's purse (fund), where the refund comes back to, and are judged like any
-/// other task.
+/// @notice A node that is never drawn has no score, and a contest needs a second group. So the dispatcher may create
+/// tasks of its own and start them in the same transaction: they run only on these nodes, and delay no other task. They
+/// are paid from the dispatcher's credit (fund), which gets the refunds, and are judged like any other task.
 abstract contract Probes is TaskOrders, TaskStarts, Contests {
-    /// @notice The dispatcher ordered `task`, and those after it, for these nodes: a group where they are several. Said
-    /// after their TaskCreated and TaskStarted.
+    /// @notice The dispatcher created `task`, and those after it, for these nodes: a group if there are several.
+    /// Emitted after their TaskCreated and TaskStarted.
     event ProbeStarted(bytes32 indexed task, address[] nodes);
 
-    /// @notice The dispatcher's purse holds less than the fees.
+    /// @notice The dispatcher's credit is below the fees.
     error PurseTooSmall(uint256 held, uint256 fees);
 
-    /// @notice Creates a task for each of the nodes and starts it there, or does nothing at all. With `contested` the tasks
-    /// are the second group of a contest: they do its work over again, and no node of the first has a part in them.
-    /// @param order the id is the first task's; those of the others follow it as numbers. The group's size is 0 for one
-    /// node, else their number
+    /// @notice Creates a task for each of the nodes and starts it there, or reverts. With `contested` the tasks are the
+    /// second group of a contest: they repeat its work, on none of the first group's nodes.
+    /// @param order the id is the first task's; the others get the next numbers. The group's size is 0 for one node,
+    /// else their number
     /// @param fee of each task, wei
     /// @param contested the contested group whose work this is; 0 = none, a system task
     function probe(Order calldata order, uint256 fee, address[] calldata nodes, bytes32 contested)
@@ -31,7 +30,7 @@ abstract contract Probes is TaskOrders, TaskStarts, Contests {
         uint256 fees = fee * nodes.length;
         uint256 held = withdrawable[msg.sender];
         if (held < fees) revert PurseTooSmall(held, fees);
-        // Before the work: a node that pauses first must not cost the dispatcher what the orders cost.
+        // Checked first: a node that pauses before must not cost the dispatcher the gas of the orders.
         for (uint256 i = 0; i < nodes.length; ++i) {
             _idle(nodes[i]);
         }

@@ -3,33 +3,33 @@ pragma solidity ^0.8.20;
 
 import {Tasks} from "./Tasks.sol";
 
-/// @title What nodes answer
+/// @title Answers of nodes: submission, commitment, reveal
 /// @notice A task in no group is answered in the open. In a group an answer is committed to first, and revealed when
-/// every member is committed or has ended: what cannot be seen cannot be copied. The clock stops, and the rank is
-/// taken, at the commitment.
+/// every member has committed or ended: a hidden answer cannot be copied. The time stops, and the rank is taken, at the
+/// commitment.
 abstract contract TaskAnswers is Tasks {
-    /// @notice The task is in no group: its answer is given in the open.
+    /// @notice The task is in no group: its answer is submitted in the open.
     error Alone(bytes32 task);
 
-    /// @notice The task is not with this node.
+    /// @notice The sender is not the task's node.
     error NotItsTask(address sender, bytes32 task);
 
-    /// @notice 0 is not the hash of a result.
+    /// @notice The hash of the result is 0.
     error ZeroResult();
 
-    /// @notice The node's time was over at `deadline`; an answer counts up to and with that second.
+    /// @notice The node's time was over at `deadline`; an answer counts up to and including that second.
     error TooLate(bytes32 task, uint256 deadline);
 
-    /// @notice The node has time up to and with `deadline`.
+    /// @notice The node has time up to and including `deadline`.
     error TooEarly(bytes32 task, uint256 deadline);
 
-    /// @notice Nothing is revealed before every member of the group is committed or has ended.
+    /// @notice Reveals begin when every member of the group has committed or ended.
     error RevealsLater(bytes32 group);
 
-    /// @notice This is not what the node committed to.
+    /// @notice The node committed to another answer or salt.
     error WrongReveal(bytes32 task);
 
-    // --- The node ---
+    // --- Node calls ---
 
     /// @notice Answers a task in no group, in time, with the hash of the result.
     function submitResult(bytes32 key, bytes32 resultHash) external {
@@ -40,13 +40,13 @@ abstract contract TaskAnswers is Tasks {
         emit TaskSubmitted(key, msg.sender, resultHash);
     }
 
-    /// @notice Answers a task in no group, in time, that it cannot be run.
+    /// @notice Reports, in time, that a task in no group cannot be run.
     function reportError(bytes32 key) external {
         _checkAlone(key, _stop(key, Status.ErrorReported));
         emit TaskErrorReported(key, msg.sender);
     }
 
-    /// @notice Answers a task of a group, in time, and hides how.
+    /// @notice Commits to a hidden answer to a task of a group, in time.
     /// @param commitment commitmentOf() the answer
     function commitAnswer(bytes32 key, bytes32 commitment) external {
         Task storage task = _stop(key, Status.Committed);
@@ -57,11 +57,11 @@ abstract contract TaskAnswers is Tasks {
         emit TaskCommitted(key, msg.sender, commitment);
     }
 
-    /// @notice Shows what it committed to, in time: `revealTimeout` seconds from when the last of the group's tasks was
-    /// settled. Whoever is no member any more may still do so. A node that timed out here may show its answer until its
-    /// contest is settled: that brings no fee, and keeps its stake where the answer was right.
-    /// @param answer hash of the result, 0 = the task cannot be run
-    /// @param salt as it was committed to
+    /// @notice Reveals the committed answer, in time: `revealTimeout` seconds from when the last of the group's tasks
+    /// was settled. The node need not be a member any more. A node that timed out here may reveal until its contest is
+    /// settled: that earns no fee, but saves its stake if the answer was right.
+    /// @param answer answerOf(group, hash of the result), 0 = the task cannot be run
+    /// @param salt as in the commitment
     function revealAnswer(bytes32 key, bytes32 answer, bytes32 salt) external {
         Task storage task = _tasks[key];
         bool isLate = _isHidden(task);
@@ -82,7 +82,7 @@ abstract contract TaskAnswers is Tasks {
         else emit TaskRevealed(key, msg.sender, answer);
     }
 
-    // --- Anyone ---
+    // --- Calls by anyone ---
 
     /// @notice Ends a task whose node did not answer, or did not reveal, in time. The creator loses the toll.
     function timeOutTask(bytes32 key) external {
@@ -93,16 +93,16 @@ abstract contract TaskAnswers is Tasks {
         _timeOut(key);
     }
 
-    /// @notice What a node commits to. Bound to task and node: a copied commitment cannot be opened by the copier.
-    /// @param answer hash of the result, 0 = the task cannot be run
-    /// @param salt 32 random bytes: without them an answer that others can compute too would show through
+    /// @notice Returns the commitment to an answer. Bound to task and node: a copier cannot reveal a copied commitment.
+    /// @param answer answerOf(group, hash of the result), 0 = the task cannot be run
+    /// @param salt 32 random bytes: without them an answer that others can compute too could be guessed
     function commitmentOf(bytes32 key, address node, bytes32 answer, bytes32 salt) public pure returns (bytes32) {
         return keccak256(abi.encode(key, node, answer, salt));
     }
 
-    // --- Inside ---
+    // --- Internal functions ---
 
-    /// @dev The node has answered; from now on it is free, and its stake answers for what it said.
+    /// @dev Stops the node's time: the node is free, and its stake is held for the answer.
     function _stop(bytes32 key, Status status) private returns (Task storage task) {
         task = _expect(key, Status.Started);
         if (task.node != msg.sender) revert NotItsTask(msg.sender, key);
@@ -113,14 +113,14 @@ abstract contract TaskAnswers is Tasks {
         _nodes[msg.sender].open += 1;
     }
 
-    /// @dev What a place in a round, of the commitments or of the reveals, is worth: 10, 5, and 2 for the third and all
+    /// @dev Returns the points for a place among the commitments or the reveals: 10, 5, and 2 for the third and all
     /// after it.
-    /// @param before how many were quicker in that round
+    /// @param before number of nodes before it in that round
     function _pointsOf(uint8 before) private pure returns (uint8) {
         return before == 0 ? 10 : before == 1 ? 5 : 2;
     }
 
-    /// @dev Last second for the answer, or for the reveal of it.
+    /// @dev Returns the last second for the answer, or for its reveal.
     function _deadline(Task storage task) private view returns (uint256) {
         if (task.status == Status.Started) return uint256(task.startedAt) + task.timeout;
         uint256 from = _groups[task.group].revealsFrom;

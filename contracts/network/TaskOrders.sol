@@ -3,11 +3,11 @@ pragma solidity ^0.8.20;
 
 import {Tasks} from "./Tasks.sol";
 
-/// @title What creators order, and what becomes of it until it is started
+/// @title Creating, queueing, cancelling and dropping tasks
 abstract contract TaskOrders is Tasks {
-    /// @notice What a creator asks for; units as in TaskCreated.
-    /// @param id the creator's own, never used by it before
-    /// @param groupId the creator's own, 0 = no group
+    /// @notice Order of a task; units as in TaskCreated.
+    /// @param id chosen by the creator, never used by it before
+    /// @param groupId chosen by the creator, 0 = no group
     /// @param groupSize 2 to MAX_GROUP, the same for all tasks of the group; 0 = no group
     struct Order {
         bytes32 id;
@@ -25,13 +25,13 @@ abstract contract TaskOrders is Tasks {
         uint32 timeout;
     }
 
-    /// @notice Longest time that a task may give a node, seconds.
+    /// @notice Maximum timeout of a task, seconds.
     uint32 public constant MAX_TIMEOUT = 1 days;
 
-    /// @notice A task that waited for longer than this is cancelled for nothing, seconds.
+    /// @notice Seconds of waiting after which a task is cancelled without a toll.
     uint256 public constant CANCEL_WAIT = 1 days;
 
-    /// @notice Most tasks of one group.
+    /// @notice Maximum tasks of a group.
     uint8 public constant MAX_GROUP = 16;
 
     /// @notice The creator has used this id before.
@@ -40,82 +40,82 @@ abstract contract TaskOrders is Tasks {
     /// @notice The size is 0.
     error BadSize();
 
-    /// @notice The timeout is below the least one, leastTimeout(kind, size), or above MAX_TIMEOUT.
+    /// @notice The timeout is below the minimum, leastTimeout(kind, size), or above MAX_TIMEOUT.
     error BadTimeout(uint32 timeout, uint256 least);
 
-    /// @notice The fee is below the least one, leastFee(kind, size).
+    /// @notice The fee is below the minimum, leastFee(kind, size).
     error FeeTooLow(uint256 fee, uint256 least);
 
     /// @notice The size is not 2 to MAX_GROUP, not that of the group's first task, or not 0 without a group.
     error BadGroupSize(uint8 size);
 
-    /// @notice The tasks of a group ask for the same.
+    /// @notice The order differs from those of the group's other tasks.
     error OrderDiffers(bytes32 group);
 
-    /// @notice The group has all its tasks.
+    /// @notice The group already has all its tasks.
     error GroupFull(bytes32 group);
 
-    /// @notice A task is dropped for Timeout or FeeTooLow.
+    /// @notice The reason is neither Timeout (1) nor FeeTooLow (4).
     error BadReason(uint8 reason);
 
-    /// @notice A node was given a task of the group: it is not taken back any more.
+    /// @notice A task of the group was started: the group can no longer be cancelled or dropped.
     error GroupRuns(bytes32 group);
 
-    // --- The creator ---
+    // --- Creator calls ---
 
-    /// @notice Creates a task with the ether sent as its fee; of a task that times out the least fee is lost.
-    /// @return key the task's name in the events
+    /// @notice Creates a task with the ether sent as its fee; if the task times out, the minimum fee is lost.
+    /// @return key the task's key in the events
     function createTask(Order calldata order) external payable returns (bytes32 key) {
         return _create(order, order.id, msg.value);
     }
 
-    /// @notice Takes back a task that no node has. Of the fee the creator loses the toll, but for a task that waited for
-    /// more than CANCEL_WAIT: a creator that sees which node is drawn, and cancels to have another one drawn, pays for
-    /// each draw. Of a group only what can never start is taken back so, for nothing.
+    /// @notice Cancels a task that no node has. The creator loses the toll, unless the task waited for more than
+    /// CANCEL_WAIT: a creator that sees which node is drawn, and cancels to get another draw, pays for each draw. A
+    /// task of a group is cancelled only if it can never start, without a toll.
     function cancelTask(bytes32 key) external {
         Task storage task = _own(key);
         bool isAlone = _checkTakeable(key, task);
         _cancel(key, task, Reason.Cancelled, isAlone);
     }
 
-    /// @notice Takes back a group of which no node has a task yet, whole; each of its tasks costs what cancelTask costs.
-    /// @param keys the names of exactly the tasks that the group has until now, in any order
+    /// @notice Cancels a whole group of which no task was started; each task costs the same as in cancelTask.
+    /// @param keys keys of exactly the tasks that the group has until now, in any order
     function cancelGroup(bytes32[] calldata keys) external {
-        // Those of one group are of one creator.
+        // All tasks of a group have the same creator.
         if (keys.length != 0) _own(keys[0]);
         _takeBack(keys, Reason.Cancelled);
     }
 
-    // --- The dispatcher ---
+    // --- Dispatcher calls ---
 
-    /// @notice Says that no node is free for the task.
+    /// @notice Marks a task as queued, because no node is free for it.
     function queueTask(bytes32 key) external onlyDispatcher {
         _expect(key, Status.Created).status = Status.Queued;
         emit TaskQueued(key);
     }
 
-    /// @notice Aborts a task that no node has: it waited too long (1), or it pays too little (4). Of a group alone what can
-    /// never start is dropped so.
+    /// @notice Aborts a task that no node has: it waited too long (1), or it pays too little (4). A task of a group is
+    /// dropped only if it can never start.
     function dropTask(bytes32 key, uint8 reason) external onlyDispatcher {
         Task storage task = _tasks[key];
         _checkTakeable(key, task);
         _cancel(key, task, _dropReason(reason), false);
     }
 
-    /// @notice Aborts all tasks of a group of which no node has one yet.
-    /// @param keys the names of exactly the tasks that the group has until now, in any order
+    /// @notice Aborts all tasks of a group of which no task was started.
+    /// @param keys keys of exactly the tasks that the group has until now, in any order
     function dropGroup(bytes32[] calldata keys, uint8 reason) external onlyDispatcher {
         _takeBack(keys, _dropReason(reason));
     }
 
-    // --- Inside ---
+    // --- Internal functions ---
 
     function _dropReason(uint8 reason) private pure returns (Reason) {
         if (reason != uint8(Reason.Timeout) && reason != uint8(Reason.FeeTooLow)) revert BadReason(reason);
         return Reason(reason);
     }
 
-    /// @dev Whether the task may end by itself although it waits: it is in no group, or in one that never starts it.
+    /// @dev Reverts unless the task waits and may end alone: it is in no group, or its group never starts it.
     function _checkTakeable(bytes32 key, Task storage task) private view returns (bool isAlone) {
         if (!_isWaiting(task)) revert WrongStatus(key, task.status);
         isAlone = task.group == 0;
@@ -140,8 +140,8 @@ abstract contract TaskOrders is Tasks {
         }
     }
 
-    /// @param id under which the task is created, in the order's place
-    /// @param fee wei that are here for it
+    /// @param id of the task, instead of the order's
+    /// @param fee wei, already received
     function _create(Order calldata order, bytes32 id, uint256 fee) internal returns (bytes32 key) {
         key = keyOf(msg.sender, id);
         if (_tasks[key].status != Status.Unknown) revert TaskExists(key);
@@ -158,7 +158,7 @@ abstract contract TaskOrders is Tasks {
         _announce(key, order, group, fee);
     }
 
-    /// @return least the least timeout that it may give
+    /// @return least minimum timeout of the order
     function _checkOrder(Order calldata order) private view returns (uint256 least) {
         if (order.kind > LAST_KIND) revert BadKind(order.kind);
         if (order.size == 0) revert BadSize();
@@ -168,7 +168,7 @@ abstract contract TaskOrders is Tasks {
         _checkModels(order.models);
     }
 
-    /// @dev One more task of the group.
+    /// @dev Adds a task to its group.
     /// @return place of the task in it, from 0
     function _enrol(bytes32 key, Order calldata order) private returns (uint8 place) {
         uint8 size = order.groupSize;
@@ -191,7 +191,7 @@ abstract contract TaskOrders is Tasks {
         group.created = place + 1;
     }
 
-    /// @dev Of all that a node must know to do the work, but for the names.
+    /// @dev Hashes everything that a node needs for the work, except the ids.
     function _hashOf(Order calldata order) private pure returns (bytes32) {
         bytes32 machine = keccak256(
             abi.encode(order.minVram, order.requiredGpu, order.requiredGpuVram, order.models)

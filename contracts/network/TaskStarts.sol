@@ -4,14 +4,14 @@ pragma solidity ^0.8.20;
 import {AsOfBlock, IArbSys} from "../oracle/AsOfBlock.sol";
 import {Tasks} from "./Tasks.sol";
 
-/// @title How tasks come to nodes
-/// @notice The dispatcher says which node; the contract says whether it may: a member that has no task, fits, and is let
-/// be selected by the oracle. A group starts when all its tasks are there: nobody waits for tasks that nobody orders.
+/// @title Starting tasks on nodes
+/// @notice The dispatcher chooses the node; the contract checks it: a member that has no task, fits, and is selectable
+/// for the oracle. A group starts when all its tasks exist, so that no node waits for tasks that are never ordered.
 abstract contract TaskStarts is Tasks {
-    /// @dev Where the hashes of blocks come from.
+    /// @dev Source of block hashes.
     bool private immutable ON_ARBITRUM;
 
-    /// @dev Whether the node was given a task of the group: nobody gives a second opinion on its own result.
+    /// @dev Whether a task of the group was started on the node: no node gives a second opinion on its own result.
     mapping(bytes32 group => mapping(address node => bool)) private _tookPart;
 
     /// @notice The group has `created` of its `size` tasks; it starts when it has all.
@@ -23,7 +23,7 @@ abstract contract TaskStarts is Tasks {
     /// @notice The node is paused.
     error NodeIsPaused(address node);
 
-    /// @notice The oracle does not let the node be selected.
+    /// @notice The oracle returns that the node is not selectable.
     error NotSelectable(address node);
 
     /// @notice The node's GPU or its memory is not what the task requires.
@@ -32,45 +32,45 @@ abstract contract TaskStarts is Tasks {
     /// @notice The node's version is not compatible with the task's.
     error WrongVersion(address node, bytes32 task);
 
-    /// @notice The node was given another task of the group, or one of the group whose work is done over again.
+    /// @notice The node got another task of the group, or one of the group whose work is repeated.
     error TookPart(address node, bytes32 group);
 
-    /// @notice The block of the draw has not passed yet.
+    /// @notice The block of the draw is not in the past.
     error StaleAsOf(uint256 asOf);
 
-    /// @notice The chain does not tell the hash of the block of the draw any more.
+    /// @notice The chain does not return the hash of the block of the draw any more.
     error AsOfTooOld(uint256 asOf);
 
     /// @notice The block of the draw has another hash here, `found`: it was reorged.
     error Reorged(uint256 asOf, bytes32 asOfHash, bytes32 found);
 
-    /// @dev Only an Arbitrum chain answers this question at that address.
+    /// @dev Only an Arbitrum chain returns a block number from that address.
     constructor() {
         (bool answered, bytes memory answer) = address(100).staticcall(abi.encodeCall(IArbSys.arbBlockNumber, ()));
         ON_ARBITRUM = answered && answer.length == 32;
     }
 
-    /// @notice Gives the task to a node that can run it.
+    /// @notice Starts the task on a node that can run it.
     function startTask(bytes32 key, address account) external onlyDispatcher {
         _start(key, account);
     }
 
-    /// @notice Gives the task to the node that was drawn for it by the hash of an earlier block. It fails where that
-    /// block is not of this chain, so that a draw never outlives a reorg; anyone can then draw again from TaskDrawn.
-    /// @param asOf the block, at most 8191 back (256 where the chain has no history contract, and on Arbitrum)
-    /// @param asOfHash its hash, as the draw took it
+    /// @notice Starts the task on the node that was drawn for it by the hash of an earlier block. Reverts if that block
+    /// is not of this chain, so that a draw never survives a reorg; anyone can verify the draw from TaskDrawn.
+    /// @param asOf the block, at most 8191 back (256 if the chain has no history contract, and on Arbitrum)
+    /// @param asOfHash its hash, as used for the draw
     function startTaskAsOf(bytes32 key, address account, uint256 asOf, bytes32 asOfHash) external onlyDispatcher {
         _checkAsOf(asOf, asOfHash);
         emit TaskDrawn(key, account, asOf);
         _start(key, account);
     }
 
-    /// @notice Gives every task of a group to the node that was drawn for it by the hash of an earlier block, or starts
-    /// none: where one cannot start, or the block is not of this chain, all fail.
+    /// @notice Starts every task of a group on the node that was drawn for it by the hash of an earlier block. Reverts
+    /// if a task cannot start, or the block is not of this chain.
     /// @param keys all the group's tasks
     /// @param accounts their nodes, in the order of the tasks
-    /// @param asOf the block, as far back as with startTaskAsOf; 0: none is looked at, as with startTask
-    /// @param asOfHash its hash, as the draw took it
+    /// @param asOf the block, as far back as with startTaskAsOf; 0: no block is checked, as with startTask
+    /// @param asOfHash its hash, as used for the draw
     function startGroup(bytes32[] calldata keys, address[] calldata accounts, uint256 asOf, bytes32 asOfHash)
         external
         onlyDispatcher
@@ -79,27 +79,27 @@ abstract contract TaskStarts is Tasks {
         bytes32 group = keys.length == 0 ? bytes32(0) : _tasks[keys[0]].group;
         if (group == 0 || accounts.length != keys.length) revert WrongMembers(group);
         _checkMembers(group, _groups[group].size, keys);
-        // All that a node can change by itself is looked at before anything is written: a member that pauses first must
-        // not cost the dispatcher the starts of the others.
+        // Everything that a node can change by itself is checked before anything is written: a member that pauses first
+        // must not cost the dispatcher the starts of the others.
         for (uint256 i = 0; i < keys.length; ++i) {
             _checkStart(keys[i], accounts[i]);
         }
         emit GroupStarted(group, keys, accounts);
         for (uint256 i = 0; i < keys.length; ++i) {
-            // A node that is named twice took part the second time.
+            // A node that is listed twice reverts here with TookPart.
             if (asOf != 0) emit TaskDrawn(keys[i], accounts[i], asOf);
             _give(keys[i], accounts[i]);
         }
     }
 
-    // --- Inside ---
+    // --- Internal functions ---
 
     function _start(bytes32 key, address account) internal {
         _checkStart(key, account);
         _give(key, account);
     }
 
-    /// @dev The member, which has no task and takes one.
+    /// @dev Returns the member, which has no task and may get one.
     function _idle(address account) internal view returns (Node storage node) {
         node = _member(account);
         if (node.task != 0) revert NodeBusy(account, node.task);
@@ -111,7 +111,7 @@ abstract contract TaskStarts is Tasks {
         Task storage task = _tasks[key];
         if (!_isSelectable(account)) revert NotSelectable(account);
         uint32 own = type(uint32).max - _nodes[account].lessTime;
-        // Who promises less than the floor gives would end tasks at once, at their creators' toll.
+        // A promise below the floor would end tasks at once, at their creators' toll.
         if (own < task.minTimeout) own = task.minTimeout;
         if (own < task.timeout) task.timeout = own;
         (task.status, task.node, task.startedAt) = (Status.Started, account, uint40(block.timestamp));
@@ -129,7 +129,7 @@ abstract contract TaskStarts is Tasks {
         if (found != asOfHash) revert Reorged(asOf, asOfHash, found);
     }
 
-    /// @dev A named GPU must be there exactly, name and memory; without a name the memory must suffice.
+    /// @dev A named GPU must match exactly, name and memory; without a name the memory must suffice.
     function _checkStart(bytes32 key, address account) private view {
         Task storage task = _tasks[key];
         if (!_isWaiting(task)) revert WrongStatus(key, task.status);

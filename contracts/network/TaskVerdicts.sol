@@ -3,30 +3,30 @@ pragma solidity ^0.8.20;
 
 import {Tasks} from "./Tasks.sol";
 
-/// @title From the node's answer to the end of the task
-/// @notice Alone: a result is accepted and paid, or an error report accepted and the fee returned. In a group: the
-/// answers are compared. An answer that its creator does not judge in time may be ended by anyone; a result is
-/// then paid for, so that silence never costs a creator less than its word.
+/// @title Judgement of answers
+/// @notice Single task: a result is accepted and paid, or an error report accepted and the fee returned. Group: the
+/// answers are compared. An answer that its creator does not judge in time may be ended by anyone; a result is then
+/// paid for, so that silence never costs a creator less than a judgement.
 abstract contract TaskVerdicts is Tasks {
-    /// @param decided more than half of the group, but for those that did not reveal, gave one answer
+    /// @param decided more than half of the group, without tasks that were not revealed, gave one answer
     /// @param contested a node gave another answer, or did not reveal its own
-    /// @param verdict that answer, where decided; 0 = the error report
+    /// @param verdict that answer, if decided; 0 = the error report
     struct Tally {
         bool decided;
         bool contested;
         bytes32 verdict;
     }
 
-    /// @notice No such group of the sender's.
+    /// @notice The sender has no such group.
     error UnknownGroup(bytes32 group);
 
     /// @notice Some answers of the group are not revealed yet.
     error GroupNotReady(bytes32 group, uint8 shown, uint8 size);
 
-    /// @notice The creator has time up to and with `deadline`.
+    /// @notice The creator has time up to and including `deadline`.
     error StillTime(bytes32 task, uint256 deadline);
 
-    // --- The creator ---
+    // --- Creator calls ---
 
     /// @notice Accepts the result of a task that is in no group; its fee is credited to the node.
     function validateTask(bytes32 key) external {
@@ -45,19 +45,19 @@ abstract contract TaskVerdicts is Tasks {
     }
 
     /// @notice Compares the answers of a group whose tasks are all revealed, or have ended.
-    /// @dev An answer is a result hash, or the error report, which counts as an answer like any other. The verdict
-    /// is the answer given by more than half of the group's size, ended members counted in the size.
-    ///   - Verdict a result: who gave it is validated; the fastest of them succeeds, the others are refunded. Every
+    /// @dev An answer is a result hash, or the error report, which counts as an answer like any other. The verdict is
+    /// the answer given by more than half of the group's size, which includes ended members.
+    ///   - Verdict a result: answers equal to it are validated; the fastest succeeds, the others are refunded. Every
     ///     other answer is invalidated.
-    ///   - Verdict the error: who reported it is aborted (error_reported); every result is invalidated.
-    ///   - No verdict: every answer is aborted (incorrect_result, or error_reported), at the creator's toll: a group that
-    ///     is made to find nothing is not free.
-    ///   Where an answer is invalidated, or was not revealed, the group is contested: the stakes of all its nodes that
-    ///   answered stay until a second group has spoken, or the window is over (Contests). Answers that were not revealed
-    ///   do not count in the size.
-    /// Whatever happens, GroupValidated is said and the group is closed. Only the one success is paid to a node.
-    /// @param groupId as the creator called it
-    /// @param keys the names of exactly the group's tasks, in any order
+    ///   - Verdict the error: error reports are aborted (error_reported); every result is invalidated.
+    ///   - No verdict: every answer is aborted (incorrect_result, or error_reported), at the creator's toll: a group
+    ///     that is made to find nothing is not free.
+    /// If an answer is invalidated, or was not revealed, the group is contested: the stakes of all its nodes that
+    /// answered are held until a second group was compared, or the window is over (Contests). Answers that were not
+    /// revealed do not count in the size. In every case GroupValidated is emitted and the group is closed. Only the
+    /// success is paid: to its node, or by points.
+    /// @param groupId as chosen by the creator
+    /// @param keys keys of exactly the group's tasks, in any order
     function validateGroup(bytes32 groupId, bytes32[] calldata keys) external {
         bytes32 key = keyOf(msg.sender, groupId);
         Group storage group = _groups[key];
@@ -78,13 +78,13 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    // --- Anyone ---
+    // --- Calls by anyone ---
 
-    /// @notice Ends an answer that its creator did not judge in time: alone `validationTimeout` after the answer, in
-    /// a group `validationTimeout` after the last of its answers was revealed. The group is then given up: nobody can
-    /// have it compared, and its other answers may be ended at once. A result is paid to the node, an error report's
-    /// fee to the creator; of a group that was not complete in time a result is paid the toll alone, for nobody knows what
-    /// it is worth. An answer that was not revealed is ended already: its node gets its stake back.
+    /// @notice Ends an answer that its creator did not judge in time: `validationTimeout` after the answer of a single
+    /// task, or after the last reveal of a group. The group is then closed: it is never compared, and its other answers
+    /// may be ended at once. A result is paid to the node, an error report's fee goes to the creator; in a group that
+    /// was given up a result is paid only the toll, because its worth was not determined. An answer that was not
+    /// revealed has ended already: its node gets its stake back.
     function endUnvalidated(bytes32 key) external {
         Task storage task = _tasks[key];
         bool isHidden = _isHidden(task);
@@ -101,9 +101,9 @@ abstract contract TaskVerdicts is Tasks {
         _abort(key, reason, paid, reason == Reason.GroupTimeout ? task.creator : paid);
     }
 
-    /// @notice Gives a group up that is not complete `groupTimeout` after the latest deadline of what was started. No task
-    /// of it starts any more and nobody has it compared; the nodes that have answered reveal now, and endUnvalidated pays
-    /// the toll for it.
+    /// @notice Gives a group up that is not complete `groupTimeout` after the latest deadline of its started tasks.
+    /// None of its tasks starts any more and it is never compared; the nodes that have answered reveal now, and
+    /// endUnvalidated pays the toll for it.
     /// @param key a task of the group
     function giveUpGroup(bytes32 key) external {
         bytes32 groupKey = _tasks[key].group;
@@ -115,10 +115,10 @@ abstract contract TaskVerdicts is Tasks {
         (group.standing, group.revealsFrom) = (GroupStanding.GivenUp, uint40(block.timestamp));
     }
 
-    // --- Inside ---
+    // --- Internal functions ---
 
-    /// @dev What the answers say. Those that were not revealed in time are left out of the size: the node that hides its
-    /// answer because it sees the other one must not take the verdict from it.
+    /// @dev Counts the answers. Those that were not revealed in time are left out of the size: a node that hides its
+    /// answer because it sees the other one must not prevent the verdict.
     function _count(bytes32[] calldata keys) private view returns (Tally memory tally) {
         (uint256 most, uint256 answers, uint256 size) = (0, 0, keys.length);
         for (uint256 i = 0; i < keys.length; ++i) {
@@ -126,7 +126,7 @@ abstract contract TaskVerdicts is Tasks {
             if (task.held) --size;
             if (!_isAnswered(task)) continue;
             ++answers;
-            // One that is the most frequent until now has been counted.
+            // The most frequent answer until now was counted already.
             if (most != 0 && task.answer == tally.verdict) continue;
             uint256 votes = _votes(keys, task.answer);
             if (votes > most) (most, tally.verdict) = (votes, task.answer);
@@ -142,7 +142,7 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    /// @dev Ends an answer. In a contest it holds the stake: of the minority, of the majority, which may have lied, and of
+    /// @dev Ends an answer. A contest holds the stakes of the minority, of the majority, which may have lied, and of
     /// the nodes that did not reveal.
     function _judge(bytes32 key, Tally memory tally, bytes32 fastest) private {
         Task storage task = _tasks[key];
@@ -172,8 +172,8 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    /// @dev Takes the fee that the fastest would get, and shares it among all who are right, by the points of both rounds.
-    /// Rounded down, in the creator's order; the rest goes to the last.
+    /// @dev Takes the fee of the fastest node's task, and shares it among all right answers, by the points of both
+    /// rounds. Rounded down, in the creator's order; the last gets the rest.
     function _shareFee(bytes32[] calldata keys, bytes32 fastest, bytes32 verdict) private {
         uint256 fee = _tasks[fastest].fee;
         _tasks[fastest].fee = 0;
@@ -198,7 +198,8 @@ abstract contract TaskVerdicts is Tasks {
         return _isAnswered(_tasks[key]) && _tasks[key].answer == verdict;
     }
 
-    /// @dev The least time from start to answer among those that gave this one; of equals, the task created first.
+    /// @dev Returns the task with this answer and the shortest time from start to answer; of equals, the task created
+    /// first.
     function _fastest(bytes32[] calldata keys, bytes32 answer) private view returns (bytes32 fastest) {
         uint256 least = type(uint256).max;
         for (uint256 i = 0; i < keys.length; ++i) {
@@ -208,12 +209,12 @@ abstract contract TaskVerdicts is Tasks {
         }
     }
 
-    /// @dev Less for a quicker answer; of equals, for the task created first.
+    /// @dev Returns a sort key: less for a quicker answer; of equals, for the task created first.
     function _speedOf(Task storage task) private view returns (uint256) {
         return (uint256(task.finishedAt - task.startedAt) << 64) | task.serial;
     }
 
-    /// @return reason why the answer is ended when the creator's time is over
+    /// @return reason of the end after the creator's time
     /// @return deadline last second of that time
     function _patience(Task storage task) private view returns (Reason reason, uint256 deadline) {
         if (task.group == 0) {

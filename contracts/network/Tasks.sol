@@ -4,11 +4,11 @@ pragma solidity ^0.8.20;
 import {Floors} from "./Floors.sol";
 import {Members} from "./Members.sol";
 
-/// @title The book of tasks and groups, and how they end
-/// @notice A task is open from its creation to its end; its fee lies here so long. How an end comes about is said
-/// in TaskOrders to Contests; what an end does to money, node and group is said here, once.
+/// @title Storage of tasks and groups, and the effects of a task's end
+/// @notice A task is open from its creation to its end; its fee is held here in that time. TaskOrders to Contests
+/// decide when a task ends; this contract implements the effects on money, node and group.
 abstract contract Tasks is Members, Floors {
-    /// @notice Where a task stands; Succeeded and later have ended. In groups alone, an answer is committed first and
+    /// @notice State of a task; Succeeded and later have ended. Only in groups an answer is committed first, and
     /// submitted, or reported as an error, when it is revealed.
     enum Status {
         Unknown,
@@ -41,9 +41,9 @@ abstract contract Tasks is Members, Floors {
         Unknown
     }
 
-    /// @notice Whether a group still waits for its comparison. Contested: it was compared, and the nodes that gave another
-    /// answer than most, or did not reveal theirs, may be slashed by what a second group says. Lapsed: its creator
-    /// cancelled it before the start, or did not have it compared in time. GivenUp: it was not complete in time.
+    /// @notice State of a group. Contested: it was compared, and the result of a second group may slash its nodes that
+    /// gave another answer or did not reveal. Lapsed: its creator cancelled it before the start, or did not have it
+    /// compared in time; or it was dropped. GivenUp: it was not complete in time.
     enum GroupStanding {
         Unknown,
         Open,
@@ -53,28 +53,28 @@ abstract contract Tasks is Members, Floors {
         GivenUp
     }
 
-    /// @param creator who paid, and who validates
+    /// @param creator pays for the task and validates it
     /// @param place in its group, from 0
-    /// @param status where it stands
-    /// @param held it has ended, and its node's stake still answers for it in a contest; or it timed out because its
+    /// @param status its state
+    /// @param held it has ended, and its node's stake is still held for it in a contest; or it timed out because its
     /// node did not reveal, and its group is not compared yet
-    /// @param points what its places among the commitments and among the reveals of its group are worth
+    /// @param points sum for its places among the commitments and among the reveals of its group
     /// @param createdAt unix seconds
-    /// @param node who runs or ran it, 0 = nobody
+    /// @param node its node, 0 = none
     /// @param startedAt unix seconds, 0 = not started
-    /// @param finishedAt when the answer or the commitment came, unix seconds, 0 = not yet
+    /// @param finishedAt time of the answer or the commitment, unix seconds, 0 = none yet
     /// @param group 0 = none
     /// @param fee wei
-    /// @param toll what of the fee the creator loses at a timeout, a cancellation or in an undecided group, wei
-    /// @param answer the commitment while it is Committed, or where it was not revealed; then the answer, 0 = none or an
+    /// @param toll part of the fee that the creator loses at a timeout, a cancellation or in an undecided group, wei
+    /// @param answer the commitment while it is Committed, or if it was not revealed; then the answer, 0 = none or an
     /// error report
     /// @param requiredGpu keccak256 of the GPU's name, 0 = any
     /// @param requiredGpuVram GB
     /// @param minVram GB
     /// @param major version that the node must have, with minor and patch
-    /// @param timeout seconds from the start; when it has started, the node's own where that is less
-    /// @param minTimeout seconds, the least timeout of the day of its creation: the node's own is no shorter for it
-    /// @param serial how many tasks were created before it
+    /// @param timeout seconds from the start; once started, the node's own if that is less
+    /// @param minTimeout seconds, the minimum timeout at its creation, which the node's own does not undercut
+    /// @param serial number of tasks created before it
     struct Task {
         address creator;
         uint8 place;
@@ -100,23 +100,23 @@ abstract contract Tasks is Members, Floors {
         uint64 serial;
     }
 
-    /// @param standing where it stands
-    /// @param size how many tasks it has in the end
-    /// @param created how many it has now
-    /// @param settled how many of them are committed or have ended
-    /// @param shown how many of them are revealed or have ended
-    /// @param commits how many of its answers were committed to
-    /// @param reveals how many of them were revealed in time
-    /// @param revealsFrom since when all are settled, or the group is given up: now its nodes reveal; 0 = not yet
-    /// @param readyAt since when all are shown, unix seconds, 0 = not yet
-    /// @param contestedAt when it was contested, unix seconds, 0 = never
-    /// @param latestDeadline last second for the answer of any of its tasks that were started, unix seconds, 0 = none was
+    /// @param standing its state
+    /// @param size final number of its tasks
+    /// @param created number of its tasks until now
+    /// @param settled number of tasks that are committed or have ended
+    /// @param shown number of tasks that are revealed or have ended
+    /// @param commits number of commitments
+    /// @param reveals number of reveals in time
+    /// @param revealsFrom start of the reveals: all are settled, or the group is given up; unix seconds, 0 = not yet
+    /// @param readyAt time at which all were shown, unix seconds, 0 = not yet
+    /// @param contestedAt time at which it was contested, unix seconds, 0 = never
+    /// @param latestDeadline last second for the answer of any of its started tasks, unix seconds, 0 = none was started
     /// @param decided the comparison found a majority
-    /// @param byPoints its fee is shared by points; else the fastest takes all
-    /// @param isSecond it does the work of `peer` over again
-    /// @param peer the group that does this one's work over again, or whose work this one does; 0 = none
-    /// @param orderHash of what each of its tasks asks for
-    /// @param verdict what the majority answered, where decided
+    /// @param byPoints its fee is shared by points; else the fastest node gets all
+    /// @param isSecond it repeats the work of `peer`
+    /// @param peer the group that repeats this group's work, or whose work this group repeats; 0 = none
+    /// @param orderHash hash of the order of its tasks
+    /// @param verdict answer of the majority, if decided
     struct Group {
         GroupStanding standing;
         uint8 size;
@@ -137,7 +137,7 @@ abstract contract Tasks is Members, Floors {
         bytes32 verdict;
     }
 
-    /// @dev The widths of Task's and Group's fields, as _returnFields takes them.
+    /// @dev The widths of Task's and Group's fields, for _returnFields.
     bytes32 private constant TASK_FIELDS = bytes32(bytes22(hex"140101010105940505a09010a0a08404020202040408"));
     bytes32 private constant GROUP_FIELDS = bytes32(bytes17(hex"0101010101010105050505010101a0a0a0"));
 
@@ -145,33 +145,33 @@ abstract contract Tasks is Members, Floors {
     mapping(bytes32 => Task) internal _tasks;
     mapping(bytes32 => Group) internal _groups;
 
-    /// @notice The task is not where this needs it to be.
+    /// @notice The task's status does not allow this call.
     error WrongStatus(bytes32 task, Status status);
 
     /// @notice The sender did not create the task.
     error NotCreator(bytes32 task, address sender);
 
-    /// @notice The group was compared, or given up.
+    /// @notice The group's state does not allow this call; for example, it was compared or given up.
     error GroupClosed(bytes32 group);
 
-    /// @notice The list does not name each task of the group once.
+    /// @notice The list does not contain each task of the group once.
     error WrongMembers(bytes32 group);
 
     /// @notice The task is in a group.
     error InGroup(bytes32 task, bytes32 group);
 
-    // --- What everybody may see ---
+    // --- Views ---
 
-    /// @notice The name under which events speak of a task, or a group, that `creator` calls `id`.
+    /// @notice Returns the key in events and calls of the task, or group, with the id `id` of `creator`.
     function keyOf(address creator, bytes32 id) public pure returns (bytes32) {
         return keccak256(abi.encode(creator, id));
     }
 
-    /// @notice All that is kept of a task.
+    /// @notice Returns the record of a task.
     function taskOf(bytes32 task) external view returns (Task calldata found) {
         Task storage kept = _tasks[task];
         uint256 slot;
-        // It is never read: _returnFields ends the call.
+        // Never read: _returnFields ends the call.
         assembly ("memory-safe") {
             slot := kept.slot
             found := 0
@@ -179,11 +179,11 @@ abstract contract Tasks is Members, Floors {
         _returnFields(slot, TASK_FIELDS);
     }
 
-    /// @notice All that is kept of a group.
+    /// @notice Returns the record of a group.
     function groupOf(bytes32 group) external view returns (Group calldata found) {
         Group storage kept = _groups[group];
         uint256 slot;
-        // It is never read: _returnFields ends the call.
+        // Never read: _returnFields ends the call.
         assembly ("memory-safe") {
             slot := kept.slot
             found := 0
@@ -191,7 +191,7 @@ abstract contract Tasks is Members, Floors {
         _returnFields(slot, GROUP_FIELDS);
     }
 
-    // --- Inside ---
+    // --- Internal functions ---
 
     function _own(bytes32 key) internal view returns (Task storage task) {
         task = _tasks[key];
@@ -203,23 +203,24 @@ abstract contract Tasks is Members, Floors {
         if (task.status != status) revert WrongStatus(key, task.status);
     }
 
-    /// @dev Whether it still waits for a node.
+    /// @dev Returns whether it still waits for a node.
     function _isWaiting(Task storage task) internal view returns (bool) {
         return task.status == Status.Created || task.status == Status.Queued;
     }
 
-    /// @dev Whether the node's answer, a result or an error report, is known, and nobody has judged it.
+    /// @dev Returns whether the node's answer, a result or an error report, is revealed and not judged.
     function _isAnswered(Task storage task) internal view returns (bool) {
         return task.status == Status.Submitted || task.status == Status.ErrorReported;
     }
 
-    /// @dev Whether its node committed to an answer and timed out without revealing it, and its stake answers for that.
+    /// @dev Returns whether its node committed to an answer and timed out without revealing it, and its stake is held
+    /// for it.
     function _isHidden(Task storage task) internal view returns (bool) {
         return task.held && task.status == Status.TimedOut;
     }
 
-    /// @param group the name of exactly these tasks' group
-    /// @param size how many it has
+    /// @param group key of exactly these tasks' group
+    /// @param size number of its tasks
     function _checkMembers(bytes32 group, uint8 size, bytes32[] calldata keys) internal view {
         if (keys.length != size) revert WrongMembers(group);
         uint256 seen = 0;
@@ -228,12 +229,13 @@ abstract contract Tasks is Members, Floors {
             if (task.group != group) revert WrongMembers(group);
             seen |= 1 << task.place;
         }
-        // As many places as tasks: none was named twice.
+        // As many places as tasks: none is listed twice.
         if (seen != (1 << uint256(size)) - 1) revert WrongMembers(group);
     }
 
-    /// @dev Whether no task of the group that still waits is started any more: it is closed, or so many of its tasks have
-    /// ended that the others are no majority. While a task waits none is revealed, so that `shown` counts ended ones.
+    /// @dev Returns whether no waiting task of the group is started any more: it is closed, or so many of its tasks
+    /// have ended that the others are no majority. While a task waits none is revealed, so that `shown` counts ended
+    /// ones.
     function _isDead(Group storage group) internal view returns (bool) {
         return group.standing != GroupStanding.Open || uint256(group.shown) * 2 >= group.size;
     }
@@ -242,7 +244,7 @@ abstract contract Tasks is Members, Floors {
         if (task.group != 0) revert InGroup(key, task.group);
     }
 
-    /// @dev One more member of the group is committed or has ended: nobody waits for its answer any more.
+    /// @dev Counts a member of the group that is committed or has ended.
     function _settleMember(bytes32 key) internal {
         if (key == 0) return;
         Group storage group = _groups[key];
@@ -250,7 +252,7 @@ abstract contract Tasks is Members, Floors {
         if (group.settled == group.size && group.revealsFrom == 0) group.revealsFrom = uint40(block.timestamp);
     }
 
-    /// @dev One more member of the group is revealed or has ended.
+    /// @dev Counts a member of the group that is revealed or has ended.
     function _showMember(bytes32 key) internal {
         if (key == 0) return;
         Group storage group = _groups[key];
@@ -278,8 +280,8 @@ abstract contract Tasks is Members, Floors {
         _credit(task.creator, task.fee);
     }
 
-    /// @dev The toll goes to neither the node, which would be paid for silence, nor to others of its group, who would
-    /// gain by its silence. A node that hides its answer from the comparison keeps its stake there until that.
+    /// @dev The toll goes neither to the node, which would be paid for silence, nor to others of its group, which would
+    /// gain by its silence. If a node hides its answer from the comparison, its stake is held until then.
     function _timeOut(bytes32 key) internal {
         Task storage task = _tasks[key];
         bool hides = task.status == Status.Committed && _groups[task.group].standing == GroupStanding.Open;
@@ -296,19 +298,19 @@ abstract contract Tasks is Members, Floors {
         if (node != address(0)) _settle(node);
     }
 
-    /// @dev The node's stake answers for the task from now on.
+    /// @dev Holds the node's stake for the task from now on.
     function _hold(Task storage task) internal {
         task.held = true;
         _nodes[task.node].open += 1;
     }
 
-    /// @dev The node's stake answers for the task no more; the caller settles with the node.
+    /// @dev Releases the node's stake from the task; the caller settles with the node.
     function _release(Task storage task) internal {
         task.held = false;
         _nodes[task.node].open -= 1;
     }
 
-    /// @dev What a node runs ends with its membership; the node is not settled: its membership ends in another way.
+    /// @dev Aborts the node's running task without settling the node, whose membership the caller ends.
     function _abortRunning(address account) internal {
         bytes32 key = _nodes[account].task;
         if (key == 0) return;
@@ -317,7 +319,7 @@ abstract contract Tasks is Members, Floors {
     }
 
     /// @dev Takes the whole stake for a wrong result, also of a node that has left meanwhile.
-    /// @return stake wei, in the caller's hands
+    /// @return stake wei, which the caller must credit
     function _slash(address account) internal returns (uint256 stake) {
         stake = _nodes[account].stake;
         _nodes[account].stake = 0;
@@ -344,7 +346,7 @@ abstract contract Tasks is Members, Floors {
     }
 
     /// @return task the task
-    /// @return last where it stood, counted as the events do: 0 = created; a committed answer counts as submitted
+    /// @return last its previous state, numbered as in the events: 0 = created; a committed answer counts as submitted
     function _end(bytes32 key, Status status) private returns (Task storage task, uint8 last) {
         task = _tasks[key];
         Status was = task.status;
