@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @title The plain way to report scores: a slot and an event for each node
-/// @notice What QoSOracle is measured against: one trusted reporter, no signature, no round, no check of any block.
+/// @title Baseline for gas measurements: a slot and an event for each node's score
+/// @notice QoSOracle is compared with it: one trusted reporter, no signature, no round, no check of any block.
 contract NaiveScores {
     address public immutable REPORTER;
     mapping(address => uint256) public scoreOf;

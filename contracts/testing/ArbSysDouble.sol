@@ -3,8 +3,8 @@ pragma solidity 0.8.37;
 
 import {IArbSys} from "../oracle/AsOfBlock.sol";
 
-/// @title Stands at address 100 of a test chain and answers as an Arbitrum chain does
-/// @notice Its blocks are numbered from 1,000,000 so that they cannot be taken for block.number's.
+/// @title Test double of ArbSys, at address 100 of a test chain
+/// @notice Its blocks are numbered from 1,000,000 so that they cannot be confused with block.number.
 contract ArbSysDouble is IArbSys {
     uint256 private constant OFFSET = 1_000_000;
     uint256 private constant WINDOW = 256;

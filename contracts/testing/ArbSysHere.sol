@@ -3,8 +3,8 @@ pragma solidity 0.8.37;
 
 import {IArbSys} from "../oracle/AsOfBlock.sol";
 
-/// @title Stands at address 100 of a test chain and tells of that chain's own blocks, as ArbSys does of its chain's
-/// @notice A daemon that reads numbers and hashes from the chain's endpoint agrees with it, as it does on Arbitrum.
+/// @title Test double of ArbSys that returns the test chain's own blocks
+/// @notice At address 100. A daemon that reads numbers and hashes from the endpoint agrees with it, as on Arbitrum.
 contract ArbSysHere is IArbSys {
     uint256 private constant WINDOW = 256;
 

@@ -4,9 +4,9 @@ pragma solidity 0.8.37;
 import {CrynuxNode} from "./crynux/CrynuxNode.sol";
 import {CrynuxQos} from "./CrynuxQos.sol";
 
-/// @title The nodes of a commit/disclose network, for tests of the profile `crynux-commit` and of its adapter
-/// @notice Selectors, events, texts, roles and the order of logs are those of Crynux's first generation (crynux-contracts
-/// a317516); the code is our own. Only kickouts and slashes are said in logs. A contract may be a node.
+/// @title Node contract of a commit/disclose network, to test the profile `crynux-commit` and its adapter
+/// @notice Selectors, events, texts, roles and the order of logs are those of Crynux's first generation
+/// (crynux-contracts a317516); the code is our own. Only kickouts and slashes emit events. A contract may be a node.
 contract CommitNode is CrynuxNode {
     constructor(CrynuxQos qos) CrynuxNode(qos) {}
 

@@ -5,10 +5,10 @@ import {CommitBook} from "./commit/CommitBook.sol";
 import {CommitNode} from "./CommitNode.sol";
 import {CrynuxQos} from "./CrynuxQos.sol";
 
-/// @title The tasks of a commit/disclose network, for tests of the profile `crynux-commit`
-/// @notice Three nodes run each task, commit to their results and disclose them; two equal ones are the result.
-/// Selectors, events and the order of logs are those of Crynux's first generation; the code is our own.
-/// Fees are taken, told and not paid out.
+/// @title Task contract of a commit/disclose network, to test the profile `crynux-commit`
+/// @notice Three nodes run each task, commit to their results and disclose them; two equal results are accepted.
+/// Selectors, events and the order of logs are those of Crynux's first generation; the code is our own. Fees are
+/// received and emitted but not paid out.
 contract CommitTask is CommitBook {
     uint256 public constant TIMEOUT = 15 minutes;
 
@@ -38,9 +38,9 @@ contract CommitTask is CommitBook {
         (node, qos) = (node_, qos_);
     }
 
-    // --- What a creator calls ---
+    // --- Creator calls ---
 
-    /// @param cap how many images; as the other wishes, it decides nothing here
+    /// @param cap number of images; not used, nor are the other requirements
     function createTask(
         uint256 taskType,
         bytes32 taskHash,
@@ -62,7 +62,7 @@ contract CommitTask is CommitBook {
         if (starts) _start(task);
     }
 
-    /// @notice Anyone may end a task that waits; creator and nodes one that has taken too long.
+    /// @notice Cancels a waiting task (by anyone), or one that timed out (by its creator or nodes).
     function cancelTask(uint256 taskId) external {
         TaskInfo storage task = _known(taskId);
         if (task.startedAt == 0) {
@@ -86,7 +86,7 @@ contract CommitTask is CommitBook {
         _forget(task);
     }
 
-    // --- What a node calls ---
+    // --- Node calls ---
 
     function submitTaskResultCommitment(uint256 taskId, uint256 round, bytes32 commitment, bytes32 nonce) external {
         TaskInfo storage task = _asked(taskId, round);
@@ -130,7 +130,7 @@ contract CommitTask is CommitBook {
         _forget(task);
     }
 
-    /// @notice Gives the nodes that are free what waits; anyone may call it, as in Crynux.
+    /// @notice Starts waiting tasks on free nodes; anyone may call it, as in Crynux.
     function nodeAvailableCallback(address) external {
         while (_queue.length > 0 && _canStart()) {
             TaskInfo storage task = _tasks[_queue[_dearest()]];
@@ -143,7 +143,7 @@ contract CommitTask is CommitBook {
         return _tasks[taskId];
     }
 
-    // --- How a task goes on ---
+    // --- Task progress ---
 
     function _start(TaskInfo storage task) private {
         task.startedAt = block.timestamp;
@@ -197,7 +197,7 @@ contract CommitTask is CommitBook {
         _forget(task);
     }
 
-    /// @dev Two nodes say that the task cannot be run; a third that has committed to a result is wrong.
+    /// @dev Two nodes report that the task cannot be run; a third that has committed to a result is slashed.
     function _giveUp(TaskInfo storage task) private {
         task.isAborted = true;
         _succeed(task, task.disclosures[1]);
@@ -227,7 +227,8 @@ contract CommitTask is CommitBook {
         emit TaskNodeSlashed(task.id, task.nodes[round]);
     }
 
-    /// @dev What the node contract says at this comes before what we say. Points are for places, of which 0 is none.
+    /// @dev Called before the task's own event: logs of the node contract come first. Places start at 1; 0 = none,
+    /// without points.
     function _free(TaskInfo storage task, uint256 round, uint256 one, uint256 other) private {
         task.isFreed[round] = true;
         if (one != 0) qos.addTaskScore(task.nodes[round], one - 1);
@@ -235,12 +236,12 @@ contract CommitTask is CommitBook {
         node.finishTask(task.nodes[round]);
     }
 
-    /// @dev Those that have waited longest come first.
+    /// @dev Returns whether three nodes are available; _start takes those that have waited longest.
     function _canStart() private view returns (bool) {
         return node.getAvailableNodes().length >= 3;
     }
 
-    /// @dev A task of which every part has ended takes nothing more.
+    /// @dev Closes a task of which every part has ended.
     function _forget(TaskInfo storage task) private {
         if (task.isFreed[0] && task.isFreed[1] && task.isFreed[2]) task.id = 0;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @title Calls while it is being created, when it has no code yet
+/// @title Caller that calls from its constructor, when it has no code yet
 contract ConstructorCaller {
     constructor(address target, bytes memory input) {
         (bool done, bytes memory answer) = target.call(input);

@@ -3,8 +3,8 @@ pragma solidity 0.8.37;
 
 import {CrynuxStaking} from "./CrynuxStaking.sol";
 
-/// @title Who names the admin of CrynuxStaking: the writer, whom the owner names
-/// @notice Only for tests. Selectors, events, texts and roles of what is here are those of Crynux's ParameterController.
+/// @title Stand-in for Crynux's ParameterController: its writer, set by the owner, sets the admin of CrynuxStaking
+/// @notice Only for tests. Selectors, events, texts and roles of the functions here are those of Crynux's.
 contract CrynuxParameters {
     CrynuxStaking private immutable _staking;
     address public owner;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @title What Crynux's Node contract asks before it lets a node stay: the last three task scores
-/// @notice Only for tests. Selectors, role checks and their texts, and the rule are those of Crynux's QOS; the code is our own.
+/// @title Stand-in for Crynux's QOS: the last three task scores, by which the Node contract kicks out
+/// @notice Only for tests. Selectors, role checks and their texts, and the rule are those of Crynux; the code is our
+/// own.
 contract CrynuxQos {
     uint256 private constant LAST_TASKS = 3;
 
@@ -36,7 +37,7 @@ contract CrynuxQos {
         _;
     }
 
-    /// @param unknown 10 in the VSSTask generation, 20 in the one before
+    /// @param unknown 10 in the VSSTask generation, 20 in the previous one
     constructor(uint256 unknown, uint256 threshold) {
         (owner, UNKNOWN, _threshold) = (msg.sender, unknown, threshold);
     }

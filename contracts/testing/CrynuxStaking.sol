@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @title The stakes of a network whose tasks are off chain, for tests of its adapter
-/// @notice Selectors, events, texts, roles and the order of payments and logs are those of Crynux's NodeStaking
-/// (crynux-contracts 0c10b81); the code is our own. Left out: credits and delegated stakes (both are 0), a stake that is
-/// lowered. As there, nobody is told who the admin is, and a stake is paid by a call that has to succeed.
+/// @title Stand-in for Crynux's NodeStaking, to test its adapter: stakes of a network with off-chain tasks
+/// @notice Selectors, events, texts, roles and the order of payments and logs are those of crynux-contracts 0c10b81;
+/// the code is our own. Left out: credits and delegated stakes (both are 0), lowering a stake. As in Crynux, the admin
+/// has no getter, and a stake is paid by a call that must succeed.
 contract CrynuxStaking {
     enum StakingStatus {
         Unstaked,
@@ -56,13 +56,13 @@ contract CrynuxStaking {
         _admin = addr;
     }
 
-    /// @notice There a contract of its own, BenefitAddress: who is paid the sender's stake; once.
+    /// @notice Sets, once, the receiver of the sender's stake; in Crynux a separate contract, BenefitAddress.
     function setBenefitAddress(address benefitAddress) external {
         require(_benefits[msg.sender] == address(0), "Benefit address already set");
         _benefits[msg.sender] = benefitAddress;
     }
 
-    // --- What a node calls ---
+    // --- Node calls ---
 
     function stake(uint256 stakedAmount) external payable {
         require(stakedAmount >= MIN_STAKE, "Staked amount is too low");
@@ -93,7 +93,7 @@ contract CrynuxStaking {
         return _infos[nodeAddress];
     }
 
-    // --- What the admin calls ---
+    // --- Admin calls ---
 
     function unstake(address nodeAddress) external {
         require(msg.sender == _admin, "Not called by the admin");
@@ -109,9 +109,9 @@ contract CrynuxStaking {
         emit NodeSlashed(nodeAddress, balance, 0);
     }
 
-    // --- Inside ---
+    // --- Internal functions ---
 
-    /// @dev As there, the books are cleared after the payment.
+    /// @dev As in Crynux, the storage is cleared after the payment.
     function _unstake(address nodeAddress) private {
         uint256 balance = _infos[nodeAddress].stakedBalance;
         require(balance > 0, "Staking is zero");

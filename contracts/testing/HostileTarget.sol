@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {IKickTarget} from "../IKickTarget.sol";
 
-/// @title A kick target that does what a network must not do, for tests of the oracle
+/// @title Misbehaving kick target, to test the oracle
 contract HostileTarget is IKickTarget {
     enum Behavior {
         Quiet,
@@ -16,7 +16,7 @@ contract HostileTarget is IKickTarget {
 
     Behavior public behavior;
 
-    /// @notice What is called back, each answer as it came, one after the other.
+    /// @notice Contracts that `kick` calls back, in order; their inputs are in _inputs.
     address[] private _called;
     bytes[] private _inputs;
 
@@ -24,14 +24,14 @@ contract HostileTarget is IKickTarget {
     event Kicked(address indexed node, bytes32 evidence, uint256 gas);
     event CalledBack(bool done, bytes4 reason);
 
-    /// @notice Longer than what the oracle keeps of a reason.
+    /// @notice Longer than the part of a reason that the oracle keeps.
     error NotToday(uint256 first, uint256 second);
 
     function behave(Behavior wanted) external {
         behavior = wanted;
     }
 
-    /// @notice From now on `kick` calls this too.
+    /// @notice Adds a call that `kick` makes from now on.
     function callBack(address to, bytes calldata input) external {
         behavior = Behavior.CallsBack;
         _called.push(to);

@@ -3,13 +3,13 @@ pragma solidity ^0.8.20;
 
 import {IKickTarget} from "../IKickTarget.sol";
 
-/// @title Calls a kick target as the oracle does: so much gas, no output, one word of the reason
+/// @title Caller of a kick target with the oracle's method: fixed gas, no output, one word of the reason
 /// @notice Only for tests of targets.
 contract KickCaller {
     event Kicked(address indexed node);
     event Refused(address indexed node, bytes32 reason);
 
-    /// @param gasGiven what the target gets
+    /// @param gasGiven gas for the target
     function kick(address target, address node, bytes32 evidence, uint256 gasGiven) external {
         bytes memory input = abi.encodeCall(IKickTarget.kick, (node, evidence));
         bytes32 reason;

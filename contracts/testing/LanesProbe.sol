@@ -3,9 +3,9 @@ pragma solidity 0.8.37;
 
 import {Lanes} from "../oracle/Lanes.sol";
 
-/// @title Lets a test ask the packed checks about many words in one call
+/// @title Batch access to the lane checks, for tests
 contract LanesProbe {
-    /// @return found a bit each: 1 too high, 2 erased, 8 beyond the node count. Bit 2 only where bit 1 is not set.
+    /// @return found bits for each word: 1 too high, 2 erased, 8 beyond the node count. Bit 2 only if bit 1 is not set.
     function faults(uint256[] calldata previous, uint256[] calldata words, uint256[] calldata counts)
         external
         pure
@@ -19,9 +19,9 @@ contract LanesProbe {
         }
     }
 
-    /// @notice Both lists have passed anyTooHigh.
-    /// @return fallen how many lanes fall from one to the other, by more than `step` or closed
-    /// @return gained how many lanes of `words` are open, and how many of `previous` are not
+    /// @notice All words of both lists have passed anyTooHigh.
+    /// @return fallen number of lanes that fall from one list to the other, by more than `step` or closed
+    /// @return gained number of open lanes in `words`, plus closed lanes in `previous`
     function counted(uint256[] calldata previous, uint256[] calldata words, uint256 step)
         external
         pure

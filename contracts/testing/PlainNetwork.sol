@@ -3,13 +3,13 @@ pragma solidity 0.8.37;
 
 import {IKickTarget} from "../IKickTarget.sol";
 
-/// @title A network of members and nothing else, for tests of the oracle
+/// @title Network with members only, to test the oracle
 contract PlainNetwork is IKickTarget {
     address public oracle;
     uint256 public activeCount;
     mapping(address => bool) public isMember;
 
-    /// @notice kick reverts while this is set.
+    /// @notice Whether `kick` reverts.
     bool public refuses;
 
     event KickedOut(address indexed node, bytes32 evidence);
@@ -49,7 +49,7 @@ contract PlainNetwork is IKickTarget {
         emit KickedOut(node, evidence);
     }
 
-    /// @notice Calls `target` in this contract's name and passes on what it reverts with.
+    /// @notice Calls `target` from this contract and passes its revert data on.
     function forward(address target, bytes calldata input) external {
         (bool done, bytes memory answer) = target.call(input);
         if (!done) {

@@ -3,10 +3,10 @@ pragma solidity ^0.8.20;
 
 import {IKickTarget} from "../IKickTarget.sol";
 
-/// @title An oracle without scores: says of each node what it was told to say, and kicks out whom it is told to
+/// @title Oracle without scores, with settable results and kickouts
 /// @notice Only for tests of the network.
 contract PlainOracle {
-    /// @notice How the questions are answered.
+    /// @notice Behaviour of the view functions.
     enum Mood {
         Sound,
         Reverting,
@@ -22,7 +22,7 @@ contract PlainOracle {
 
     Mood public mood;
 
-    /// @notice This oracle is of no use today.
+    /// @notice The oracle is set to revert.
     error Unwell();
 
     function setPending(address node, bool to) external {
@@ -37,13 +37,13 @@ contract PlainOracle {
         mood = to;
     }
 
-    /// @notice As IQoSOracle has it.
+    /// @notice See IQoSOracle.
     function isKickPending(address node) external view returns (bool) {
         _bear();
         return pending[node];
     }
 
-    /// @notice As IQoSOracle has it.
+    /// @notice See IQoSOracle.
     function isSelectable(address node) external view returns (bool) {
         _bear();
         return !excluded[node];

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.20;
 
-/// @title A node owned by a contract that takes no ether, or calls back when it gets some
-/// @notice Only for tests. Whoever wants may speak through it.
+/// @title Node contract that rejects ether, or calls back when it receives some
+/// @notice Only for tests. Anyone may make calls through it.
 contract StubbornNode {
-    /// @notice The receiver does not want the ether.
+    /// @notice The receiver rejects the ether.
     error NoThanks();
 
-    /// @notice What is called back when ether comes; zero = refuse the ether.
+    /// @notice Contract that is called back when ether arrives; zero = reject the ether.
     address public target;
 
-    /// @notice The call made back.
+    /// @notice Input of the call back.
     bytes public answer;
 
-    /// @notice How often it is still made; after that the ether is taken quietly.
+    /// @notice Remaining number of calls back; after that the ether is accepted without one.
     uint256 public answers;
 
-    /// @notice The ether that goes along with it, out of what came.
+    /// @notice Ether sent with a call back, out of the received ether, wei.
     uint256 public answerValue;
 
-    /// @notice Sends a call in this contract's name, with the ether given; its revert is passed on.
+    /// @notice Makes a call from this contract, with the ether sent; its revert data is passed on.
     function say(address to, bytes calldata words) external payable {
         _call(to, words, msg.value);
     }
 
-    /// @notice From now on, ether is answered with this call, so many times; `to` zero = refused.
+    /// @notice From now on, ether triggers this call, `times` times; `to` zero = rejected.
     function answerWith(address to, bytes calldata words, uint256 times) external {
         (target, answer, answers, answerValue) = (to, words, times, 0);
     }
 
-    /// @notice From now on, ether is answered with this call once, and with so much ether.
+    /// @notice From now on, ether triggers this call once, with `value` wei.
     function answerPaying(address to, bytes calldata words, uint256 value) external {
         (target, answer, answers, answerValue) = (to, words, 1, value);
     }

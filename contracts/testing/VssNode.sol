@@ -5,10 +5,10 @@ import {CrynuxNode} from "./crynux/CrynuxNode.sol";
 import {ModelNodes} from "./crynux/ModelNodes.sol";
 import {CrynuxQos} from "./CrynuxQos.sol";
 
-/// @title The nodes of a network with validation groups, for tests of the profile `crynux-vss` and of its adapter
-/// @notice Selectors, events, texts, roles and the order of logs are those of Crynux's second generation (crynux-contracts
-/// 0c10b81); the code is our own. Only kickouts and slashes are said in logs. A node proves its key as it joins, so that
-/// no contract is one, and its models are written down at every start and end of a task.
+/// @title Node contract of a network with validation groups, to test the profile `crynux-vss` and its adapter
+/// @notice Selectors, events, texts, roles and the order of logs are those of Crynux's second generation
+/// (crynux-contracts 0c10b81); the code is our own. Only kickouts and slashes emit events. A node proves its key when
+/// it joins, so no contract is a node, and its models are stored at every start and end of a task.
 contract VssNode is CrynuxNode {
     using ModelNodes for ModelNodes.Nodes;
 
@@ -46,7 +46,7 @@ contract VssNode is CrynuxNode {
     ) external payable {
         require(publicKey.length == 64, "Invalid public key length");
         require(address(uint160(uint256(keccak256(publicKey)))) == msg.sender, "Public key mismatch");
-        // Who is in already is refused below, and all of this with it.
+        // For a member _join reverts, and all of this with it.
         NodeInfo storage info = _infos[msg.sender];
         info.gpuID = keccak256(abi.encodePacked(gpuName, gpuVram));
         info.gpu = GPUInfo(gpuName, gpuVram);

@@ -5,11 +5,12 @@ import {CrynuxQos} from "./CrynuxQos.sol";
 import {VssBook} from "./vss/VssBook.sol";
 import {VssNode} from "./VssNode.sol";
 
-/// @title The tasks of a network with validation groups, for tests of the profile `crynux-vss`
-/// @notice One node runs each task; tasks of one creator are compared in threes. Selectors, events, texts, roles and the
-/// order of logs are those of Crynux's second generation (crynux-contracts 0c10b81); the code is our own. Left out: the
-/// draw that decides whether a task is to be compared (any proof will do), the distance of pictures (results are equal or
-/// not), the shares of a group's fee (one gets all), downloads by others than the chosen node, weights of the draw of nodes.
+/// @title Task contract of a network with validation groups, to test the profile `crynux-vss`
+/// @notice One node runs each task; tasks of one creator are compared in threes. Selectors, events, texts, roles and
+/// the order of logs are those of Crynux's second generation (crynux-contracts 0c10b81); the code is our own. Left out:
+/// the draw that decides whether a task is compared (any proof is accepted), the distance of pictures (results are
+/// equal or not), sharing a group's fee (one node gets all), downloads by nodes that were not chosen, weights of the
+/// draw of nodes.
 contract VssTask is VssBook {
     VssNode private immutable _node;
     CrynuxQos private immutable _qos;
@@ -20,7 +21,7 @@ contract VssTask is VssBook {
         (_node, _qos) = (node, qos);
     }
 
-    // --- What a creator calls ---
+    // --- Creator calls ---
 
     function createTask(
         TaskType taskType,
@@ -76,13 +77,13 @@ contract VssTask is VssBook {
         for (uint256 place; place < 3; ++place) {
             TaskInfo storage task = _tasks[ids[place]];
             require(keccak256(abi.encodePacked(taskGUID, task.nonce)) == ids[place], "Incorrect Task GUID");
-            // By the place of the argument, as there: never a truth about who was faster.
+            // By the place of the argument, as in Crynux: it does not depend on speed.
             if (task.selectedNode != address(0)) _qos.addTaskScore(task.selectedNode, place);
         }
         _compare(ids);
     }
 
-    // --- What a node calls ---
+    // --- Node calls ---
 
     function submitTaskScore(bytes32 taskIDCommitment, bytes calldata taskScore) external {
         TaskInfo storage task = _ofNode(taskIDCommitment);
@@ -97,13 +98,13 @@ contract VssTask is VssBook {
         emit TaskErrorReported(taskIDCommitment, task.selectedNode, fault);
     }
 
-    /// @notice By creator or node; the reason is what the caller says it is.
+    /// @notice Called by creator or node; the caller chooses the reason.
     function abortTask(bytes32 taskIDCommitment, TaskAbortReason abortReason) external {
         _abortable(taskIDCommitment);
         _abort(taskIDCommitment, abortReason);
     }
 
-    // --- What the relay calls ---
+    // --- Relay calls ---
 
     function reportTaskParametersUploaded(bytes32 taskIDCommitment) external {
         TaskInfo storage task = _ofRelay(taskIDCommitment, TaskStatus.Started, TaskStatus.Started);
@@ -124,7 +125,7 @@ contract VssTask is VssBook {
         _free(task.selectedNode);
     }
 
-    // --- What the node contract calls, and anyone may ---
+    // --- Node contract calls (open to anyone) ---
 
     function nodeAvailableCallback(address root) external {
         bytes32 best;
@@ -137,7 +138,7 @@ contract VssTask is VssBook {
         _start(best, root);
     }
 
-    // --- How a task goes on ---
+    // --- Task progress ---
 
     function _start(bytes32 id, address chosen) private {
         TaskInfo storage task = _tasks[id];
@@ -159,12 +160,12 @@ contract VssTask is VssBook {
         emit TaskEndAborted(id, msg.sender, last, reason);
         _pay(task.creator, task.taskFee);
         if (last == TaskStatus.Queued) return _dequeue(id);
-        // Who kept everybody waiting gets nothing, and is put out after some such tasks.
+        // A node that caused the delay gets nothing, and is kicked out after some such tasks.
         if (last != TaskStatus.ParametersUploaded) _qos.addTaskScore(task.selectedNode, 0);
         _free(task.selectedNode);
     }
 
-    /// @dev Two equal answers of those that are there are the result; of three different ones none is.
+    /// @dev Two equal answers of the existing ones are the result; three different ones give none.
     function _compare(bytes32[3] memory ids) private {
         bytes32[] memory there = _answered(ids);
         TaskStatus[3] memory ends = _ends(there);
@@ -177,7 +178,7 @@ contract VssTask is VssBook {
         (ends[0], ends[1], ends[2]) = (TaskStatus.EndAborted, TaskStatus.EndAborted, TaskStatus.EndAborted);
         (uint256 one, uint256 other) = _firstEqual(there);
         if (other == 0) return ends;
-        // Where two error reports agree, nobody has brought the result: only who said otherwise is slashed.
+        // Two equal error reports bring no result: only a node with another answer is slashed.
         if (_tasks[there[one]].status == TaskStatus.ScoreReady) {
             (ends[one], ends[other]) = (TaskStatus.GroupValidated, TaskStatus.EndGroupRefund);
         }
@@ -186,7 +187,7 @@ contract VssTask is VssBook {
         ends[third] = _isSame(there[one], there[third]) ? TaskStatus.EndGroupRefund : TaskStatus.EndInvalidated;
     }
 
-    /// @dev (0, 0): all differ.
+    /// @dev Returns (0, 0) if all differ.
     function _firstEqual(bytes32[] memory there) private view returns (uint256, uint256) {
         for (uint256 one; one < there.length; ++one) {
             for (uint256 other = one + 1; other < there.length; ++other) {
@@ -213,7 +214,7 @@ contract VssTask is VssBook {
         _node.slash(task.selectedNode);
     }
 
-    /// @dev What the node contract says at this, and the next task that it starts, comes after what we say.
+    /// @dev Called after the task's own event: logs of the node contract, and of its next task, come last.
     function _free(address selected) private {
         delete _nodeTasks[selected];
         _node.finishTask(selected);
@@ -224,9 +225,9 @@ contract VssTask is VssBook {
         require(success, "Token transfer failed");
     }
 
-    // --- What is asked of tasks and nodes ---
+    // --- Queries of tasks and nodes ---
 
-    /// @dev Zero: nobody is free. As there, what is hashed is known before.
+    /// @dev Returns zero if no fitting node is free. As in Crynux, the hashed input is predictable.
     function _freeFor(bytes32 id) private view returns (address) {
         address[] memory free = _node.getAvailableNodes();
         uint256 count;

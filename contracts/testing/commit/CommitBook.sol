@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @title What CommitTask writes down of its tasks: their queue, what each part brings, who may what
+/// @title Storage, queue and access checks of CommitTask
 abstract contract CommitBook {
-    /// @param id 0: not (any more) there
+    /// @param id 0: no such task (any more)
     /// @param commitments by round; ERROR: an error was reported
-    /// @param commits rounds in the order of their commitments, and so on
+    /// @param commits rounds in the order of their commitments; disclosures likewise
     /// @param isFreed by round: the node's part has ended
     struct TaskInfo {
         uint256 id;
@@ -30,7 +30,7 @@ abstract contract CommitBook {
 
     bytes32 internal constant ERROR = bytes32(uint256(1));
 
-    /// @notice Most tasks that wait for nodes.
+    /// @notice Maximum tasks that wait for nodes.
     uint256 public immutable queueLimit;
 
     uint256[] internal _queue;
@@ -42,15 +42,15 @@ abstract contract CommitBook {
         queueLimit = queueLimit_;
     }
 
-    // --- What a part brings ---
+    // --- Points of a part ---
 
-    /// @dev Places of disclosure and commitment, from 1; (0, 0) without a disclosure.
+    /// @dev Returns the places of disclosure and commitment, from 1; (0, 0) without a disclosure.
     function _places(TaskInfo storage task, uint256 round) internal view returns (uint256, uint256) {
         uint256 disclosed = _placeOf(task.disclosures, round);
         return disclosed == 0 ? (0, 0) : (disclosed, _placeOf(task.commits, round));
     }
 
-    /// @dev A task that times out pays those who waited in vain.
+    /// @dev A task that times out pays the nodes that waited for others.
     function _compensated(TaskInfo storage task, uint256 round) internal view returns (uint256, uint256) {
         if (task.commits.length == 3) return _places(task, round);
         if (task.commits.length == 0) return (round + 1, round + 1);
@@ -62,7 +62,7 @@ abstract contract CommitBook {
         return place == 0 ? 0 : place == 1 ? 10 : place == 2 ? 9 : 6;
     }
 
-    /// @dev From 1; 0: not in it.
+    /// @dev Returns the place from 1; 0 = absent.
     function _placeOf(uint256[] storage rounds, uint256 round) internal view returns (uint256) {
         for (uint256 place; place < rounds.length; ++place) {
             if (rounds[place] == round) return place + 1;
@@ -72,7 +72,7 @@ abstract contract CommitBook {
 
     // --- The queue ---
 
-    /// @dev Where it is full, the cheapest task makes room.
+    /// @dev In a full queue the new task replaces the one with the lowest fee.
     function _enqueue(TaskInfo storage task) internal {
         if (_queue.length == queueLimit) {
             uint256 cheapest;
@@ -104,14 +104,14 @@ abstract contract CommitBook {
         _queue.pop();
     }
 
-    // --- Who may what ---
+    // --- Access checks ---
 
     function _known(uint256 taskId) internal view returns (TaskInfo storage task) {
         task = _tasks[taskId];
         require(task.id != 0, "Task not exist");
     }
 
-    /// @dev The sender's own part, as long as it has not ended.
+    /// @dev Returns the task if the sender has this part of it and the part has not ended.
     function _asked(uint256 taskId, uint256 round) internal view returns (TaskInfo storage task) {
         task = _known(taskId);
         require(round < 3, "Round not exist");
@@ -123,7 +123,7 @@ abstract contract CommitBook {
         return task.nodes[0] == account || task.nodes[1] == account || task.nodes[2] == account;
     }
 
-    /// @dev An error is no result: it is the same as nothing.
+    /// @dev An error report equals nothing, not even another.
     function _isSame(TaskInfo storage task, uint256 one, uint256 other) internal view returns (bool) {
         if (task.commitments[one] == ERROR || task.commitments[other] == ERROR) return false;
         return keccak256(task.results[one]) == keccak256(task.results[other]);

@@ -3,14 +3,14 @@ pragma solidity 0.8.37;
 
 import {CrynuxQos} from "../CrynuxQos.sol";
 
-/// @notice What a Node contract calls of its task contract.
+/// @notice Callback of a Node contract on its task contract.
 interface ITasks {
     function nodeAvailableCallback(address root) external;
 }
 
-/// @title What the Node contracts of two Crynux generations have in common: statuses, stakes, kickouts, roles
-/// @notice Only for tests. Selectors, texts, roles and the order of payments, calls and logs are theirs; the code is our own.
-/// As there, nobody is told which contract the task contract is, and a stake is paid by a call that has to succeed.
+/// @title Common base of the Node contracts of two Crynux generations: statuses, stakes, kickouts, roles
+/// @notice Only for tests. Selectors, texts, roles and the order of payments, calls and logs are Crynux's; the code is
+/// our own. As in Crynux, the task contract has no getter, and a stake is paid by a call that must succeed.
 abstract contract CrynuxNode {
     enum Status {
         Quit,
@@ -30,7 +30,7 @@ abstract contract CrynuxNode {
     mapping(address => Status) private _status;
     mapping(address => uint256) private _stakes;
 
-    /// @dev Who takes a task, in the order of becoming available.
+    /// @dev Available nodes, in the order of becoming available.
     address[] private _available;
 
     event NodeSlashed(address nodeAddress);
@@ -50,7 +50,7 @@ abstract contract CrynuxNode {
         (owner, _qos) = (msg.sender, qos);
     }
 
-    // --- What the owner calls ---
+    // --- Owner calls ---
 
     function updateTaskContractAddress(address taskContract) external onlyOwner {
         _tasks = taskContract;
@@ -65,7 +65,7 @@ abstract contract CrynuxNode {
         owner = address(0);
     }
 
-    // --- What a node calls ---
+    // --- Node calls ---
 
     function quit() external {
         Status status = _status[msg.sender];
@@ -96,7 +96,7 @@ abstract contract CrynuxNode {
         _becomesAvailable(msg.sender);
     }
 
-    // --- What everybody may see ---
+    // --- Views ---
 
     function getStakedAmount(address nodeAddress) external view returns (uint256) {
         return _stakes[nodeAddress];
@@ -106,7 +106,7 @@ abstract contract CrynuxNode {
         return _available;
     }
 
-    // --- What the task contract calls ---
+    // --- Task contract calls ---
 
     function finishTask(address nodeAddress) external onlyTask {
         Status status = _busy(nodeAddress);
@@ -137,7 +137,7 @@ abstract contract CrynuxNode {
         emit NodeSlashed(nodeAddress);
     }
 
-    // --- Inside ---
+    // --- Internal functions ---
 
     function _join() internal {
         require(_status[msg.sender] == Status.Quit, "Node already joined");
@@ -155,7 +155,7 @@ abstract contract CrynuxNode {
         _qos.startTask(nodeAddress);
     }
 
-    /// @dev What a generation writes down where a node comes, goes, and is free or not.
+    /// @dev Hooks: a node was added, removed, freed or taken.
     function _added(address nodeAddress) internal virtual {}
 
     function _removed(address nodeAddress) internal virtual {}
@@ -164,7 +164,7 @@ abstract contract CrynuxNode {
 
     function _taken(address nodeAddress) internal virtual {}
 
-    /// @dev How OpenZeppelin's Ownable of the time refuses.
+    /// @dev Revert like OpenZeppelin's Ownable of the generation.
     function _refuseCaller() internal view virtual;
 
     function _refuseOwner() internal view virtual;

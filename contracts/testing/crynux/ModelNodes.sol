@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @title Which nodes have a model: a list, and where in it each stands, from 1
-/// @notice Two words for each node and model, written at every change: what makes a node with many models dear.
+/// @title Sets of nodes by model: a list, and each node's place in it, from 1
+/// @notice Two words for each node and model, written at every change: a node with many models costs much gas.
 library ModelNodes {
     struct Nodes {
         address[] list;

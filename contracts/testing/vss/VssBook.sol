@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @title What VssTask writes down of its tasks, what it says, and who may do what in which state
+/// @title Storage, events and access checks of VssTask
 abstract contract VssBook {
     enum TaskType {
         SD,
@@ -58,7 +58,7 @@ abstract contract VssBook {
         uint256 startTimestamp;
     }
 
-    /// @notice Most tasks that wait for a node.
+    /// @notice Maximum tasks that wait for a node.
     uint256 private constant QUEUE_LIMIT = 50;
 
     address public owner;
@@ -125,9 +125,9 @@ abstract contract VssBook {
         _queue.pop();
     }
 
-    // --- Who may what ---
+    // --- Access checks ---
 
-    /// @dev A started task is its node's last one, or it has ended.
+    /// @dev A started task that is not its node's current task has ended.
     function _known(bytes32 id) internal view returns (TaskInfo storage task) {
         task = _tasks[id];
         require(task.sequence != 0, "Task not found");
@@ -146,7 +146,7 @@ abstract contract VssBook {
         _requireState(task.status == one || task.status == other);
     }
 
-    /// @dev Of a group a member may have been aborted, as long as it never began.
+    /// @dev In a group a task may be aborted, if it never started.
     function _ofCreator(bytes32 id, bool inGroup) internal view returns (TaskInfo storage task) {
         task = _known(id);
         require(msg.sender == task.creator, "Invalid caller");
