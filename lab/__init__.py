@@ -1,1 +1,1 @@
-"""Experiments on stored histories; only the command line imports them."""
+"""Backtests and attack simulations; only the command line imports this package."""

@@ -1,1 +1,1 @@
-"""Known attacks, each simulated in the closed loop beside an honest baseline."""
+"""Simulates known attacks in the closed loop and compares each with an honest baseline."""

@@ -1,4 +1,4 @@
-"""Simulates attack strategies beside their baselines under rule sets, and computes their gain."""
+"""Simulates attack strategies and their baselines under rule sets, and computes gain and harm."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ ProgressCallback = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class AttackPlan:
-    """The simulation: each strategy, `runs` times with consecutive seeds.
+    """The plan of a simulation: each strategy is simulated `runs` times with consecutive seeds.
 
     `limit`: the gain or harm, in percent, above which a strategy counts as a finding.
     """
@@ -34,9 +34,9 @@ class AttackPlan:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One strategy under one system: each of its runs beside the same run of the baseline.
+    """The runs of one strategy under one system, and the baseline's runs with the same seeds.
 
-    Shares are in units of 10^-18; money is in gwei, summed over the runs.
+    Shares are in units of 10^-18. Money is in gwei, summed over the runs.
     """
 
     column: SystemColumn
@@ -46,7 +46,7 @@ class Finding:
 
     @property
     def gain(self) -> int:
-        """The profit beyond the baseline's, as a share of the baseline's fees."""
+        """The attacker's profit minus the baseline's, as a share of the baseline's fees."""
         return _compute_gain(self.attacks, self.baselines)
 
     @property
@@ -58,7 +58,7 @@ class Finding:
 
     @property
     def share(self) -> int:
-        """How often the attacker's nodes were drawn, relative to the baseline."""
+        """The number of tasks that the attacker's nodes got, relative to the baseline."""
         return compute_share(_sum_starts(self.attacks), _sum_starts(self.baselines))
 
     @property
@@ -68,18 +68,18 @@ class Finding:
 
     @property
     def spent(self) -> int:
-        """Everything that the attacker paid or lost."""
+        """The sum of everything that the attacker paid or lost."""
         return sum(result.get_owner(ATTACKER).money.spent for result in self.attacks)
 
     @property
     def harm(self) -> int:
-        """The profit that honest nodes lose, as a share of their fees in the baseline."""
+        """The profit that honest nodes lost, as a share of their fees in the baseline."""
         fees = sum(result.get_owner(HONEST_OWNER).money.earned for result in self.baselines)
         return compute_share(self._honest_loss, fees)
 
     @property
     def spoiled(self) -> int:
-        """The additional share of honest orders with no result or a false one."""
+        """The increase of the share of honest orders that had no result or a false one."""
         return (
             (_compute_failure_rate(self.attacks) - _compute_failure_rate(self.baselines))
             * UNIT
@@ -120,10 +120,11 @@ class Finding:
         return compute_share(profit_loss, self._honest_loss) if self._honest_loss > 0 else None
 
     def list_faults(self, limit: int) -> list[str]:
-        """Return the faults beyond the limit, in percent.
+        """Return the names of the faults that the strategy causes; `limit` is in percent.
 
-        `gain`: the attacker earns more than in the baseline. `harm`: honest nodes earn less, and
-        lose more than the attacker does. `kickouts`, `slashes`: of honest nodes.
+        `gain`: the attacker's gain is above the limit. `harm`: the harm is above the limit, and
+        honest nodes lose more than the attacker does. `kickouts`, `slashes`: more honest nodes are
+        kicked out or slashed than in the baseline.
         """
         max_gain, price = limit * _PERCENT, self.price
         return [
@@ -142,7 +143,7 @@ class Finding:
         return reason_of(self.column.rules.name, self.strategy.name, fault)
 
     def list_open_faults(self, limit: int) -> list[str]:
-        """Return the faults that are not accepted."""
+        """Return the names of the faults that are not accepted; `limit` is in percent."""
         return [fault for fault in self.list_faults(limit) if self.get_reason(fault) is None]
 
     @property
@@ -175,16 +176,16 @@ def _count_difference(finding: Finding, count_of: Callable[[LoopResult], int]) -
 
 @dataclass(frozen=True, slots=True)
 class NamedCast:
-    """A cast identified by the name of a strategy or baseline.
+    """Builds the cast of the strategy or baseline with a name.
 
-    Names can be sent to other processes.
+    Unlike a strategy's own function, an instance can be sent to other processes.
     """
 
     name: str
     is_baseline: bool = False
 
     def __call__(self, plan: LoopPlan) -> Cast:
-        """Return the cast for a plan."""
+        """Build the cast for a plan."""
         if self.is_baseline:
             return BASELINES[self.name](plan)
         return get_strategy(self.name).build_cast(plan)
@@ -195,14 +196,16 @@ def find_attacks(
     plan: AttackPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> list[Finding]:
-    """Simulate every strategy under every system; findings are in that order.
+    """Simulate every strategy under every system.
+
+    The findings are ordered by system, then by strategy.
 
     Raises:
         ValueError: a system cannot be simulated in the closed loop.
         FatalError: a worker process ended before its work was done.
     """
     pairs = [(column, strategy) for column in columns for strategy in plan.strategies]
-    # Strategies share baselines, so each baseline is simulated once.
+    # Several strategies have the same baseline; equal jobs are simulated only once.
     jobs = dict.fromkeys(
         job
         for column_and_strategy in pairs
@@ -226,7 +229,7 @@ def find_attacks(
 def _build_jobs(
     column: SystemColumn, strategy: Strategy, plan: AttackPlan
 ) -> tuple[list[LoopJob], list[LoopJob]]:
-    """Return the jobs of a strategy and those of its baseline."""
+    """Return the jobs of a strategy and the jobs of its baseline."""
     loop = strategy.apply_to_plan(plan.loop)
     loops = [replace(loop, seed=loop.seed + run) for run in range(plan.runs)]
     attack_cast, baseline_cast = (

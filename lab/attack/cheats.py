@@ -1,4 +1,4 @@
-"""Behaviours of dishonest nodes: what they do with a task, and when they leave."""
+"""Behaviours of dishonest nodes: how they handle tasks, and when they leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from lab.closed_loop.players import (
     Reaction,
 )
 
-# Delay of made-up answers, in seconds; they are not sent in the second of the start.
+# Delay of made-up answers in seconds; they are never sent in the same second as the start.
 _FAKE_ANSWER_SECONDS = 5
 
 
@@ -34,7 +34,7 @@ class SilentBehaviour(HonestBehaviour):
 
 
 class ErrorBehaviour(HonestBehaviour):
-    """Reports an error at once, whatever the task."""
+    """Reports an error for every task after one second."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -46,7 +46,7 @@ class ErrorBehaviour(HonestBehaviour):
 
 
 class GroupSkippingBehaviour(HonestBehaviour):
-    """Computes single tasks, which are always paid; ignores groups, where one of three is paid."""
+    """Computes single tasks, but ignores group tasks, because only one of three is paid."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -55,10 +55,10 @@ class GroupSkippingBehaviour(HonestBehaviour):
 
 @dataclass(frozen=True, slots=True)
 class CopyingBehaviour(HonestBehaviour):
-    """Waits in a group until a member has answered, and copies that answer.
+    """Waits in a group until another member has answered, and copies the answer.
 
-    `are_answers_hidden`: answers cannot be read before all are committed, so the copied commitment
-    cannot be opened.
+    `are_answers_hidden`: whether the other member's answer is only visible as a commitment, which
+    the copying node cannot open.
     """
 
     are_answers_hidden: bool
@@ -80,7 +80,7 @@ class CopyingBehaviour(HonestBehaviour):
 
 
 class SingleTaskFakingBehaviour(HonestBehaviour):
-    """Makes up results of single tasks, which are not compared, and computes those of groups."""
+    """Makes up results of single tasks, which nobody compares, and computes group tasks."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -112,7 +112,7 @@ class GroupGarbageBehaviour(HonestBehaviour):
 
 
 class ColludingBehaviour(HonestBehaviour):
-    """Makes up a common result with other attackers if they are the majority of a group."""
+    """Gives the agreed false result if the attacker's nodes are the majority of a group."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -124,14 +124,14 @@ class ColludingBehaviour(HonestBehaviour):
 
 
 def _has_majority(task: LoopTask) -> bool:
-    """Return whether more than half of a group are the attacker's nodes."""
+    """Return whether more than half of a group's members are the attacker's nodes."""
     nodes = [group_task.node for group_task in task.order.tasks if group_task.node is not None]
     attacker_count = sum(node.role.owner == ATTACKER for node in nodes)
     return task.order.group is not None and 2 * attacker_count > task.order.shape.members
 
 
 class GroupStallingBehaviour(HonestBehaviour):
-    """Answers group tasks at the last moment, so that the other members wait."""
+    """Answers group tasks in the last second, so that the other members have to wait."""
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -141,7 +141,10 @@ class GroupStallingBehaviour(HonestBehaviour):
 
 
 class OwnerAwareBehaviour(HonestBehaviour):
-    """Answers its owner's orders at once, because the owner knows the result; else honest."""
+    """Answers its owner's orders at once, because the owner knows the result.
+
+    Other orders are answered honestly.
+    """
 
     @override
     def begin(self, task: LoopTask) -> Intention:
@@ -154,19 +157,19 @@ class OwnerAwareBehaviour(HonestBehaviour):
 
 @dataclass(frozen=True, slots=True)
 class LeavingBehaviour:
-    """Works like another behaviour, and leaves the network at chosen events."""
+    """Handles tasks like `base_behaviour`, and reacts to events as configured in `reactions`."""
 
     base_behaviour: Behaviour
     reactions: Mapping[NodeEvent, Reaction] = field(default_factory=dict)
 
     def begin(self, task: LoopTask) -> Intention:
-        """Decide when to answer, as the base behaviour does."""
+        """Return the base behaviour's intention."""
         return self.base_behaviour.begin(task)
 
     def finish(self, task: LoopTask) -> NodeAnswer:
-        """Answer as the base behaviour does."""
+        """Return the base behaviour's answer."""
         return self.base_behaviour.finish(task)
 
     def react(self, event: NodeEvent) -> Reaction:
-        """Return the configured reaction to an event, by default to stay."""
+        """Return the configured reaction to an event; by default the node stays."""
         return self.reactions.get(event, Reaction.STAY)

@@ -1,6 +1,6 @@
-"""Known findings, and why the rules are not changed because of them.
+"""The accepted findings, each with the reason why the rules are not changed because of it.
 
-Each is explained in docs/explanation/attacks.md#known-findings.
+docs/explanation/attacks.md#known-findings explains each of them.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _RELAY_EXCLUSION_REASON = (
     "the relay excludes for an hour what a few timeouts hit, so that whoever causes them has less "
     "competition; the rule set shows what the relay does"
 )
-# Keyed by strategy and fault, for every rule set.
+# Reasons that apply to every rule set, keyed by strategy and fault.
 REASON_BY_FINDING: Mapping[tuple[str, str], str] = MappingProxyType({
     ("split-stake", "gain"): "the root of the stake favours many small ones; each needs a card of "
     "its own and the least stake",
@@ -30,7 +30,7 @@ REASON_BY_FINDING: Mapping[tuple[str, str], str] = MappingProxyType({
     ("trap-groups-many", "harm"): _TOLL_REASON,
     ("trap-alone", "harm"): _TOLL_REASON,
 })  # fmt: skip
-# Reasons for a single rule set, keyed by its name.
+# Reasons that apply to a single rule set, keyed by its name.
 REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({
     "relay": MappingProxyType({
         ("garbage-first-lapsed", "gain"): "in the relay a wrong answer keeps the score of its "

@@ -32,16 +32,18 @@ from lab.closed_loop.loop_plan import (
 from lab.closed_loop.players import HONEST, Behaviour, NodeEvent, NodeRole, Reaction
 
 _HONEST = "honest"
-# The number of the attacker's nodes, unless a strategy needs another.
+# The number of the attacker's nodes, unless a strategy needs a different number.
 OWN_NODES = 4
 # For strategies whose nodes must meet in a group by chance.
 _COLLUDING_NODES = 9
-# The number of rich nodes, and the parts that each stake is split into.
+# The number of nodes with a large stake, and the number of parts that each stake is split into.
 _RICH_NODES, _STAKE_PARTS = 2, 8
 _BIG_STAKE_FACTOR = 16
-# A GPU that takes twice as long, longer than any honest one, at a third of the cost.
+# A slow GPU takes twice as long as a typical one, longer than any honest GPU. Its cost is a third,
+# here in thousandths.
 _SLOW_FACTOR, _CHEAP_COST = 2, 333
-# Failures of careless nodes, in a million tasks; for a slow node a few are below the threshold.
+# Failures per million tasks of careless nodes, and of careless nodes with a slow GPU; the latter
+# need fewer failures for a score below the threshold.
 _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 
 
@@ -49,9 +51,9 @@ _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 class Strategy:
     """One way to cheat.
 
-    `baseline` names the cast for the comparison; `description` describes the strategy in one line.
-    `second_groups`: contested work is repeated by a second group; else contests lapse, whatever
-    the network's settings are.
+    `description` describes the strategy in one line. `baseline` is the name of the cast that the
+    strategy is compared with. `second_groups`: False if no second groups are ordered, so that
+    contests lapse regardless of the network's settings.
     """
 
     name: str
@@ -61,7 +63,7 @@ class Strategy:
     second_groups: bool = True
 
     def apply_to_plan(self, plan: LoopPlan) -> LoopPlan:
-        """Return the plan with the network settings of the strategy."""
+        """Return the plan with the strategy's changes to the network's settings."""
         if self.second_groups:
             return plan
         return replace(plan, economics=replace(plan.economics, second_groups=False))
@@ -74,7 +76,7 @@ def _build_cast(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> Cast:
 def _make_cast_builder(
     behaviour: Behaviour, node_count: int = OWN_NODES, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Cast]:
-    """Return a function that builds a cast whose attacker's nodes share a behaviour."""
+    """Return a function that builds a cast in which all of the attacker's nodes behave alike."""
 
     def build_cast(plan: LoopPlan) -> Cast:
         role = replace(create_typical_node(plan), behaviour=behaviour, failures=failures)
@@ -117,7 +119,7 @@ def _build_big_stake_cast(plan: LoopPlan) -> Cast:
 def _make_slow_card_builder(
     behaviour: Behaviour, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Cast]:
-    """Return a function that builds a cast whose attacker has the slowest nodes."""
+    """Return a function that builds a cast in which the attacker has the slowest nodes."""
 
     def build_cast(plan: LoopPlan) -> Cast:
         role = replace(create_typical_node(plan), behaviour=behaviour, failures=failures)
@@ -131,9 +133,9 @@ def _make_slow_card_builder(
 def _make_order_builder(
     create_creator: Callable[[LoopPlan, int], CreatorRole], accounts: int
 ) -> Callable[[LoopPlan], Cast]:
-    """Return a function that builds a cast whose attacker also orders tasks.
+    """Return a function that builds a cast in which the attacker also orders tasks.
 
-    The attacker's nodes know the results of those tasks.
+    The attacker's nodes know the results of these tasks.
     """
 
     def build_cast(plan: LoopPlan) -> Cast:
@@ -265,7 +267,7 @@ def get_strategy(name: str) -> Strategy:
     """Return a strategy by its name.
 
     Raises:
-        ValueError: no such strategy; the message lists the known ones.
+        ValueError: the strategy does not exist; the message lists the known ones.
     """
     for strategy in STRATEGIES:
         if strategy.name == name:

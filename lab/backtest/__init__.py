@@ -1,1 +1,1 @@
-"""Other rules applied to a network's own history."""
+"""Backtests: a network's history folded under other systems, and the results compared."""

@@ -1,4 +1,4 @@
-"""A complete backtest: one history, folded under each system, and the results compared."""
+"""Runs a complete backtest: folds one history under each system and compares the results."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,21 +13,22 @@ from lab.backtest.worker_pool import MeasurementTask, measure_all
 from oracle.domain.events.network_events import DomainEvent
 from oracle.queries.event_history import History, write_history
 
-# Called with the current activity, the progress, and the total (None if unknown).
+# Called with the name of the current activity, the number of processed events, and the total
+# number of events (None if unknown).
 ProgressCallback = Callable[[str, int, int | None], None]
 
-# Default for the number of judged starts; small histories are judged completely.
+# Default for the maximum number of judged starts.
 DEFAULT_MAX_STARTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestPlan:
-    """The range and the extent of a backtest.
+    """The counted blocks and the measurements of a backtest.
 
-    `first_block`, `last_block`: block numbers; events before the range are folded but not counted,
-    events after it are ignored. `max_starts`: the maximum number of starts that the policies
-    judge, selected by `seed`; 0 for none. `instant_count`: the number of moments at which scores
-    are recorded. `max_processes`: the maximum number of processes.
+    `first_block`, `last_block`: the counted blocks; events before them are folded but not counted,
+    events after them are ignored. `max_starts`: the maximum number of task starts that the
+    policies judge; if there are more, `seed` selects the sample. `instant_count`: the number of
+    moments at which scores are recorded.
     """
 
     first_block: int = 0
@@ -44,16 +45,13 @@ def compare_events(
     plan: BacktestPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
-    """Fold a history under every system and return the results side by side.
+    """Fold a history under every system and return the comparison of the results.
 
-    Args:
-        events: in order of position; read once, and not kept in memory.
-        columns: the systems, in their order.
-        plan: the range and the measurements.
-        on_progress: called with the activity, the progress and the total.
+    `events` must be in order of position; they are written to a temporary file rather than kept in
+    memory.
 
     Raises:
-        InputError: there is no event to count.
+        InputError: there is no event in the counted range.
         FatalError: a worker process ended before its work was done.
     """
     with TemporaryDirectory(prefix="qos-oracle-backtest-") as folder:
@@ -74,9 +72,9 @@ def compare_history(
     plan: BacktestPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
-    """Fold a history that is already stored in files; otherwise like `compare_events`.
+    """Fold a history that is already stored in files, and return the comparison of the results.
 
-    `wanted.first` and `wanted.last` must be those that the history was written with.
+    The history must have been written with the first and the last block of the plan.
     """
     measurement_plan = MeasurementPlan(
         judges_starts=plan.max_starts > 0,
@@ -96,7 +94,7 @@ def compare_history(
 
 
 def _choose_instants(history: History, count: int) -> tuple[int, ...]:
-    """Return moments evenly spread over the counted range, including its first and last second."""
+    """Return block times spread evenly over the counted range, including both of its ends."""
     from_time, to_time = history.from_time, history.to_time
     if not count:
         return ()

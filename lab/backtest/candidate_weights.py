@@ -1,6 +1,6 @@
-"""Weights of a policy's candidates at a task's start, from the policy or from a faster index.
+"""The weights of a policy's candidates at a task's start, from the policy or from a faster index.
 
-Both give the same weights; an index avoids judging every node for every task.
+Both give the same weights. With the index, the policy does not judge every node for every task.
 """
 
 from typing import Protocol
@@ -22,7 +22,7 @@ class CandidateWeights(Protocol):
         ...
 
     def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
-        """Return the candidates with their weights, ascending by address."""
+        """Return the address and the weight of each candidate, in ascending order of address."""
         ...
 
 
@@ -59,7 +59,7 @@ class _IndexedWeights:
 def create_candidate_weights(
     policy: SelectionPolicy, follower: Follower, rules: Rules
 ) -> CandidateWeights:
-    """Return the fastest available implementation for this policy."""
+    """Return the index for a Crynux policy, else an implementation that asks the policy."""
     return (
         _IndexedWeights(rules, policy)
         if isinstance(policy, CrynuxPolicy)

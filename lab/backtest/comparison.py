@@ -1,4 +1,4 @@
-"""The results of several systems on one history, side by side."""
+"""The comparison of several systems' results on one history."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class FinalRank:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionTotals:
-    """Totals over all intervals of exclusion under a system; times in seconds."""
+    """Totals over all exclusion intervals under a system; times are in seconds."""
 
     interval_count: int
     node_count: int
@@ -35,10 +35,12 @@ class ExclusionTotals:
 
 @dataclass(frozen=True, slots=True)
 class SystemResult:
-    """One system of a comparison.
+    """The results of one system of a comparison.
 
-    `final_ranks` covers the members at the end. The Gini coefficients are over all nodes that were
-    members at any counted moment or had a task, in units of 10^-18; None without tasks.
+    `final_ranks`: score and rank of the members at the end. The Gini coefficients of the tasks
+    include all nodes that were members at any counted moment or had a task; they are in units of
+    10^-18, or None without tasks. `started`: the number of all started tasks. `placed_chances`:
+    the sum of all nodes' expected tasks, in units of 10^-27.
     """
 
     column: SystemColumn
@@ -47,7 +49,6 @@ class SystemResult:
     exclusion: ExclusionTotals
     gini_actual: int | None
     gini_expected: int | None
-    # Totals of the spread: all starts, and all chances.
     started: int
     placed_chances: int
 
@@ -56,32 +57,35 @@ class SystemResult:
         return self.measured.spread.actual.get(node, 0)
 
     def get_expected_tasks(self, node: Address) -> int:
-        """Return the tasks that the policy was expected to give the node, in units of 10^-27."""
+        """Return the node's expected number of tasks under the policy, in units of 10^-27."""
         return self.measured.spread.expected.get(node, 0)
 
     def compute_actual_share(self, node: Address) -> int | None:
-        """Return the node's share of all tasks, in units of 10^-18, or None without tasks."""
+        """Return the node's share of all tasks in units of 10^-18, or None without tasks."""
         return _compute_share(self.get_started_tasks(node), self.started)
 
     def compute_expected_share(self, node: Address) -> int | None:
-        """Return the node's share of the tasks that the policy could place, or None if none."""
+        """Return the node's expected share of the tasks for which the policy had a candidate.
+
+        The share is in units of 10^-18, or None if there were no such tasks.
+        """
         return _compute_share(self.get_expected_tasks(node), self.placed_chances)
 
     def list_intervals(self, node: Address) -> list[ExclusionInterval]:
-        """Return the node's intervals of exclusion, in order of time."""
+        """Return the node's exclusion intervals in order of time."""
         return [interval for interval in self.measured.intervals if interval.node == node]
 
     def list_kickouts(self, node: Address) -> list[DueInterval]:
-        """Return the intervals in which the node's kickout was due, in order."""
+        """Return the intervals in which the node's kickout was due, in order of time."""
         return [interval for interval in self.measured.kickouts if interval.node == node]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Systems side by side.
+    """The results of all systems on one history.
 
-    `judged`: the number of starts that the policies judged. `instants`: the block times of the
-    scores over time, empty if they are not needed.
+    `sides`: the result of each system. `judged`: the number of task starts that the policies
+    judged. `instants`: the block times at which scores were recorded, or empty.
     """
 
     history: History
@@ -97,10 +101,10 @@ class Comparison:
     def compute_correlation(
         self, first_result: SystemResult, second_result: SystemResult
     ) -> int | None:
-        """Return Spearman's rank correlation of the final scores, in units of 10^-18.
+        """Return Spearman's rank correlation of two systems' final scores, in units of 10^-18.
 
-        Only nodes with a score under both systems count; None if one system gives all of them the
-        same rank.
+        Only nodes with a score under both systems count. The result is None with fewer than two
+        such nodes, or if one system gives all of them the same rank.
         """
         common_nodes = [
             node for node in first_result.final_ranks if node in second_result.final_ranks
@@ -116,7 +120,7 @@ def _compute_share(part: int, total: int) -> int | None:
 
 
 def summarize_system(column: SystemColumn, measured: Measurement) -> SystemResult:
-    """Summarise the result of one system on a history."""
+    """Return the ranks, totals and Gini coefficients of one system's measurement."""
     spread, intervals = measured.spread, measured.intervals
     return SystemResult(
         column=column,
@@ -151,11 +155,11 @@ def _compute_final_ranks(measured: Measurement) -> dict[Address, FinalRank]:
 
 
 def find_differences(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
-    """Return the rules and policy parameters in which systems differ, with a text per system.
+    """Return the rules and policy parameters in which systems differ, with each system's value.
 
-    Names and values are written as in a change, for example `legacy.vram_weight`; "-" means that
-    the system has none. A rule that only some of the systems with rules have is a difference;
-    parameters are compared only among policies that have them.
+    Names and values are written as in a change, for example `legacy.vram_weight`. The value "-"
+    means that the system does not have the rule or parameter. A rule that only some of the systems
+    with rules have is a difference. A parameter is only compared among the policies that have it.
     """
     rules = [_format_rules(column) for column in columns]
     parameters = [column.parameters for column in columns]

@@ -1,4 +1,4 @@
-"""Tracks, while a history is folded, exclusions and due kickouts and since when they last."""
+"""Tracks the intervals of exclusions and due kickouts while a history is folded."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,29 +13,31 @@ from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Node
 
-# H is one again after this many seconds, whatever the rules
-# (docs/reference/scoring-rules.md#numbers).
+# H is 1 again after this many seconds under any rules (docs/reference/scoring-rules.md#numbers).
 _RECOVERY_SECONDS = 1 << DECAY_BITS
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRange:
-    """The counted part of a history: from a block on, and between two block times."""
+    """The counted part of a history: its first block, and its first and last block time."""
 
     first_block: int
     from_time: int
     to_time: int
 
     def count_seconds(self, since: int, until: int | None) -> int:
-        """Return how many seconds of an interval are inside; 0 if time went backwards."""
+        """Return how many seconds of an interval are inside the counted range.
+
+        `until` is None if the interval has no end. The result is 0 if block times decrease.
+        """
         end = self.to_time if until is None else min(until, self.to_time)
         return max(0, end - max(since, self.from_time))
 
 
 def find_exclusion_end(node: Node, time: int, rules: Rules) -> int:
-    """Return the first second from `time` on at which an excluded node has recovered.
+    """Return the first second, `time` or later, at which an excluded node has recovered.
 
-    Without events H only rises, so bisection finds that second.
+    Without events H can only rise, so bisection finds that second.
     """
     low, high = time, max(time, node.since) + _RECOVERY_SECONDS
     while low < high:
@@ -51,12 +53,16 @@ def find_exclusion_end(node: Node, time: int, rules: Rules) -> int:
 class _OpenExclusion:
     start_block: int
     start_time: int
-    # The end of the exclusion if no event comes before.
+    # The time at which the node will have recovered if no further event changes it.
     expected_end: int
 
 
 class ExclusionTracker:
-    """Intervals of exclusion, which begin with an event and end with one or by recovery."""
+    """Tracks exclusion intervals.
+
+    An interval begins with an event. It ends with an event, or between two events at the second at
+    which the node has recovered.
+    """
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -83,7 +89,7 @@ class ExclusionTracker:
         self._closed_intervals.append((address, self._open_by_node.pop(address), time))
 
     def list_intervals(self, history_range: HistoryRange) -> tuple[ExclusionInterval, ...]:
-        """Return the intervals that overlap the counted range, ordered by their start."""
+        """Return the intervals that overlap the counted range, in order of their start."""
         open_until_end = [
             (address, interval, interval.expected_end)
             for address, interval in self._open_by_node.items()
@@ -115,7 +121,7 @@ def _build_interval(
 
 
 class KickoutTracker:
-    """Intervals in which kickouts were due, and the kickouts that the network executed."""
+    """Tracks the intervals in which kickouts were due, and the network's own kickouts."""
 
     def __init__(self) -> None:
         self._open_by_node: dict[Address, DueInterval] = {}
@@ -125,7 +131,7 @@ class KickoutTracker:
         self._previously_due: set[Address] = set()
 
     def note_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
-        """Open and close the intervals that an event opened and closed."""
+        """Open and close intervals according to the changes that an event caused."""
         self._previously_due = set(self._open_by_node)
         for change in changes:
             if change.closed_at is None:
@@ -134,7 +140,7 @@ class KickoutTracker:
                 self._close_interval(change, event)
 
     def record_kickout(self, event: NodeKickedOut) -> None:
-        """Record a kickout by the network, after the intervals of the same event."""
+        """Record a kickout by the network; call `note_intervals` for the same event first."""
         was_due = event.node in self._previously_due
         kick = NetworkKick(event.node, event.at.block, event.time, was_due)
         self._kicks.append(kick)
@@ -157,7 +163,7 @@ class KickoutTracker:
         ]
 
     def list_intervals(self, history_range: HistoryRange) -> tuple[DueInterval, ...]:
-        """Return the intervals that overlap the counted range, in order of their opening."""
+        """Return the intervals that overlap the counted range, in order of their start."""
         first = history_range.first_block
         intervals = [
             *chain.from_iterable(self._closed_by_node.values()),

@@ -1,4 +1,4 @@
-"""Folds a history under one system, and measures what a comparison shows."""
+"""Folds a history under one system and takes the measurements for a comparison."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
 
 @dataclass(frozen=True, slots=True)
 class MeasurementPlan:
-    """Optional measurements, beside scores, intervals and kickouts.
+    """Optional measurements in addition to final scores, exclusions and kickouts.
 
-    `judges_starts`: whether the policy judges starts; `chosen_starts`: the numbers of the judged
-    starts, counted from 0, None for all. `instants`: ascending block times at which scores are
-    recorded.
+    `judges_starts`: whether the policy judges task starts. `chosen_starts`: the numbers of the
+    starts to judge, counted from 0; None for all. `instants`: ascending block times at which
+    scores are recorded.
     """
 
     judges_starts: bool = True
@@ -40,11 +40,11 @@ def measure_system(
     plan: MeasurementPlan,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Measurement:
-    """Fold the whole history under one system.
+    """Fold the complete history under one system and return the measurements.
 
-    `on_progress` is called after every few thousand events with the number of folded events.
+    `on_progress` is called after each chunk of events with the number of events folded so far.
     """
-    # A follower is only needed if the policy judges starts or gives the scores.
+    # A follower is only needed if the policy judges starts or provides the scores.
     follower = policy.create_follower() if plan.judges_starts or not column.has_rules else None
     candidate_weights = (
         create_candidate_weights(policy, follower, column.rules)
@@ -63,14 +63,14 @@ def measure_system(
 
 
 class _MeasuredHistory(NamedTuple):
-    """A history, and what to measure of it."""
+    """A history, and the plan of the measurements on it."""
 
     history: History
     plan: MeasurementPlan
 
 
 class _MeasurementRun:
-    """A running fold and its measurements."""
+    """The fold of one history under one system, and the measurements so far."""
 
     def __init__(
         self,
@@ -92,12 +92,12 @@ class _MeasurementRun:
         self.present_nodes: dict[Address, None] = {}
         self.is_counting = False
         self.last_event: DomainEvent | None = None
-        # Started tasks by kind, if the policy gives the scores.
+        # Started tasks by kind; only counted if the policy provides the scores.
         self.task_count_by_kind: dict[TaskKind, int] = {}
         self.recorded_scores: list[Mapping[Address, int]] = []
 
     def observe_events(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
-        """Yield every event to the fold, with measurements before and after it is folded."""
+        """Yield every event for the fold, and take measurements before and after the fold."""
         for event in events:
             self._prepare_event(event)
             yield event
@@ -129,7 +129,7 @@ class _MeasurementRun:
             self.follower.apply_event(event)
 
     def _note_changes(self, event: DomainEvent) -> None:
-        """Record what the fold changed since the last call, as of an event."""
+        """Record the changes that the fold made since the last call, at the time of an event."""
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
             self._observe_node(node, event)
@@ -154,7 +154,7 @@ class _MeasurementRun:
                 yield node.address
 
     def _record_scores_until(self, time: int) -> None:
-        """Record the scores of every instant before `time`; no event changes them any more."""
+        """Record the scores at every instant before `time`; later events cannot change them."""
         instants = self.plan.instants
         while (
             len(self.recorded_scores) < len(instants)
@@ -176,7 +176,7 @@ class _MeasurementRun:
         )
 
     def build_result(self) -> Measurement:
-        """Return the measurements after the end of the history."""
+        """Finish the fold and return the measurements; call it after the last event."""
         self.fold.finish_transaction()
         if self.last_event is not None:
             self._note_changes(self.last_event)

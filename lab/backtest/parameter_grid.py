@@ -1,4 +1,4 @@
-"""Reads a grid: systems, and values to try for some of their rules."""
+"""Parses a parameter grid: the systems, and the values to try for some of their rules."""
 
 import json
 import tomllib
@@ -13,7 +13,7 @@ _GRID_KEYS = {"rules", "set"}
 def parse_grid(text: str, find_base: Callable[[str], SystemBase], *, is_toml: bool) -> Grid:
     """Parse a grid such as `{"rules": "crynux", "set": {"penalty": ["0.3", "0.5"]}}`.
 
-    `rules` may be a list of several. `find_base` returns the system of a name.
+    `rules` may also be a list of systems. `find_base` returns the system with a name.
 
     Raises:
         ValueError: the text is invalid, or a key is missing, unknown or of the wrong type.
@@ -75,7 +75,7 @@ def _parse_values(key: str, values: object) -> list[str]:
 
 
 def _format_value(key: str, value: object) -> str:
-    """Return a value as `--set` accepts it."""
+    """Return a value as text, in the format that `--set` accepts."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The results of one system on a history. Fractions are in units of 10^-18, times in seconds."""
+"""The results of one system on a history. Scores are in units of 10^-18, times in seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +20,10 @@ class FinalNodeState(NamedTuple):
 class ExclusionInterval(NamedTuple):
     """An interval in which a node was excluded: from `since` up to, but excluding, `until`.
 
-    `until` is the second at which the exclusion ended, possibly by recovery between two events;
-    None if it lasts at the end of the history. `seconds`: its part inside the counted range.
+    `block`: the block of the event that began the exclusion. `until`: the second at which the
+    exclusion ended, possibly by recovery between two events, or None if the node is still excluded
+    at the end of the history. `seconds`: the duration within the counted range. `began_before`:
+    whether the interval began before the counted range.
     """
 
     node: Address
@@ -35,8 +37,9 @@ class ExclusionInterval(NamedTuple):
 class DueInterval(NamedTuple):
     """An interval in which a node's kickout was due.
 
-    `closed_*` is None if the kickout is still due at the end of the history. `kicked_*`: when the
-    history's own network kicked the node out, at the opening or later; None if it did not.
+    `closed_block` and `closed_time` are None if the kickout is still due at the end of the
+    history. `kicked_block` and `kicked_time`: when the history's own network kicked the node out,
+    or None if it did not. `began_before`: whether the interval began before the counted range.
     """
 
     node: Address
@@ -50,7 +53,10 @@ class DueInterval(NamedTuple):
 
 
 class NetworkKick(NamedTuple):
-    """A kickout by the history's network; `was_due`: the system would have kicked it out, too."""
+    """A kickout by the history's own network.
+
+    `was_due`: whether the node's kickout was also due under the measured system.
+    """
 
     node: Address
     block: int
@@ -60,11 +66,12 @@ class NetworkKick(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpread:
-    """The actual distribution of tasks, and the one that a policy would have given.
+    """The actual distribution of tasks over nodes, and the expected one under a policy.
 
-    `actual`: counted starts of each node. `expected`: the policy's probabilities, summed over the
-    `judged` starts, in units of 10^-27. `unplaced`: judged starts without a candidate; such a task
-    would have waited.
+    `actual`: the number of counted starts of each node. `expected`: the node's probabilities of
+    being drawn, summed over the judged starts, in units of 10^-27. `judged`: the number of starts
+    that the policy judged. `unplaced`: the number of judged starts without a candidate; such a
+    task would have waited.
     """
 
     actual: Mapping[Address, int]
@@ -75,10 +82,12 @@ class TaskSpread:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The measurements of one system; small enough to be passed between processes.
+    """The measurements of one system; they are small enough to be passed between processes.
 
-    `present_nodes`: nodes that were members at any counted moment or had a task.
-    `scores_over_time`: the score of each of them at each instant, None if it had none.
+    `nodes`: all nodes at the end of the history. `present_nodes`: the nodes that were members at
+    any counted moment or had a task. `intervals`: exclusions. `kickouts`: due kickouts. `kicks`:
+    kickouts by the history's own network. `scores_over_time`: each present node's score at each
+    instant, None where it had no score.
     """
 
     nodes: tuple[FinalNodeState, ...]

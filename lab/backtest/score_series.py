@@ -1,4 +1,7 @@
-"""Scores of all members at a time, by the system's rules or, if it has none, by its policy."""
+"""Computes the scores of all members at a given time.
+
+A system with rules is scored by the rules, a system without rules by its policy.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,8 +16,8 @@ from oracle.domain.state.node import Membership, Node
 from oracle.domain.state.task import create_task
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput
 
-# The score of a policy without rules (docs/explanation/pocket.md#evaluation: tickets /
-# max_tickets).
+# The part of a verdict from which a system without rules gets its score
+# (docs/explanation/pocket.md#evaluation: tickets / max_tickets).
 _TICKETS = "tickets"
 _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
 
@@ -22,7 +25,7 @@ _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
 def compute_scores_by_rules(
     nodes: Mapping[Address, Node], time: int, rules: Rules
 ) -> dict[Address, int]:
-    """Return each member's QoS in units of 10^-18; Q under legacy rules."""
+    """Return each member's QoS in units of 10^-18, or the combined score under legacy rules."""
     peers = compute_population_maxima(nodes.values(), time, rules)
     scores = {
         address: qos_at(node, time, rules, peers)
@@ -35,9 +38,9 @@ def compute_scores_by_rules(
 def compute_scores_by_policy(
     follower: Follower, policy_input: PolicyInput, kind: TaskKind | None, max_tickets: int
 ) -> dict[Address, int]:
-    """Return each member's tickets divided by the `max_tickets` possible, in units of 10^-18.
+    """Return each member's number of tickets divided by `max_tickets`, in units of 10^-18.
 
-    The policy judges a task of that kind without other requirements, as if all members were free.
+    The policy judges a task of this kind without other requirements, as if all members were free.
     """
     free_nodes = {
         address: replace(node, running=0, paused=False)
@@ -50,9 +53,10 @@ def compute_scores_by_policy(
 
 
 def _get_tickets(verdict: CandidateVerdict) -> int:
-    """Return the tickets of a verdict.
+    """Return the number of tickets of a verdict.
 
-    A weight may also be the remaining chance of a node without tickets.
+    The weight is only used if the verdict does not state the tickets, because a node without
+    tickets may still have a small weight.
     """
     tickets = verdict.parts.get(_TICKETS)
     return (verdict.weight or 0) if tickets is None else int(tickets)

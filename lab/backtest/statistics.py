@@ -1,6 +1,6 @@
-"""Rank correlation and inequality in integer arithmetic.
+"""Rank correlation and measures of inequality, computed with integers.
 
-Values between -1 and 1 are in units of 10^-18, truncated towards zero.
+Coefficients and shares are in units of 10^-18, truncated towards zero.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _MIN_VALUES = 2
 
 
 def compute_ranks(values: Sequence[int]) -> list[int]:
-    """Return each value's rank, 1 for the largest; equal values share the best rank."""
+    """Return the rank of each value, 1 for the largest; equal values share the best rank."""
     rank_by_value: dict[int, int] = {}
     for rank, value in enumerate(sorted(values, reverse=True), start=1):
         rank_by_value.setdefault(value, rank)
@@ -25,8 +25,9 @@ def compute_rank_correlation(
 ) -> int | None:
     """Return Spearman's rank correlation of two lists of the same length.
 
-    Equal values share the mean of their ranks. 1: the same order; -1: the opposite one; None:
-    fewer than two values, or all of one list are equal, so that it orders nothing.
+    Equal values share the mean of their ranks. The result is 1 if both lists have the same order
+    and -1 if their orders are opposite. It is None if there are fewer than two values, or if all
+    values of one list are equal, because such a list has no order.
 
     Raises:
         ValueError: the lists differ in length.
@@ -41,7 +42,7 @@ def compute_rank_correlation(
     count = len(pairs)
     if count < _MIN_VALUES:
         return None
-    # Both lists have the same sum of ranks; all ranks are doubled, which cancels out.
+    # Both lists have the same sum of ranks. All ranks are doubled; the factor cancels out.
     rank_sum = count * (count + 1)
     covariance = (
         count * sum(first_rank * second_rank for first_rank, second_rank in pairs)
@@ -72,7 +73,8 @@ def _compute_doubled_ranks(values: Sequence[int]) -> list[int]:
 def compute_gini(amounts: Sequence[int]) -> int | None:
     """Return the Gini coefficient of non-negative amounts, or None if their sum is 0.
 
-    0 means that all are equal. The maximum is (n - 1)/n, if one of n has everything.
+    0 means that all amounts are equal. The maximum, (n - 1)/n, is reached if only one of n amounts
+    is not 0.
     """
     count, total = len(amounts), sum(amounts)
     if not total:
@@ -85,9 +87,9 @@ def compute_gini(amounts: Sequence[int]) -> int | None:
 
 
 def compute_lorenz_curve(amounts: Sequence[int]) -> list[int]:
-    """Return the Lorenz curve: the shares of the poorest 0, 1, 2 … n together.
+    """Return the Lorenz curve: the total shares of the smallest 0, 1, 2 … n amounts.
 
-    The list is empty if the sum is 0.
+    The list is empty if the sum of the amounts is 0.
     """
     total = sum(amounts)
     if not total:

@@ -1,4 +1,4 @@
-"""The columns of a comparison: systems by name or file, with changes, or all of a grid."""
+"""Builds the columns of a comparison: named systems, rule set files, and the systems of a grid."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +23,10 @@ MAX_COLUMNS = 64
 class SystemColumn:
     """One system of a comparison.
 
-    `name` is unique in the comparison. `has_rules`: scores come from its rules; else from the
-    policy, and the rules only provide the nodes' state. `policy` is a name, with `policy_changes`
-    as the changed parameters. `changes`: all changes, as text.
+    `name` is unique in the comparison. `has_rules`: True if the rules provide the scores; if
+    False, the policy provides them, and the rules only determine the nodes' state. `policy` is the
+    policy's name, and `policy_changes` are its changed parameters. `changes`: all changes of rules
+    and parameters, as text.
     """
 
     name: str
@@ -37,17 +38,20 @@ class SystemColumn:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The policy's parameters as text; some policies have none.
+        """The policy's parameters as text; empty for a policy without parameters.
 
         Raises:
-            ValueError: no such policy or parameter.
+            ValueError: the policy or a changed parameter does not exist.
         """
         return get_parameters(get_policy(self.policy, self.policy_changes))
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A change for every system that has the key, or only for the system `target`."""
+    """A change of one rule or policy parameter, as given by `--set`.
+
+    `target` is the name of the systems to change, or None for all systems that have the key.
+    """
 
     target: str | None
     key: str
@@ -58,7 +62,7 @@ class Setting:
         """Parse `key=value` or `NAME:key=value`.
 
         Raises:
-            ValueError: the text has another form.
+            ValueError: the text has a different form.
         """
         left_side, equals_sign, value = text.partition("=")
         target, colon, key = left_side.rpartition(":")
@@ -68,16 +72,16 @@ class Setting:
 
     @property
     def left_side(self) -> str:
-        """The part before the equals sign, as it is written."""
+        """The part before the equals sign, for example `relay:penalty`."""
         return self.key if self.target is None else f"{self.target}:{self.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class SystemBase:
-    """A system before the changes for all systems or for a grid.
+    """A system before the changes of `--set` and of a grid are applied.
 
-    `custom_rules`: the JSON object of a custom rule set. `own_changes`: changes that belong to the
-    system and to its name; other changes cannot override them.
+    `custom_rules`: the JSON object of a custom rule set, or None. `own_changes`: the changes that
+    were given with the system's name and are part of it; other changes cannot override them.
     """
 
     name: str
@@ -88,10 +92,10 @@ class SystemBase:
 
     @classmethod
     def find_by_name(cls, name: str) -> Self:
-        """Return the system of a name; `NAME@POLICY` uses another policy than its own.
+        """Return the system with a name; for `NAME@POLICY`, with this policy instead of its own.
 
         Raises:
-            ValueError: no such system or policy; the message lists the known ones.
+            ValueError: the system or policy does not exist; the message lists the known ones.
         """
         system_name, separator, policy = name.partition(_POLICY_SEPARATOR)
         system = get_systems().get(system_name)
@@ -105,9 +109,9 @@ class SystemBase:
     def from_rules_json(cls, text: str, file: str = "") -> Self:
         """Return the system of a custom rule set in JSON.
 
-        The system has the name in the JSON, or the name of its file if a published rule set
-        already has that name. Its policy is that of the system of the same name, if there is one;
-        else `legacy` if the rules have legacy values, and `crynux` if not.
+        The system gets the name in the JSON, or the name of the file if a published rule set
+        already has the name. The policy is the one of the published system with the same name.
+        Without such a system it is `legacy` if the rules have legacy values, else `crynux`.
 
         Raises:
             ValueError: the text is not a rule set; the message names the field.
@@ -120,10 +124,10 @@ class SystemBase:
         return cls(name, policy, custom_rules=json.loads(rules.to_json()))
 
     def with_changes(self, change_texts: Sequence[str]) -> Self:
-        """Return the system with changes of its own, each `key=value`.
+        """Return the system with own changes; each text is `key=value`.
 
         Raises:
-            ValueError: a change is malformed, given twice, or of an unknown key.
+            ValueError: a change is malformed or given twice, or its key is unknown.
         """
         own_changes: dict[str, str] = {}
         for change_text in change_texts:
@@ -139,16 +143,16 @@ class SystemBase:
 
     @property
     def full_name(self) -> str:
-        """The name with the system's own changes, as used for a column."""
+        """The name followed by the system's own changes."""
         return " ".join(
             (self.name, *(f"{key}={value}" for key, value in self.own_changes.items()))
         )
 
     def build_column(self, name: str, changes: Mapping[str, str]) -> SystemColumn:
-        """Return the column of the system with its own changes and these.
+        """Return the column of the system with its own changes and the given changes.
 
         Raises:
-            ValueError: a change is invalid, or a value without a default is missing.
+            ValueError: a change is invalid, or a value that has no default is missing.
         """
         all_changes = {**changes, **self.own_changes}
         try:
@@ -173,7 +177,7 @@ class SystemBase:
 
     @property
     def changeable_rule_names(self) -> tuple[str, ...]:
-        """The rules that may be changed, except those without an effect."""
+        """The names of the rules that may be changed and have an effect in this system."""
         if not self.has_rules:
             return ()
         is_legacy = self.name.partition(_POLICY_SEPARATOR)[0] == _LEGACY
@@ -183,17 +187,17 @@ class SystemBase:
 
     @property
     def changeable_keys(self) -> tuple[str, ...]:
-        """Everything that may be changed: rules and policy parameters."""
+        """The names of the rules and policy parameters that may be changed."""
         return (*self.changeable_rule_names, *get_parameters(get_policy(self.policy)))
 
     def is_changeable(self, key: str) -> bool:
-        """Return whether a rule or a policy parameter has this name."""
+        """Return whether a changeable rule or policy parameter has this name."""
         return key in self.changeable_keys
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Systems and the values to try for some of their rules; every combination is a column."""
+    """Systems, and the values to try for some of their rules; each combination is a column."""
 
     bases: Sequence[SystemBase]
     values: Mapping[str, Sequence[str]]
@@ -202,7 +206,7 @@ class Grid:
 def build_columns(
     bases: Sequence[SystemBase], settings: Sequence[Setting], grid: Grid | None = None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return the columns, and notes about settings that do not apply.
+    """Return the columns, and a note for each setting that does not apply to a system.
 
     Raises:
         ValueError: a name is given twice, a setting matches no system, a value is invalid, or
@@ -259,9 +263,9 @@ def _iter_unapplied_settings(
 
 
 def _select_changes(base: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
-    """Return the changes for a system, except those that its own changes override.
+    """Return the settings that apply to a system, without keys that its own changes set.
 
-    A change for this system wins over a change for all systems.
+    A setting for this system takes precedence over a setting for all systems.
     """
     return {
         setting.key: setting.value

@@ -1,6 +1,6 @@
-"""The distribution of a history's tasks that a policy would have given, start by start.
+"""Computes how a policy would have distributed a history's tasks, start by start.
 
-There is no feedback: the history continues as it was, whichever node the policy would have drawn.
+There is no feedback: the history continues unchanged, whichever node the policy would have drawn.
 """
 
 from collections.abc import Mapping, Set as AbstractSet
@@ -18,14 +18,15 @@ from oracle.domain.state.node import Node
 from oracle.domain.state.task import Task, create_task
 from oracle.systems.policy import PolicyInput
 
-# Chances are summed in units of 10^-27, so that a million of them keep 18 digits.
+# Probabilities are summed in units of 10^-27, so that a sum of a million of them is still exact to
+# 18 digits.
 CHANCE_UNIT = 10**27
 
 
 def choose_starts(starts: int, max_starts: int, seed: int) -> frozenset[int] | None:
-    """Return the numbers of the starts to judge, counted from 0, or None for all of them.
+    """Return the numbers of the starts to judge, counted from 0, or None to judge all starts.
 
-    The choice is the same for every system, machine and number of processes.
+    The sample is the same for every system, machine and number of processes.
     """
     if starts <= max_starts:
         return None
@@ -42,21 +43,27 @@ def _hash_start(seed: int, start_number: int) -> bytes:
 
 @dataclass(slots=True)
 class TaskSpreadMeter:
-    """Sums up starts and chances; without `candidate_weights`, only starts are counted."""
+    """Counts each node's task starts, and sums up its probabilities of being drawn.
+
+    Without `candidate_weights`, only the starts are counted.
+    """
 
     rules: Rules
     candidate_weights: CandidateWeights | None
     chosen_starts: AbstractSet[int] | None
     _actual: dict[Address, int] = field(default_factory=dict)
     _expected: dict[Address, int] = field(default_factory=dict)
-    # Nodes that were given a task of a group, if the tasks name their group.
+    # Nodes that started a task of a group, for tasks that name their group.
     _nodes_by_group: dict[GroupKey, set[Address]] = field(default_factory=dict)
     _seen_count: int = 0
     _judged_count: int = 0
     _unplaced_count: int = 0
 
     def skip_start(self, event: TaskStarted, tasks: Mapping[TaskKey, Task]) -> None:
-        """Record a start before the counted range, which still reserves a node for its group."""
+        """Record a start before the counted range.
+
+        It is not counted, but the node cannot get another task of the same group later.
+        """
         task = tasks.get(event.task)
         if task is not None and start_breach(task, event) is None:
             self._record_group_node(task, event)
@@ -64,7 +71,10 @@ class TaskSpreadMeter:
     def judge_start(
         self, event: TaskStarted, tasks: Mapping[TaskKey, Task], nodes: Mapping[Address, Node]
     ) -> None:
-        """Judge a start that is about to be folded, while its node is still free."""
+        """Count a start and let the policy judge it; call this before the start is folded.
+
+        Before the fold, the node of the start is still free and can be a candidate.
+        """
         start_number, self._seen_count = self._seen_count, self._seen_count + 1
         task = tasks.get(event.task)
         if task is not None and start_breach(task, event) is not None:
@@ -91,7 +101,7 @@ class TaskSpreadMeter:
         if not weights:
             self._unplaced_count += 1
         elif not total:
-            # Without weights, all candidates have the same chance
+            # If all weights are 0, all candidates have the same probability
             # (docs/reference/scoring-rules.md#selection-weight).
             total, weights = len(weights), [(node, 1) for node, _ in weights]
         for node, weight in weights:
@@ -99,7 +109,7 @@ class TaskSpreadMeter:
                 self._expected[node] = self._expected.get(node, 0) + weight * CHANCE_UNIT // total
 
     def _list_reserved_nodes(self, task: Task) -> frozenset[Address]:
-        """Return the nodes that run the task or had another task of its group."""
+        """Return the nodes that run a part of the task or had another task of its group."""
         runners = {run.node for run in task.runs}
         group_nodes = self._nodes_by_group.get(task.group, ()) if task.group is not None else ()
         return frozenset(runners.union(group_nodes))
@@ -109,5 +119,5 @@ class TaskSpreadMeter:
             self._nodes_by_group.setdefault(task.group, set()).add(event.node)
 
     def build_spread(self) -> TaskSpread:
-        """Return the distribution."""
+        """Return the distribution of the counted starts."""
         return TaskSpread(self._actual, self._expected, self._judged_count, self._unplaced_count)

@@ -1,4 +1,4 @@
-"""Folds a history under several systems in parallel, each in its own process."""
+"""Folds a history under several systems in parallel, each system in its own process."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,8 @@ from oracle.errors import FatalError
 from oracle.queries.event_history import History
 from oracle.systems.registry import get_policy
 
-# A process takes a second or two to start; shorter histories are faster without one.
+# A worker process takes one or two seconds to start, so shorter histories are folded without
+# workers.
 MIN_PARALLEL_EVENTS = 30_000
 # Interval of progress reports, in seconds.
 _PROGRESS_SECONDS = 0.2
@@ -25,7 +26,7 @@ _PROGRESS_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTask:
-    """The common inputs of all columns, and the maximum number of processes."""
+    """The inputs that all columns share, and the maximum number of processes."""
 
     history: History
     plan: MeasurementPlan
@@ -37,14 +38,14 @@ def measure_all(
     task: MeasurementTask,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[Measurement]:
-    """Measure every column; the results are in the order of the columns.
+    """Measure every column and return the results in the order of the columns.
 
     `on_progress` is called regularly with the number of events folded for all columns together.
-    The number of processes does not change the results.
+    The results do not depend on the number of processes.
 
     Raises:
         FatalError: a worker process ended before its work was done.
-        ValueError: no such policy as a column names.
+        ValueError: the policy of a column does not exist.
     """
     if (
         task.max_processes == 1
@@ -78,9 +79,9 @@ def _measure_sequentially(
 def _measure_in_parallel(
     columns: Sequence[SystemColumn], task: MeasurementTask, on_progress: Callable[[int], None]
 ) -> list[Measurement]:
-    # Spawned rather than forked, so that workers inherit no state on any platform.
+    # Workers are spawned rather than forked, so that they inherit no state on any platform.
     context = get_context("spawn")
-    # The number of events folded per column; the last entry signals workers to stop.
+    # The number of events folded per column; the last entry is set to 1 to stop the workers.
     folded_counts = context.Array("Q", len(columns) + 1)
     workers = min(task.max_processes, len(columns))
     with ProcessPoolExecutor(workers, context, _initialize_worker, (folded_counts, task)) as pool:
@@ -104,9 +105,9 @@ def _measure_in_parallel(
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C in processes that are started within this context.
+    """Start worker processes within this context such that they ignore Ctrl-C.
 
-    The parent process handles the signal and stops them.
+    The parent process handles the signal and stops the workers.
     """
     if current_thread() is not main_thread():
         yield
@@ -119,7 +120,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def _wait_for_results(futures: Sequence[Future[Measurement]], on_tick: Callable[[], None]) -> None:
-    """Wait for all futures, or for the first that fails."""
+    """Wait for all futures; raise the exception of the first that fails."""
     waiting: set[Future[Measurement]] = set(futures)
     while waiting:
         done, waiting = wait(waiting, timeout=_PROGRESS_SECONDS)
@@ -129,12 +130,12 @@ def _wait_for_results(futures: Sequence[Future[Measurement]], on_tick: Callable[
 
 
 class _CancelledError(Exception):
-    """The result of this column is not needed any more."""
+    """The parent process no longer needs the result of this column."""
 
 
 @dataclass(slots=True)
 class _WorkerContext:
-    """The inputs of a worker process."""
+    """The data that a worker process keeps between its columns."""
 
     folded_counts: Any
     task: MeasurementTask
@@ -144,7 +145,7 @@ _worker_contexts: list[_WorkerContext] = []
 
 
 def _initialize_worker(folded_counts: Any, task: MeasurementTask) -> None:  # noqa: ANN401 - ctypes' array has no type
-    """Initialise a worker process."""
+    """Store the shared inputs in a new worker process."""
     _worker_contexts.append(_WorkerContext(folded_counts, task))
 
 

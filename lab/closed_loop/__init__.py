@@ -1,1 +1,1 @@
-"""A simulated network with feedback: draws, answers, money, scores and kickouts."""
+"""The closed loop: a simulated network in which each draw depends on the scores so far."""

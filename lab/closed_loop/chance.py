@@ -1,7 +1,7 @@
 """Seeded random numbers that are the same on every machine and in every version of Python.
 
-Streams of different names are independent: an additional draw from one leaves the others
-unchanged, so two strategies meet the same tasks.
+Streams with different names are independent: an additional draw from one stream does not change
+the numbers of the others, so two strategies are simulated with the same tasks.
 """
 
 from random import Random
@@ -10,12 +10,12 @@ _BITS = 32
 
 
 class RandomStream:
-    """One stream of random numbers."""
+    """A stream of random numbers that depends only on the seed and the names."""
 
     __slots__ = ("_bits",)
 
     def __init__(self, seed: int, *names: object) -> None:
-        # Not for secrets: the numbers must be repeatable.
+        # The numbers must be repeatable, and no secret is derived from them.
         self._bits = Random(" ".join(map(str, (seed, *names)))).getrandbits  # noqa: S311
 
     def draw_below(self, bound: int) -> int:
@@ -27,5 +27,5 @@ class RandomStream:
         return minimum + self.draw_below(maximum - minimum + 1)
 
     def is_hit(self, per_million: int) -> bool:
-        """Return true with this probability."""
+        """Return True with a probability of `per_million` in a million."""
         return self.draw_below(1_000_000) < per_million

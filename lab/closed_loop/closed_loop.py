@@ -1,7 +1,7 @@
-"""Runs a network in which the policy's own draws select the nodes, until all orders are in.
+"""Runs a simulated network in which the policy's own draws select the node of each task.
 
-Fold, scores, kickout predicate and draw are those of the product, not a second implementation. See
-docs/explanation/attacks.md.
+The loop ends when the planned number of tasks has been ordered. It uses the product's own code for
+the fold, the scores, the kickout condition and the draw. See docs/explanation/attacks.md.
 """
 
 from lab.backtest.intervals import ExclusionTracker
@@ -17,16 +17,18 @@ from lab.closed_loop.running.membership import add_node
 from lab.closed_loop.running.orders import order_second_group, serve_queue, start_stream
 from oracle.systems.registry import get_policy
 
-# Interval at which waiting tasks are tried again although no node was released, because nodes
-# recover.
+# Interval at which a node is drawn for waiting tasks again although no node was released: an
+# excluded node may have recovered.
 _QUEUE_CHECK_SECONDS = 15
 
 
 def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> LoopResult:
-    """Run one closed loop under a system; the same arguments give the same result.
+    """Run one closed loop under a system and return its result.
+
+    The same arguments always give the same result.
 
     Raises:
-        ValueError: the system scores no groups, or its policy does not exist.
+        ValueError: the system does not score groups, or its policy does not exist.
     """
     check_playable(column)
     policy = get_policy(column.policy, column.policy_changes)
@@ -42,10 +44,10 @@ def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> Lo
 
 
 def check_playable(column: SystemColumn) -> None:
-    """Check that a system scores groups of tasks with one node each.
+    """Check that a system scores groups of tasks with one node for each task.
 
     Raises:
-        ValueError: the system scores otherwise.
+        ValueError: the system has no rules, or scores as the legacy system does.
     """
     if not column.has_rules or column.rules.legacy is not None:
         raise ValueError(f"{column.name}: scores no groups, so that it cannot be played here")
@@ -68,7 +70,7 @@ def _run_agenda(state: LoopState) -> None:
 
 
 def _apply_changes(state: LoopState) -> None:
-    """Apply what the fold changed after the last action."""
+    """Process the orders, scores and kickouts that changed during the last action."""
     for order in state.changed_orders:
         schedule_judgement(state, order)
     state.changed_orders.clear()

@@ -1,4 +1,4 @@
-"""The prices of the reference network: costs of work, silence and lies, in gwei of its coin.
+"""The economic parameters of the simulated network; money is in gwei of the network's coin.
 
 See docs/explanation/attacks.md#the-networks-money.
 """
@@ -28,8 +28,8 @@ class GasAction(StrEnum):
     TIME_OUT = "time_out"
 
 
-# Measured on the reference network's contracts; an answer in a group takes a commitment and a
-# reveal.
+# Measured on the reference network's contracts. An answer in a group takes two transactions: a
+# commitment and a reveal.
 _GAS_BY_ACTION: Mapping[GasAction, int] = {
     GasAction.JOIN: 107_180,
     GasAction.QUIT: 60_000,
@@ -51,14 +51,15 @@ class Economics:
         ValueError: a number is negative; the message names the field.
     """
 
-    # Minimum fee and timeout of a task of size 0, and what each unit of size adds. The fee equals
-    # what the seconds of the timeout cost a node, because an order can take that much of its time.
+    # Minimum fee and timeout of a task of size 0, and the increase for each unit of size. The fee
+    # equals a node's cost for the seconds of the timeout, because an order can occupy the node for
+    # that long.
     base_fee: int = 24_000_000
     unit_fee: int = 2_000_000
     base_seconds: int = 60
     unit_seconds: int = 5
-    # Whether the contract rejects values below the minimum, and keeps the minimum fee at a
-    # timeout.
+    # `floors`: the contract rejects fees and timeouts below the minimum. `tolls`: the contract
+    # keeps the minimum fee when a task times out.
     floors: bool = True
     tolls: bool = True
 
@@ -69,17 +70,18 @@ class Economics:
     # In wei.
     gas_price: int = 10**9
 
-    # Answers in a group are hidden until all are committed.
+    # Answers in a group are hidden until all members have committed to theirs.
     commit_reveal: bool = True
     # A minority of a group loses its stake only if a second group confirms the majority.
     revalidation: bool = True
-    # The dispatcher orders these second groups; if it does not, contests lapse.
+    # Whether the dispatcher orders these second groups; without them, contests lapse.
     second_groups: bool = True
-    # An error report beside an agreed result is slashed like a false result.
+    # A member that reports an error while the majority agrees on a result is slashed.
     error_is_slashed: bool = True
 
     rejoin_delay: int = 1800
-    # Seconds before a kicked-out node may join again by the same address; with `forever`, never.
+    # Seconds before a kicked-out node may join again with the same address. With `forever` it may
+    # never join again.
     kick_cooldown: int = 0
     forever: bool = True
     # A kickout is proposed `report_seconds` after the first report of a low score, and executed
@@ -103,7 +105,7 @@ class Economics:
         return self.base_seconds + self.unit_seconds * size
 
     def compute_toll(self, size: int, fee: int) -> int:
-        """Return what a creator loses when a task times out."""
+        """Return the amount in gwei that a creator loses when a task times out."""
         return min(fee, self.compute_min_fee(size)) if self.tolls else 0
 
     def compute_gas_cost(self, action: GasAction) -> int:
@@ -115,10 +117,10 @@ class Economics:
         return self.node_hour * seconds // _HOUR
 
     def with_changes(self, changes: Mapping[str, str]) -> "Economics":
-        """Return a copy with some numbers changed, given as text.
+        """Return a copy with changed parameters; `changes` has each new value as text.
 
         Raises:
-            ValueError: no such number, or an invalid value; the message names the number.
+            ValueError: a parameter does not exist, or its value is invalid; the message names it.
         """
         type_by_field = {field.name: field.type for field in fields(self)}
         values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Runs many closed loops, in parallel processes if there are several."""
+"""Runs several closed loops, in parallel processes if more than one is allowed."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -16,9 +16,9 @@ from oracle.errors import FatalError
 
 
 class LoopJob:
-    """One closed loop to run: its system, its plan, and a function that builds its cast.
+    """One closed loop to run: the system, the plan, and a function that builds the cast.
 
-    Jobs with equal inputs are equal; `build_cast` must be picklable.
+    Jobs with the same system name, plan and function are equal. `build_cast` must be picklable.
     """
 
     __slots__ = ("_key", "cast", "column", "plan")
@@ -43,10 +43,10 @@ def run_jobs(
     processes: int,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[LoopResult]:
-    """Run every job; the results are in the order of the jobs.
+    """Run every job and return the results in the order of the jobs.
 
-    `on_progress` is called after each job with the number of finished jobs and the total. The
-    number of processes does not change the results.
+    `on_progress` is called after each job with the number of finished jobs and the total number of
+    jobs. The results do not depend on the number of processes.
 
     Raises:
         ValueError: a system cannot be simulated.

@@ -1,4 +1,4 @@
-"""The plan of a closed loop and its cast: honest nodes, honest applications, and others."""
+"""The plan of a closed loop, and its cast: the nodes and the creators of orders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ from lab.closed_loop.players import (
 class LoopPlan:
     """The length of a closed loop, and the load of its network.
 
-    `nodes`: honest ones. `tasks`: tasks of honest applications before the loop ends. `load`: the
-    part of the honest nodes' time that these take, in percent. `groups`: orders in a hundred that
-    are for a validation group of three.
+    `nodes`: the number of honest nodes. `tasks`: the number of tasks that honest applications
+    order before the loop ends. `load`: the percentage of the honest nodes' time that these tasks
+    take. `groups`: the percentage of orders that are for a validation group of three.
 
     Raises:
         ValueError: a number is out of range; the message names the field.
@@ -47,9 +47,10 @@ class LoopPlan:
 
 @dataclass(frozen=True, slots=True)
 class CreatorRole:
-    """A creator of orders; `gap_milliseconds` is the mean time between them.
+    """A creator of orders.
 
-    Each order comes from one of `accounts` addresses, drawn at random.
+    `gap_milliseconds` is the mean time between two orders. Each order comes from a random one of
+    the creator's `accounts` addresses.
     """
 
     owner: str
@@ -60,14 +61,14 @@ class CreatorRole:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """All participants: nodes, and creators beside the honest applications."""
+    """The participants: all nodes, and the creators other than the honest applications."""
 
     nodes: Sequence[NodeRole]
     creators: Sequence[CreatorRole] = ()
 
 
-# Honest participants: sizes in units, speeds of GPUs, stakes in percent of the minimum, failures
-# in a million tasks, fees in percent of the minimum.
+# Values of honest participants: task sizes in units, GPU speeds in milliseconds per unit, stakes
+# in percent of the minimum, failures per million tasks, fees in percent of the minimum.
 _SIZE_RANGE = (10, 50)
 _SPEED_RANGE = (800, 1600)
 _STAKE_RANGE = (100, 400)
@@ -101,7 +102,7 @@ def create_typical_node(plan: LoopPlan) -> NodeRole:
 
 
 def create_applications(plan: LoopPlan) -> CreatorRole:
-    """Return the honest applications, which together cause the plan's load."""
+    """Return the role of the honest applications, which together cause the plan's load."""
 
     def draw_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
         members = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
@@ -109,7 +110,8 @@ def create_applications(plan: LoopPlan) -> CreatorRole:
         fee = economics.compute_min_fee(size) * random_stream.draw_between(*_FEE_RANGE) // 100
         return OrderShape(members, size, size, economics.compute_min_timeout(size), fee)
 
-    # Milliseconds of work in an order, divided by those that the nodes can spend on it.
+    # The mean gap is the milliseconds of work in an order, divided by the number of nodes and by
+    # their load.
     work_per_task = sum(_SIZE_RANGE) * sum(_SPEED_RANGE) // 4
     tasks_per_hundred_orders = 100 + (GROUP_SIZE - 1) * plan.groups
     gap_milliseconds = work_per_task * tasks_per_hundred_orders // (plan.nodes * plan.load)

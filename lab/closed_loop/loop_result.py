@@ -17,7 +17,8 @@ _MILLION = 1_000_000
 class OwnerResult:
     """The result of one owner's nodes and creators.
 
-    `node_count`: addresses that joined. `start_count`: tasks that they were given.
+    `node_count`: the number of addresses that joined. `start_count`: the number of tasks that
+    started on them.
     """
 
     money: Money
@@ -32,13 +33,18 @@ class OwnerResult:
 class LoopResult:
     """The summary of one closed loop.
 
-    `orders`, `failed`, `lies`: orders of honest applications that were judged, that had no result,
-    and that had a false result. `excluded_seconds` of `present_seconds`: seconds in which good
-    honest nodes were excluded. `kicked_good`: good honest nodes that were kicked out. `gini`: of
-    their tasks, in units of 10^-18. `kickout_delays`: for each honest node that stopped
-    permanently, the seconds until its kickout, None if it was never kicked out; `stay_durations`:
-    the same, or the seconds to the end. `wasted`: tasks given to those nodes. `anomalies`: events
-    that the fold treated as illegal or against the rules.
+    The good nodes are the honest nodes of the kind "good".
+
+    `orders`, `failed`, `lies`: the number of honest applications' orders that were judged, that
+    had no result, and that had a false result. `present_seconds`, `excluded_seconds`: the seconds
+    in which good nodes were members, and in which they were excluded. `kicked_good`,
+    `slashed_good`, `held_good`: the number of good nodes that were kicked out, slashed, or due for
+    a kickout that was held. `gini`: the Gini coefficient of the good nodes' tasks, in units of
+    10^-18. `kickout_delays`: for each honest node that stopped permanently, the seconds until its
+    kickout, or None if it was never kicked out. `stay_durations`: the same, with the seconds to
+    the end of the loop instead of None. `wasted`: the number of tasks that started on stopped
+    nodes. `anomalies`: the number of events that the fold classified as illegal or against the
+    rules.
     """
 
     seconds: int
@@ -64,12 +70,12 @@ class LoopResult:
 
     @property
     def failure_rate(self) -> int:
-        """The number of orders in a million without a result or with a false one."""
+        """The number of orders per million that had no result or a false one."""
         return (self.failed + self.lies) * _MILLION // max(1, self.orders)
 
     @property
     def excluded_rate(self) -> int:
-        """The millionths of their time in which good honest nodes were excluded."""
+        """The share of their time in which good nodes were excluded, in millionths."""
         return self.excluded_seconds * _MILLION // max(1, self.present_seconds)
 
 
@@ -113,9 +119,10 @@ def _is_good_node(node: LoopNode) -> bool:
 
 
 def _charge_hosting(state: LoopState) -> None:
-    """Charge owners for their GPUs, from the first node of each to the end of the last.
+    """Charge owners for hosting each GPU, from the first join to the removal of its last node.
 
-    A node that leaves to come back pays for the time between, because its GPU is still there.
+    A node that leaves and joins again also pays for the time in between, because its GPU stays
+    online.
     """
     period_by_card: dict[tuple[str, int, int], tuple[int, int]] = {}
     for node in state.all_nodes:

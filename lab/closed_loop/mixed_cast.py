@@ -1,4 +1,4 @@
-"""A realistic network: most nodes good, some careless, some slow, some that stop permanently.
+"""A realistic cast: most nodes are good, some are careless or slow, and some stop permanently.
 
 See docs/how-to/backtest.md#closed-loop.
 """
@@ -8,15 +8,18 @@ from dataclasses import replace
 from lab.closed_loop.chance import RandomStream
 from lab.closed_loop.loop_plan import Cast, LoopPlan, create_applications, create_honest_nodes
 
-# Nodes in a hundred that are careless, slow, or stop.
+# Percentage of nodes that are careless, that are slow, and that stop permanently.
 _CARELESS_PERCENT, _SLOW_PERCENT, _STOPPING_PERCENT = 10, 5, 10
-# Failures of careless nodes in a million tasks, and the slowdown of slow nodes.
+# Failures of careless nodes per million tasks; a slow node takes this many times as long.
 _CARELESS_FAILURES, _SLOW_FACTOR = 80_000, 3
 _SORT_KEY_BOUND = 1 << 32
 
 
 def build_mixed_cast(plan: LoopPlan) -> Cast:
-    """Return the cast; half of the stopping nodes never answer, the others stop after a while."""
+    """Return the cast of a plan.
+
+    Half of the stopping nodes never answer; the others stop after a fifth of the loop.
+    """
     nodes = []
     random_stream = RandomStream(plan.seed, "kinds")
     order = sorted(range(plan.nodes), key=lambda _: random_stream.draw_below(_SORT_KEY_BOUND))

@@ -18,19 +18,20 @@ ATTACKER = "attacker"
 TREASURY = "treasury"
 GROUP_SIZE = 3
 
-# Answers; two answers are equal if their numbers are. An agreed lie is one number.
+# Answers are numbers; two answers are the same if their numbers are equal. Colluding nodes all
+# give AGREED_LIE.
 ERROR = 0
 TRUTH = 1
 AGREED_LIE = 2
-# Numbers from here on are individual lies, which equal no other answer.
+# Numbers from here on are lies that no other node repeats.
 FIRST_UNIQUE_LIE = 1000
 
 
 class OrderShape(NamedTuple):
-    """The shape of an order: `members` equal tasks, 1 or a group.
+    """The shape of an order: one task, or a group of `members` equal tasks.
 
-    `size` is the declared size and `work` the real work, both in units; `timeout` in seconds;
-    `fee` per task.
+    `size` is the declared size and `work` the actual work of each task, both in units. `timeout`
+    is in seconds. `fee` is paid for one task.
     """
 
     members: int
@@ -43,8 +44,10 @@ class OrderShape(NamedTuple):
 class Intention(NamedTuple):
     """When a node intends to answer.
 
-    `delay_seconds` is the delay in seconds. None means never, unless `awaited_answers` other
-    members have answered: then one second later, and without them at the last moment.
+    `delay_seconds` is the time from the start to the answer, or None. With None and
+    `awaited_answers` = 0 the node never answers. With None and `awaited_answers` > 0 the node
+    answers one second after that many other members, or in the last second before the timeout if
+    fewer have answered by then.
     """
 
     delay_seconds: int | None
@@ -52,10 +55,10 @@ class Intention(NamedTuple):
 
 
 class NodeAnswer(NamedTuple):
-    """An answer, and for how many seconds the GPU computed it.
+    """An answer, and the seconds that the GPU spent on it.
 
-    `answer` None: no answer after all. `can_reveal`: whether the node can reveal what it committed
-    to.
+    `answer` is None if the node decides not to answer. `can_reveal` is False if the node cannot
+    open its commitment, for example because it copied the commitment.
     """
 
     answer: int | None
@@ -72,7 +75,7 @@ class NodeEvent(Enum):
 
 
 class Reaction(Enum):
-    """A node's reaction to such an event."""
+    """A node's reaction to a `NodeEvent`."""
 
     STAY = auto()
     # Leave, and join again as soon as possible with the same address.
@@ -82,18 +85,18 @@ class Reaction(Enum):
 
 
 class Behaviour(Protocol):
-    """The behaviour of a node, with the knowledge of its owner's nodes and creators only."""
+    """The behaviour of a node, which knows only what its owner's nodes and creators know."""
 
     def begin(self, task: "LoopTask") -> Intention:
-        """Decide, when the task starts, when to answer."""
+        """Return when to answer; called when the task starts."""
         ...
 
     def finish(self, task: "LoopTask") -> NodeAnswer:
-        """Decide, at that time, what to answer."""
+        """Return the answer; called at the time that `begin` chose."""
         ...
 
     def react(self, event: NodeEvent) -> Reaction:
-        """Decide whether to stay."""
+        """Return whether the node stays or leaves at an event."""
         ...
 
 
@@ -101,7 +104,7 @@ class HonestBehaviour:
     """Computes every task, answers as soon as it can, and stays."""
 
     def begin(self, task: "LoopTask") -> Intention:
-        """Answer when the work is done, even if that is too late."""
+        """Return the time at which the work is done, even if that is after the timeout."""
         return Intention(task.seconds)
 
     def finish(self, task: "LoopTask") -> NodeAnswer:
@@ -118,11 +121,13 @@ HONEST = HonestBehaviour()
 
 @dataclass(frozen=True, slots=True)
 class NodeRole:
-    """One node: `speed` in milliseconds per unit, `failures` in a million tasks.
+    """The properties of one node.
 
-    `stops_at`: seconds after the begin from which it answers nothing. `card`: nodes with the same
-    number share a GPU; None for a GPU of its own. `cost`: cost of computing and of being online,
-    in thousandths of the usual. `kind`: its category in comparisons.
+    `speed`: milliseconds of computing per unit of work. `failures`: failed tasks per million.
+    `stops_at`: seconds after the start of the loop from which the node no longer answers. `card`:
+    nodes with the same number share a GPU; None for a GPU of its own. `cost`: cost of computing
+    and of being online, in thousandths of the usual cost. `kind`: the node's category in
+    comparisons.
     """
 
     owner: str
@@ -140,9 +145,9 @@ class NodeRole:
 class LoopNode:
     """The state of a node.
 
-    `first_joined_at`: when it first joined. `joined_at` is None while it is not a member.
-    `leaving`: its reaction when its task ends. `kick_at`: when a pending kickout is executed.
-    `recent_scores`: creator and score of its last scored tasks.
+    `joined_at`: the time of the last join, or None while the node is not a member. `leaving`: the
+    reaction that takes effect when the current task ends. `kick_at`: the time at which a pending
+    kickout is executed. `recent_scores`: creator and score of the node's last scored tasks.
     """
 
     role: NodeRole
@@ -157,8 +162,9 @@ class LoopNode:
     kick_at: int | None = None
     start_count: int = 0
     earned_fees: int = 0
-    # Seconds as a member before `joined_at`, and the time of the permanent removal.
+    # Seconds as a member before `joined_at`.
     present_seconds: int = 0
+    # Time of a kickout or slash.
     removed_at: int | None = None
     is_slashed: bool = False
 
@@ -167,7 +173,8 @@ class LoopNode:
 class AppOrder:
     """An order of a creator: one task, or a group.
 
-    `contested`: the order whose verdict this group decides. `owner` is the creator's owner.
+    `owner` is the owner of the creator. `contested` is only set for a second group: the order
+    whose verdict this group confirms or reverses.
     """
 
     number: int
@@ -177,7 +184,7 @@ class AppOrder:
     group: GroupKey | None
     tasks: "list[LoopTask]" = field(default_factory=list)
     contested: "AppOrder | None" = None
-    # The winning answer; None if there is none, or none yet.
+    # The winning answer; None before the judgement, or without a majority.
     verdict: int | None = None
     is_judged: bool = False
 
@@ -186,8 +193,8 @@ class AppOrder:
 class LoopTask:
     """One task of an order.
 
-    `jitter`: the duration compared with the usual one, in thousandths. `seconds`: the duration on
-    the node that has the task. `answer` is None until there is one.
+    `jitter`: the task's duration relative to the usual duration, in thousandths. `seconds`: the
+    duration on the node that runs the task. `answer` is None until the node has answered.
     """
 
     key: TaskKey

@@ -1,4 +1,4 @@
-"""Measures by which rules are judged in a closed loop, and goals made of them."""
+"""Measures that compare rules in a closed loop, and the weighted goal of a search."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,28 +13,21 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RuleMeasures:
-    """Measures of one system over the runs of its loop.
-
-    `failure_rate`, `wrongful_exclusion_rate`: failed orders, and the time for which good nodes
-    were excluded, in millionths. `gini`: of the tasks of good nodes, in millionths.
-    `mean_stopped_seconds`: how long stopped nodes stayed on average; a node that is still there
-    counts to the end, and in `remaining_stopped_nodes`. `wasted_rate`: tasks given to stopped
-    nodes, in millionths of all.
-    """
+    """Measures of one system over all runs of its loop; rates are in millionths."""
 
     column: SystemColumn
     results: tuple[LoopResult, ...]
 
     @property
     def failure_rate(self) -> int:
-        """The rate of orders without a result or with a false one."""
+        """The share of orders that had no result or a false one."""
         return _compute_rate(
             [(result.failed + result.lies, result.orders) for result in self.results]
         )
 
     @property
     def wrongful_exclusion_rate(self) -> int:
-        """The part of their time for which good nodes were excluded or kicked out."""
+        """The share of their time for which good nodes were excluded."""
         return _compute_rate(
             [(result.excluded_seconds, result.present_seconds) for result in self.results]
         )
@@ -51,13 +44,13 @@ class RuleMeasures:
 
     @property
     def mean_stopped_seconds(self) -> int:
-        """The mean time that stopped nodes stayed, in seconds."""
+        """The mean number of seconds from a node's stop to its kickout or the end of the loop."""
         durations = [seconds for result in self.results for seconds in result.stay_durations]
         return sum(durations) // len(durations) if durations else 0
 
     @property
     def remaining_stopped_nodes(self) -> int:
-        """The number of stopped nodes that stayed to the end."""
+        """The number of stopped nodes that were never kicked out."""
         return sum(delay is None for result in self.results for delay in result.kickout_delays)
 
     @property
@@ -67,7 +60,7 @@ class RuleMeasures:
 
     @property
     def wasted_rate(self) -> int:
-        """The part of all tasks that was given to stopped nodes."""
+        """The share of all tasks that started on stopped nodes."""
         return _compute_rate([(result.wasted, result.tasks) for result in self.results])
 
 
@@ -89,7 +82,7 @@ MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Weighted measures; each counts relative to its value for the first system."""
+    """The goal of a search: measures by name, each with its weight."""
 
     weights: Mapping[str, int]
 
@@ -98,7 +91,7 @@ class Goal:
         """Parse `failures` or `failures=3,gini=1`.
 
         Raises:
-            ValueError: unknown measure, a measure given twice, or an invalid weight.
+            ValueError: a measure is unknown or given twice, or a weight is invalid.
         """
         weights: dict[str, int] = {}
         for part in text.split(","):
@@ -115,7 +108,11 @@ class Goal:
         return cls(weights)
 
     def compute_distance(self, measures: RuleMeasures, first_measures: RuleMeasures) -> int:
-        """Return a system's distance from the goal, in units of 10^-18; the first is at 1."""
+        """Return a system's distance from the goal, in units of 10^-18.
+
+        The distance is the weighted mean of the measures, each divided by its value for the first
+        system. The first system is therefore at distance 1.
+        """
         total = sum(self.weights.values())
         parts = (
             weight * MEASURES[name](measures) * UNIT // max(1, MEASURES[name](first_measures))

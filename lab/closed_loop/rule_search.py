@@ -1,7 +1,7 @@
-"""Searches for better rule values, one rule after the other, as long as the distance shrinks.
+"""Searches for better rule values, one rule after the other, until nothing improves.
 
-The best values are tested again on other seeds, which reveals results that were only due to
-chance.
+The best values are tested again with other seeds, which shows whether an improvement was only due
+to chance.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +13,13 @@ from lab.closed_loop.loop_plan import LoopPlan
 from lab.closed_loop.mixed_cast import build_mixed_cast
 from lab.closed_loop.rule_measures import Goal, RuleMeasures
 
-# Distance of the seeds of the second test from those of the search.
+# Added to the seed of the search for the second test.
 _SEED_OFFSET = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPlan:
-    """Loops for each system: `runs` seeds, in at most `jobs` processes."""
+    """The loops for each system: `runs` consecutive seeds, in at most `jobs` processes."""
 
     loop: LoopPlan
     runs: int = 1
@@ -36,7 +36,7 @@ def measure_systems(
     plan: ComparisonPlan,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[RuleMeasures]:
-    """Run every system in the same networks and measure it.
+    """Run every system in the same simulated networks and return its measures.
 
     Raises:
         ValueError: a system cannot be simulated.
@@ -58,7 +58,7 @@ def measure_systems(
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One choice of rule values, and its distance from the goal."""
+    """A system with changed rule values, its measures, and its distance from the goal."""
 
     changes: Mapping[str, str]
     measures: RuleMeasures
@@ -67,10 +67,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """All trials in order, and the best one's distance on other seeds.
+    """All trials in order, and the best trial.
 
-    `first` and `best` are among `trials`. `distance_on_other_seeds` is the distance of the best on
-    other seeds, where the first is at 1 by definition. Distances are in units of 10^-18.
+    `distance_on_other_seeds` is the distance of the best trial when both it and the first trial
+    are simulated with other seeds. Distances are in units of 10^-18; the first trial is always at
+    distance 1.
     """
 
     trials: tuple[Trial, ...]
@@ -85,7 +86,10 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """The start, the values to try for each rule, and the goal; at most `max_trials` systems."""
+    """The system to start from, the values to try for each rule, and the goal.
+
+    The search ends after `max_trials` systems at the latest.
+    """
 
     base: SystemBase
     values: Mapping[str, Sequence[str]]
@@ -98,7 +102,7 @@ def search_rules(
     plan: ComparisonPlan,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> SearchResult:
-    """Try the values of one rule after the other, keeping the best, until nothing improves.
+    """Try the values of one rule after the other and keep the best, until nothing improves.
 
     Raises:
         ValueError: a value is invalid, or a system cannot be simulated.

@@ -1,1 +1,1 @@
-"""Commands that compare rules over a network's history and over simulated networks."""
+"""The commands `backtest` and `attack`, which compare rules on histories and in simulations."""

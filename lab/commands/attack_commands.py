@@ -1,4 +1,4 @@
-"""`attack`: simulates known attacks under a rule set, in a network with feedback."""
+"""The command `attack`, which simulates known attacks under rule sets."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -131,6 +131,6 @@ def _select_strategies(names: Sequence[str] | None) -> Sequence[Strategy]:
 
 
 def _exit_on_findings(findings: Sequence[Finding], limit: int) -> None:
-    """Exit with code 1 if there is a finding that is not accepted."""
+    """Exit with code 1 if a finding has a fault that is not accepted."""
     if any(finding.list_open_faults(limit) for finding in findings):
         raise typer.Exit(1)

@@ -14,7 +14,7 @@ Answer = dict[str, Any]
 
 
 def build_findings_json(findings: Sequence[Finding], plan: AttackPlan) -> Answer:
-    """Return all results of the simulation; fractions as text, money in gwei."""
+    """Return the JSON object with all results; fractions are text, money is in gwei."""
     loop = plan.loop
     return {
         "plan": {

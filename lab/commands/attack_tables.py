@@ -1,4 +1,4 @@
-"""The text output of `attack`: a table per system, and the findings."""
+"""The text output of `attack`: a table for each system, and the known findings."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +16,7 @@ _COLUMN_NAMES = (
 
 
 def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
-    """Print findings in lines of 100 columns."""
+    """Print the findings of each system; lines have at most 100 columns."""
     loop = plan.loop
     seeds = f"seed {loop.seed}" if plan.runs == 1 else f"{plan.runs} seeds from {loop.seed}"
     typer.echo(f"{loop.nodes:,} honest nodes, {loop.tasks:,} tasks, {seeds}")
@@ -51,7 +51,7 @@ def _build_cells(finding: Finding, limit: int) -> Iterator[str]:
 
 
 def format_verdict(finding: Finding, limit: int) -> str:
-    """Return the verdict of a finding: open faults, known faults, or no gain."""
+    """Return the verdict on a finding: its open faults, else its known faults, else "no gain"."""
     open_faults = finding.list_open_faults(limit)
     if open_faults:
         return "found: " + ", ".join(open_faults)
@@ -60,7 +60,7 @@ def format_verdict(finding: Finding, limit: int) -> str:
 
 
 def format_coins(gwei: int) -> str:
-    """Format gwei as coins."""
+    """Format an amount of gwei as coins with two decimals."""
     sign = "-" if gwei < 0 else ""
     return f"{sign}{abs(gwei) // GWEI_PER_COIN:,}.{abs(gwei) % GWEI_PER_COIN // 10**7:02d}"
 

@@ -1,4 +1,4 @@
-"""`backtest`: folds a history under other systems or with other rule values."""
+"""The command `backtest`, which folds a history under other systems or with other rule values."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -53,7 +53,7 @@ _EXAMPLE = (
     "Example: qos-oracle backtest --rules crynux --rules relay --html backtest.html    "
     'Another: qos-oracle backtest --rules crynux --rules "crynux weight_floor=0.03" --json'
 )
-# Number of points of a line on the page.
+# Number of points of each score curve on the page.
 _PLOT_INSTANTS = 97
 
 
@@ -189,7 +189,7 @@ def _compare_history(
         with show_progress("reading") as report_progress:
             return compare_history(history, columns, plan, report_progress)
     if events is not None and Path(events).is_file():
-        # A file in order is streamed rather than loaded.
+        # A file whose events are in order is streamed rather than loaded.
         with (
             suppress(OutOfOrderError),
             open_lines(events) as lines,
@@ -204,10 +204,10 @@ def _compare_history(
 def _open_events(
     file: str | None, config: Path, plan: BacktestPlan
 ) -> Iterator[Iterator[DomainEvent]]:
-    """Yield the events of a file, or those decoded from the stored logs."""
+    """Yield an iterator over the events of a file, or over the events in the stored logs."""
     if file is not None:
         with open_lines(file) as lines:
-            # Yielding an iterator lets the events be freed once they are read.
+            # With an iterator, each event can be freed once it is read.
             yield iter(parse_events(lines))
         return
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
@@ -221,7 +221,7 @@ def _open_events(
 def _list_page_options(
     plan: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
 ) -> list[tuple[str, str]]:
-    """Return the options that a page lists: those that determine its content."""
+    """Return name and value of the options that determine the content of a page."""
     last = "the last block" if plan.last_block is None else str(plan.last_block)
     return [
         ("--events", events or "the stored logs"),

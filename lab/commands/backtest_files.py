@@ -1,4 +1,4 @@
-"""Files of a backtest: rules and grids to read, and the page, which is written atomically."""
+"""Reads the text files that options name, and writes the HTML page atomically."""
 
 import os
 from collections.abc import Iterator
@@ -26,17 +26,19 @@ def read_text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file that appears under its name only when it is complete."""
+    """A page that replaces the file at its path only when it is complete."""
 
     stream: TextIO
 
     @classmethod
     @contextmanager
     def open_page(cls, path: Path | None) -> Iterator[Self | None]:
-        """Open a page for writing, or yield None without a path; an old file is replaced.
+        """Open a page for writing; yield None if `path` is None.
+
+        The file is opened before any other work is done, so an unwritable path is detected early.
 
         Raises:
-            InputError: the file cannot be written; this is detected before any work is done.
+            InputError: the file cannot be written.
         """
         if path is None:
             yield None

@@ -14,7 +14,7 @@ Answer = dict[str, Any]
 
 
 def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> Answer:
-    """Return a whole comparison; `notes` are messages for the user."""
+    """Return the JSON object of a comparison; `notes` are messages for the user."""
     sides = comparison.sides
     return {
         "history": _build_history(comparison),

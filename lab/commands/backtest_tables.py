@@ -1,4 +1,4 @@
-"""The text output of `backtest`: totals, then nodes, kickouts and intervals."""
+"""The text output of `backtest`: totals, scores, shares, kickouts and exclusions."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -18,23 +18,23 @@ from lab.page.tables import SHARES_NOTE, format_extent
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
 
-# With more systems than this, nodes are only listed by --json and --html.
+# With more systems than this, only --json and --html list the nodes.
 _MAX_SIDE_BY_SIDE = 4
-# Digits of a score that fit beside an address, by the number of systems.
+# Number of digits of a score that fit into a line, by the number of systems.
 _DIGITS_BY_SYSTEM_COUNT = {1: 18, 2: 18, 3: 6, 4: 4}
-# Fixed widths of a line: the address, and the tasks with their share.
+# Widths of columns: the address, and the tasks together with their actual share.
 _ADDRESS_WIDTH, _TASKS_WIDTH = 42, 16
 _RANK_WIDTH, _PERCENT_WIDTH = 6, 8
-# Width of a system's name in the lists below.
+# Maximum width of a system's name in the lists of kickouts and of exclusions.
 _KICKOUT_NAME_WIDTH, _INTERVAL_NAME_WIDTH = 8, 20
 _MAX_ROWS = 40
-# Longer names are truncated.
+# Longer names of systems are truncated.
 _MAX_NAME_LENGTH = 80
 _MAX_INTERVALS = 12
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Print a comparison in lines of 100 columns."""
+    """Print a comparison; lines have at most 100 columns."""
     typer.echo(f"{format_extent(comparison.history)}\n")
     _print_totals(comparison)
     if len(comparison.sides) > _MAX_SIDE_BY_SIDE:
@@ -105,10 +105,10 @@ def _print_nodes(comparison: Comparison) -> None:
 def _choose_column_names(
     sides: Sequence[SystemResult], total_width: int, min_width: int
 ) -> list[str]:
-    """Return the column names of the systems; names that are too long become ordinals.
+    """Return the column names of the systems; the longest names are replaced if they do not fit.
 
-    An ordinal is explained in a line above the table. `total_width` is the total width,
-    `min_width` the minimum width of a column.
+    A replaced name becomes `system N`, and a printed line explains it. `total_width` is the width
+    for all columns, `min_width` the minimum width of one column.
     """
     column_names = [
         sanitize_text(result.column.name, max_length=_MAX_NAME_LENGTH) for result in sides
@@ -126,7 +126,7 @@ def _format_ordinal(system_index: int) -> str:
 
 
 def _explain_ordinal(result: SystemResult, system_index: int) -> str:
-    """Print which system an ordinal stands for, and return the ordinal."""
+    """Print which system the name `system N` stands for, and return this name."""
     typer.echo(
         f"{_format_ordinal(system_index)}: "
         f"{sanitize_text(result.column.name, max_length=_MAX_NAME_LENGTH)}"
@@ -135,7 +135,7 @@ def _explain_ordinal(result: SystemResult, system_index: int) -> str:
 
 
 def _rank_nodes(comparison: Comparison) -> list[Address]:
-    """Return the best nodes by the ranks of the first system."""
+    """Return the best nodes in the order of their ranks under the first system."""
     final_ranks = comparison.sides[0].final_ranks
     ranked_nodes = sorted(final_ranks, key=lambda node: (final_ranks[node].rank, node))
     return ranked_nodes[:_MAX_ROWS]
@@ -209,7 +209,7 @@ def _print_kickouts(comparison: Comparison) -> None:
 def _choose_system_names(
     sides: Sequence[SystemResult], system_indices: set[int], max_width: int
 ) -> dict[int, str]:
-    """Return the names of the systems at some indices, within a maximum width."""
+    """Return the name of each system by its index; a name that is too long becomes `system N`."""
     return {
         system_index: name
         if len(name := sanitize_text(sides[system_index].column.name, max_length=_MAX_NAME_LENGTH))

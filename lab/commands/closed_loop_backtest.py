@@ -1,4 +1,4 @@
-"""`backtest --closed-loop`: compares systems in a simulated network, or improves values."""
+"""`backtest --closed-loop`: compares systems in simulated networks, or searches for values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ from oracle.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """The options `--search` and `--goal`; `values` are `KEY=V1,V2` for each rule.
+    """The options `--search` and `--goal`.
 
-    `is_changed`: systems were also changed by `--set` or `--grid`.
+    `values`: a text `KEY=V1,V2` for each rule. `is_changed`: whether `--set` or `--grid` is given,
+    too.
     """
 
     values: Sequence[str]
@@ -39,7 +40,7 @@ def run_in_closed_loop(
     *,
     as_json: bool,
 ) -> None:
-    """Compare systems in the same networks, or search for better values of one system.
+    """Compare systems in the same simulated networks, or search for better values of one system.
 
     Raises:
         InputError: a system cannot be simulated, or the search options are invalid.
@@ -70,7 +71,7 @@ def _search_values(
     """Search for better values of one system, and print the trials.
 
     Raises:
-        InputError: not exactly one system, or an unknown rule, value or measure.
+        InputError: more or less than one system is given, or a rule, value or measure is invalid.
     """
     if search_options.is_changed:
         raise InputError('--search goes without --set and --grid: write --rules "NAME KEY=VALUE"')
@@ -109,10 +110,10 @@ def _check_columns(columns: Sequence[SystemColumn]) -> None:
 
 
 def reject_history_options(option_names: Sequence[str]) -> None:
-    """Reject options of a history, because a closed loop has none.
+    """Reject options that only apply to a history.
 
     Raises:
-        InputError: such an option is given.
+        InputError: `option_names` is not empty.
     """
     if option_names:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The output of `backtest --closed-loop`: systems side by side, and the trials of a search."""
+"""The output of `backtest --closed-loop`: a comparison of systems, or the trials of a search."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ _COLUMN_LEGEND = (
 
 
 def print_measures(all_measures: Sequence[RuleMeasures], plan: ComparisonPlan) -> None:
-    """Print the measures of systems side by side."""
+    """Print a table with the measures of each system."""
     typer.echo(f"{_format_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'}\n")
     column_names = (
         "system",
@@ -66,7 +66,7 @@ def _format_percent(millionths: int) -> str:
 
 
 def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
-    """Print the trials of a search, the nearest to the goal first."""
+    """Print the trials of a search, beginning with the one nearest to the goal."""
     typer.echo(
         f"{_format_extent(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'} each\n"
     )
@@ -99,7 +99,7 @@ def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
 def build_measures_json(
     all_measures: Sequence[RuleMeasures], plan: ComparisonPlan
 ) -> dict[str, Any]:
-    """Return the measures of all systems for JSON."""
+    """Return the JSON object with the measures of all systems."""
     return {
         "plan": _build_plan(plan),
         "systems": [_build_measures(system_measures) for system_measures in all_measures],
@@ -107,7 +107,7 @@ def build_measures_json(
 
 
 def build_search_json(search_result: SearchResult, plan: ComparisonPlan) -> dict[str, Any]:
-    """Return a search result for JSON."""
+    """Return the JSON object of a search result."""
     return {
         "plan": _build_plan(plan),
         "trials": [

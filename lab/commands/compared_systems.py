@@ -1,4 +1,4 @@
-"""The systems that a command compares, from its options, and its progress bar."""
+"""Options that `backtest` and `attack` share, the systems built from them, and a progress bar."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,11 @@ JobsOption = Annotated[
 def build_columns_from_options(
     rules: Sequence[str], changes: Sequence[str], grid: Path | None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return the columns and notes; every error message names its option."""
+    """Return the columns of the given options, and notes for the user.
+
+    Raises:
+        InputError: no system is given, or an option is invalid.
+    """
     if not rules and grid is None:
         raise InputError("nothing to compare: name a system by --rules, or a --grid FILE")
     bases = [find_base("--rules", name) for name in rules]
@@ -67,9 +71,15 @@ def build_columns_from_options(
 
 
 def find_base(option: str, base_text: str) -> SystemBase:
-    """Return the system of a name or a file, with the changes that follow."""
+    """Return the system of a name or a file, with the `KEY=VALUE` changes that follow in the text.
+
+    `option` is the option named in error messages.
+
+    Raises:
+        InputError: the system does not exist, or a change is invalid.
+    """
     parts = base_text.split()
-    # File names may contain spaces, and equals signs before the last space.
+    # A file name may contain spaces, and equals signs in all words but the last.
     change_count = next(
         (position for position, part in enumerate(reversed(parts)) if "=" not in part), len(parts)
     )
@@ -107,7 +117,7 @@ def _read_grid(path: Path) -> Grid:
 
 @contextmanager
 def show_progress(description: str) -> Iterator[ProgressCallback]:
-    """Show a progress bar on a terminal; elsewhere, print nothing."""
+    """Show a progress bar if stderr is a terminal; yield the function that updates it."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return

@@ -1,4 +1,4 @@
-"""Options of a closed loop that several commands share."""
+"""Options of the closed loop that `backtest` and `attack` share."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -44,10 +44,10 @@ NetworkOption = Annotated[
 def build_loop_plan(
     nodes: int | None, tasks: int | None, seed: int, network: Sequence[str] | None
 ) -> LoopPlan:
-    """Return the plan of the given options, with defaults for the others.
+    """Return the plan with the given options; options that are None have their defaults.
 
     Raises:
-        InputError: a number is out of range, or the network has no such number.
+        InputError: a number is out of range, or a parameter of the network is invalid.
     """
     default_plan = LoopPlan()
     changes = parse_key_values("--network", network)
@@ -67,5 +67,5 @@ def build_loop_plan(
 
 
 def choose_process_count(requested: int | None) -> int:
-    """Return the maximum number of processes."""
+    """Return the requested number of processes, by default the number of usable CPU cores."""
     return requested or usable_processors()

@@ -1,1 +1,1 @@
-"""The lab's results as a single HTML file."""
+"""Renders the results of `backtest` and `attack` as a single HTML file."""

@@ -1,4 +1,4 @@
-"""The page of `attack`: the gain and harm of each strategy under each system, as bars."""
+"""The HTML page of `attack`, with plots of each strategy's gain and harm under each system."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,13 +9,13 @@ from lab.page.plots import MAX_SYSTEMS, Figure, RowPlot
 from lab.page.render import render_page
 from oracle.domain.fixed_point import UNIT
 
-# Bars beyond these values end at the edge.
+# The ends of the axis; longer bars end there.
 _MIN_VALUE, _MAX_VALUE = -UNIT, 2 * UNIT
 _MARK_COUNT = 6
 
 
 def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
-    """Return the HTML page of an attack's findings."""
+    """Return the HTML page of the findings."""
     names = list(dict.fromkeys(finding.column.name for finding in findings))
     findings_by_system = {
         name: [finding for finding in findings if finding.column.name == name] for name in names
@@ -36,7 +36,7 @@ def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
 def _draw_figure(
     findings: Sequence[Finding], systems: Sequence[str], get_value: Callable[[Finding], int]
 ) -> Figure:
-    """Draw a bar for each strategy and system, from 0 to the left or to the right."""
+    """Draw a bar for each strategy and system, from 0 to the value."""
     strategies = list(dict.fromkeys(finding.strategy.name for finding in findings))
     title = "A bar for each strategy and system"
     rows = RowPlot.create(title, strategies, len(systems), (_MIN_VALUE, _MAX_VALUE))

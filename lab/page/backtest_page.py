@@ -1,4 +1,4 @@
-"""The page of a backtest: options, numbers, and plots."""
+"""The HTML page of `backtest`: options, tables and plots."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,14 +9,14 @@ from lab.page.plots import MAX_SYSTEMS, Figure, Plot
 from lab.page.render import render_page
 from oracle.domain.ids import Address
 
-# Maximum nodes of a plot; tables show all of them.
+# Maximum number of nodes in a plot; the tables list more.
 _MAX_BAR_NODES, _MAX_PANEL_NODES, _MAX_LANE_NODES = 30, 12, 30
 
 
 def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, str]]) -> str:
     """Return the HTML page of a comparison.
 
-    `options`: names and values of the command line's options, in the order shown.
+    `options`: names and values of the command line's options, in the order of the page.
     """
     return render_page(
         "backtest.html",
@@ -41,7 +41,7 @@ def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, st
 def _draw_figures(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> dict[str, Figure | None]:
-    """Return every figure by its name in the template, None if there is nothing to draw."""
+    """Return each figure by its name in the template; None if there is nothing to draw."""
     systems = [result.column.name for result in results]
 
     def draw_figure(
@@ -80,7 +80,7 @@ def _draw_figures(
 
 
 def _rank_by_disagreement(comparison: Comparison) -> list[Address]:
-    """Return the nodes with a final score, first those with the largest differences."""
+    """Return the nodes with a final score; nodes whose scores differ most come first."""
 
     def compute_agreement(node: Address) -> int:
         scores = [
@@ -95,7 +95,7 @@ def _rank_by_disagreement(comparison: Comparison) -> list[Address]:
 
 
 def _sort_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> list[Address]:
-    """Return nodes in the order of the first system's ranks."""
+    """Return the nodes in the order of their ranks under the first system."""
     final_ranks = comparison.sides[0].final_ranks
     last_rank = len(final_ranks) + 1
     return sorted(
@@ -118,7 +118,7 @@ def _rank_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
 def _rank_by_share_change(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> list[Address]:
-    """Return the present nodes, first those whose share of tasks differs most."""
+    """Return the present nodes; the largest changes of a node's share of tasks come first."""
 
     def compute_shift(node: Address) -> int:
         actual = results[0].compute_actual_share(node) or 0

@@ -1,4 +1,4 @@
-"""The plots of a backtest: scores, exclusions, and the distribution of tasks."""
+"""The plots of `backtest`: scores, exclusions, and the distribution of tasks."""
 
 from collections.abc import Sequence
 
@@ -30,14 +30,14 @@ _PANELS_IN_ROW = 3
 _PANEL_WIDTH, _PANEL_HEIGHT = 340.0, 168.0
 _SQUARE_SIZE = 460.0
 _TIME_MARK_COUNT = 5
-# Maximum points of a Lorenz curve; more are not visible.
+# Approximate number of points of a Lorenz curve; more points would not be visible.
 _MAX_POINTS = 200
-# The CSS class of the history itself.
+# The CSS class of the actual distribution of tasks.
 HISTORY_CLASS = "history"
 
 
 def plot_final_scores(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
-    """Draw every node's final score, with a bar for each system."""
+    """Draw each node's final score, with a bar for each system."""
     title = "Score of each node at the end, by system"
     rows = RowPlot.create(title, [*map(shorten_address, nodes)], len(results), (0, UNIT))
     rows.add_marks({mark: format_fraction(mark, 2) for mark in rows.axis.list_marks(4)})
@@ -54,7 +54,7 @@ def plot_final_scores(results: Sequence[SystemResult], nodes: Sequence[Address])
 def plot_scores_over_time(
     results: Sequence[SystemResult], nodes: Sequence[Address], instants: Sequence[int]
 ) -> Plot:
-    """Draw a panel for each node with its score over time, a line for each system."""
+    """Draw a panel for each node, with a line for its score over time under each system."""
     height = -(-len(nodes) // _PANELS_IN_ROW) * _PANEL_HEIGHT
     plot = Plot("Score of each node over time, by system", PLOT_WIDTH, height)
     for panel_index, node in enumerate(nodes):
@@ -87,7 +87,7 @@ def _add_grid(plot: Plot, x_axis: Axis, y_axis: Axis) -> None:
 
 
 def _split_runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int, int]]]:
-    """Split times and scores where the node had no score."""
+    """Split a list of times and scores into runs without missing scores."""
     runs: list[list[tuple[int, int]]] = [[]]
     for time, score in points:
         if score is None:
@@ -107,8 +107,11 @@ def _add_run(plot: Plot, points: Sequence[tuple[float, float]], series: str, tip
 def plot_exclusions(
     results: Sequence[SystemResult], nodes: Sequence[Address], history: History
 ) -> Plot:
-    """Draw lanes by node and system with rules: exclusions as bars, due kickouts as diamonds."""
-    # A system keeps its colour even if others are left out.
+    """Draw a lane for each node and system with rules.
+
+    Exclusions are bars, and the moments from which kickouts were due are diamonds.
+    """
+    # The number determines the colour, so it also counts the systems without rules.
     systems_with_rules = [
         (number, result) for number, result in enumerate(results) if result.column.has_rules
     ]
@@ -142,7 +145,7 @@ def plot_exclusions(
 
 
 def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
-    """Draw each node's share of tasks as a bar, and the share by each system as a dot."""
+    """Draw each node's actual share of tasks as a bar, and its expected shares as dots."""
     first_result = results[0]
     largest = max((_find_largest_share(results, node) for node in nodes), default=0)
     title = "Share of tasks of each node, actual and by system"
@@ -158,7 +161,7 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
         for number, result in enumerate(results):
             expected = result.compute_expected_share(node)
             if expected is not None:
-                # Slightly apart, so that equal values are all visible.
+                # The dots are slightly apart vertically, so that equal values are all visible.
                 y = rows.get_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
                 tip = f"{node}, {result.column.name}: a share of {format_fraction(expected, 6)}"
                 rows.plot.dots.append(Dot(rows.axis.to_pixel(expected), y, f"s{number}", tip))
@@ -171,7 +174,7 @@ def _find_largest_share(results: Sequence[SystemResult], node: Address) -> int:
 
 
 def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) -> Plot:
-    """Draw Lorenz curves of the tasks, actual and by system."""
+    """Draw the Lorenz curves of the actual tasks and of each system's expected tasks."""
     x_axis, y_axis = Axis(0, UNIT, 40, _SQUARE_SIZE - 24), Axis(0, UNIT, _SQUARE_SIZE - 40, 24)
     plot = Plot("Lorenz curves of tasks over nodes", _SQUARE_SIZE, _SQUARE_SIZE)
     for mark in x_axis.list_marks(4):

@@ -4,21 +4,21 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import format_utc
 
-# Written instead of a missing number.
+# Shown instead of a missing value.
 NO_VALUE = "-"
 _SHOWN_DIGITS = 6
-# Plots of shorter spans show times with seconds.
+# Plots of a shorter time span show times with seconds.
 _MAX_SECONDS_SPAN = 3 * 3600
 _DAY_SECONDS = 86_400
 
 
 def shorten_address(node: Address) -> str:
-    """Return the first and the last digits of an address."""
+    """Return the first six and the last four digits of an address."""
     return f"{node[: 2 + _SHOWN_DIGITS]}…{node[-4:]}"
 
 
 def format_fraction(units: int | None, digits: int = 4) -> str:
-    """Format units of 10^-18, truncated to some digits; None becomes a dash."""
+    """Format a value in units of 10^-18, truncated to `digits` decimals; None becomes a dash."""
     if units is None:
         return NO_VALUE
     sign = "-" if units < 0 else ""
@@ -29,12 +29,12 @@ def format_fraction(units: int | None, digits: int = 4) -> str:
 
 
 def format_percent(units: int | None, digits: int = 1) -> str:
-    """Format units of 10^-18 as percent, truncated to some digits; None becomes a dash."""
+    """Format a value in units of 10^-18 as percent; None becomes a dash."""
     return NO_VALUE if units is None else f"{format_fraction(100 * units, digits)} %"
 
 
 def format_time(seconds: int, span: int = _DAY_SECONDS) -> str:
-    """Format a block time in UTC, with the precision of a plot of `span` seconds."""
+    """Format a block time in UTC, with the precision that suits a plot of `span` seconds."""
     time_format = (
         "%m-%d %H:%M:%S"
         if span < _MAX_SECONDS_SPAN
@@ -46,7 +46,7 @@ def format_time(seconds: int, span: int = _DAY_SECONDS) -> str:
 
 
 def format_time_to_second(seconds: int) -> str:
-    """Format a block time in UTC, to the second."""
+    """Format a block time in UTC with seconds."""
     return format_utc(seconds, "%Y-%m-%d %H:%M:%S")
 
 

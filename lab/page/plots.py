@@ -1,18 +1,18 @@
-"""Shapes of a plot with their pixel positions; templates render them as SVG."""
+"""The shapes of a plot with their pixel positions; the templates render them as SVG."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 PLOT_WIDTH = 1040
-# Maximum systems of a plot, each with its own colour (style.css); tables show all.
+# Maximum number of systems in a plot, because each needs its own colour (lab.css).
 MAX_SYSTEMS = 8
 _LABEL_WIDTH, _RIGHT_MARGIN = 150.0, 52.0
 _TOP_MARGIN, _LANE_HEIGHT, _ROW_GAP = 24.0, 10.0, 9.0
 
 
 class PlotLabel(NamedTuple):
-    """A text at a position; `anchor` is SVG's text-anchor."""
+    """A text at a position; `anchor` is the value of SVG's `text-anchor`."""
 
     text: str
     x: float
@@ -30,7 +30,7 @@ class PlotLine(NamedTuple):
 
 
 class PlotBar(NamedTuple):
-    """A rectangle; `series` is the CSS class of its colour, `tip` its tooltip."""
+    """A rectangle; `series` is the CSS class that sets its colour, `tip` its tooltip."""
 
     x: float
     y: float
@@ -41,7 +41,7 @@ class PlotBar(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """A circle."""
+    """A circle around a point; `series` and `tip` are as in `PlotBar`."""
 
     x: float
     y: float
@@ -50,7 +50,7 @@ class Dot(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A line through points in SVG's notation."""
+    """A line through points, or the outline of a diamond; `points` is in SVG's notation."""
 
     points: str
     series: str
@@ -59,7 +59,7 @@ class Curve(NamedTuple):
 
 @dataclass(slots=True)
 class Plot:
-    """The shapes of one drawing, `width` by `height` pixels large."""
+    """The shapes of one drawing; its size is `width` by `height` pixels."""
 
     name: str
     width: float
@@ -75,7 +75,10 @@ class Plot:
 
 
 class Figure(NamedTuple):
-    """A plot, the systems of its legend, and the numbers of shown and of all nodes."""
+    """A plot with the systems in its legend.
+
+    `shown` is the number of nodes in the plot, `total` the number of nodes that could be shown.
+    """
 
     plot: Plot
     systems: Sequence[str]
@@ -93,7 +96,7 @@ class Axis:
     end_pixel: float
 
     def to_pixel(self, value: int) -> float:
-        """Return the pixel of a value; values outside of the axis are drawn at its edge."""
+        """Return the pixel of a value; a value beyond the axis gets the pixel of the nearer end."""
         if self.max_value <= self.min_value:
             return self.start_pixel
         offset = min(max(value, self.min_value), self.max_value) - self.min_value
@@ -104,7 +107,7 @@ class Axis:
         )
 
     def list_marks(self, count: int) -> list[int]:
-        """Return values evenly over the axis, both ends included."""
+        """Return values that divide the axis into `count` equal parts, including both ends."""
         if self.max_value <= self.min_value:
             return [self.min_value]
         return [
@@ -115,7 +118,7 @@ class Axis:
 
 @dataclass(slots=True)
 class RowPlot:
-    """A plot with one row per name, several lanes per row, and one horizontal axis."""
+    """A plot with a row for each name, several lanes in each row, and one horizontal axis."""
 
     plot: Plot
     axis: Axis
@@ -125,7 +128,7 @@ class RowPlot:
     def create(
         cls, title: str, names: Sequence[str], lane_count: int, values: tuple[int, int]
     ) -> Self:
-        """Return a plot without shapes; `values` are the ends of the axis."""
+        """Return an empty plot with row names; `values` are the two ends of the axis."""
         height = _LANE_HEIGHT * lane_count + _ROW_GAP
         plot = Plot(title, PLOT_WIDTH, _TOP_MARGIN + height * len(names))
         plot.row_names = [
@@ -135,14 +138,14 @@ class RowPlot:
         return cls(plot, Axis(*values, _LABEL_WIDTH, PLOT_WIDTH - _RIGHT_MARGIN), lane_count)
 
     def add_marks(self, texts: Mapping[int, str]) -> None:
-        """Draw a vertical line and a text at each value."""
+        """Draw a vertical line with a text above it at each value."""
         for value, text in texts.items():
             x = self.axis.to_pixel(value)
             self.plot.grid.append(PlotLine(x, _TOP_MARGIN - 6, x, self.plot.height))
             self.plot.labels.append(PlotLabel(text, x, _TOP_MARGIN - 12, "middle"))
 
     def get_lane_top(self, row: int, lane: int) -> float:
-        """Return the upper edge of a lane."""
+        """Return the vertical position of a lane's upper edge, in pixels."""
         return (
             _TOP_MARGIN + (_LANE_HEIGHT * self.lane_count + _ROW_GAP) * row + _LANE_HEIGHT * lane
         )
@@ -150,7 +153,7 @@ class RowPlot:
     def add_bar(
         self, row_and_lane: tuple[int, int], values: tuple[int, int], series: str, tip: str
     ) -> None:
-        """Draw a bar in a row and lane between two values; bars have a minimum width."""
+        """Draw a bar in a lane from one value to another; short bars get a minimum width."""
         left, right = sorted(map(self.axis.to_pixel, values))
         width = max(1.5, round(right - left, 1))
         self.plot.bars.append(
@@ -160,7 +163,7 @@ class RowPlot:
     def add_diamond(
         self, row_and_lane: tuple[int, int], value: int, series: str, tip: str
     ) -> None:
-        """Draw a diamond in a row and lane at a value."""
+        """Draw a diamond in a lane at a value."""
         x, y, half_size = (
             self.axis.to_pixel(value),
             self.get_lane_top(*row_and_lane) + (_LANE_HEIGHT - 1) / 2,

@@ -1,4 +1,4 @@
-"""Renders the lab's pages: each is one HTML file that loads nothing, in the daemon's style."""
+"""Renders the lab's pages in the daemon's style; each page is one HTML file that loads nothing."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from oracle.queries.text.text_tables import sanitize_text
 
 _PAGE_FOLDER = Path(__file__).parent
 _DAEMON_STYLE = Path(daemon_pages.__file__).parent / "static"
-# Longer texts of the history are truncated.
+# Longer texts from the history or the command line are truncated.
 _MAX_TEXT = 200
 
 

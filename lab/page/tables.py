@@ -1,4 +1,4 @@
-"""The tables of the lab's pages: all values behind the plots, to the last digit."""
+"""The tables of the lab's pages, with the exact values of what the plots show."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -52,7 +52,7 @@ def _build_table(
 
 
 def format_extent(history: History) -> str:
-    """Return the counted events, blocks and times, as part of a sentence."""
+    """Return the counted events, blocks and times of a history as part of a sentence."""
     span = format_duration(max(0, history.to_time - history.from_time))
     return (
         f"{history.event_count:,} events of the blocks {history.first_block} to "
@@ -79,7 +79,7 @@ def build_system_table(comparison: Comparison) -> Table:
 def build_rule_table(comparison: Comparison) -> Table:
     """Return a table of the rules and policy parameters in which the systems differ."""
     columns = [result.column for result in comparison.sides]
-    # Only an empty list has an empty text.
+    # An empty text is the value of an empty list.
     rows = [
         (name, *(value or "(empty)" for value in values))
         for name, values in find_differences(columns).items()
@@ -136,7 +136,7 @@ def build_correlation_table(comparison: Comparison) -> Table:
 
 
 def build_due_table(comparison: Comparison) -> Table:
-    """Return a table of due kickouts, and of what the history's network did."""
+    """Return a table of due kickouts, with the block at which the network kicked the node out."""
     rows = [
         (
             result.column.name,
@@ -155,7 +155,7 @@ def build_due_table(comparison: Comparison) -> Table:
 
 
 def build_kick_table(comparison: Comparison) -> Table:
-    """Return a table of the network's kickouts, and under which systems they were due."""
+    """Return a table of the network's kickouts, with the systems under which they were due."""
     results = comparison.sides
     rows = [
         (
@@ -170,7 +170,7 @@ def build_kick_table(comparison: Comparison) -> Table:
 
 
 def build_interval_table(comparison: Comparison) -> Table:
-    """Return a table of the intervals of exclusion, the longest first."""
+    """Return a table of the exclusion intervals, the longest first."""
     intervals = [
         (result, interval) for result in comparison.sides for interval in result.measured.intervals
     ]
@@ -190,7 +190,7 @@ def build_interval_table(comparison: Comparison) -> Table:
 
 
 def build_node_table(comparison: Comparison) -> Table:
-    """Return a table of all nodes with score, rank and shares under each system."""
+    """Return a table of all nodes with their score, rank and share under each system."""
     first_result, names = comparison.sides[0], [result.column.name for result in comparison.sides]
     column_names = [
         "node", "status", "hardware", *(f"score: {name}" for name in names), "tasks", "share",
@@ -222,7 +222,7 @@ def _format_final_rank(result: SystemResult, node: Address) -> str:
 
 
 def build_finding_table(findings: Sequence[Finding], limit: int) -> Table:
-    """Return a table of each strategy's gain and harm; `limit` is in percent."""
+    """Return a table with the gain and harm of each strategy; `limit` is in percent."""
     column_names = (
         "strategy", "what it does", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled",
         "honest kicked out", "held", "out", "verdict",

@@ -1,4 +1,7 @@
-"""The agenda of a simulation: actions ordered by time, and within a second by insertion."""
+"""The agenda of a simulation: scheduled actions in order of time.
+
+Actions of the same second run in the order in which they were scheduled.
+"""
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -8,7 +11,7 @@ _Action = Callable[..., None]
 
 
 class Agenda:
-    """Actions of a simulation by block time, in seconds."""
+    """The scheduled actions of a simulation; times are block times in seconds."""
 
     __slots__ = ("_count", "_heap")
 
@@ -17,12 +20,12 @@ class Agenda:
         self._count = 0
 
     def schedule(self, time: int, action: _Action, *arguments: Any) -> None:  # noqa: ANN401 - its own
-        """Schedule an action at a time."""
+        """Schedule a call of `action` with these arguments."""
         self._count += 1
         heappush(self._heap, (time, self._count, action, arguments))
 
     def iter_actions(self) -> Iterator[tuple[int, _Action, tuple[Any, ...]]]:
-        """Yield all actions in order, including those scheduled meanwhile."""
+        """Yield all actions in order, including those that are scheduled during the iteration."""
         heap = self._heap
         while heap:
             time, _, action, arguments = heappop(heap)

@@ -1,4 +1,4 @@
-"""From the start of a task to its answer: delays, timeouts, and waiting for other members."""
+"""Simulates a task from its start to its answer: delays, timeouts, waiting for other members."""
 
 from lab.closed_loop.economics import GasAction
 from lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
@@ -7,12 +7,12 @@ from lab.closed_loop.running.judgement import judge_order
 from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 
-# Time that a creator takes to judge, in seconds.
+# Time that a creator takes to judge an order, in seconds.
 _JUDGEMENT_SECONDS = 2
 
 
 def start_task(state: LoopState, task: LoopTask, node: LoopNode) -> None:
-    """Let a node decide what to do with a task that it was given."""
+    """Schedule a node's answer to a task that has just started on it, or the task's timeout."""
     role, timeout = node.role, task.order.shape.timeout
     timeout_at = state.now + timeout + 1
     if role.stops_at is not None and state.now - LOOP_START_TIME >= role.stops_at:
@@ -67,7 +67,7 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
 
 
 def _schedule_waiting_answer(state: LoopState, task: LoopTask) -> None:
-    """Schedule the answer of a waiting task, if enough other members have answered."""
+    """Schedule the answer of a task that waits for other members, if enough have answered."""
     if not task.awaited_answers or task.is_settled:
         return
     if sum(peer.answer is not None for peer in task.group_peers) >= task.awaited_answers:

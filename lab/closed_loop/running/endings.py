@@ -1,4 +1,4 @@
-"""The end of a task: the event is emitted, the node is released, and fees are paid."""
+"""Ends tasks: emits the event, releases the node, and pays the fee."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def complete_task(state: LoopState, task: LoopTask) -> None:
 def time_out_task(
     state: LoopState, task: LoopTask, last_status: LastStatus = LastStatus.STARTED
 ) -> None:
-    """End a task without a result in time; its creator loses the toll."""
+    """End a task that had no result in time; the creator loses the toll."""
     shape = task.order.shape
     end_task(state, task, TaskTimedOut, last_status=last_status)
     state.get_money(task.order.owner).tolls += state.economics.compute_toll(shape.size, shape.fee)
@@ -54,7 +54,7 @@ def time_out_task(
 
 
 def abort_task(state: LoopState, task: LoopTask, reason: AbortReason) -> None:
-    """End a task without payment: no node is at fault, or the result is worthless."""
+    """End a task without payment, for example because it was cancelled or its result is wrong."""
     end_task(state, task, TaskAborted, reason=reason)
 
 

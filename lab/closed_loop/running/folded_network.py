@@ -1,4 +1,4 @@
-"""The network's events, folded at once by the real fold, and draws by the real policy."""
+"""Emits the simulated network's events, folds them, and draws nodes by the real policy."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ class _NodeChooser(Protocol):
     """Draws one node for a task."""
 
     def update_node(self, node: Node) -> None:
-        """Update a node that has changed."""
+        """Update the chooser's copy of a changed node."""
         ...
 
     def apply_event(self, event: DomainEvent) -> None:
@@ -30,7 +30,7 @@ class _NodeChooser(Protocol):
         ...
 
     def choose_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
-        """Return the drawn node, or None if there is no candidate now."""
+        """Return the node drawn for a task, or None if there is no candidate now."""
         ...
 
 
@@ -75,9 +75,9 @@ class _JudgingChooser:
 
 
 class FoldedNetwork:
-    """A fold that gets every event as it happens, and draws based on its state.
+    """The simulated network's state: folds each emitted event and draws nodes from the state.
 
-    One block is one second. The agenda sets `time`.
+    One block lasts one second. The caller sets `time` to the time of each action.
     """
 
     def __init__(self, rules: Rules, policy: SelectionPolicy, time: int) -> None:
@@ -85,7 +85,7 @@ class FoldedNetwork:
         self.time = time
         self._fold = Fold(rules)
         self._log_count = 0
-        # Whether each event has its own transaction; else all are in this one.
+        # If False, all events are in the transaction with the number `_transaction`.
         self._has_own_transaction, self._transaction = True, 0
         self._chooser: _NodeChooser = (
             _IndexedChooser(rules, policy)
@@ -100,7 +100,7 @@ class FoldedNetwork:
         *positional_fields: Any,  # noqa: ANN401 - an event's own fields
         **fields: Any,  # noqa: ANN401
     ) -> DomainEvent:
-        """Emit an event at the current time, and fold it."""
+        """Create an event at the current time, fold it, and return it."""
         self._log_count += 1
         transaction = self._log_count if self._has_own_transaction else self._transaction
         event = event_type(
@@ -115,7 +115,7 @@ class FoldedNetwork:
 
     @contextmanager
     def group_events(self) -> Iterator[None]:
-        """Put all events of this context into one transaction; else each has its own."""
+        """Put all events that are emitted within this context into one transaction."""
         self._has_own_transaction, self._transaction = False, self._log_count + 1
         try:
             yield
@@ -124,7 +124,7 @@ class FoldedNetwork:
         self._fold.finish_transaction()
 
     def update_chooser(self) -> None:
-        """Pass changed nodes to the chooser."""
+        """Pass the nodes that changed since the last call to the chooser."""
         changed_nodes = self._fold.ledger.changes.nodes
         for node in changed_nodes.values():
             self._chooser.update_node(node)
@@ -148,6 +148,6 @@ class FoldedNetwork:
         return self._chooser.choose_node(ledger.tasks[key], seed, policy_input)
 
     def drop_tasks(self, keys: Iterable[TaskKey]) -> None:
-        """Drop finished tasks, which are never needed again."""
+        """Remove finished tasks from the fold's state, because they are never needed again."""
         for key in keys:
             del self._fold.ledger.tasks[key]

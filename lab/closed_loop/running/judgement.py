@@ -1,4 +1,4 @@
-"""Judgement by creators: single results are accepted, groups are decided by majority.
+"""How creators judge orders: a single result is accepted, a group is decided by majority.
 
 See docs/explanation/attacks.md#the-network.
 """
@@ -21,7 +21,7 @@ from oracle.domain.events.network_events import (
 
 
 def judge_order(state: LoopState, order: AppOrder) -> None:
-    """Judge an order whose tasks all have an answer or have ended."""
+    """Judge an order; each of its tasks must have an answer or have ended."""
     order.is_judged = True
     if order.group is None:
         _judge_single_task(state, order)
@@ -68,13 +68,19 @@ def _compare_answers(state: LoopState, order: AppOrder) -> None:
 
 
 def _find_majority(answered: Sequence[LoopTask], group_size: int) -> int | None:
-    """Return the answer of more than half of the group; ended members count as members."""
+    """Return the answer that more than half of the group gave, or None.
+
+    Members whose task has ended still count towards the size of the group.
+    """
     answers = [task.answer for task in answered]
     return next((answer for answer in answers if 2 * answers.count(answer) > group_size), None)
 
 
 def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTask]) -> None:
-    """Pay the fastest of the majority and refund its other members; accuse the minority."""
+    """End the tasks of a group with a majority, and contest the answers of the minority.
+
+    The fastest node of the majority is paid; the fees of the others go back to the creator.
+    """
     agreed = [task for task in answered if task.answer == order.verdict]
     dissenting = [task for task in answered if task.answer != order.verdict]
     fastest = min(agreed, key=_get_elapsed_seconds)
@@ -138,7 +144,7 @@ def _slash_tasks(state: LoopState, tasks: Sequence[LoopTask]) -> None:
         node = task.node
         if node is None or node.is_slashed or _is_error_exempt(state, task):
             continue
-        # The node cannot leave before, because a contested stake is locked.
+        # A node with a contested stake cannot leave, because the stake is locked.
         node.leaving = node.kick_at = None
         if node.task is not None:
             endings.abort_task(state, node.task, AbortReason.CANCELLED)

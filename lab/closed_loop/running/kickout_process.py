@@ -1,4 +1,4 @@
-"""The kickout process of an honest quorum: propose, wait, execute.
+"""The kickout process of an honest quorum: propose, wait for the veto delay, execute.
 
 See docs/explanation/kickouts.md#lifecycle.
 """
@@ -13,7 +13,10 @@ from oracle.domain.reports.kickout_evidence import compute_creator_spread
 
 
 def handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
-    """Schedule the proposal of a due kickout, once reports have shown the score."""
+    """Schedule the proposal of a kickout that became due, or count it as held.
+
+    The proposal follows after `report_seconds`, because the reports must first show the low score.
+    """
     if change.closed_at is None:
         node = state.node_by_address[change.node]
         rules = state.network.rules

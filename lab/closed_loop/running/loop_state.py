@@ -1,4 +1,4 @@
-"""The state of a running closed loop: network, agenda, participants, money, counts."""
+"""The state of a running closed loop: the network, the participants, their money, and counts."""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -41,10 +41,12 @@ class Money:
 
 @dataclass(slots=True)
 class LoopCounts:
-    """Event counts; orders are those of honest applications.
+    """Event counts of a closed loop.
 
-    `kicked` and `slashed`: nodes by owner and kind. `held`: kickouts held for a manual decision.
-    `wasted`: starts on permanently stopped nodes. `anomalies`: of the fold.
+    `orders`, `failed`, `lies`: honest applications' orders that were judged, that had no result,
+    and that had a false result. `kicked`, `slashed`: removed nodes by owner and kind. `held`:
+    kickouts held for a manual decision, by owner and kind. `wasted`: tasks that started on
+    permanently stopped nodes. `anomalies`: the anomalies that the fold recorded.
     """
 
     tasks: int = 0
@@ -62,9 +64,10 @@ class LoopCounts:
 class LoopState:
     """The state of a closed loop.
 
-    `queue`: tasks without a node, oldest first. `contests`: groups whose minority disputes the
-    majority. `changed_orders`: orders with a task that has just ended; `judged_orders`: orders
-    just judged. `may_start_tasks`: a node may be free for waiting tasks.
+    `queue`: tasks without a node, oldest first. `contests`: groups with a minority, for which a
+    second group has to be ordered. `changed_orders`: orders with a task that ended during the
+    current action. `judged_orders`: orders that were judged during the current action.
+    `may_start_tasks`: a node may have become free for a waiting task.
     """
 
     plan: LoopPlan
@@ -107,7 +110,8 @@ class LoopState:
     def create_address(self) -> Address:
         """Return an unused address."""
         self.address_count += 1
-        # Addresses are spread, so that their order does not reveal when they were created.
+        # The multiplication scatters the addresses, so their order does not show when they were
+        # created.
         return Address(f"0x{self.address_count * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
 
     def is_member(self, node: LoopNode) -> bool:

@@ -18,12 +18,15 @@ from oracle.domain.ids import Address
 
 _GPU_VRAM_GB = 24
 _GPU_NAME = "card"
-# GPUs that belong to a single node are numbered from here on.
+# First number of the GPUs that belong to a single node.
 _FIRST_OWN_CARD = 1_000_000
 
 
 def add_node(state: LoopState, role: NodeRole, card: int | None = None) -> None:
-    """Add a node with an address of its own; `card` is the GPU that it already has."""
+    """Add a node with a new address.
+
+    `card` is the GPU of a node that changes its address; by default it follows from the role.
+    """
     address = state.create_address()
     node_number = len(state.all_nodes)
     if card is None:
@@ -47,7 +50,7 @@ def _join_network(state: LoopState, node: LoopNode) -> None:
 
 
 def react_to_event(state: LoopState, node: LoopNode, node_event: NodeEvent) -> None:
-    """Let a node react to an event; a busy node leaves when its task has ended."""
+    """Let a node react to an event; a busy node only leaves when its task has ended."""
     reaction = node.role.behaviour.react(node_event)
     if reaction is Reaction.STAY or node.joined_at is None:
         return
@@ -58,7 +61,7 @@ def react_to_event(state: LoopState, node: LoopNode, node_event: NodeEvent) -> N
 
 
 def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
-    """Let a free node leave; with a pending kickout, leaving may count as the kickout."""
+    """Let a free node leave; during a pending kickout, leaving may count as the kickout."""
     node.leaving = None
     if node.kick_at is not None and state.economics.quit_is_kickout:
         kick_out_node(state, node, reaction)
@@ -72,7 +75,10 @@ def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
 
 
 def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
-    """Remove a node permanently and return its stake; without `reaction` it reacts now."""
+    """Remove a node permanently and return its stake.
+
+    `reaction` is how the node continues; by default its behaviour decides now.
+    """
     if reaction is None:
         reaction = node.role.behaviour.react(NodeEvent.KICKED_OUT)
     _leave_network(state, node, NodeKickedOut)
@@ -85,7 +91,7 @@ def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = 
 
 
 def slash_node(state: LoopState, node: LoopNode) -> None:
-    """Take a node's stake; a contested stake is taken even if the node has left."""
+    """Take a node's stake and remove the node; a node that has left loses its stake, too."""
     node.is_slashed = True
     state.get_money(node.role.owner).slashed += node.role.stake
     state.counts.slashed[node.role.owner, node.role.kind] += 1

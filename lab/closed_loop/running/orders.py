@@ -1,4 +1,4 @@
-"""Creators order tasks, and every task is drawn for: at once, or when a node is released."""
+"""Creates the orders, and draws a node for each task: at once, or when a node becomes free."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import AbortReason, TaskCreated, TaskKind, TaskStarted
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# Time that an application waits for a node, in seconds.
+# Time in seconds after which a task without a node is cancelled.
 _MAX_WAIT_SECONDS = 900
-# Maximum number of waiting tasks that are skipped if no free node can take them.
+# Maximum number of waiting tasks without a candidate that are skipped before the next check.
 _MAX_SKIPPED_TASKS = 6
-# Variation of the duration of equal work, in thousandths.
+# Range in which the duration of equal work varies, in thousandths of the usual duration.
 _JITTER_RANGE = (900, 1100)
 _MILLISECONDS = 1000
 
 
 @dataclass(slots=True)
 class OrderStream:
-    """A creator's stream of orders; `next_order_at` is in milliseconds of the loop."""
+    """A creator's orders; `next_order_at` is in milliseconds after the start of the loop."""
 
     role: CreatorRole
     chance: RandomStream
@@ -39,7 +39,7 @@ class OrderStream:
 
 
 def start_stream(state: LoopState, role: CreatorRole, stream_number: int) -> None:
-    """Start the orders of a creator."""
+    """Create a creator's accounts and schedule the first order."""
     accounts = [state.create_address() for _ in range(role.accounts)]
     stream = OrderStream(role, RandomStream(state.plan.seed, "orders", stream_number), accounts)
     _schedule_next_order(state, stream)
@@ -68,7 +68,7 @@ def _place_order(state: LoopState, stream: OrderStream) -> None:
 
 
 def _raise_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
-    """Return the order with the contract's minimum timeout and fee."""
+    """Return the shape with timeout and fee raised to the contract's minimum."""
     if not state.economics.floors:
         return shape
     return shape._replace(
@@ -78,7 +78,7 @@ def _raise_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
 
 
 def order_second_group(state: LoopState, contested_order: AppOrder) -> None:
-    """Order a second group for the same task, to decide which answer was right."""
+    """Order a second group of the same shape, which decides which answer was right."""
     order = AppOrder(
         state.order_count,
         TREASURY,
@@ -122,7 +122,7 @@ def _open_order(state: LoopState, order: AppOrder, jitters: Sequence[int]) -> No
 
 
 def serve_queue(state: LoopState) -> None:
-    """Give waiting tasks to free nodes, the oldest first."""
+    """Draw nodes for the waiting tasks, the oldest first, and start those that get one."""
     started: list[LoopTask] = []
     skipped: list[LoopTask] = []
     queue = state.queue
@@ -156,7 +156,10 @@ def _start_on_drawn_node(state: LoopState, task: LoopTask) -> bool:
 
 
 def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
-    """Return the nodes that have another task of the group, or of the contested group."""
+    """Return the nodes that must not get this task.
+
+    They have another task of the same group, or had one of the contested group.
+    """
     order = task.order
     tasks = order.tasks if order.contested is None else [*order.tasks, *order.contested.tasks]
     return frozenset(
@@ -165,9 +168,9 @@ def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
 
 
 def _start_tasks(state: LoopState, started: Sequence[LoopTask]) -> None:
-    """Let the nodes decide once all tasks that could start have started.
+    """Let the nodes decide how to handle their tasks.
 
-    The members of a group then see the complete group.
+    This happens after all drawn nodes are assigned, so that each member sees its complete group.
     """
     for task in started:
         if task.node is not None and not task.is_ended:
