@@ -7,25 +7,26 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 _TOLL_REASON = (
-    "time is bought at the least fee, and the toll is nobody's who worked: what bounds it is the "
-    "floor, which a network sets"
+    "occupying nodes costs only the minimum fee, and the toll does not go to the nodes that "
+    "worked; the minimum fee, which the network sets, limits the harm"
 )
 _RELAY_EXCLUSION_REASON = (
-    "the relay excludes for an hour what a few timeouts hit, so that whoever causes them has less "
-    "competition; the rule set shows what the relay does"
+    "the relay excludes a node for an hour after a few timeouts, so a creator that causes "
+    "timeouts has fewer competitors; the rule set shows what the relay does"
 )
 # Reasons that apply to every rule set, keyed by strategy and fault.
 REASON_BY_FINDING: Mapping[tuple[str, str], str] = MappingProxyType({
-    ("split-stake", "gain"): "the root of the stake favours many small ones; each needs a card of "
-    "its own and the least stake",
-    ("split-stake", "harm"): "more nodes share the same work",
-    ("big-stake", "gain"): "stake is what the draw is meant to weigh; it is locked for it",
-    ("fake-alone", "gain"): "nobody compares what one node says; who wants to be sure orders a "
-    "group",
-    ("collusion", "slashes"): "two groups with two friends each slash an honest node; nine of 39 "
-    "nodes lose all their stakes for one such chance",
-    ("new-address", "gain"): "a kickout gives the stake back, and an address costs nothing; what "
-    "it earns is less than honest work",
+    ("split-stake", "gain"): "the weight depends on the root of the stake, which favours many "
+    "small stakes; each node needs its own GPU and the minimum stake",
+    ("split-stake", "harm"): "more nodes share the same amount of work",
+    ("big-stake", "gain"): "the draw is meant to favour a larger stake, and the stake is locked "
+    "in return",
+    ("fake-alone", "gain"): "nobody compares the result of a single task; a creator that needs "
+    "certainty orders a group",
+    ("collusion", "slashes"): "two groups with two colluding nodes each slash an honest node; "
+    "nine of 39 nodes lose all their stakes for one such chance",
+    ("new-address", "gain"): "a kickout returns the stake, and a new address costs almost "
+    "nothing; the node earns less than with honest work",
     ("trap-groups", "harm"): _TOLL_REASON,
     ("trap-groups-many", "harm"): _TOLL_REASON,
     ("trap-alone", "harm"): _TOLL_REASON,
@@ -33,9 +34,10 @@ REASON_BY_FINDING: Mapping[tuple[str, str], str] = MappingProxyType({
 # Reasons that apply to a single rule set, keyed by its name.
 REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({
     "relay": MappingProxyType({
-        ("garbage-first-lapsed", "gain"): "in the relay a wrong answer keeps the score of its "
-        "rank; there a slash follows at once",
-        ("leave-and-return", "gain"): "a join heals in the relay; the rule set shows what it does",
+        ("garbage-first-lapsed", "gain"): "under the relay's rules a wrong answer keeps the score "
+        "of its rank; in the relay itself a slash follows at once",
+        ("leave-and-return", "gain"): "a join restores reliability in the relay; the rule set "
+        "shows what the relay does",
         ("trap-groups", "gain"): _RELAY_EXCLUSION_REASON,
         ("trap-groups-many", "gain"): _RELAY_EXCLUSION_REASON,
         ("trap-alone", "gain"): _RELAY_EXCLUSION_REASON,

@@ -168,76 +168,81 @@ BASELINES: Mapping[str, Callable[[LoopPlan], Cast]] = MappingProxyType({
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "instant-error",
-        "reports an error at once, whatever the task",
+        "reports an error for every task after one second",
         _make_cast_builder(ErrorBehaviour()),
     ),
-    Strategy("copy", "says in a group what another has said", _build_copying_cast),
+    Strategy("copy", "repeats the answer of another group member", _build_copying_cast),
     Strategy(
         "leave-and-return",
-        "fails three tasks in ten, and leaves and joins again where it is excluded",
+        "fails three tasks in ten; leaves and joins again when it is excluded",
         _make_cast_builder(_REJOINING, failures=_CARELESS_FAILURES),
         _CARELESS_STAYS,
     ),
     Strategy(
         "kickout-wash",
-        "slow and careless, leaves when its kickout is proposed, and joins again when it may",
+        "slow and careless; leaves when its kickout is proposed, and joins again when it may",
         _make_slow_card_builder(_KICKOUT_EVADING, _SLOW_FAILURES),
         _SLOW_STAYS,
     ),
     Strategy(
         "new-address",
-        "slow and careless, and joins by another address once it is kicked out",
+        "slow and careless; joins with another address after its kickout",
         _make_slow_card_builder(_ADDRESS_CHANGING, _SLOW_FAILURES),
         _SLOW_STAYS,
     ),
     Strategy(
-        "split-stake", "one stake as eight nodes with a card each", _build_split_cast, _ONE_STAKE
+        "split-stake",
+        "splits each of two stakes over eight nodes, each with its own GPU",
+        _build_split_cast,
+        _ONE_STAKE,
     ),
     Strategy(
         "split-one-card",
-        "one stake as eight nodes on one card",
+        "splits each of two stakes over eight nodes that share one GPU",
         _build_shared_card_cast,
         _ONE_STAKE,
     ),
     Strategy(
-        "big-stake", "one of its nodes has four times the largest stake", _build_big_stake_cast
+        "big-stake",
+        "has one node with four times the largest honest stake",
+        _build_big_stake_cast,
     ),
     Strategy(
         "collusion",
-        "friends make one result up where they are two of three",
+        "nine nodes agree on a false result when they are the majority of a group",
         _make_cast_builder(ColludingBehaviour(), _COLLUDING_NODES),
         _HONEST_GROUP,
     ),
     Strategy(
         "garbage-first",
-        "answers groups with garbage at once, and works where it is paid alone",
+        "answers group tasks with garbage at once, and computes single tasks",
         _make_cast_builder(GroupGarbageBehaviour()),
     ),
     Strategy(
         "garbage-first-lapsed",
-        "the same where no second group is ordered, so that nobody is slashed",
+        "like garbage-first, but no second group is ordered, so no node is slashed",
         _make_cast_builder(GroupGarbageBehaviour()),
         second_groups=False,
     ),
     Strategy(
         "fake-alone",
-        "makes results up where nobody compares them",
+        "makes up the results of single tasks, which nobody compares",
         _make_cast_builder(SingleTaskFakingBehaviour()),
     ),
     Strategy(
         "skip-groups",
-        "is silent where only one of three is paid",
+        "ignores group tasks, of which only one in three is paid",
         _make_cast_builder(GroupSkippingBehaviour()),
     ),
-    Strategy("silent", "takes tasks and answers none", _make_cast_builder(SilentBehaviour())),
+    Strategy("silent", "accepts tasks and never answers", _make_cast_builder(SilentBehaviour())),
     Strategy(
         "always-third",
-        "computes on a card of half the speed, for a third of the cost",
+        "computes on a GPU of half the speed, at a third of the cost",
         _make_slow_card_builder(HONEST),
     ),
     Strategy(
         "slow-roll",
-        "answers in groups at the last moment",
+        "answers group tasks in the last second",
         _make_cast_builder(GroupStallingBehaviour()),
     ),
     Strategy(
@@ -247,17 +252,17 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "trap-groups-many",
-        "the same, through fifty accounts",
+        "like trap-groups, with orders from fifty accounts",
         _make_order_builder(create_trap_group, _MANY_ACCOUNTS),
     ),
     Strategy(
         "trap-alone",
-        "orders tasks that time out on everybody else",
+        "orders single tasks that time out on all other nodes",
         _make_order_builder(create_trap_task, 1),
     ),
     Strategy(
         "wash-groups",
-        "orders groups in which its own nodes are first, and paid",
+        "orders groups in which its own nodes answer first and are paid",
         _make_order_builder(create_wash_group, 1),
     ),
 )
@@ -273,4 +278,4 @@ def get_strategy(name: str) -> Strategy:
         if strategy.name == name:
             return strategy
     known_names = ", ".join(strategy.name for strategy in STRATEGIES)
-    raise ValueError(f"no strategy {name!r} (there is {known_names})")
+    raise ValueError(f"no strategy {name!r} (available: {known_names})")

@@ -21,7 +21,7 @@ def parse_grid(text: str, find_base: Callable[[str], SystemBase], *, is_toml: bo
     grid_object = _parse_object(text, is_toml=is_toml)
     for key in grid_object:
         if key not in _GRID_KEYS:
-            raise ValueError(f"{key}: no such key (there is rules and set)")
+            raise ValueError(f"{key}: no such key; expected rules and set")
     names = grid_object.get("rules")
     names = [names] if isinstance(names, str) else names
     if (
@@ -29,12 +29,12 @@ def parse_grid(text: str, find_base: Callable[[str], SystemBase], *, is_toml: bo
         or not names
         or not all(isinstance(name, str) for name in names)
     ):
-        raise ValueError("rules: must be a rule set, or a list of them")
+        raise ValueError("rules: must be a system (name or file) or a list of systems")
     if len(set(names)) < len(names):
-        raise ValueError("rules: names a rule set twice")
+        raise ValueError("rules: a system is given twice")
     values_by_key = grid_object.get("set")
     if not isinstance(values_by_key, dict) or not values_by_key:
-        raise ValueError("set: must say for at least one rule which values to try")
+        raise ValueError("set: must list the values to try for at least one rule")
     values_by_rule = _flatten_keys(values_by_key)
     return Grid(
         [find_base(name) for name in names],
@@ -48,9 +48,9 @@ def _parse_object(text: str, *, is_toml: bool) -> Mapping[str, Any]:
     except ValueError as error:
         raise ValueError(f"not {'TOML' if is_toml else 'JSON'}: {error}") from None
     except RecursionError:
-        raise ValueError("too many brackets") from None
+        raise ValueError("nested too deeply") from None
     if not isinstance(parsed, dict):
-        raise ValueError("must be an object with rules and set")  # noqa: TRY004 - the text is at fault
+        raise ValueError("must be an object with the keys rules and set")  # noqa: TRY004 - the text is at fault
     return parsed
 
 
@@ -70,7 +70,7 @@ def _parse_values(key: str, values: object) -> list[str]:
         raise ValueError(f"set.{key}: must be a list of values to try")
     texts = [_format_value(key, value) for value in values]
     if len(set(texts)) < len(texts):
-        raise ValueError(f"set.{key}: names a value twice")
+        raise ValueError(f"set.{key}: a value is given twice")
     return texts
 
 
@@ -83,5 +83,5 @@ def _format_value(key: str, value: object) -> str:
     if value is None:
         return "none"
     if not isinstance(value, str | int | float):
-        raise ValueError(f"set.{key}: {value!r} is no value of a rule")  # noqa: TRY004 - as above
+        raise ValueError(f"set.{key}: {value!r} cannot be the value of a rule")  # noqa: TRY004 - as above
     return str(value)

@@ -67,7 +67,7 @@ class Setting:
         left_side, equals_sign, value = text.partition("=")
         target, colon, key = left_side.rpartition(":")
         if not equals_sign or not key.strip() or (colon and not target):
-            raise ValueError(f"{text!r} must be key=value or NAME:key=value")
+            raise ValueError(f"--set {text!r}: must be key=value or NAME:key=value")
         return cls(target if colon else None, key.strip(), value)
 
     @property
@@ -101,7 +101,7 @@ class SystemBase:
         system = get_systems().get(system_name)
         if system is None and system_name not in list_rule_sets():
             known_names = ", ".join(dict.fromkeys((*get_systems(), *list_rule_sets())))
-            raise ValueError(f"no rule set {system_name!r} (there is {known_names})")
+            raise ValueError(f"no rule set {system_name!r} (available: {known_names})")
         policy_name = policy if separator else system.policy.name if system else system_name
         return cls(name, get_policy(policy_name).name, system is None or system.has_rules)
 
@@ -133,7 +133,7 @@ class SystemBase:
         for change_text in change_texts:
             key, equals_sign, value = change_text.partition("=")
             if not equals_sign or not key:
-                raise ValueError(f"{change_text!r} must be key=value")
+                raise ValueError(f"{change_text!r}: must be key=value")
             if key in own_changes:
                 raise ValueError(f"{self.name}: {key}: given twice")
             if not self.is_changeable(key):
@@ -220,9 +220,9 @@ def build_columns(
     names = [column.name for column in columns]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{name} is compared twice")
+            raise ValueError(f"{name} is compared twice; remove one of the two")
     if len(columns) > MAX_COLUMNS:
-        raise ValueError(f"{len(columns)} systems to compare; {MAX_COLUMNS} are the most")
+        raise ValueError(f"{len(columns)} systems to compare; at most {MAX_COLUMNS} are allowed")
     return columns, list(_iter_unapplied_settings(all_bases, settings))
 
 
@@ -233,14 +233,15 @@ def _check_settings(
     for name in names:
         if names.count(name) > 1:
             raise ValueError(
-                f'{name} is given twice; beside it can stand --rules "{name} KEY=VALUE"'
+                f"--rules: {name} is given twice; to compare it with a changed copy, use "
+                f'--rules "{name} KEY=VALUE"'
             )
     for setting in settings:
         if sum(other_setting.left_side == setting.left_side for other_setting in settings) > 1:
             raise ValueError(f"--set {setting.left_side}: given twice")
         targeted_bases = [base for base in all_bases if setting.target in {None, base.name}]
         if not targeted_bases:
-            raise ValueError(f"{setting.target}: no such rule set is compared")
+            raise ValueError(f"--set: no compared system has the name {setting.target!r}")
         if not any(base.is_changeable(setting.key) for base in targeted_bases):
             raise ValueError(_format_unknown_key(setting.key, targeted_bases))
 
@@ -250,7 +251,7 @@ def _format_unknown_key(key: str, bases: Sequence[SystemBase]) -> str:
     known_keys = ", ".join(
         dict.fromkeys(known_key for base in bases for known_key in base.changeable_keys)
     )
-    return f"{key}: no such rule in {system_names} (there is {known_keys})"
+    return f"{key}: no such rule in {system_names} (available: {known_keys})"
 
 
 def _iter_unapplied_settings(
@@ -288,7 +289,7 @@ def _build_grid_columns(grid: Grid, settings: Sequence[Setting]) -> list[SystemC
             if not base.is_changeable(key):
                 raise ValueError(f"grid: {_format_unknown_key(key, [base])}")
             if key in base.own_changes:
-                raise ValueError(f"grid: {key}: {base.full_name} has its own value of it")
+                raise ValueError(f"grid: {key}: {base.full_name} has its own value of this rule")
         for values in product(*grid.values.values()):
             grid_values = dict(zip(grid.values, values, strict=True))
             name = " ".join(
@@ -296,5 +297,5 @@ def _build_grid_columns(grid: Grid, settings: Sequence[Setting]) -> list[SystemC
             )
             columns.append(base.build_column(name, _select_changes(base, settings) | grid_values))
             if len(columns) > MAX_COLUMNS:
-                raise ValueError(f"grid: more than {MAX_COLUMNS} combinations")
+                raise ValueError(f"grid: more than {MAX_COLUMNS} combinations; use fewer values")
     return columns

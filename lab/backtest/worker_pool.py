@@ -95,8 +95,7 @@ def _measure_in_parallel(
             return [future.result() for future in futures]
         except BrokenProcessPool:
             raise FatalError(
-                "a process ended before its work was done, perhaps for want of memory: "
-                "--jobs 1 needs the least"
+                "a worker process died, possibly out of memory; try --jobs 1"
             ) from None
         finally:
             folded_counts[-1] = 1

@@ -50,7 +50,9 @@ def check_playable(column: SystemColumn) -> None:
         ValueError: the system has no rules, or scores as the legacy system does.
     """
     if not column.has_rules or column.rules.legacy is not None:
-        raise ValueError(f"{column.name}: scores no groups, so that it cannot be played here")
+        raise ValueError(
+            f"{column.name}: does not score groups and cannot be simulated in a closed loop"
+        )
 
 
 def _run_agenda(state: LoopState) -> None:

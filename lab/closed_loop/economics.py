@@ -126,7 +126,9 @@ class Economics:
         values: dict[str, Any] = {}
         for name, text in changes.items():
             if name not in type_by_field:
-                raise ValueError(f"{name}: no such number (there is {', '.join(type_by_field)})")
+                raise ValueError(
+                    f"{name}: no such parameter (available: {', '.join(type_by_field)})"
+                )
             values[name] = _parse_value(name, text.strip(), is_boolean=type_by_field[name] is bool)
         return replace(self, **values)
 

@@ -68,8 +68,7 @@ def run_jobs(
                 on_progress(len(results), len(jobs))
         except BrokenProcessPool:
             raise FatalError(
-                "a process ended before its work was done, perhaps for want of memory: "
-                "--jobs 1 needs the least"
+                "a worker process died, possibly out of memory; try --jobs 1"
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)

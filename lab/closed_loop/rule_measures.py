@@ -97,13 +97,13 @@ class Goal:
         for part in text.split(","):
             name, equals_sign, weight = part.strip().partition("=")
             if name not in MEASURES:
-                raise ValueError(f"no measure {name!r} (there is {', '.join(MEASURES)})")
+                raise ValueError(f"no measure {name!r} (available: {', '.join(MEASURES)})")
             if name in weights:
                 raise ValueError(f"{name}: given twice")
             if equals_sign and not (
                 weight.isascii() and weight.isdigit() and 0 < int(weight) < UNIT
             ):
-                raise ValueError(f"{name}: its weight must be a whole number, 1 or more")
+                raise ValueError(f"{name}: the weight must be a whole number of 1 or more")
             weights[name] = int(weight) if equals_sign else 1
         return cls(weights)
 

@@ -92,9 +92,11 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
         jobs=choose_process_count(jobs),
     )
     with PageFile.open_page(html) as page:
-        with show_progress("playing") as report_progress:
+        with show_progress("simulating") as report_progress:
             findings = find_attacks(
-                columns, plan, lambda finished, total: report_progress("playing", finished, total)
+                columns,
+                plan,
+                lambda finished, total: report_progress("simulating", finished, total),
             )
         if page is not None:
             page.write_text(render_attack_page(findings, plan))
@@ -109,7 +111,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
 
 def _build_playable_columns(rules: Sequence[str], changes: Sequence[str]) -> list[SystemColumn]:
     if not rules:
-        raise InputError("nothing to attack: name a system by --rules")
+        raise InputError("no system to attack; choose one with --rules")
     columns, notes = build_columns_from_options(rules, changes, None)
     for note in notes:
         typer.echo(f"note: {note}", err=True)

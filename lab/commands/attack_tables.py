@@ -1,18 +1,26 @@
 """The text output of `attack`: a table for each system, and the known findings."""
 
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 
 import typer
 
 from lab.attack.attack import AttackPlan, Finding
 from lab.closed_loop.economics import GWEI_PER_COIN
 from lab.page.number_text import format_fraction, format_percent
-from oracle.queries.text.text_tables import print_table, sanitize_text
+from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
 
 _MAX_NAME_LENGTH = 80
 _COLUMN_NAMES = (
     "strategy", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled", "out", "verdict",
 )  # fmt: skip
+_COLUMN_LEGEND = (
+    "Drawn: tasks of the attacker's nodes, relative to the baseline. Earned, spent: in coins. "
+    "Gain: profit minus the baseline's, as a share of the baseline's fees. Harm: profit that "
+    "honest nodes lose, as a share of their fees in the baseline. Price: coins that the attacker "
+    "loses for each coin that honest nodes lose. Spoiled: increase of the share of honest orders "
+    "without a correct result. Out: nodes of the attacker that were kicked out or slashed."
+)
 
 
 def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
@@ -29,12 +37,7 @@ def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
             ("strategy", "verdict"),
         )
     _print_known_findings(findings, plan.limit)
-    typer.echo(
-        "\nDrawn: by the baseline's draws. Gain: profit beyond the baseline's, in parts of its "
-        "fees. Harm: what\nhonest nodes lose, likewise. Price: what the attacker loses for each "
-        "coin that they lose. Spoiled:\nhonest orders that fail. Out: nodes of the attacker "
-        "kicked out or slashed. Earned, spent: in coins."
-    )
+    typer.echo(f"\n{fill(_COLUMN_LEGEND, TABLE_WIDTH)}")
 
 
 def _build_cells(finding: Finding, limit: int) -> Iterator[str]:
@@ -73,6 +76,6 @@ def _print_known_findings(findings: Sequence[Finding], limit: int) -> None:
         if (reason := finding.get_reason(fault)) is not None
     }
     if known_findings:
-        typer.echo("\nKnown")
-        column_names = ("strategy", "what", "reason")
+        typer.echo("\nKnown findings")
+        column_names = ("strategy", "fault", "reason")
         print_table(column_names, list(known_findings), column_names)

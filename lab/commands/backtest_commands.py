@@ -97,13 +97,17 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
             "--draws",
             min=0,
             metavar="N",
-            help="Maximum number of task starts that the policies judge; more are sampled.",
+            help="Maximum number of task starts that the policies judge; a history with more is "
+            "sampled.",
         ),
     ] = DEFAULT_MAX_STARTS,
     seed: Annotated[
         int,
         typer.Option(
-            "--seed", min=0, metavar="N", help="Seed of the sample and of the simulation."
+            "--seed",
+            min=0,
+            metavar="N",
+            help="Seed of the sample of task starts, or of the simulation.",
         ),
     ] = 0,
     closed_loop: Annotated[
@@ -119,8 +123,8 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         typer.Option(
             "--search",
             metavar="KEY=V1,V2,…",
-            help="Values of a rule to try with --closed-loop, to find better ones for one "
-            "system; repeatable.",
+            help="Values to try for a rule of the one system of --rules; requires --closed-loop; "
+            "repeatable.",
         ),
     ] = None,
     goal: Annotated[
@@ -146,7 +150,7 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     is simulated instead of reading a history.
     """
     if search and not closed_loop:
-        raise InputError("--search: only a --closed-loop can be searched")
+        raise InputError("--search requires --closed-loop")
     columns, notes = build_columns_from_options(rules or [], changes or [], grid)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
@@ -213,7 +217,7 @@ def _open_events(
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
-            raise InputError("nothing is indexed yet; `qos-oracle run --once` does it")
+            raise InputError("nothing is indexed yet; run `qos-oracle run --once` first")
         last = cursor.number if plan.last_block is None else min(plan.last_block, cursor.number)
         yield iterate_stored_events(uow, open_reader(records.config), BlockRange(0, last))
 

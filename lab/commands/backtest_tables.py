@@ -49,8 +49,8 @@ def print_comparison(comparison: Comparison) -> None:
 def _print_totals(comparison: Comparison) -> None:
     first_result = comparison.sides[0]
     column_names = (
-        "system", "excluded", "intervals", "in all", "longest", "kickouts", "unplaced", "Gini",
-        "like the first",
+        "system", "excluded", "intervals", "total", "longest", "kickouts", "unplaced", "Gini",
+        "correlation",
     )  # fmt: skip
     rows = [
         (
@@ -63,11 +63,9 @@ def _print_totals(comparison: Comparison) -> None:
     print_table(column_names, rows, left_columns=("system",))
     actual = format_fraction(first_result.gini_actual, 4)
     typer.echo(
-        f"\nStarted: {first_result.started:,} tasks, Gini {actual} as it was; judged by the "
-        "policies: "
-        f"{comparison.judged:,}.\nLike the first: Spearman's rank correlation of the scores at "
-        "the "
-        f"end.\n{fill(SHARES_NOTE, TABLE_WIDTH)}"
+        f"\nTasks started: {first_result.started:,}, actual Gini {actual}; starts judged by the "
+        f"policies: {comparison.judged:,}.\nCorrelation: Spearman's rank correlation of the final "
+        f"scores with the first system's.\n{fill(SHARES_NOTE, TABLE_WIDTH)}"
     )
 
 
@@ -90,7 +88,7 @@ def _print_nodes(comparison: Comparison) -> None:
     sides = comparison.sides
     digits = _DIGITS_BY_SYSTEM_COUNT[len(sides)]
     nodes = _rank_nodes(comparison)
-    typer.echo("\nScores at the end, and ranks")
+    typer.echo("\nFinal scores and ranks")
     names = _choose_column_names(sides, TABLE_WIDTH - _ADDRESS_WIDTH, digits + _RANK_WIDTH)
     print_table(
         ("node", *names),
@@ -156,7 +154,7 @@ def _print_shares(comparison: Comparison) -> None:
         comparison.present_nodes, key=lambda node: (-first_result.get_started_tasks(node), node)
     )
     nodes = ordered_nodes[:_MAX_ROWS]
-    typer.echo("\nShares of tasks: as it was, and as each policy would have spread them")
+    typer.echo("\nShares of tasks: actual, and expected under each policy")
     names = _choose_column_names(
         comparison.sides, TABLE_WIDTH - _ADDRESS_WIDTH - _TASKS_WIDTH, _PERCENT_WIDTH
     )
@@ -172,7 +170,7 @@ def _print_shares(comparison: Comparison) -> None:
         )
         for node in nodes
     ]
-    print_table(("node", "tasks", "was", *names), rows)
+    print_table(("node", "tasks", "actual", *names), rows)
     _print_omitted(len(ordered_nodes), len(nodes))
 
 
@@ -235,7 +233,7 @@ def _print_intervals(comparison: Comparison) -> None:
         return
     intervals.sort(key=lambda indexed_interval: -indexed_interval[1].seconds)
     shown = intervals[:_MAX_INTERVALS]
-    typer.echo("\nExclusion, the longest intervals first")
+    typer.echo("\nExclusion intervals, the longest first")
     names = _choose_system_names(
         comparison.sides, {system_index for system_index, _ in shown}, _INTERVAL_NAME_WIDTH
     )
@@ -244,7 +242,7 @@ def _print_intervals(comparison: Comparison) -> None:
             names[system_index],
             interval.node,
             format_time_to_second(interval.since),
-            "lasts" if interval.until is None else format_duration(interval.seconds),
+            "ongoing" if interval.until is None else format_duration(interval.seconds),
         )
         for system_index, interval in shown
     ]

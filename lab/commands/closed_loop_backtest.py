@@ -55,9 +55,9 @@ def run_in_closed_loop(
 def _compare_systems(
     columns: Sequence[SystemColumn], plan: ComparisonPlan, *, as_json: bool
 ) -> None:
-    with show_progress("playing") as report_progress:
+    with show_progress("simulating") as report_progress:
         measures = measure_systems(
-            columns, plan, lambda finished, total: report_progress("playing", finished, total)
+            columns, plan, lambda finished, total: report_progress("simulating", finished, total)
         )
     if as_json:
         print_json(build_measures_json(measures, plan))
@@ -74,9 +74,11 @@ def _search_values(
         InputError: more or less than one system is given, or a rule, value or measure is invalid.
     """
     if search_options.is_changed:
-        raise InputError('--search goes without --set and --grid: write --rules "NAME KEY=VALUE"')
+        raise InputError(
+            '--search cannot be combined with --set or --grid; use --rules "NAME KEY=VALUE"'
+        )
     if len(rules) != 1:
-        raise InputError("--search: name one system by --rules, where it begins")
+        raise InputError("--search requires exactly one --rules, the system to start from")
     values = {
         name: [value.strip() for value in text.split(",")]
         for name, text in parse_key_values("--search", search_options.values).items()
@@ -117,5 +119,5 @@ def reject_history_options(option_names: Sequence[str]) -> None:
     """
     if option_names:
         raise InputError(
-            f"--closed-loop makes its own history: {', '.join(option_names)} goes without"
+            f"--closed-loop reads no history and cannot be combined with {', '.join(option_names)}"
         )

@@ -1,6 +1,7 @@
 """The output of `backtest --closed-loop`: a comparison of systems, or the trials of a search."""
 
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 from typing import Any
 
 import typer
@@ -10,16 +11,16 @@ from lab.closed_loop.rule_measures import MEASURES, RuleMeasures
 from lab.closed_loop.rule_search import ComparisonPlan, SearchResult
 from lab.page.number_text import NO_VALUE, format_duration, format_fraction, format_percent
 from oracle.domain.fixed_point import UNIT
-from oracle.queries.text.text_tables import print_table, sanitize_text
+from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
 
 _MAX_NAME_LENGTH = 80
 _MILLION = 1_000_000
 _COLUMN_LEGEND = (
-    "Failed: orders without a result, or with a false one. Wrongful: the part of their time for "
-    "which\ngood nodes were excluded. Kicked: good nodes kicked out. Gini: of the tasks of good "
-    "nodes.\nDead out: how many of the nodes that stopped answering were kicked out, and how long "
-    "they stayed,\nthose that are still there up to the end. Wasted: the part of all tasks that "
-    "they were given."
+    "Failed: orders without a result, or with a false one. Wrongful: share of their time for "
+    "which good nodes were excluded. Kicked: good nodes that were kicked out. Gini: Gini "
+    "coefficient of the tasks of good nodes. Removed: how many of the nodes that stopped "
+    "responding were kicked out. Stayed: their mean time from the stop to the kickout, or to the "
+    "end of the run. Wasted: share of all tasks that started on stopped nodes."
 )
 
 
@@ -32,7 +33,7 @@ def print_measures(all_measures: Sequence[RuleMeasures], plan: ComparisonPlan) -
         "wrongful",
         "kicked",
         "Gini",
-        "dead out",
+        "removed",
         "stayed",
         "wasted",
     )
@@ -41,7 +42,7 @@ def print_measures(all_measures: Sequence[RuleMeasures], plan: ComparisonPlan) -
         [tuple(_build_cells(system_measures)) for system_measures in all_measures],
         ("system",),
     )
-    typer.echo(f"\n{_COLUMN_LEGEND}")
+    typer.echo(f"\n{fill(_COLUMN_LEGEND, TABLE_WIDTH)}")
 
 
 def _format_extent(loop: LoopPlan) -> str:
@@ -80,20 +81,21 @@ def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
         for trial in trials
     ]
     column_names = (
-        "system", "distance", "failed", "wrongful", "kicked", "Gini", "dead out", "stayed",
+        "system", "distance", "failed", "wrongful", "kicked", "Gini", "removed", "stayed",
         "wasted",
     )  # fmt: skip
     print_table(column_names, rows, ("system",))
     if search_result.best is search_result.first:
-        typer.echo("\nNothing that was tried comes nearer to the goal.")
+        typer.echo("\nNo trial is nearer to the goal than the unchanged system.")
     else:
         best = search_result.best
         name = sanitize_text(best.measures.column.name, max_length=_MAX_NAME_LENGTH)
         typer.echo(
-            f"\nNearest: {name}, at {format_fraction(best.distance, 4)} of the first; on seeds "
-            f"that it had not seen {format_fraction(search_result.distance_on_other_seeds, 4)}."
+            f"\nNearest: {name}, at distance {format_fraction(best.distance, 4)}, with other "
+            f"seeds {format_fraction(search_result.distance_on_other_seeds, 4)}; the unchanged "
+            "system is at distance 1."
         )
-    typer.echo(f"\n{_COLUMN_LEGEND}")
+    typer.echo(f"\n{fill(_COLUMN_LEGEND, TABLE_WIDTH)}")
 
 
 def build_measures_json(

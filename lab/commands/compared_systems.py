@@ -22,7 +22,7 @@ RulesOption = Annotated[
         "--rules",
         metavar="SYSTEM",
         help="System to compare: a name (`rules list`) or a file (`rules show --json`). "
-        'NAME@POLICY selects by another policy, "NAME KEY=VALUE" changes a rule of this system. '
+        'NAME@POLICY uses another policy, "NAME KEY=VALUE" changes a rule of this system. '
         "Repeatable; the first system is the reference.",
     ),
 ]
@@ -37,7 +37,11 @@ ChangesOption = Annotated[
 ]
 HtmlOption = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a page with plots; replaces the file."),
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="File for an HTML page with plots; an existing file is replaced.",
+    ),
 ]
 JobsOption = Annotated[
     int | None,
@@ -60,7 +64,7 @@ def build_columns_from_options(
         InputError: no system is given, or an option is invalid.
     """
     if not rules and grid is None:
-        raise InputError("nothing to compare: name a system by --rules, or a --grid FILE")
+        raise InputError("nothing to compare; give a system with --rules or a file with --grid")
     bases = [find_base("--rules", name) for name in rules]
     parameter_grid = None if grid is None else _read_grid(grid)
     try:
@@ -98,7 +102,7 @@ def _find_unchanged_base(option: str, name: str) -> SystemBase:
     except ValueError as error:
         path = Path(name)
         if not path.is_file():
-            raise InputError(f"{option}: {error}, and no file of that name") from None
+            raise InputError(f"{option}: {error}, and no file has this name") from None
     try:
         return SystemBase.from_rules_json(read_text(path), path.name)
     except ValueError as error:

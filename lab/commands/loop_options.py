@@ -13,12 +13,18 @@ from oracle.errors import InputError
 
 NodesOption = Annotated[
     int | None,
-    typer.Option("--nodes", metavar="N", help="Number of honest nodes in the simulated network."),
+    typer.Option(
+        "--nodes",
+        metavar="N",
+        help="Number of honest nodes in the simulated network (default: 30).",
+    ),
 ]
 TasksOption = Annotated[
     int | None,
     typer.Option(
-        "--tasks", metavar="N", help="Number of tasks of honest applications in each run."
+        "--tasks",
+        metavar="N",
+        help="Number of tasks of honest applications in each run (default: 10000).",
     ),
 ]
 RunsOption = Annotated[

@@ -154,7 +154,7 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
     for row, node in enumerate(nodes):
         actual = first_result.compute_actual_share(node) or 0
         tip = (
-            f"{node}: got {first_result.get_started_tasks(node)} tasks, a share of "
+            f"{node}: {first_result.get_started_tasks(node)} tasks, an actual share of "
             f"{format_fraction(actual, 6)}"
         )
         rows.add_bar((row, 0), (0, actual), HISTORY_CLASS, tip)
@@ -163,7 +163,8 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
             if expected is not None:
                 # The dots are slightly apart vertically, so that equal values are all visible.
                 y = rows.get_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
-                tip = f"{node}, {result.column.name}: a share of {format_fraction(expected, 6)}"
+                share = format_fraction(expected, 6)
+                tip = f"{node}, {result.column.name}: an expected share of {share}"
                 rows.plot.dots.append(Dot(rows.axis.to_pixel(expected), y, f"s{number}", tip))
     return rows.plot
 
@@ -189,9 +190,7 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
         PlotLine(x_axis.start_pixel, y_axis.start_pixel, x_axis.end_pixel, y_axis.end_pixel)
     )
     present = comparison.present_nodes
-    tasks = [
-        ("as it was", HISTORY_CLASS, [results[0].get_started_tasks(node) for node in present])
-    ]
+    tasks = [("actual", HISTORY_CLASS, [results[0].get_started_tasks(node) for node in present])]
     for number, result in enumerate(results):
         expected = [result.get_expected_tasks(node) for node in present]
         tasks.append((result.column.name, f"s{number}", expected))

@@ -19,9 +19,9 @@ from oracle.domain.ids import Address
 from oracle.queries.event_history import History
 
 SHARES_NOTE = (
-    "Shares rest on the history's own state: for each task that was started, the chances that a "
-    "policy gives to the nodes that were free at that moment, added up. Nothing feeds back: whom "
-    "a policy would have picked has no task more in the history for it."
+    "An expected share is based on the node's probabilities of being drawn, summed over the task "
+    "starts of the history, among the nodes that were free at each moment. There is no feedback: "
+    "a node that a policy would have drawn gets no additional task in the history."
 )
 # Maximum rows of a table; --json lists all of them.
 _MAX_ROWS = 1_000
@@ -55,7 +55,7 @@ def format_extent(history: History) -> str:
     """Return the counted events, blocks and times of a history as part of a sentence."""
     span = format_duration(max(0, history.to_time - history.from_time))
     return (
-        f"{history.event_count:,} events of the blocks {history.first_block} to "
+        f"{history.event_count:,} events in blocks {history.first_block} to "
         f"{history.last_block}, {format_time_to_second(history.from_time)} to "
         f"{format_time_to_second(history.to_time)} UTC ({span})"
     )
@@ -90,7 +90,7 @@ def build_rule_table(comparison: Comparison) -> Table:
 def build_total_table(comparison: Comparison) -> Table:
     """Return a table of each system's totals."""
     column_names = (
-        "system", "nodes excluded", "intervals", "in all", "longest", "kickouts due", "kicked out",
+        "system", "nodes excluded", "intervals", "total", "longest", "kickouts due", "kicked out",
         "tasks unplaced", "Gini of tasks",
     )  # fmt: skip
     return _build_table(
@@ -180,7 +180,7 @@ def build_interval_table(comparison: Comparison) -> Table:
             result.column.name,
             interval.node,
             f"block {interval.block}, {format_time_to_second(interval.since)}",
-            "lasts" if interval.until is None else format_time_to_second(interval.until),
+            "ongoing" if interval.until is None else format_time_to_second(interval.until),
             format_duration(interval.seconds),
         )
         for result, interval in intervals
@@ -224,7 +224,7 @@ def _format_final_rank(result: SystemResult, node: Address) -> str:
 def build_finding_table(findings: Sequence[Finding], limit: int) -> Table:
     """Return a table with the gain and harm of each strategy; `limit` is in percent."""
     column_names = (
-        "strategy", "what it does", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled",
+        "strategy", "description", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled",
         "honest kicked out", "held", "out", "verdict",
     )  # fmt: skip
     rows = [
@@ -279,4 +279,4 @@ def build_network_table(plan: AttackPlan) -> Table:
     rows = [
         (field.name, str(getattr(economics, field.name)).lower()) for field in fields(economics)
     ]
-    return _build_table(("number", "value"), rows, "code")
+    return _build_table(("parameter", "value"), rows, "code")

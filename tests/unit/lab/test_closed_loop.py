@@ -67,7 +67,7 @@ def test_system_without_group_scores_is_rejected(rules):
         "kickout_below=2 kickout_tasks=10"
     )
     changes = [f"legacy.{setting}" for setting in numbers.split()] if rules == "legacy" else []
-    with pytest.raises(ValueError, match="scores no groups"):
+    with pytest.raises(ValueError, match="does not score groups"):
         run_closed_loop(column(" ".join([rules, *changes])), network(), Cast(()))
 
 

@@ -39,7 +39,7 @@ def test_hosting_cost_is_proportional_to_time():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"tol": "1"}, "tol: no such number"),
+        ({"tol": "1"}, "tol: no such parameter"),
         ({"tolls": "maybe"}, "tolls: must be true or false"),
         ({"base_fee": "-1"}, "base_fee: must be a whole number"),
         ({"base_fee": "1.5"}, "base_fee: must be a whole number"),

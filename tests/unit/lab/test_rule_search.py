@@ -38,8 +38,8 @@ def test_goal_weights_scale_measures():
     [
         ("luck", "no measure 'luck'"),
         ("gini,gini", "gini: given twice"),
-        ("gini=0", "gini: its weight must be"),
-        ("gini=0.5", "gini: its weight must be"),
+        ("gini=0", "gini: the weight must be"),
+        ("gini=0.5", "gini: the weight must be"),
     ],
 )
 def test_invalid_goal_is_named(text, said):

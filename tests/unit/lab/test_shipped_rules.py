@@ -58,5 +58,5 @@ def test_every_strategy_has_baseline_and_description():
 
 
 def test_unknown_strategy_error_lists_strategies():
-    with pytest.raises(ValueError, match=r"no strategy 'bribe' \(there is instant-error, copy"):
+    with pytest.raises(ValueError, match=r"no strategy 'bribe' \(available: instant-error, copy"):
         get_strategy("bribe")

@@ -75,10 +75,10 @@ def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "name a system by --rules"),
-        (("--rules", "article"), "scores no groups"),
+        ((), "no system to attack; choose one with --rules"),
+        (("--rules", "article"), "does not score groups"),
         (("--rules", "crynux", "--strategy", "bribe"), "no strategy 'bribe'"),
-        (("--rules", "crynux", "--network", "tax=1"), "tax: no such number"),
+        (("--rules", "crynux", "--network", "tax=1"), "tax: no such parameter"),
         (("--rules", "crynux", "--nodes", "2"), "--nodes: must be 3 to"),
     ],
 )
@@ -110,12 +110,12 @@ def test_search_reports_trials_and_best_parameters(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--search", "tau_seconds=900"), "only a --closed-loop can be searched"),
+        (("--search", "tau_seconds=900"), "--search requires --closed-loop"),
         (("--closed-loop", "--search", "tau=900"), "tau: no such rule"),
         (("--closed-loop", "--search", "tau_seconds=900", "--goal", "luck"), "no measure 'luck'"),
         (("--closed-loop", "--search", "tau_seconds=0"), "tau_seconds: must be 1 or more"),
-        (("--closed-loop", "--from", "5"), "makes its own history: --from goes without"),
-        (("--closed-loop", "--search", "boost=0", "--set", "penalty=0.5"), "goes without --set"),
+        (("--closed-loop", "--from", "5"), "cannot be combined with --from"),
+        (("--closed-loop", "--search", "boost=0", "--set", "penalty=0.5"), "cannot be combined with --set"),
     ],
 )
 def test_invalid_closed_loop_arguments_are_rejected_in_one_line(capsys, arguments, said):

@@ -292,7 +292,7 @@ def test_empty_or_missing_file_is_rejected(capsys, tmp_path):
 def test_invalid_grid_is_rejected_with_its_file(capsys, file, tmp_path):
     grid = tmp_path / "grid.json"
     grid.write_text('{"rules": "crynux"}')
-    assert f"--grid: {grid}: set: must say" in refused(capsys, "--events", file, "--grid", grid)
+    assert f"--grid: {grid}: set: must list" in refused(capsys, "--events", file, "--grid", grid)
 
 
 @pytest.mark.evm
