@@ -1,9 +1,9 @@
-"""Backfill into SQLite: our whole pipeline beside the plain web3.py way, in one run.
+"""Measure a backfill into SQLite: the complete pipeline compared with a plain web3.py script.
 
 Run: .venv/bin/python benchmarks/backfill.py [--events 200000] [--plain-events 10000] [--profile]
-The chain is served from memory by a process of its own; endpoint and database are on this
-machine, so that only our own work is measured. Ours fetches, checks, decodes, folds every score
-and reliability, and commits all of it; the plain way only decodes and inserts (source below).
+A separate process serves the chain from memory. Endpoint and database are on the same machine, so
+that only the indexer's work is measured. The pipeline fetches, checks, decodes, folds every score
+and reliability, and commits everything. The plain script only decodes and inserts (source below).
 """
 
 import argparse
@@ -25,7 +25,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import plain_way  # noqa: E402
@@ -45,24 +46,24 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 TARGET = 20
-# The exit code of a run that worked and was too slow.
+# The exit code of a run that succeeded but missed its target.
 MISSED = 3
 FINALITY_DEPTH = 8
 
 
 @dataclass
 class Run:
-    """What one way did, and how it took its time."""
+    """The result of one way: the number of events, and the times of its parts in seconds."""
 
     name: str
     events: int = 0
     seconds: float = 0.0
-    # Of this process alone: what a machine that does other things too cannot take away.
+    # CPU time of this process, which other programs do not affect.
     cpu_seconds: float = 0.0
     fetch: float = 0.0
     fold: float = 0.0
     commit: float = 0.0
-    # Resident memory in MB, at each tenth of the way.
+    # Resident memory in MB after each tenth of the blocks.
     memory: list[int] = field(default_factory=list)
 
     @property
@@ -79,7 +80,7 @@ def timed(run: Run) -> Iterator[None]:
 
 
 def resident_mb() -> int:
-    """What this process holds now; where /proc is missing, the most that it ever held."""
+    """Return the resident memory of this process, or without /proc its maximum so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except FileNotFoundError:
@@ -94,7 +95,7 @@ def opened(url: str) -> tuple[ChainSource, EventReader]:
 
 
 def read_only(url: str) -> Run:
-    """Fetch, check, decode, translate; nothing is kept."""
+    """Fetch, check and decode everything without storing it."""
     run = Run("ours, reading only")
     source, reader = opened(url)
     last = source.fetch_heads().final.number
@@ -109,7 +110,7 @@ def read_only(url: str) -> Run:
 
 
 def ours(url: str, database: Path) -> Run:
-    """Everything, until the head is reached."""
+    """Index the complete chain with all derived state."""
     run = Run("ours, all derived state")
     source, reader = opened(url)
     with Store.open(f"sqlite:///{database}", create=True) as store:
@@ -136,14 +137,14 @@ def ours(url: str, database: Path) -> Run:
 
 
 def _whole(store: Store, run: Run) -> None:
-    """Fast is nothing where something is missing."""
+    """Assert that all events are stored; a fast but incomplete run would be worthless."""
     with store.read_transaction() as uow:
         assert uow.logs.count() == run.events
         assert uow.anomalies.count() == 0
 
 
 def plain(events: int, database: Path) -> Run:
-    """The plain way, on a shorter chain of the same traffic: it would take minutes."""
+    """Run the plain script on a shorter chain of the same traffic, because it is slow."""
     run = Run("plain web3.py")
     abi = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
     with served(events) as url:
@@ -179,7 +180,7 @@ def main() -> int:
     arguments = parser.parse_args()
     out = Console()
     with tempfile.TemporaryDirectory() as folder:
-        # As the daemon does before its first step; good for the plain way too.
+        # The daemon does this before its first step; the plain script benefits, too.
         freeze_gc()
         runs = [plain(min(arguments.plain_events, arguments.events), Path(folder, "plain.db"))]
         with served(arguments.events) as url, cProfile.Profile() as profile:

@@ -1,10 +1,10 @@
-"""The command `run --once` beside that of an earlier commit, as whole processes, in one run.
+"""Compare the command `run --once` with the same command of an earlier commit.
 
 Run: .venv/bin/python benchmarks/beside_commit.py [--commit 5e8f326] [--events 200000] [--pairs 3]
-The other commit is checked out and installed under build/, once. Both index the same true blocks
-by their defaults, into new databases, by turns: with every proof, and without any. The clock runs
-from before the process starts until it has ended; a process of its own serves the chain and takes
-its part of the same processors.
+The earlier commit is checked out and installed under build/ once. Both index the same valid blocks
+into new databases, in turn, with default settings: once with every proof, and once without proofs.
+The time is that of the complete process. A separate process serves the chain and uses part of the
+same CPU cores.
 """
 
 import argparse
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
@@ -27,12 +28,12 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 LEAVES_OUT = "the network; memory"
 EVENTS = 200_000
-# Before history was prepared by workers.
+# The last commit before workers prepared the history.
 COMMIT = "5e8f326"
 
 
 class Way(NamedTuple):
-    """`verify`: the section of the configuration; `times`: how many times as fast is wanted."""
+    """A kind of run; `verify` is its section of the configuration, `times` the target speedup."""
 
     name: str
     verify: str
@@ -46,7 +47,7 @@ WAYS = (
 
 
 def installed(commit: str) -> Path:
-    """Return the Python of a checkout of this commit, installed beside ours."""
+    """Install a commit under build/ if necessary, and return the path of its Python."""
     folder = ROOT / "build" / "beside" / commit
     python = folder / ".venv" / "bin" / "python"
     if not (folder / "installed").exists():
@@ -65,7 +66,7 @@ def installed(commit: str) -> Path:
 
 
 def indexed(python: Path, chain: str, mode: Way) -> tuple[float, int]:
-    """Index the whole chain into a new database; return the seconds, and how many events."""
+    """Index the complete chain into a new database; return the seconds and the event count."""
     with tempfile.TemporaryDirectory() as folder_name:
         config = Path(folder_name, "config.toml")
         config.touch(0o600)
@@ -86,7 +87,10 @@ def indexed(python: Path, chain: str, mode: Way) -> tuple[float, int]:
 
 
 def stored(python: Path, config: Path) -> int:
-    """Count the events, by the command itself: tables have other names in other commits."""
+    """Return the number of stored events.
+
+    The commit's own `export` counts them, because tables have other names in other commits.
+    """
     command = [python, "-m", "oracle", "export", "--config", config]
     with subprocess.Popen(command, cwd=config.parent, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -1,9 +1,10 @@
-"""What calldata costs: history of a profile that reads calls, from whole blocks, in batches.
+"""Measure the cost of calldata: a history whose profile reads calls from full blocks.
 
 Run: .venv/bin/python benchmarks/calldata.py [--rounds 3]
-The recorded chain of Crynux's VSSTask contracts (tests/integration/traces), served over HTTP by a
-process of its own: 1,376 blocks, 2,346 transactions, of which 721 are watched calls. "logs alone"
-reads the same blocks by a profile that has the same events and no calls. Then the reader alone.
+A separate process serves the recorded chain of Crynux's VSSTask contracts
+(tests/integration/traces) over HTTP: 1,376 blocks and 2,346 transactions, of which 721 are watched
+calls. "logs alone" reads the same blocks with a profile that has the same events but no calls.
+The time of the reader alone is measured at the end.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
@@ -30,7 +32,7 @@ from oracle.rpc.pool import EndpointPool  # noqa: E402
 from tests.integration.traces.following import addresses, recorded  # noqa: E402
 
 HEAD = 1375
-# Far enough below the head to be history.
+# Finality depth, so small that nearly all blocks are history.
 FINALITY = 1
 CONTRACTS = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
 _SERVE = """
@@ -44,7 +46,7 @@ with serve_endpoint(recorded().create_provider()) as served:
 
 
 def without_calls(folder: Path) -> str:
-    """The profile with its events alone."""
+    """Write a copy of the profile without its calls; return the path."""
     lines, keeps = [], True
     for line in (
         (find_shipped_path("profiles") / "crynux-vss.toml").read_text("utf-8").splitlines()
@@ -59,7 +61,7 @@ def without_calls(folder: Path) -> str:
 
 
 def history(url: str, reader: EventReader) -> tuple[float, list[Log], list[Call]]:
-    """Seconds for all windows, checked as in a backfill; and what came."""
+    """Fetch all windows as in a backfill; return the seconds, the logs and the calls."""
     source = ChainSource(EndpointPool.from_urls([url], recorded().chain_id), reader, FINALITY)
     logs, calls, first = list[Log](), list[Call](), 0
     source.fetch_heads()
@@ -75,7 +77,7 @@ def history(url: str, reader: EventReader) -> tuple[float, list[Log], list[Call]
 
 
 def micros_a_call(reader: EventReader, calls: list[Call]) -> float:
-    """The reader alone, in the best of some rounds."""
+    """Return the microseconds per call of the reader alone, in the best of ten rounds."""
     best = float("inf")
     for _ in range(10):
         gc.collect()

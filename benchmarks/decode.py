@@ -1,8 +1,9 @@
-"""Decoding alone: our decoders beside eth_abi and web3's `process_log`, in one run.
+"""Measure decoding alone, compared with eth_abi and web3's `process_log`.
 
 Run: .venv/bin/python benchmarks/decode.py [--events 20000]
-Ordinary traffic of the reference network. "bytes to events" is the whole way of an answer of
-`eth_getLogs`: JSON, checks, decoding, and the event in our words.
+The logs are ordinary traffic of the reference network. "bytes to events" is the complete
+processing of a response to `eth_getLogs`: JSON, checks, decoding, and the translation to domain
+events.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from web3._utils.method_formatters import log_entry_formatter
 from web3.datastructures import AttributeDict
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.ordinary_traffic import traffic  # noqa: E402
@@ -42,9 +44,9 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 ROUNDS = 3
 TARGET_MICROSECONDS = 5.0
-# The exit code of a run that worked and was too slow.
+# The exit code of a run that succeeded but missed its target.
 MISSED = 3
-# web3 is measured on a part: the ratio does not change with the number.
+# web3 and eth_abi are measured on a part of the logs; the time per log stays the same.
 PART = 2_000
 DECODER = msgspec.json.Decoder(JsonRpcResponse[list[LogResponse]])
 
@@ -52,7 +54,7 @@ Work = Callable[[], int]
 
 
 def best(work: Work) -> float:
-    """Microseconds for one log, in the best of some rounds; only our own processor time."""
+    """Return the CPU microseconds per log, in the best of several rounds."""
     times = []
     for _ in range(ROUNDS):
         gc.collect()
@@ -72,7 +74,7 @@ def answer_of(written: list[bytes]) -> bytes:
 
 
 def whole_way(written: list[bytes], last: int) -> Work:
-    """Answers of as many logs as a window of the daemon has."""
+    """Return the work of processing responses, each with as many logs as a daemon's window."""
     reader, event_count = opened()
     bodies = [
         answer_of(written[at : at + TARGET_LOGS]) for at in range(0, len(written), TARGET_LOGS)
@@ -100,7 +102,7 @@ def logs_of(written: list[bytes], last: int) -> list[Log]:
 
 
 def reading(logs: list[Log]) -> Work:
-    """Logs that were checked already, to events of ours."""
+    """Return the work of decoding logs that are already checked to domain events."""
     reader, _ = opened()
     return lambda: len(reader.decode_rows(logs, []).events)
 
@@ -142,7 +144,7 @@ def by_eth_abi(logs: list[dict[str, Any]]) -> Work:
 
 
 def by_web3(logs: list[dict[str, Any]]) -> Work:
-    """What `contract.events.X.get_logs` does with each entry."""
+    """Return the work that `contract.events.X.get_logs` does for each log."""
     abi = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
     contract = Web3().eth.contract(Web3.to_checksum_address(NETWORK), abi=abi)
     names = {event.digest: event.name for event in load_abi("TaskNetwork").events.values()}
@@ -164,7 +166,7 @@ def main() -> int:
     parsed = [msgspec.json.decode(text) for text in written]
     middle = list(islice(parsed, 1_000, 1_000 + PART))
     logs = logs_of(written[: PART * 5], chain.head)
-    # As the daemon does before its first step; good for the others too.
+    # The daemon does this before its first step; the other decoders benefit, too.
     freeze_gc()
     stage = best(whole_way(written, chain.head))
     rows = [

@@ -1,8 +1,9 @@
-"""Folding alone: our fold beside the plain way with frozen dataclasses, dicts and `replace`.
+"""Measure the fold alone, compared with a plain fold of frozen dataclasses, dicts and `replace`.
 
 Run: .venv/bin/python benchmarks/fold.py [--events 200000]
-Ordinary traffic: groups of three are created, started, submitted, validated and ended; one task
-in a hundred times out. The plain way computes the same scores, with floats, and checks nothing.
+In the ordinary traffic, groups of three are created, started, submitted, validated and ended; one
+task in a hundred times out. The plain fold computes the same scores with floats and checks
+nothing.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from oracle.domain.blocks import Position  # noqa: E402
@@ -35,16 +37,16 @@ ROUNDS = 3
 NODES = 200
 LATE_GROUPS = 0.03
 TARGET = 300_000
-# The exit code of a run that worked and was too slow.
+# The exit code of a run that succeeded but missed its target.
 MISSED = 3
 LOGS_A_BLOCK = 20
 BLOCK_SECONDS = 12
-# What the folder of the daemon folds before it writes.
+# The number of events that the daemon folds before it writes to the database.
 WINDOW = 5_000
 
 
 class Traffic:
-    """What the network says, for ever; the same each time."""
+    """An endless sequence of the network's events; it is the same each time."""
 
     def __init__(self, seed: int = 1) -> None:
         self.random = Random(seed)  # noqa: S311 - repeatable, no secret
@@ -82,7 +84,7 @@ class Traffic:
             )
 
     def answers(self, members: list[tuple[TaskKey, Address]]) -> Iterator[DomainEvent]:
-        """Submissions in any order; one that is late leaves the members."""
+        """Yield submissions in random order; a task that times out is removed from `members`."""
         if self.random.random() < LATE_GROUPS:
             yield network_events.TaskTimedOut(
                 *self.place(), *members.pop(self.random.randrange(3))
@@ -92,7 +94,7 @@ class Traffic:
 
 
 def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    """Each node's pool and H by our fold, drained as the daemon does."""
+    """Return each node's pool and H by the fold, whose changes are drained as in the daemon."""
     fold = Fold(CRYNUX)
     rows = fold.ledger
     for first in range(0, len(events), WINDOW):
@@ -104,7 +106,7 @@ def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]
 
 
 def journaled(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    """The same with pre-images kept for every block, as at the head."""
+    """Return the same as `folded`, with pre-images kept for every block, as at the head."""
     fold = Fold(CRYNUX)
     for first in range(0, len(events), LOGS_A_BLOCK):
         block = events[first : first + LOGS_A_BLOCK]
@@ -136,7 +138,7 @@ Terminal = network_events.TaskSucceeded | network_events.TaskRefunded | network_
 
 
 class Plain:
-    """The fold as one writes it first: a new frozen row for every change."""
+    """A fold written in the simplest way: every change creates a new frozen row."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, PlainNode] = {}
@@ -198,7 +200,7 @@ def plainly(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float
 
 
 def seconds_of(fold: Callable[[list[DomainEvent]], object], events: list[DomainEvent]) -> float:
-    """The best of several rounds, in processor time: other programs run beside us."""
+    """Return the CPU seconds of the best of several rounds, because other programs interfere."""
     best = math.inf
     for _ in range(ROUNDS):
         gc.collect()
@@ -209,7 +211,7 @@ def seconds_of(fold: Callable[[list[DomainEvent]], object], events: list[DomainE
 
 
 def check(events: list[DomainEvent]) -> None:
-    """All ways come to the same scores, or the comparison is worth nothing."""
+    """Assert that all ways compute the same scores; otherwise the comparison is meaningless."""
     nodes, plain = folded(events), plainly(events)
     assert nodes == journaled(events)
     assert nodes.keys() == plain.keys()
@@ -223,7 +225,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=200_000)
     events = list(islice(Traffic().events(), parser.parse_args().events))
     check(events)
-    # The events are not the fold's garbage.
+    # Keep the events out of the garbage collector's work.
     gc.freeze()
     ways = {"plain: frozen rows, replace": plainly, "fold": folded, "with a journal": journaled}
     speeds = {name: len(events) / seconds_of(fold, events) for name, fold in ways.items()}

@@ -1,10 +1,11 @@
-"""Gas of one score on chain: QoSOracle beside a plain mapping, on an Anvil of its own.
+"""Measure the gas of one score on chain: QoSOracle compared with a plain mapping, on Anvil.
 
 Run: .venv/bin/python benchmarks/gas.py
-Whole transactions are counted, base fee and input included. "first" writes empty slots, "steady"
-changes full ones (the oracle's first is a registration: tests/contracts/gas.py); "random" updates
-n nodes out of 1000, wherever they sit, "dense" n nodes side by side. QoSOracle does all it ever
-does: quorum, as-of hash, chained rounds, all limits.
+The gas is that of complete transactions, with the base cost and the input. "first" writes empty
+storage slots, "steady" changes used ones (the first report of the oracle is a registration, see
+tests/contracts/gas.py). "random" updates n random nodes out of 1000, "dense" n nodes with
+consecutive indexes. QoSOracle makes all of its checks: quorum, as-of hash, chained rounds, and
+limits.
 """
 
 import sys
@@ -15,7 +16,8 @@ from rich.table import Table
 from web3 import Web3
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from tests.contracts.gas import FIRST, NODES, SECOND, SIZES, populated, sample, send, steady  # noqa: E402
@@ -24,7 +26,7 @@ from tests.support.evm.chain import Chain  # noqa: E402
 
 QUORUMS = (1, 3)
 TARGET = 450
-# The exit code of a run that worked and was too slow.
+# The exit code of a run that succeeded but missed its target.
 MISSED = 3
 
 
@@ -32,7 +34,7 @@ MISSED = 3
 
 
 def naive(chain: Chain, size: int) -> tuple[int, int]:
-    """Gas of a first and of a steady report on `size` nodes."""
+    """Return the gas of a first and of a steady report of the plain mapping for `size` nodes."""
     contract = chain.deploy("bench/NaiveScores", chain.accounts[0])
     nodes = [Web3.to_checksum_address(Web3.keccak(text=f"node {i}")[-20:]) for i in range(size)]
     calls = [contract.functions.push(nodes, [lane] * size) for lane in (FIRST, SECOND)]
@@ -44,7 +46,7 @@ def naive(chain: Chain, size: int) -> tuple[int, int]:
 
 
 def measured(chain: Chain) -> list[tuple[str, list[int]]]:
-    """Gas of whole transactions for each of SIZES, by the name of the row."""
+    """Return the table's rows: a name, and the gas of a transaction for each of SIZES."""
     first, second = zip(*(naive(chain, size) for size in SIZES), strict=True)
     rows = [
         ("plain mapping, event per node, first", [*first]),

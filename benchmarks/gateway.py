@@ -1,11 +1,12 @@
-"""How fast nodes are selected for a gateway: the class in process, and the service over HTTP.
+"""Measure how fast nodes are selected for a gateway, in process and over HTTP.
 
 Run: .venv/bin/python benchmarks/gateway.py [--seconds 60]
-Beside each the plain way in the same run (plain_gateway.py): all outcomes in lists, everything
-computed anew for each relay; FastAPI over HTTP. Both find the same tickets, which is checked.
-In process: 24 nodes of one session, 2,500 relays a second for so many seconds of the relays' own
-time, told in batches of 100 ms; times are of one processor. Over HTTP: a closed loop over eight
-connections, and outcomes told beside it; client and service share the machine.
+The baseline is the simple service of plain_gateway.py: it keeps all outcomes in lists, computes
+everything again for each relay, and uses FastAPI over HTTP. Both must compute the same tickets,
+which is checked. In process, a session of 24 nodes has 2,500 relays per second of relay time,
+reported in batches of 100 ms; the figures are CPU time. Over HTTP, eight connections send one
+request after the other, while another connection reports outcomes. Client and service share the
+machine.
 """
 
 import argparse
@@ -22,7 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from gateway_client import CHAIN, NODES, Served, served  # noqa: E402
@@ -35,23 +37,23 @@ from oracle.domain.ids import Address  # noqa: E402
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome  # noqa: E402
 
 SELECTIONS, OUTCOMES, REQUESTS, P99_MS = 100_000, 300_000, 3_000, 10.0
-# The exit code of a run that worked and was too slow.
+# The exit code of a run that succeeded but missed its target.
 MISSED = 3
 BATCH_MS, RELAYS = 100, 250
 T0 = 1_700_000_000_000
-# The plain way is slow: it gets so large a part of the work.
+# The plain way is slow, so its share of the work is smaller by this divisor.
 PLAIN_SHARE = 25
 
 
 class Rates(NamedTuple):
-    """So many a second."""
+    """Selections and outcomes per second."""
 
     selections: float
     outcomes: float
 
 
 def relays(seconds: int) -> list[list[ReportedOutcome]]:
-    """What ends in each tenth of a second; latencies from 50 to 350 ms, and few failures."""
+    """Return the outcomes of each tenth of a second; latencies are about 50 to 350 ms."""
     chance = Random(1)  # noqa: S311 - repeatable, no secret
     speed = {node: chance.uniform(50, 350) for node in NODES}
     batches = []
@@ -90,7 +92,7 @@ def in_process(
 
 
 def plainly(batches: list[list[ReportedOutcome]]) -> tuple[Rates, PlainSelector]:
-    """Half of the history to fill the lists, and then so many relays as are worth the time."""
+    """Measure the plain way on the last relays of the history, with all outcomes in its lists."""
     selector = PlainSelector()
     warm = [report.outcome for batch in batches for report in batch]
     for report in warm:
@@ -114,7 +116,7 @@ def seconds_of(outcome: RelayOutcome) -> float | None:
 
 
 def check(selector: SessionSelector, plain: PlainSelector, now: int) -> None:
-    """Both have the same tickets; of who is out the plain way knows nothing."""
+    """Assert that both compute the same tickets; the plain way does not exclude failing nodes."""
     ranking = selector.get_ranking(SelectionRequest(CHAIN, "checked", tuple(NODES)), now)
     plain_tickets = plain.tickets(NODES, now)
     for row in ranking.ranking.rows:

@@ -1,6 +1,7 @@
-"""Asks a gateway's service over a few connections, each request after the answer to the last.
+"""A client that sends requests to a gateway's service over a few connections.
 
-Used by gateway.py, which compares two services with it.
+On each connection a request follows the response to the last one. gateway.py compares two services
+with this client.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ def serving(command: list[str], port: int) -> Iterator[int]:
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used so far, of all its threads."""
+    """Return the CPU seconds that all threads of a process have used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -59,7 +60,7 @@ def request(path: str, body: object) -> bytes:
 
 
 class Client(asyncio.Protocol):
-    """Sends the next request when the answer to the last one is whole; notes how long it took."""
+    """Sends the next request when the last response is complete, and records its duration."""
 
     def __init__(self, following: Callable[[], bytes], took: list[float]) -> None:
         self.following, self.took = following, took
@@ -95,7 +96,7 @@ class Client(asyncio.Protocol):
 
 
 async def asked(port: int, seconds: float) -> tuple[float, list[float]]:
-    """Return requests a second, and how many milliseconds each took, ascending."""
+    """Return the requests per second, and the milliseconds of each request in ascending order."""
     select = request("/v1/select", {"chain": CHAIN, "session": "s", "candidates": NODES})
     chance = Random(2)  # noqa: S311 - repeatable, no secret
 
@@ -116,7 +117,7 @@ async def asked(port: int, seconds: float) -> tuple[float, list[float]]:
     ]
     begun = time.perf_counter()
     while time.perf_counter() < begun + seconds:
-        # A batch now and then, over a connection of its own.
+        # Every tenth of a second, a separate connection sends a batch of outcomes.
         _, teller = await loop.create_connection(lambda: Client(outcomes, []), "127.0.0.1", port)
         teller.is_over = True
         await teller.done
@@ -130,7 +131,11 @@ async def asked(port: int, seconds: float) -> tuple[float, list[float]]:
 
 
 class Served(NamedTuple):
-    """Requests a second; the same of the service's own processor time; ms each, ascending."""
+    """The result of one service.
+
+    `rate`: requests per second. `alone`: requests per second of the service's CPU time. `took`:
+    the milliseconds of each request, in ascending order.
+    """
 
     rate: float
     alone: float

@@ -1,8 +1,8 @@
-"""How fast windows are committed with everything derived, beside the obvious code.
+"""Measure how fast windows are committed with all derived rows, compared with simple code.
 
 Run: .venv/bin/python benchmarks/insert.py [--windows 50] [--logs 2000] [--postgresql]
-Both write the same rows of the same windows, one durable transaction for each window. The obvious
-code is SQLAlchemy Core with dicts, which looks before it writes a node or a task.
+Both write the same rows of the same windows, in one durable transaction for each window. The
+simple code uses SQLAlchemy Core with dicts, and a SELECT before each node or task that it writes.
 """
 
 import argparse
@@ -33,7 +33,8 @@ from sqlalchemy import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.windows import FoldedWindow, windows  # noqa: E402
@@ -50,14 +51,14 @@ from tests.support.postgresql import Server, find_programs  # noqa: E402
 
 @dataclass
 class Took:
-    """Seconds by the wall and on this process' CPU, and SQLite's longest write-ahead log."""
+    """Wall-clock and CPU seconds of this process, and the maximum size of SQLite's WAL file."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     wal_bytes: int = 0
 
 
-# Yields the commit of each window in turn.
+# A function that yields, for each window, a function that commits it.
 Commit = Callable[[str, Iterable[FoldedWindow]], Iterator[Callable[[], None]]]
 
 
@@ -80,7 +81,7 @@ def main() -> None:
 
 
 def compare(name: str, urls: list[str], chosen: argparse.Namespace) -> None:
-    # The obvious code is slow: it gets fewer windows and the same rate per log.
+    # The simple code is slow, so it gets fewer windows; its rate per log stays the same.
     few, many = max(2, chosen.windows // 10), chosen.windows
     rates = []
     for insert_windows, url, number in zip((obvious_way, our_way), urls, (few, many), strict=True):
@@ -96,7 +97,7 @@ def compare(name: str, urls: list[str], chosen: argparse.Namespace) -> None:
 
 
 def timed(commit: Commit, url: str, history: Iterable[FoldedWindow]) -> Took:
-    """Time the commits alone; making the next window is not counted."""
+    """Time the commits alone, without the time to create the next window."""
     migrate(url)
     wal = Path(url.removeprefix("sqlite:///") + "-wal")
     took = Took()
@@ -125,7 +126,7 @@ def write_ours(store: Store, window: FoldedWindow, epoch: int) -> None:
         uow.cursor.move_to(last, last, epoch)
 
 
-# A log as one would write it down: every row says all of it.
+# The simple table of logs: every row contains all of a log's values.
 PLAIN_LOG = Table(
     "plain_log",
     MetaData(),
@@ -247,7 +248,7 @@ def place(at: tuple[int, int, int, int], **values: object) -> dict[str, Any]:
 @contextmanager
 def folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="qos-bench-"))
-    # PostgreSQL refuses to run as root; whom it runs as must get through.
+    # PostgreSQL refuses to run as root, so the user that it runs as needs access to the folder.
     path.chmod(0o755)
     try:
         yield path

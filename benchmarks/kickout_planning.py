@@ -1,10 +1,10 @@
-"""What a tick of kickout planning costs while very many nodes are due: a mass outage.
+"""Measure a tick of kickout planning while very many nodes are due, as in a mass outage.
 
 Run: .venv/bin/python benchmarks/kickout_planning.py [--open 4000] [--live 1000] [--ticks 20]
-Nothing can be done yet: the live kickouts wait for their veto, the other nodes' lanes are above
-the line. The obvious way reads the open intervals anew for each live kickout; it is
-timed for a few and multiplied. The first tick after a start writes the evidence of
-every live kickout once, and is shown beside.
+No kickout can proceed yet: the live ones wait for the end of their veto time, and the other nodes'
+lanes are above the kickout line. The baseline reads all open intervals again for each live
+kickout; it is timed for a few kickouts and extrapolated. The first tick after a start also builds
+the evidence of each live kickout and is printed separately.
 """
 
 import argparse
@@ -15,7 +15,8 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
@@ -31,12 +32,12 @@ from oracle.store.database import Store  # noqa: E402
 from tests.support.due_nodes import KICKOUT_RULES, RULES, store_due_nodes  # noqa: E402
 
 TARGET_MS = 50
-# Live kickouts that the obvious way is timed with.
+# Number of live kickouts for which the baseline is timed.
 FEW = 20
 
 
 def tick(store: Store, memory: EvidenceHashCache) -> float:
-    """Return the CPU milliseconds of one pass over what is due and what is proposed."""
+    """Return the CPU milliseconds of one check of all due and proposed kickouts."""
     begun = time.process_time()
     with store.read_transaction() as uow:
         intervals, live = find_due_intervals(uow, RULES), uow.rounds.list_live_kicks()
@@ -48,7 +49,7 @@ def tick(store: Store, memory: EvidenceHashCache) -> float:
 
 
 def obvious(store: Store, live_count: int) -> float:
-    """Return the same for reading every open interval for each live kickout."""
+    """Return the CPU milliseconds if every open interval is read for each live kickout."""
     begun = time.process_time()
     with store.read_transaction() as uow:
         live = uow.rounds.list_live_kicks()

@@ -1,9 +1,9 @@
-"""From a block that can be seen to its state committed, at the head of a real chain (Anvil).
+"""Measure the time from a visible block to its committed state, at the head of a chain on Anvil.
 
 Run: .venv/bin/python benchmarks/latency.py [--blocks 200]
-The clock starts when Anvil has mined the block and stops when the transaction with everything
-folded from it is on disk (SQLite, synchronous=FULL). A daemon that polls adds half its interval
-on average; that is not counted. Each block creates ten tasks, and all its headers are checked.
+The clock starts when Anvil has mined the block. It stops when the transaction with the state
+folded from the block is on disk (SQLite, synchronous=FULL). Polling adds half of its interval on
+average, which is not counted. Each block creates ten tasks, and all headers are checked.
 """
 
 import argparse
@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
@@ -36,14 +37,14 @@ from tests.support.evm.network import FEE, Network  # noqa: E402
 
 TARGET_MILLISECONDS = 10.0
 TARGET_OF_NINETY_NINE = 25.0
-# What a script with a sleep of a second adds on average.
+# Milliseconds that a script with a poll interval of one second adds on average.
 _POLLED = 500.0
 TASKS = 10
 WARM_UP = 10
 
 
 class Follower:
-    """The indexing side of a daemon on one chain and one database."""
+    """The indexing part of a daemon, for one chain and one database."""
 
     def __init__(self, network: Network, store: Store) -> None:
         address = network.contract.address.lower()
@@ -59,7 +60,7 @@ class Follower:
             )
 
     def reach(self, block: int) -> int:
-        """Index up to this block; return how many logs the last window had."""
+        """Index up to this block; return the number of logs in the last window."""
         while True:
             step = ingest_next_window(self.source, self.store, self.folder, self.ingest)
             if isinstance(step, CommittedWindow) and step.cursor.number >= block:
@@ -67,7 +68,7 @@ class Follower:
 
 
 def mined(network: Network) -> int:
-    """One more block, with ten new tasks; its number."""
+    """Mine a block with ten new tasks; return its number."""
     chain = network.chain
     orders = [network.does.createTask(network.order()) for _ in range(TASKS)]
     chain.together(*[chain.request(o, sender=network.creator, value=FEE) for o in orders])
@@ -75,7 +76,7 @@ def mined(network: Network) -> int:
 
 
 def measured(network: Network, store: Store, blocks: int) -> list[float]:
-    """Milliseconds for each block."""
+    """Return the milliseconds of each block after the warm-up."""
     follower = Follower(network, store)
     times = []
     follower.reach(network.chain.block)

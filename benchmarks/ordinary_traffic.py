@@ -1,8 +1,9 @@
-"""A chain of ordinary traffic of the reference network, served from memory in its own process.
+"""A chain with ordinary traffic of the reference network, served from memory.
 
-Run: .venv/bin/python benchmarks/ordinary_traffic.py --events 200000   (prints its address)
-Two hundred nodes work in groups of three: created, started, submitted, group validated, ended;
-about one task in a hundred times out. About twenty logs a block, every log its own transaction.
+Run: .venv/bin/python benchmarks/ordinary_traffic.py --events 200000   (prints its URL)
+Two hundred nodes work in groups of three, whose tasks are created, started, submitted, validated
+and ended; about one task in a hundred times out. A block has about twenty logs, each in its own
+transaction.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from random import Random
 import msgspec
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from oracle.chain.decode.abi import load_abi  # noqa: E402
@@ -35,7 +37,7 @@ SERVING = "serving "
 
 
 class Network:
-    """Makes logs by putting words into places: encoding each would take minutes."""
+    """Builds logs by inserting hex words into templates; ABI encoding would take minutes."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -59,7 +61,7 @@ class Network:
         return Said(NETWORK, (self.topics[event], *padded), data)
 
     def lives(self) -> list[list[Said]]:
-        """What one group says, stage after stage."""
+        """Return the logs of one group, a list for each stage."""
         members = [(task(next(self.numbers)), node(self.free.popleft())) for _ in range(3)]
         key = group(int(members[0][0], 16))
         late = self.random.randrange(3) if self.random.random() < 0.03 else None
@@ -84,8 +86,11 @@ class Network:
 
 
 def said_in_blocks(events: int, seed: int = 1) -> Iterator[list[Said]]:
-    """What is said in each block after the first, about so many logs (groups are finished)."""
-    # The same traffic each time; no secret is made of it.
+    """Yield the logs of each block after the first, about `events` in total.
+
+    There are a few more, because the last groups are completed.
+    """
+    # The traffic is the same each time, and no secret is derived from the random numbers.
     network = Network(Random(seed))  # noqa: S311
     joined = network.joined()
     yield joined
@@ -107,12 +112,12 @@ def said_in_blocks(events: int, seed: int = 1) -> Iterator[list[Said]]:
 
 
 def traffic(events: int, seed: int = 1) -> MemoryChain:
-    """A chain with about this many logs (a few more: groups are finished)."""
+    """Return a chain with about `events` logs; a few more, because groups are completed."""
     chain = MemoryChain()
-    # What a daemon looks at before it trusts an address.
-    chain.code[NETWORK] = msgspec.json.decode(
-        find_shipped_path("abi/TaskNetwork.json").read_bytes()
-    )["deployedBytecode"]
+    # A daemon checks the contract's code before it accepts the address.
+    chain.code[NETWORK] = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())[
+        "deployedBytecode"
+    ]
     for block in said_in_blocks(events, seed):
         first = len(chain.blocks) == 1
         chain.mine(block, time=None if first else chain.blocks[-1].time + BLOCK_SECONDS)
@@ -123,7 +128,7 @@ def traffic(events: int, seed: int = 1) -> MemoryChain:
 
 @contextmanager
 def served(events: int) -> Iterator[str]:
-    """The address of such a chain, in a process of its own, until the block ends."""
+    """Serve such a chain in a separate process within this context; yield its URL."""
     command = [sys.executable, __file__, "--events", str(events)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,7 +1,8 @@
-"""What a benchmark says in the end: target, figure, and whether it was reached, beside a baseline.
+"""The results that a benchmark prints: figure, target, verdict, and a baseline.
 
-`begin` prints the machine, its load and the versions, and what is left out; `end` prints the
-figures, hands them to `run.py`, which makes one table of all, and returns the exit code.
+`begin` prints the machine, its load, the versions, and what the benchmark leaves out. `end` prints
+the figures, passes them to `run.py`, which prints one table of all benchmarks, and returns the
+exit code.
 """
 
 import json
@@ -15,19 +16,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-# The exit code of a script that worked and was too slow.
+# The exit code of a script that succeeded but missed a target.
 MISSED = 3
-# Where `run.py` wants the figures, a JSON line each.
+# The environment variable with the file to which `end` appends a JSON line for each figure.
 RESULTS = "QOS_ORACLE_BENCH_RESULTS"
 _LIBRARIES = ("sqlalchemy", "typer", "pydantic", "web3")
 _begun = [(0.0, 0.0, 0.0)]
 
 
 class Outcome(NamedTuple):
-    """One figure of one run; smaller is better, in `unit`.
+    """One figure of one run, `got` in `unit`; a smaller figure is better.
 
-    `target` None: held to none. `target_at` says at which size the target counts, where another
-    one ran; `baseline` is the obvious way's figure in the same run, `source` what that is.
+    `target`: the maximum, or None without a target. `target_at`: the size to which the target
+    applies, if the run had a different size, else "". `baseline`: the figure of the simple way in
+    the same run, described by `source`.
     """
 
     what: str
@@ -40,7 +42,7 @@ class Outcome(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """`reached`, `MISSED`, or why it is neither."""
+        """Whether the target was `reached` or `MISSED`, or why it does not apply."""
         if self.target is None:
             return "no target"
         if self.target_at:
@@ -49,12 +51,12 @@ class Outcome(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times the baseline takes."""
+        """The baseline divided by the figure."""
         return self.baseline / self.got if self.got else 0.0
 
 
 def machine() -> str:
-    """Say on what is measured: processors, load, Python, SQLite and libraries."""
+    """Return a description of the machine: processors, load, Python, SQLite and libraries."""
     load = "/".join(f"{part:.1f}" for part in os.getloadavg())
     named = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     return (
@@ -64,14 +66,14 @@ def machine() -> str:
 
 
 def begin(leaves_out: str) -> None:
-    """Print the machine and what the benchmark leaves out; from here on others' work is seen."""
+    """Print the machine and what the benchmark leaves out, and start measuring other programs."""
     print(f"machine: {machine()}")
     print(f"leaves out: {leaves_out}", flush=True)
     _begun[0] = (time.monotonic(), *_busy())
 
 
 def end(outcomes: Sequence[Outcome]) -> int:
-    """Print the figures; return 0, or `MISSED` where one is too slow."""
+    """Print the figures; return 0, or `MISSED` if a figure misses its target."""
     for outcome in outcomes:
         target_text = "" if outcome.target is None else f", target {outcome.target:g}"
         print(
@@ -105,7 +107,7 @@ def others() -> float:
 
 
 def _busy() -> tuple[float, float]:
-    """Return the seconds that all processors have worked, and that we and our children have."""
+    """Return the CPU seconds of all programs, and of this process with its children."""
     used = os.times()
     mine = used.user + used.system + used.children_user + used.children_system
     stat = Path("/proc/stat")

@@ -1,9 +1,10 @@
-"""An export as Parquet: µs and bytes an event, written from SQLite and read back.
+"""Measure a Parquet export: microseconds and bytes per event, written from SQLite and read back.
 
 Run: .venv/bin/python benchmarks/parquet.py [--events 200000]
-The database is a backfill of ordinary traffic; writing is the whole of `export --parquet`. Bytes
-are those of the events with keys as chains have them, 32 random bytes: the traffic's own count up,
-and would pack to nothing. CPU time, one process; what is left out is said at the end.
+The database is a backfill of ordinary traffic; writing is the complete `export --parquet`. Bytes
+per event are measured with keys of 32 random bytes, as chains have them, because the traffic's own
+keys count up and would be compressed to nearly nothing. The figures are CPU time of one process.
+What they leave out is printed at the end.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import backfill, fold  # noqa: E402
@@ -45,7 +47,7 @@ from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
-# A file is read back for less than its lines are.
+# The minimum speed of reading Parquet, as a multiple of the speed of reading JSON lines.
 TIMES_LINES = 2
 MISSED = 3
 NOBODY = ExportSource(1, "0x", 0, "benchmark", "none", 0)
@@ -75,7 +77,7 @@ def size_of(folder: Path) -> int:
 
 
 def whole(events: int, folder: Path) -> Step:
-    """What a user runs: every table out of SQLite."""
+    """Export every table from SQLite, as the command does."""
     with served(events) as url:
         backfill.ours(url, folder / "ours.db")
     with Store.open(f"sqlite:///{folder / 'ours.db'}") as store:
@@ -94,7 +96,7 @@ def whole(events: int, folder: Path) -> Step:
 
 
 def traffic(count: int) -> list[DomainEvent]:
-    """Ordinary events whose keys look as random as hashes do."""
+    """Return ordinary events with keys that are as random as hashes."""
     plain = fold.Traffic()
     hashed = (int.from_bytes(sha256(b"%d" % n).digest()) for n in range(sys.maxsize))
     plain.numbers = hashed  # type: ignore[assignment]  # numbers, one after the other
@@ -103,9 +105,9 @@ def traffic(count: int) -> list[DomainEvent]:
 
 
 def columns(events: Sequence[DomainEvent], folder: Path) -> list[Step]:
-    """The events alone, written and read back, beside JSON lines."""
+    """Write and read back the events alone, as Parquet and as JSON lines."""
     count = len(events)
-    # What the benchmark itself holds is no garbage to look through, as in the commands.
+    # Keep the benchmark's own objects out of the garbage collector's work, as the commands do.
     freeze_gc()
     out = ParquetFolder.open_for_append(folder / "events", NOBODY, 10**9)
     blocks = BlockRange(0, events[-1].at.block)

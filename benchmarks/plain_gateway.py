@@ -1,8 +1,8 @@
-"""The plain way to select nodes for a gateway: what gateway.py is compared with.
+"""A simple service that selects nodes for a gateway; the baseline of gateway.py.
 
-All outcomes of a node stand in a list. At each relay everything is computed anew, as the article
-has it: the array of tickets is built, and a node picked at random. Over HTTP: FastAPI and uvicorn
-as they come. It keeps nothing, proves nothing and checks no node.
+A list holds all outcomes of a node. For each relay everything is computed again, as in the
+article: the array of tickets is built, and a node is picked at random. HTTP uses FastAPI and
+uvicorn with default settings. The service stores nothing and does not check nodes.
 """
 
 import random
@@ -16,12 +16,12 @@ from pydantic import BaseModel
 
 WINDOW_MS = 300_000
 
-# (time in milliseconds, seconds; None: it failed)
+# The time in milliseconds, and the latency in seconds or None for a failure.
 Outcome = tuple[int, float | None]
 
 
 class PlainSelector:
-    """One chain."""
+    """Selects nodes for one chain."""
 
     def __init__(self) -> None:
         self.outcomes: dict[str, list[Outcome]] = {}
@@ -29,11 +29,11 @@ class PlainSelector:
     def take(self, node: str, t: int, seconds: float | None) -> None:
         every = self.outcomes.setdefault(node, [])
         every.append((t, seconds))
-        # As upstream: what a relay says is worked out when it ends.
+        # As upstream, the statistics are computed at the end of each relay.
         self.statistics(node, t)
 
     def statistics(self, node: str, now: int) -> tuple[float, float, float]:
-        """Return success rate, median and weighted latency."""
+        """Return the success rate, the median latency and the weighted latency in seconds."""
         every = [
             outcome for outcome in self.outcomes.get(node, ()) if outcome[0] > now - WINDOW_MS
         ]
@@ -50,7 +50,10 @@ class PlainSelector:
         return len(latencies) / len(every), round(median, 5), round(weighted, 5)
 
     def tickets(self, candidates: list[str], now: int) -> dict[str, int]:
-        """Return the tickets; times out for failures are left out, which only helps it."""
+        """Return the tickets by node.
+
+        Nodes are not excluded after failures; the omission only makes this baseline faster.
+        """
         statistics = [(node, *self.statistics(node, now)) for node in candidates]
         weight, previous, tickets = 10, 0.0, {}
         for node, rate, median, weighted in sorted(statistics, key=lambda row: row[3]):

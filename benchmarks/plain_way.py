@@ -1,7 +1,7 @@
-"""The plain way to index events, as a web3.py tutorial has it: what backfill.py is compared with.
+"""A simple indexer as in web3.py tutorials; the baseline of benchmarks/backfill.py.
 
-It decodes what `get_logs` gives and inserts rows; it derives nothing, checks nothing, and knows
-no reorganisation. Run through benchmarks/backfill.py, which prints its source.
+It decodes the logs of `get_logs` and inserts rows. It derives no state, checks nothing, and does
+not handle reorgs. benchmarks/backfill.py runs it and prints its source.
 """
 
 import sqlite3
@@ -23,7 +23,7 @@ EVENTS = (
 
 
 def index(url: str, address: str, abi: list[dict[str, object]], path: Path, last: int) -> int:
-    """Index blocks 0 to `last` into a SQLite file; return how many events were written."""
+    """Index blocks 0 to `last` into a SQLite file; return the number of events written."""
     web3 = Web3(HTTPProvider(url))
     contract = web3.eth.contract(Web3.to_checksum_address(address), abi=abi)
     database = sqlite3.connect(path)

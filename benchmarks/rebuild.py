@@ -1,9 +1,10 @@
-"""Folding everything anew from the stored rows: `resync rebuild`, and a backtest of an export.
+"""Measure folding all stored rows again: `resync rebuild`, and a backtest of an export.
 
 Run: .venv/bin/python benchmarks/rebuild.py [--events 200000]
-The database is a backfill of ordinary traffic. A rebuild reads logs, decodes, folds, writes every
-projection and compares digests, in one transaction; the backtest reads the same events from
-Parquet and folds them. CPU time, one process. No target: it says what the next one is held to.
+The database is a backfill of ordinary traffic. A rebuild reads and decodes the logs, folds them,
+writes every projection and compares digests, in one transaction. The backtest reads the same
+events from Parquet and folds them. The figures are CPU time of one process. There is no target;
+the figures are the reference for later versions.
 """
 
 import argparse
@@ -16,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import backfill  # noqa: E402

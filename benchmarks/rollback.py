@@ -1,8 +1,8 @@
-"""How fast a reorg is undone: 64 blocks of 20 events, beside folding everything again.
+"""Measure how fast a reorg of 64 blocks is undone, compared with folding everything again.
 
 Run: .venv/bin/python benchmarks/rollback.py [--history 20000] [--postgresql]
-The obvious way back, where no journal was kept, is to delete what was folded and to fold the
-history up to the ancestor again. Both end in the same bytes, which is checked.
+Each block has 20 events. The baseline, which needs no undo journal, deletes the state and folds
+the history up to the common ancestor again. Both must result in the same bytes, which is checked.
 """
 
 import argparse
@@ -15,7 +15,8 @@ from itertools import groupby, islice
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.windows import LOGS_PER_BLOCK, block_at, events  # noqa: E402
@@ -37,7 +38,7 @@ def main() -> None:
     parser.add_argument("--postgresql", action="store_true")
     chosen = parser.parse_args()
     here = Path(tempfile.mkdtemp(prefix="qos-bench-"))
-    # PostgreSQL refuses to run as root; whom it runs as must get through.
+    # PostgreSQL refuses to run as root, so the user that it runs as needs access to the folder.
     here.chmod(0o755)
     try:
         compare("sqlite", f"sqlite:///{here}/oracle.sqlite", chosen.history)
@@ -72,7 +73,7 @@ def compare(name: str, url: str, below: int) -> None:
 
 
 def undo(store: Store, above: list[DomainEvent], ancestor: int) -> float:
-    """Fold the blocks above the ancestor with a journal, and time the way back."""
+    """Fold the blocks above the ancestor with a journal; return the seconds of the rollback."""
     fold = Fold(CRYNUX)
     with store.transaction() as uow:
         load(uow, fold, above)

@@ -1,10 +1,10 @@
-"""A million nodes: what a round's cut, the census for the metrics, and a page of nodes cost.
+"""Measure the cut of a report, the statistics and a page of nodes in a network of a million nodes.
 
 Run: .venv/bin/python benchmarks/round_cut.py [--nodes 1000000]
-One node in a hundred has changed since the last cut, and all have a lane in the contract. The
-obvious way looks at every node again, as the first cut after a start does. The page is the first
-one of `/v1/nodes`, of a server that gave it before: once after that change of many, and at the
-next block, which changed a hundred nodes. SQLite, one process.
+One node in a hundred has changed since the last cut, and all nodes have a lane in the contract.
+The baseline reads every node again, as the first cut after a start does. The page is the first
+page of `/v1/nodes`, from a server that has served it before: once after the change of one node in
+a hundred, and once at the next block, which changed a hundred nodes. One process uses SQLite.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
@@ -58,7 +59,7 @@ def block(number: int) -> BlockRef:
 
 
 def registered(nodes: list[Node]) -> Rounds:
-    """Every node has a lane, which says what it is worth now."""
+    """Return a contract state in which every node has a lane with its current QoS."""
     word_by_index: dict[int, int] = {}
     for index, node in enumerate(nodes):
         number = index // LANES_PER_WORD
@@ -73,7 +74,7 @@ def registered(nodes: list[Node]) -> Rounds:
 
 
 def change(store: Store, changed: list[Node], number: int) -> None:
-    """These get another score, in this block; the cursor stands there."""
+    """Change a score of each of these nodes in a block, and move the cursor to the block."""
     for node in changed:
         node.pool = node.pool[1:] + bytes((10 - node.pool[0],))
         node.changed_at = number
@@ -95,16 +96,16 @@ def filled(store: Store, nodes: list[Node]) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of this process."""
+    """Return the CPU seconds of this process for a function."""
     begun = time.process_time()
     work()
     return time.process_time() - begun
 
 
 def turn_seconds(store: Store) -> float:
-    """Return how long a turn of the loop is kept by the longest of ten; by the clock.
+    """Return the longest of ten times that collecting statistics delays the loop, in seconds.
 
-    The first one of a daemon waits longer, since nothing is told before.
+    The first time after a start waits longer, because there are no earlier statistics.
     """
     folder, waits = EventFolder(CRYNUX, ScriptedReader()), BackgroundCall[Any](stats._WAIT_SECONDS)  # noqa: SLF001
     counting, took = StatisticsCollector(store, folder, time.monotonic, waits), []
@@ -121,7 +122,7 @@ def page(source: ApiSource) -> None:
 
 
 def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, float | None, float]]:
-    """Return name, unit, figure, target and baseline of each."""
+    """Return the name, unit, figure, target and baseline of each measurement."""
     cutter, rounds = ReportCutter(CRYNUX, ReportSettings(), anchor_window=200), registered(nodes)
     filled(store, nodes)
 
@@ -136,7 +137,7 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
     anew = seconds(lambda: cut(1))
     page(source)
     change(store, nodes[::ONE_IN], 2)
-    # What the benchmark itself holds is not the server's garbage to look through.
+    # Keep the benchmark's own objects out of the garbage collector's work.
     freeze_gc()
     again = seconds(lambda: cut(2))
     census = seconds(lambda: compute_index_statistics(store, CRYNUX, None))

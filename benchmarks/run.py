@@ -1,9 +1,9 @@
-"""Runs the benchmarks one after the other: all of them, or those named.
+"""Run all benchmarks, or the named ones, one after the other.
 
 Run: .venv/bin/python benchmarks/run.py [--quick] [NAME ...]
-Each is a script of its own that compares us with the obvious way in one run; `--quick` makes them
-small, as CI does. In the end stands one table: target, figure, whether it was reached. Exit code:
-1 where one failed, 3 where all worked and one was too slow.
+Each benchmark is a script that compares the product with a simple way to do the same. `--quick`
+makes the benchmarks small, as CI does. At the end, a table lists targets, figures and verdicts.
+The exit code is 1 if a benchmark failed, and 3 if all succeeded but a target was missed.
 """
 
 import argparse
@@ -19,12 +19,13 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
-# A checkout that is not installed runs it too; so the import below cannot stand above (E402).
+# The path must be set before the import below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(HERE.parent))
 
 from benchmarks.outcome import MISSED, RESULTS, machine  # noqa: E402
 
-# What `--quick` adds to each; nothing where it is quick anyway.
+# The options that `--quick` adds to each benchmark; some are quick without options.
 QUICK: dict[str, list[str]] = {
     "gas": [],
     "decode": ["--events", "10000"],
@@ -79,7 +80,7 @@ def played(name: str, options: Sequence[str], results: Path) -> int:
 
 
 def print_table(results: Path, codes: dict[str, int]) -> None:
-    """Print every figure that was handed over, and how the scripts ended that hand over none."""
+    """Print a table of all figures in `results`, and of the exit status of each script."""
     table = Table(title=f"benchmarks; {machine()}")
     for title in ("what", "target", "got", "unit", "times the baseline", "verdict"):
         table.add_column(title, justify="left" if title in {"what", "verdict"} else "right")

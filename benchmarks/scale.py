@@ -1,8 +1,8 @@
-"""What 10^6, 10^8 and 10^9 events, and 10^3 to 10^6 nodes, cost: the model of the docs, computed.
+"""Compute the costs of 10^6 to 10^9 events and 10^3 to 10^6 nodes by the model of the docs.
 
 Run: .venv/bin/python benchmarks/scale.py [--set NAME=VALUE ...]
-It measures nothing. Each figure names the benchmark that prints it; put in what yours printed.
-Prints the tables of docs/explanation/scale.md as they stand there.
+This script measures nothing. Each figure names the benchmark that prints it; use --set for the
+figures of your machine. The output are the tables of docs/explanation/scale.md.
 """
 
 import argparse
@@ -17,7 +17,7 @@ HOUR = 3_600e6  # µs
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number, and what printed it."""
+    """A measured figure, and the benchmark that printed it."""
 
     value: float
     unit: str
@@ -40,8 +40,8 @@ FIGURES = {
     "parquet": Figure(18.2, "bytes an event", "parquet, events alone"),
     "backtest": Figure(8.2, "µs an event", "rebuild, one system"),
 }
-# Of `benchmarks/selection.py`, and of `benchmarks/round_cut.py --nodes N` where one node in a
-# hundred has changed: CPU seconds.
+# CPU seconds printed by `benchmarks/selection.py`, and by `benchmarks/round_cut.py --nodes N`, in
+# which one node in a hundred has changed.
 BY_NODES = {
     "one selection": ("0.0007", "0.001", "0.002", "0.011"),
     "round cut": ("0.003", "0.007", "0.04", "0.44"),
@@ -97,7 +97,7 @@ def by_events(of: dict[str, float]) -> None:
 
 
 def by_cores(of: dict[str, float]) -> None:
-    """One chain: the writer is one process, workers share what is left (decision 0210)."""
+    """Print the rates by cores: one writer process, and workers on other cores (decision 0210)."""
     rows = []
     for name, kind in (("every proof", ""), ("no proof", "light_")):
         w, p = of[f"{kind}writer"], of[f"{kind}worker"]

@@ -1,9 +1,9 @@
-"""Backfill with history prepared by workers, beside the daemon alone, in one run.
+"""Compare a backfill that is prepared by workers with one of the daemon alone.
 
 Run: .venv/bin/python benchmarks/segments.py [--events 200000] [--workers 2]
-The chain is that of `verify.py`: true blocks, served by a process of its own, which takes its part
-of the same processors. Everything is fetched, checked, decoded, folded and committed. The clock
-starts before the first worker does.
+The chain is the one of `verify.py`, with valid blocks; it is served by a separate process, which
+uses part of the same cores. Everything is fetched, checked, decoded, folded and committed. The
+clock starts before the first worker is started.
 """
 
 import argparse
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.backfill import opened, resident_mb  # noqa: E402
@@ -39,14 +40,18 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 CHAIN_ID = 31337
 CONTRACTS = {"TaskNetwork": NETWORK}
-# How many times as fast as the daemon alone is wanted.
+# The name, the policy and the target speedup of each comparison.
 WAYS = (("every proof", VerificationPolicy(), 2.0), ("no proof", NO_PROOF, 1.6))
 LEAVES_OUT = "the network, and imports of the writer"
 
 
 @dataclass
 class Took:
-    """One backfill: seconds, CPU of the writer and of its workers, MB at its end."""
+    """The cost of one backfill.
+
+    `seconds` is wall-clock time, `writer` and `workers` are CPU seconds, and `memory` is the
+    writer's resident memory at the end, in MB.
+    """
 
     events: int = 0
     seconds: float = 0.0
@@ -57,7 +62,7 @@ class Took:
 
     @property
     def each(self) -> float:
-        """Microseconds of wall an event."""
+        """Wall-clock microseconds per event."""
         return 1e6 * self.seconds / self.events
 
 
@@ -89,7 +94,7 @@ def source_of(url: str, policy: VerificationPolicy, workers: int) -> Iterator[Ch
 
 
 def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path) -> Took:
-    """Index the whole chain into a new database."""
+    """Index the complete chain into a new database."""
     took, before = Took(), os.times()
     began = time.perf_counter()
     with (

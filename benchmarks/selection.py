@@ -1,9 +1,9 @@
-"""How fast a node is chosen among 100,000: the candidate pool beside the plain policy.
+"""Measure how fast a node is drawn from 100,000, by the candidate pool and by the plain policy.
 
 Run: .venv/bin/python benchmarks/selection.py [--nodes 100000] [--more 1000000]
-Between any two selections a block of 12 s goes by, in which a hundred nodes start or end a task.
-The plain way judges every node anew, as `select` does to explain each one; both choose the same,
-which is checked. Times are of one processor.
+Between two selections, a block of 12 s passes in which a hundred nodes start or end a task. The
+plain policy judges every node for each selection, as `select` does to explain the draw. Both must
+draw the same node, which is checked. Times are CPU time of one core.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
@@ -36,7 +37,7 @@ from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING  # noqa: E40
 from oracle.systems.policy import PolicyInput  # noqa: E402
 from oracle.systems.weighted_draw import NodeDraw, draw_nodes  # noqa: E402
 
-# Milliseconds, each at its size only.
+# Targets in milliseconds; each applies at its own number of nodes only.
 TARGET_NODES = 100_000
 MORE_NODES = 1_000_000
 TARGET_MS, TARGET_HEALING_MS, TARGET_RESTAKED_MS, TARGET_MORE_MS = 5, 30, 30, 50
@@ -44,22 +45,22 @@ BLOCK_SECONDS = 12
 CHANGES_A_BLOCK = 100
 BLOCKS = 30
 NOW = 1_700_000_000
-# A share of the nodes that had a timeout lately, and heal.
+# The share of nodes whose reliability recovers from a recent timeout.
 HEALING = 0.05
 CARDS = (("RTX 3080", 10), ("RTX 4080", 16), ("RTX 4090", 24), ("A100", 80))
 MODELS = ("base:sdxl", "base:sd-1.5", "base:flux")
 
 
 class Case(NamedTuple):
-    """A network, and what it is asked for."""
+    """A network, and the requirements of the task."""
 
     name: str
     nodes: int
     healing: float = HEALING
     scores: int = 50
-    # What the task asks for; nothing: every free node is a candidate.
+    # The task's requirements by attribute; without any, every free node is a candidate.
     requests: tuple[tuple[str, object], ...] = ()
-    # Whether the node with the largest stake comes and goes with every block.
+    # Whether the largest stake of all nodes changes with every block.
     restaked: bool = False
 
 
@@ -72,7 +73,7 @@ class Times(NamedTuple):
 
 
 class Network:
-    """Nodes whose tasks start and end; the same each time."""
+    """Nodes whose tasks start and end; the sequence is the same each time."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -95,14 +96,14 @@ class Network:
         node.pool = bytes(chance.choice((10, 5, 2)) for _ in range(self.case.scores))
         node.scored = len(node.pool)
         if chance.random() < self.case.healing:
-            # A timeout or two, some time in the last two hours.
+            # One or two timeouts within the last two hours.
             node.base = chance.choice((3, 9)) * UNIT // 10
             node.since = NOW - chance.randrange(7200)
         node.running = int(chance.random() < 0.3)
         return node
 
     def block(self) -> list[Node]:
-        """A block goes by; return whom it changed."""
+        """Advance by one block; return the nodes that it changed."""
         self.time += BLOCK_SECONDS
         changed = [
             self.nodes[address] for address in self.random.sample(self.addresses, CHANGES_A_BLOCK)
@@ -158,7 +159,7 @@ def warm(pool: CandidatePool, nodes: Iterable[Node], task: Task) -> None:
 def selected(
     pool: CandidatePool, changed: list[Node], task: Task, network: Network, seed: bytes
 ) -> list[NodeDraw]:
-    """One selection with what it takes to be up to date."""
+    """Update the pool with the changed nodes, then draw a node."""
     for node in changed:
         pool.update_node(node)
     return pool.draw_nodes(task, network.time, seed)
@@ -175,7 +176,7 @@ def plainly(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
 
 
 def since(begun: float) -> float:
-    """Milliseconds of this processor: other programs run beside us."""
+    """Return the CPU milliseconds since `begun`; other programs do not affect CPU time."""
     return 1000 * (time.process_time() - begun)
 
 
@@ -219,7 +220,7 @@ def main() -> int:
 
 
 def outcome(case: Case, times: Times) -> Outcome:
-    """Hold a case to its target, at the size that the target names and at no other."""
+    """Return the outcome of a case; its target only counts at the target's number of nodes."""
     targets = {
         "any node": (TARGET_MS, TARGET_NODES),
         "all nodes heal": (TARGET_HEALING_MS, TARGET_NODES),

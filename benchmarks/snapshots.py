@@ -1,12 +1,12 @@
-"""What snapshots save: the state at any block, and a rewind below the undo journal.
+"""Measure the time that snapshots save: for the state at any block, and for a deep rewind.
 
 Run: .venv/bin/python benchmarks/snapshots.py [--events 1000000] [--blocks 25]
-The database is a backfill of ordinary traffic; then a daemon at the head makes all snapshots. What
-is measured is what `explain --at` and `/v1/nodes/{node}/explain?at=` wait for, at blocks drawn
-from all history: the slowest of them counts. The obvious way folds the stored logs from the start;
-it is timed for the first tenth of the blocks and multiplied. The rewind goes 1,000 blocks below
-the journal, or a quarter of a shorter history, in a copy with the snapshots and in one without.
-CPU time, one process.
+The database is a backfill of ordinary traffic, for which all snapshots are then made as by a
+daemon at the head. The state that `explain --at` and `/v1/nodes/{node}/explain?at=` need is
+computed at random blocks of the history; the slowest one counts. The baseline folds the stored
+logs from the start; it is timed for the first tenth of the blocks and extrapolated. The rewind
+goes 1,000 blocks below the undo journal, or a quarter of a shorter history, once with the
+snapshots and once without. The figures are CPU time of one process.
 """
 
 import argparse
@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import backfill  # noqa: E402
@@ -37,16 +38,16 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 TARGET_SECONDS = 0.5
 PART = 10
-# How far below the undo journal the rewind goes, at most.
+# Maximum number of blocks below the undo journal to which the rewind goes.
 MAX_REWIND_BLOCKS = 1_000
 
 
-# Nobody made a snapshot by this setting: everything is folded.
+# No snapshot was made with this setting, so everything is folded from the start.
 OTHER_MIN_SCORES = 50
 
 
 def fold_seconds(source: SnapshotSource, block: int, min_scores: int = MIN_SCORES) -> float:
-    """Return the CPU seconds of the state after a block."""
+    """Return the CPU seconds to compute the state after a block."""
     with source.store.read_transaction() as uow:
         begun = time.process_time()
         fold_state_up_to(uow, source.reader, source.rules, block, min_scores)
@@ -54,12 +55,12 @@ def fold_seconds(source: SnapshotSource, block: int, min_scores: int = MIN_SCORE
 
 
 def obvious_seconds(source: SnapshotSource, last: int) -> float:
-    """Return the same for the last block without a snapshot, from a tenth of the blocks."""
+    """Return the CPU seconds without snapshots, extrapolated from a tenth of the blocks."""
     return PART * fold_seconds(source, last // PART, OTHER_MIN_SCORES)
 
 
 def rewind_blocks(database: Path) -> int:
-    """Return how many blocks below the undo journal the rewind goes."""
+    """Return the number of blocks below the undo journal to which the rewind goes."""
     with Store.open(f"sqlite:///{database}") as store, store.read_transaction() as uow:
         reach = uow.undo.get_lowest_reachable_block()
     assert reach is not None
@@ -69,7 +70,7 @@ def rewind_blocks(database: Path) -> int:
 def rewind_seconds(
     chain: ChainSource, database: Path, blocks: int, min_scores: int
 ) -> tuple[float, str]:
-    """Return the CPU seconds of the rewind in a copy of the database, and the state after it."""
+    """Rewind a copy of the database; return the CPU seconds and the digest of the state."""
     copy = database.with_suffix(".copy")
     shutil.copyfile(database, copy)
     _, reader = backfill.opened("http://127.0.0.1:1")
@@ -89,7 +90,7 @@ def rewind_seconds(
 
 
 def state_outcome(database: Path, blocks: int) -> Outcome:
-    """Make all snapshots, and measure the state at so many blocks."""
+    """Make all snapshots, and measure the state at `blocks` random blocks."""
     _, reader = backfill.opened("http://127.0.0.1:1")
     with Store.open(f"sqlite:///{database}") as store:
         with store.transaction() as uow:
@@ -123,7 +124,7 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
 
 
 def rewind_outcome(url: str, database: Path) -> Outcome:
-    """Measure a rewind below the undo journal, with the snapshots and without."""
+    """Measure a rewind below the undo journal, with snapshots and without."""
     chain, _ = backfill.opened(url)
     blocks = rewind_blocks(database)
     by_snapshot, state = rewind_seconds(chain, database, blocks, MIN_SCORES)

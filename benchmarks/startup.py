@@ -1,8 +1,8 @@
-"""What it costs to start a command: CPU seconds of whole processes, user and system.
+"""Measure the start of a command: user and system CPU seconds of complete processes.
 
 Run: .venv/bin/python benchmarks/startup.py [--times 7]
-The obvious way is one list of imports: every command pays for all of them. It is played by a
-process that imports every command's module and then asks for the same.
+The baseline has one list of imports, so every command imports the modules of all commands. It is
+simulated by a process that first imports all of these modules and then runs the same command.
 """
 
 import argparse
@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
@@ -38,7 +39,7 @@ TARGETS = {"--version": 0.25, "nodes": 0.6}
 
 
 def seconds(code: str, arguments: list[str], times: int) -> float:
-    """Return the least CPU seconds of so many processes: what others disturb only adds."""
+    """Return the minimum CPU seconds of several processes; other programs can only add time."""
     min_seconds = float("inf")
     for _ in range(times):
         before = os.times()

@@ -1,10 +1,10 @@
-"""Backfill with every default proof and without any, by turns, in one run.
+"""Compare backfills with every default proof and without proofs.
 
 Run: .venv/bin/python benchmarks/verify.py [--events 40000] [--rounds 3] [--profile]
-The chain is made of true blocks (roots, blooms and hashes are right), about twenty logs in each,
-every log a transaction of its own, and is served by a process of its own; nearly every block has
-something to prove. All ways fetch, check, decode, fold and commit everything; the last one reads
-every block whole too, for the calls that a profile with calldata watches, one in each block.
+The chain has valid blocks (correct roots, blooms and hashes) with about twenty logs each. Each log
+has its own transaction, so nearly every block has something to prove. A separate process serves
+the chain. All variants fetch, check, decode, fold and commit everything. The last variant also
+reads every block with its transactions, because its profile watches calls, one in each block.
 """
 
 import argparse
@@ -28,7 +28,8 @@ from rich.table import Table
 from typing_extensions import override
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.backfill import FINALITY_DEPTH, MISSED, Run, opened, timed  # noqa: E402
@@ -49,16 +50,16 @@ from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
-# What is watched in the last way: four bytes, and one argument.
+# The input of the call that the last variant watches: a selector and one argument.
 WATCHED = "0x12345678" + "00" * 32
-# Of the contract whose events these are; whoever starts a daemon here looks for them in it.
+# The code of the contract that emits the events; a daemon looks for their topics in it.
 _CODE = json.loads((ROOT / "abi" / "TaskNetwork.json").read_text("utf-8"))["bytecode"]
-# The share of the speed without proof that must be left.
+# The minimum speed with proofs, as a share of the speed without proofs.
 TARGET = 0.5
 
 
 class Prepared(Provider):
-    """Answers with bytes that were made beforehand: only our own work shall be measured."""
+    """Serves responses encoded in advance, so that only the indexer's work is measured."""
 
     def __init__(self, tree: BlockTree) -> None:
         super().__init__(tree)
@@ -85,7 +86,7 @@ class Prepared(Provider):
 
 @contextmanager
 def served(events: int) -> Iterator[str]:
-    """The address of the chain, in a process of its own, until the block ends."""
+    """Serve the chain in a separate process within this context; yield its URL."""
     command = [sys.executable, __file__, "--serve", "--events", str(events)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -100,7 +101,7 @@ def served(events: int) -> Iterator[str]:
 
 
 def serve(events: int) -> None:
-    """Mine the ordinary traffic into true blocks, and serve them until we are ended."""
+    """Mine the ordinary traffic into valid blocks, and serve them until the process is stopped."""
     tree = BlockTree()
     for block in said_in_blocks(events):
         txs = [Tx(SENDER, NETWORK, logs=(FakeLog(*log),)) for log in block]
@@ -131,7 +132,7 @@ WAYS = (
 
 
 def backfill(url: str, mode: Way, database: Path) -> Run:
-    """Index the whole chain into a new database."""
+    """Index the complete chain into a new database."""
     run = Run(mode.name)
     source, reader = opened(url)
     if mode.watches:
@@ -168,7 +169,10 @@ def shown(runs: Sequence[Run]) -> Table:
 
 
 def rounds(url: str, folder: Path, count: int) -> list[Run]:
-    """Every way by turns; the best of each, for the machine has others to serve."""
+    """Run all variants in turn, several times; return the best run of each.
+
+    The best run is used because other programs may slow down a run.
+    """
     best: dict[str, Run] = {}
     for number in range(count):
         for mode in WAYS:

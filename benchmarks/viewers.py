@@ -1,12 +1,12 @@
-"""Indexing at full speed beside a thousand viewers of the pages, and without any, in one run.
+"""Measure indexing at full speed while a thousand viewers read the pages, and without viewers.
 
 Run: .venv/bin/python benchmarks/viewers.py [--events 400000] [--viewers 1000] [--pairs 3]
-Viewers are a process of their own (viewers_crowd.py): half of them listen to /v1/events, the
-others ask for a page or for JSON every few seconds each. `qos-oracle serve`, a process too,
-answers them from the database that is being written. By turns a history is indexed with viewers
-and without, by workers, one for every core, as it is by default; the clock starts when all are
-connected. The chain is that of `verify.py`, with every proof. Chain, server and viewers use the
-same processors: where there are fewer than four of them, that is measured too.
+The viewers run in a separate process (viewers_crowd.py). Half of them listen to /v1/events; each
+of the others requests a page or JSON every few seconds. `qos-oracle serve`, another process,
+responds from the database while it is being written. A history is indexed with viewers and
+without, in turn, by one worker for each core, as is the default. The clock starts when all viewers
+are connected. The chain is the one of `verify.py`, with every proof. Chain, server and viewers use
+the same cores, so with fewer than four cores their load is part of the result.
 """
 
 import argparse
@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
@@ -40,21 +41,24 @@ from oracle.store.ops.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
-# As `[history] workers` is by default.
+# The default of `[history] workers`.
 WORKERS = min(3, os.cpu_count() or 1)
 LEAVES_OUT = "the network between viewers and server, and what a browser draws"
-# Of the history, before viewers come.
+# Number of blocks that are indexed before the viewers connect.
 _FIRST_BLOCKS = 20
-# Of the speed without viewers at least this share is to be left.
+# The minimum speed with viewers, as a share of the speed without viewers.
 TARGET = 0.9
-# Its size: a thousand viewers.
+# The number of viewers to which the target applies.
 VIEWERS = 1000
 CROWD = Path(__file__).with_name("viewers_crowd.py")
 
 
 @dataclass
 class Took:
-    """One history: what was indexed once viewers were there, and what they saw of it."""
+    """The result of indexing one history, after the viewers were connected.
+
+    `seen`: the viewers' statistics, or None without viewers.
+    """
 
     events: int = 0
     seconds: float = 0.0
@@ -63,12 +67,12 @@ class Took:
 
     @property
     def each(self) -> float:
-        """Microseconds of wall an event."""
+        """Wall-clock microseconds per event."""
         return 1e6 * self.seconds / self.events
 
 
 def indexed(chain: str, folder: Path, viewers: int) -> Took:
-    """Index the whole chain into a new database; with viewers from its first window on."""
+    """Index the complete chain into a new database; the viewers connect after the first window."""
     took, database = Took(), f"sqlite:///{folder}/oracle.sqlite"
     reader = EventReader.from_profile("reference", CONTRACTS, None)
     with ExitStack() as opened_here:
@@ -77,7 +81,7 @@ def indexed(chain: str, folder: Path, viewers: int) -> Took:
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
             uow.identity.store_or_check(Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0))
-        # A small first window: what follows is measured.
+        # The first window is small, because only the following windows are measured.
         indexer, ingest = EventFolder(CRYNUX, reader), IngestState(max_blocks=_FIRST_BLOCKS)
         ingest_next_window(source, store, indexer, ingest)
         with store.read_transaction() as uow:
@@ -94,7 +98,7 @@ def indexed(chain: str, folder: Path, viewers: int) -> Took:
 
 
 class Crowd:
-    """A running crowd: it says what it saw when it leaves."""
+    """The running process of the viewers, which prints its statistics when it is stopped."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -106,7 +110,7 @@ class Crowd:
 
 @contextmanager
 def watching(chain: str, database: str, folder: Path, viewers: int) -> Iterator[Crowd | None]:
-    """Serve the database, and let so many viewers in; all are connected when it begins."""
+    """Serve the database to viewers within this context; all are connected when it begins."""
     if not viewers:
         yield None
         return
@@ -124,7 +128,7 @@ def watching(chain: str, database: str, folder: Path, viewers: int) -> Iterator[
 
 @contextmanager
 def answering(chain: str, database: str, folder: Path) -> Iterator[str]:
-    """The address of `qos-oracle serve` over the database."""
+    """Run `qos-oracle serve` on the database within this context; yield its address."""
     config, log = folder / "config.toml", folder / "serve.log"
     config.touch(0o600)
     config.write_text(

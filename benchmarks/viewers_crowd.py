@@ -1,8 +1,9 @@
-"""Viewers of the pages: `viewers_crowd.py URL MANY`, until its stdin ends; then what they saw.
+"""Simulates viewers of the pages until stdin is closed, then prints statistics.
 
-Half of them listen to /v1/events. The others open a page or ask for JSON, wait for some seconds as
-a reader does, and ask again, each with the tag of what it has: a page that did not change is not
-sent again. It prints a line once all have had their first answer.
+Run: viewers_crowd.py URL MANY
+Half of the viewers listen to /v1/events. The others request a page or JSON, wait for a few seconds
+as a reader does, and request again with the ETag of their last response, so that an unchanged page
+is not sent again. A line is printed once all viewers have had their first response.
 """
 
 import asyncio
@@ -13,9 +14,9 @@ from random import Random
 from urllib.parse import urlsplit
 
 PATHS = ("/", "/nodes", "/rounds", "/health", "/v1/network", "/v1/nodes", "/v1/status")
-# Between two questions of one reader.
+# Bounds of the time between two requests of one viewer.
 LEAST_SECONDS, MOST_SECONDS = 2.0, 8.0
-# So many connections are opened at a time.
+# Maximum number of connections that are opened at the same time.
 AT_ONCE = 50
 _NOT_MODIFIED = b" 304 "
 _SLOWEST = 0.99
@@ -23,7 +24,7 @@ _PART_BYTES = 2**16
 
 
 class Viewers:
-    """All of them; what they saw is counted together."""
+    """All viewers, and the statistics of all of them together."""
 
     def __init__(self, url: str, many: int) -> None:
         parts = urlsplit(url)
@@ -37,10 +38,10 @@ class Viewers:
 
     async def listen(self) -> None:
         reader, writer = await self._asked("/v1/events", "")
-        # The head and the place where the stream begins.
+        # The response's header, and the event id at which the stream begins.
         await reader.readuntil(b"\nid: ")
         self._came()
-        # Counted as they come: reading lines would take the index more time than serving them.
+        # Events are counted in raw bytes, because reading lines takes more CPU time than serving.
         while part := await reader.read(_PART_BYTES):
             self.events += part.count(b"event: ")
         writer.close()
@@ -92,7 +93,7 @@ class Viewers:
             self.all_there.set()
 
     def forget(self) -> None:
-        """Count from here on."""
+        """Reset the statistics."""
         self.seconds, self.unchanged, self.refused, self.events = [], 0, 0, 0
 
     def seen(self) -> dict[str, object]:
@@ -114,7 +115,7 @@ async def main(url: str, many: int) -> None:
     work += [asyncio.create_task(viewers.read()) for _ in range(many - half)]
     stop_request = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     there = asyncio.create_task(viewers.all_there.wait())
-    # Whoever fails ends all.
+    # The failure of one viewer ends the program.
     done, _ = await asyncio.wait([*work, there], return_when=asyncio.FIRST_COMPLETED)
     for viewer in done:
         viewer.result()

@@ -1,10 +1,10 @@
-"""What a block costs the dispatcher by how many tasks wait: a catch-up with 50, 1,000 and more.
+"""Measure the dispatcher's time per block with few and with many waiting tasks.
 
 Run: .venv/bin/python benchmarks/waiting.py [--waiting 1000] [--nodes 10000] [--blocks 30]
-Nobody fits the tasks that wait, as where they ask for a card that is busy; each block a hundred
-nodes start or end something, ten tasks come and ten go. What is measured is the hook at the end of
-a block over SQLite, as a catch-up calls it. The obvious way reads all that wait and asks of each
-task anew whether a free node fits it.
+No free node fits the waiting tasks, as if they required a GPU model that is busy. In each block a
+hundred nodes start or end a task, ten tasks are created and ten end. The measured code is the hook
+at the end of a block with SQLite, as it runs while the daemon catches up. The baseline reads all
+waiting tasks and checks for each of them whether a free node fits.
 """
 
 import argparse
@@ -18,7 +18,8 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
@@ -40,9 +41,9 @@ from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING  # noqa: E40
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
 FEW = 50
-# So many tasks come and go with a block.
+# Number of tasks that are created, and of tasks that end, in a block.
 COME = 10
-# Nobody has more than 80.
+# Required video memory in GB; no node has more than 80.
 TOO_MUCH_MEMORY = 96
 KINDS = 5
 SETTINGS = DispatchSettings(
@@ -57,14 +58,14 @@ SETTINGS = DispatchSettings(
 
 
 class Waiting:
-    """Tasks that nobody fits: always as many, and not always the same."""
+    """Waiting tasks that no node fits; their number stays the same while tasks come and go."""
 
     def __init__(self, count: int) -> None:
         self.tasks = [a_task(number) for number in range(count)]
         self._made = count
 
     def block(self) -> list[Task]:
-        """A block goes by; return whom it changed."""
+        """Advance by one block; return the tasks that it changed."""
         gone, self.tasks = self.tasks[:COME], self.tasks[COME:]
         for task in gone:
             task.ending = Ending.ABORTED
@@ -86,7 +87,7 @@ def block_at(number: int, seconds: int) -> BlockRef:
 
 
 def milliseconds(nodes: int, waiting: int, blocks: int) -> float:
-    """Return the median of a block, CPU."""
+    """Return the median of the CPU milliseconds per block."""
     network = Network(Case("waiting", nodes))
     with (
         tempfile.TemporaryDirectory(prefix="qos-oracle-waiting.") as folder_name,
@@ -120,7 +121,7 @@ def hooked(hook: DrawHook, uow: UnitOfWork, block: BlockRef) -> float:
 
 
 def obvious(network: Network, waiting: int) -> float:
-    """Return what reading all tasks and asking each of each free node takes, CPU."""
+    """Return the CPU milliseconds of checking each waiting task against each free node."""
     free = [node for node in network.nodes.values() if not node.running and not node.paused]
     with (
         tempfile.TemporaryDirectory(prefix="qos-oracle-waiting.") as folder_name,

@@ -1,10 +1,10 @@
-"""Indexing through an endpoint in bad weather, against the same one without faults.
+"""Measure indexing through an endpoint with random faults, compared with one without faults.
 
 Run: .venv/bin/python benchmarks/weather.py [--history 600] [--head 40] [--latency 0.2]
-Both endpoints answer after the same time. In bad weather 10 % of the requests get a 429 with
-`Retry-After: 1`, 10 % garbage, 5 % a reset connection, and 10 % are answered by a node that lags.
-First a history is read, then the head is followed: each block is mined once the one before is
-folded, and whoever fails, or has nothing to do, looks again after the usual poll time.
+Both endpoints have the same latency. With faults, 10 % of the requests get a 429 with
+`Retry-After: 1`, 10 % get garbage, 5 % a reset connection, and 10 % a response of a node that lags
+behind. First a history is read, then the head is followed: each block is mined once the previous
+one is folded. After a failure or without a new block, the indexer waits for the usual poll time.
 """
 
 import argparse
@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from devnet.fakechain.faults.weather import BAD_WEATHER_SHARES, WeatherEndpoint  # noqa: E402
@@ -31,15 +32,15 @@ from tests.support.ingest.indexer import CHAIN_ID, Indexer  # noqa: E402
 from tests.support.ingest.speaking import txs  # noqa: E402
 from tests.support.traffic import Traffic  # noqa: E402
 
-# Of the speed without faults at least this share is to be left.
+# The minimum speed with faults, as a share of the speed without faults.
 TARGET = 1 / 3
-# The exit code of a run that worked and was too slow.
+# The exit code of a run that succeeded but missed its target.
 MISSED = 3
 POLL_SECONDS = 1.0
 
 
 class Run:
-    """One indexer in front of one endpoint."""
+    """One indexer with one endpoint."""
 
     def __init__(self, arguments: argparse.Namespace, shares: dict[str, float]) -> None:
         self.asked = arguments
@@ -51,7 +52,7 @@ class Run:
         self.failures: Counter[str] = Counter()
 
     def seconds(self) -> tuple[float, float]:
-        """Read the history, then follow the head; seconds for each."""
+        """Read the history, then follow the head; return the seconds of each."""
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             url = stack.enter_context(serve_endpoint(self.endpoint)).url
@@ -59,7 +60,7 @@ class Run:
             migrate(f"sqlite:///{folder}/weather.db")
             indexer = Indexer([url], f"sqlite:///{folder}/weather.db", reports=False)
             stack.callback(indexer.close)
-            # Whose chain it is was found out before.
+            # The faults begin after the chain has been identified.
             self.endpoint.shares = self.shares
             began = time.perf_counter()
             self.reach(indexer)
@@ -70,7 +71,7 @@ class Run:
         return history, time.perf_counter() - began - history
 
     def reach(self, indexer: Indexer) -> None:
-        """Turn as the daemon does until the newest block is folded."""
+        """Run the indexer's step as the daemon does, until the newest block is folded."""
         while True:
             try:
                 done = indexer.step()

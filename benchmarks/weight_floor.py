@@ -1,11 +1,11 @@
-"""What a least weight brings and costs: how long until a dead node is out, and the work it wastes.
+"""Measure the effect of a minimum weight: days until dead nodes are kicked out, and wasted tasks.
 
 Run: .venv/bin/python benchmarks/weight_floor.py [--nodes 1000] [--days 60] [--groups 0.1]
-A closed loop: who is drawn follows from the scores, and scores from who was drawn. Scores, H and
-weights are those of `crynux`; honest nodes are of different stakes and speeds, silent in one task
-of a hundred, 2 % of the nodes never answer anything from their first task on (new), 2 % have a
-full pool of good scores and stop answering (once good), 2 % are honest and unlucky: a 0 is their
-first score. Every node is always free, and every job a node's own or a group of three.
+The simulation is a closed loop: scores decide which nodes are drawn, and draws lead to new scores.
+Scores, H and weights are those of `crynux`. Honest nodes have different stakes and speeds and do
+not answer one task in a hundred. Of all nodes, 2 % never answer a task (new), 2 % have a full pool
+of good scores and then stop answering (once good), and 2 % are honest nodes whose first score is 0
+(unlucky). Every node is always free. A job is a single task or a group of three.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from random import Random
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed  # noqa: E402
@@ -38,7 +39,7 @@ JOBS_A_NODE = 100
 SHARE_OF_EACH = 50
 SILENT = 0.01
 MAX_STAKE = 20
-# No weight without models is above S = QoS = 1: a half.
+# Without models, the maximum weight is 1/2, at S = QoS = 1.
 HIGHEST = UNIT // 2
 
 
@@ -62,7 +63,7 @@ class Node:
 
 @dataclass
 class Network:
-    """Everybody, and the chances that they have."""
+    """All nodes, and the random numbers for their draws."""
 
     weighting: Weighting
     random: Random
@@ -70,7 +71,7 @@ class Network:
     draws: int = 0
 
     def weigh(self, node: Node, time: int) -> int:
-        """Return W; 0 where H excludes it."""
+        """Return a node's selection weight, 0 while its reliability H excludes it."""
         h = heal_reliability(node.base, node.since, time, CRYNUX)
         if h < CRYNUX.exclude_enter:
             return 0
@@ -78,7 +79,10 @@ class Network:
         return compute_weight(UNIT, node.stake, qos, self.weighting)
 
     def draw(self, time: int, busy: list[Node]) -> Node:
-        """Choose by weight: anybody, accepted with the chance of his weight in the highest."""
+        """Draw a node by weight with rejection sampling.
+
+        A random node is accepted with a probability of its weight divided by the maximum weight.
+        """
         while True:
             node = self.nodes[int(self.random.random() * len(self.nodes))]
             weight = node.settled if node.base == UNIT else self.weigh(node, time)
@@ -88,7 +92,7 @@ class Network:
                 return node
 
     def runs(self, node: Node, time: int) -> float | None:
-        """Return how long it takes a node to answer, and bring the end into H; None: never."""
+        """Return a node's seconds until its answer, or None if it never answers; update its H."""
         is_silent = not node.answers or self.random.random() < SILENT
         if is_silent or node.base != UNIT:
             h = heal_reliability(node.base, node.since, time, CRYNUX)
@@ -99,7 +103,7 @@ class Network:
         return None if is_silent else node.speed * self.random.uniform(0.7, 1.3)
 
     def group(self, time: int) -> None:
-        """Three nodes run the same, and are ranked; nobody answers: no scores."""
+        """Let three nodes run the same task and score their ranks, unless none of them answers."""
         members: list[Node] = []
         for _ in range(3):
             members.append(self.draw(time, members))
@@ -125,7 +129,7 @@ class Network:
 
 
 def network(nodes: int, floor: str) -> Network:
-    """Build the same crowd for every floor."""
+    """Build the network for one minimum weight; the nodes are the same for each."""
     random = Random(1)  # noqa: S311 - repeatable, no secret
     simulated = Network(Weighting(weight_floor=parse_fraction("floor", floor)), random)
     nodes_per_share = nodes // SHARE_OF_EACH
@@ -135,7 +139,7 @@ def network(nodes: int, floor: str) -> Network:
         *["unlucky"] * nodes_per_share,
     ]
     for kind in [*kinds, *["honest"] * (nodes - len(kinds))]:
-        # Few have much, most have little.
+        # A few nodes have a large stake, most have a small one.
         stake = min(MAX_STAKE, random.paretovariate(1.2))
         score = compute_stake_score(int(stake * UNIT), MAX_STAKE * UNIT)
         node = Node(kind, score, random.uniform(5, 20))
@@ -165,7 +169,7 @@ def main() -> None:
 
 
 def played(arguments: argparse.Namespace, floor: str) -> str:
-    """Play one floor until all the dead are out, and say what became of each kind."""
+    """Simulate one minimum weight until all dead nodes are kicked out; return the printed row."""
     crowd = network(arguments.nodes, floor)
     new, good, unlucky = (
         [node for node in crowd.nodes if node.kind == kind]
@@ -188,7 +192,7 @@ def played(arguments: argparse.Namespace, floor: str) -> str:
 
 
 def _shown(nodes: list[Node]) -> str:
-    """Say how many are out, after how many days, and how many tasks each had; the middle ones."""
+    """Return how many nodes were kicked out, and the medians of their days and tasks."""
     out = [node for node in nodes if node.out_at is not None]
     days = f"{median(node.out_at or 0 for node in out):.1f}" if out else "-"
     drawn = median(node.drawn for node in out or nodes)

@@ -1,4 +1,4 @@
-"""Windows of a busy network for the store's benchmarks: raw logs beside what they fold into."""
+"""Windows of a busy network for the store's benchmarks: raw logs and the changes they cause."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ CONTRACT = Address("0x" + 40 * "c")
 
 @dataclass(slots=True)
 class FoldedWindow:
-    """What one commit writes; `logs` and `changes` say the same."""
+    """The rows of one commit; folding `logs` results in `changes`."""
 
     logs: list[Log]
     blocks: list[BlockRef]
@@ -51,7 +51,7 @@ def block_at(number: int) -> BlockRef:
 
 
 def events() -> Iterator[DomainEvent]:
-    """Every node joins, then groups of three live one after the other, for ever."""
+    """Yield endless events: every node joins, then one group of three follows the other."""
     places = _places()
     for number in range(NODES):
         at, time = next(places)
@@ -65,7 +65,7 @@ def events() -> Iterator[DomainEvent]:
 
 
 def windows(logs_each: int, *, journal: bool = False) -> Iterator[FoldedWindow]:
-    """Fold the traffic, `logs_each` events to a window."""
+    """Fold the traffic and yield windows of `logs_each` events."""
     fold, source = Fold(CRYNUX), events()
     while True:
         logs = [next(source) for _ in range(logs_each)]
@@ -112,7 +112,7 @@ def _life_of(group: int, places: Iterator[tuple[Position, int]]) -> Iterator[Dom
         )
     for task, node in zip(tasks, nodes, strict=True):
         yield TaskStarted(*next(places), task, node)
-    # Now and then one times out: its node's reliability then moves with every task.
+    # In one group of ten a task times out; from then on, each task changes its node's reliability.
     done = tasks[:2] if group % 10 == 0 else tasks
     for task in tasks[len(done) :]:
         yield TaskTimedOut(*next(places), task)
@@ -138,6 +138,6 @@ def _log_of(event: DomainEvent) -> Log:
         index=event.at.log,
         address=CONTRACT,
         topics=(word(kind, 0), word("t", event.at.log), word("n", event.at.tx)),
-        # A creation carries its requirements, about half a kilobyte; the others little.
+        # A task creation contains the requirements, about half a kilobyte; other logs are small.
         data="0x" + word("d", event.at.log)[2:] * (18 if creation else 1),
     )

@@ -1,10 +1,10 @@
-"""The writer alone: windows that were fetched, checked and decoded before, folded and committed.
+"""Measure the writer alone: folding and committing windows that are already decoded.
 
 Run: .venv/bin/python benchmarks/writer.py [--events 100000] [--each 12000] [--postgresql]
-What many cores or a cluster could reach at most on one chain, since one process folds and commits.
-The windows lie in memory before the clock starts, as workers give them: events, and logs in rows.
-Left out is what it costs to receive them. The history is ordinary traffic, its blocks are hashed
-truly and its logs are the network's own.
+The result is the maximum rate of many cores or of a cluster on one chain, because one process
+folds and commits. The windows are in memory before the clock starts, in the form in which workers
+return them: events, and logs as rows. The cost of receiving them is left out. The history is
+ordinary traffic with valid block hashes and the network's own logs.
 """
 
 import argparse
@@ -20,7 +20,8 @@ from pathlib import Path
 import psycopg
 
 ROOT = Path(__file__).resolve().parents[1]
-# A checkout that is not installed runs it too; so the imports below cannot stand above (E402).
+# The path must be set before the imports below, so that this also runs in a checkout that is not
+# installed (hence noqa E402).
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.backfill import MISSED, opened, resident_mb  # noqa: E402
@@ -47,7 +48,7 @@ RATE, BYTES = 100_000, 300
 
 @dataclass
 class Prepared:
-    """A history in memory: windows and what they say."""
+    """A history in memory: its decoded windows, and the chain that they are from."""
 
     reader: EventReader
     heads: Heads
@@ -61,11 +62,11 @@ class Prepared:
 
 @dataclass
 class Took:
-    """What writing one history took."""
+    """The cost of writing one history; `size` is in bytes."""
 
     seconds: float
     cpu_seconds: float
-    # Resident memory in MB when it began and ended.
+    # Resident memory in MB at the beginning and at the end.
     memory: tuple[int, int]
     size: int
 
@@ -94,7 +95,7 @@ def main() -> int:
 
 
 def prepared(events: int, events_per_block: int) -> Prepared:
-    """Read the whole history, and put its windows together to so many events."""
+    """Read the complete history, and join its windows until each has enough events."""
     with served(events) as url:
         source, reader = opened(url)
         chain = Prepared(reader, source.fetch_heads(), source.fetch_genesis_hash())
@@ -116,7 +117,7 @@ def read(
 
 
 def together(windows: Iterator[BlockWindow], windows_per_commit: int) -> Iterator[BlockWindow]:
-    """Join neighbours until they hold `each` events."""
+    """Join adjacent windows until each has at least `windows_per_commit` events."""
     held: list[BlockWindow] = []
     events = 0
     for window in windows:
@@ -131,7 +132,7 @@ def together(windows: Iterator[BlockWindow], windows_per_commit: int) -> Iterato
 
 
 def written(url: str, history: Prepared, size: Callable[[], int]) -> Took:
-    """Fold and commit all of it."""
+    """Fold and commit the complete history; return the cost."""
     with Store.open(url, create=True) as store:
         with store.transaction() as uow:
             contracts = {"TaskNetwork": NETWORK}
@@ -165,7 +166,7 @@ def database_size(url: str) -> int:
 
 
 def shown(name: str, took: Took, events: int) -> bool:
-    """Print it; return whether both targets were reached."""
+    """Print the result; return whether both targets were reached."""
     rate, size = events / took.seconds, took.size / events
     print(
         f"  {name:<11}{rate:>9,.0f} events/s of the wall, {events / took.cpu_seconds:,.0f} of CPU "
@@ -181,7 +182,7 @@ def shown(name: str, took: Took, events: int) -> bool:
 
 
 def load() -> str:
-    """How busy the machine is, which every figure has to be read with."""
+    """Return the load of the machine, which affects every figure."""
     return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 

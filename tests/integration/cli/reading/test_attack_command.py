@@ -115,7 +115,10 @@ def test_search_reports_trials_and_best_parameters(capsys):
         (("--closed-loop", "--search", "tau_seconds=900", "--goal", "luck"), "no measure 'luck'"),
         (("--closed-loop", "--search", "tau_seconds=0"), "tau_seconds: must be 1 or more"),
         (("--closed-loop", "--from", "5"), "cannot be combined with --from"),
-        (("--closed-loop", "--search", "boost=0", "--set", "penalty=0.5"), "cannot be combined with --set"),
+        (
+            ("--closed-loop", "--search", "boost=0", "--set", "penalty=0.5"),
+            "cannot be combined with --set",
+        ),
     ],
 )
 def test_invalid_closed_loop_arguments_are_rejected_in_one_line(capsys, arguments, said):
