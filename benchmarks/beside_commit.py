@@ -120,7 +120,7 @@ def main() -> int:
                     figures.append(1e6 * seconds / count)
                     name = "this checkout" if python != other_python else arguments.commit
                     print(f"{mode.name}, {name}: {count / seconds:,.0f} events/s", flush=True)
-            assert len(counts) == 1, "both store the same events"
+            assert len(counts) == 1, "the commits stored different numbers of events"
             baseline, measured = (
                 statistics.median(figures) for figures in figures_by_python.values()
             )

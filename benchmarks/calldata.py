@@ -117,7 +117,7 @@ def main() -> int:
     out.print(table)
     reader = readers["logs and calls"]
     calls = best_by_name["logs and calls"][2]
-    out.print(f"reader alone: {micros_a_call(reader, calls):.1f} µs a call")
+    out.print(f"reader alone: {micros_a_call(reader, calls):.1f} µs per call")
     return 0
 
 

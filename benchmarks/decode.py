@@ -172,12 +172,12 @@ def main() -> int:
     rows = [
         ("bytes to events, checked", stage),
         ("log to event", best(reading(logs))),
-        ("all values, in a tuple", best(ours(logs))),
-        ("eth_abi, topics by hand", best(by_eth_abi(middle))),
+        ("log to tuple of all values", best(ours(logs))),
+        ("eth_abi, topics split manually", best(by_eth_abi(middle))),
         ("web3 process_log", best(by_web3(middle))),
     ]
     table = Table(title=f"Decoding ordinary traffic, {len(written):,} logs")
-    for title in ("way", "µs/log", "logs/s", "times log to event"):
+    for title in ("way", "µs/log", "logs/s", "relative to log to event"):
         table.add_column(title, justify="left" if title == "way" else "right")
     for name, micros in rows:
         ratio = micros / rows[1][1]

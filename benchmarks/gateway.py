@@ -154,26 +154,26 @@ def main() -> int:
     http = over_http(min(10.0, seconds / 3), ours=True)
     plain_http = over_http(min(10.0, seconds / 3), ours=False)
     table = Table(title=f"24 nodes, {len(batches) * RELAYS:,} relays")
-    for name in ("a second", "ours", "plain", "ratio", "target"):
-        table.add_column(name, justify="left" if name == "a second" else "right")
+    for name in ("per second", "qos-oracle", "plain", "ratio", "target"):
+        table.add_column(name, justify="left" if name == "per second" else "right")
     rows = (
         ("selections in process", quick.selections, plain.selections, SELECTIONS),
-        ("the same, ranked each time", anew.selections, plain.selections, 0),
+        ("selections, ranked each time", anew.selections, plain.selections, 0),
         ("outcomes in process", quick.outcomes, plain.outcomes, OUTCOMES),
         ("requests over HTTP", http.rate, plain_http.rate, REQUESTS),
-        ("the same, of its processor's time", http.alone, plain_http.alone, 0),
+        ("requests per CPU second of the service", http.alone, plain_http.alone, 0),
     )
     for name, we, they, target in rows:
         target_text = f"{target:,}" if target else ""
         table.add_row(name, f"{we:,.0f}", f"{they:,.0f}", f"{we / they:,.1f}", target_text)
     table.add_row(
-        "ms, 99 % of them", f"{http.p99:.1f}", f"{plain_http.p99:.1f}",
+        "99th percentile, ms", f"{http.p99:.1f}", f"{plain_http.p99:.1f}",
         f"{plain_http.p99 / http.p99:.1f}", f"{P99_MS:.0f}",
     )  # fmt: skip
     out = Console()
     out.print(table)
     is_reached = all(we >= target for _, we, _, target in rows) and http.p99 <= P99_MS
-    out.print(f"targets are of a machine that does nothing else: "
+    out.print(f"targets (for a machine that runs nothing else): "
               f"{'reached' if is_reached else 'MISSED'}")  # fmt: skip
     return 0 if is_reached else MISSED
 

@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--postgresql", action="store_true")
     chosen = parser.parse_args()
     with folder() as here:
-        print(f"{chosen.windows} windows of {chosen.logs} logs, logs/s with all derived rows:")
+        print(f"{chosen.windows} windows of {chosen.logs} logs; logs/s with all derived rows:")
         compare("sqlite", [f"sqlite:///{here}/{n}.sqlite" for n in range(2)], chosen)
         programs = find_programs()
         if chosen.postgresql and programs is not None:
@@ -88,12 +88,12 @@ def compare(name: str, urls: list[str], chosen: argparse.Namespace) -> None:
         took = timed(insert_windows, url, islice(windows(chosen.logs), number))
         rates.append(number * chosen.logs / took.seconds)
         cpu = number * chosen.logs / took.cpu_seconds
-        wal = f", write-ahead log at most {took.wal_bytes / 1e6:.0f} MB" * bool(took.wal_bytes)
+        wal = f", maximum size of the WAL {took.wal_bytes / 1e6:.0f} MB" * bool(took.wal_bytes)
         print(
             f"  {name:<11}{insert_windows.__name__:<12}{rates[-1]:>9,.0f} "
             f"({cpu:,.0f} by CPU time){wal}"
         )
-    print(f"  {name:<11}{rates[1] / rates[0]:.1f} times the obvious way")
+    print(f"  {name:<11}{rates[1] / rates[0]:.1f} times as fast as the simple code")
 
 
 def timed(commit: Commit, url: str, history: Iterable[FoldedWindow]) -> Took:

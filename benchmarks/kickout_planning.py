@@ -70,7 +70,7 @@ def main() -> int:
     parser.add_argument("--live", type=int, default=1000)
     parser.add_argument("--ticks", type=int, default=20)
     arguments = parser.parse_args()
-    begin("calls on chain, signatures, blocks that are verified first")
+    begin("calls on chain, signatures, verification of blocks")
     with (
         tempfile.TemporaryDirectory(prefix="qos-oracle-kickouts.") as folder_name,
         Store.open(f"sqlite:///{folder_name}/oracle.sqlite", create=True) as store,
@@ -80,17 +80,17 @@ def main() -> int:
         first = tick(store, memory)
         spent = median(tick(store, memory) for _ in range(arguments.ticks))
         plain = obvious(store, arguments.live)
-    print(f"the first tick after a start: {first:.0f} ms CPU")
+    print(f"first tick after a start: {first:.0f} ms CPU")
     return end(
         [
             Outcome(
-                what=f"planning with {arguments.open_count:,} open intervals, "
-                f"{arguments.live:,} kickouts",
+                what=f"kickout planning, {arguments.open_count:,} open intervals, "
+                f"{arguments.live:,} live kickouts",
                 got=spent,
                 unit="ms CPU",
                 target=TARGET_MS,
                 baseline=plain,
-                source="reading the open intervals for each kickout",
+                source="reading all open intervals for each kickout",
                 target_at="" if arguments.open_count >= 4000 else "4,000 open intervals",
             )
         ]

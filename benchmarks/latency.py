@@ -94,7 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=200)
     blocks = parser.parse_args().blocks
-    begin("the poll itself, proofs, dispatch, reports, leases: the indexing loop alone")
+    begin("polling, proofs, dispatch, reports and leases; only the indexing loop is measured")
     with anvil() as url, tempfile.TemporaryDirectory() as folder:
         chain = Chain(url)
         database = f"sqlite:///{folder}/latency.db"

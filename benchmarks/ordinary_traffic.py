@@ -136,7 +136,7 @@ def served(events: int) -> Iterator[str]:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-            assert line.startswith(SERVING), "the chain's process failed"
+            assert line.startswith(SERVING), "the process that serves the chain failed"
             yield line.removeprefix(SERVING).strip()
         finally:
             process.terminate()

@@ -68,7 +68,7 @@ def machine() -> str:
 def begin(leaves_out: str) -> None:
     """Print the machine and what the benchmark leaves out, and start measuring other programs."""
     print(f"machine: {machine()}")
-    print(f"leaves out: {leaves_out}", flush=True)
+    print(f"not measured: {leaves_out}", flush=True)
     _begun[0] = (time.monotonic(), *_busy())
 
 
@@ -81,7 +81,7 @@ def end(outcomes: Sequence[Outcome]) -> int:
             f"{outcome.ratio:.3g} times faster than {outcome.source} "
             f"({outcome.baseline:.4g} {outcome.unit})"
         )
-    print(f"others used {others():.0%} of the processors meanwhile")
+    print(f"other programs used {others():.0%} of the processors during the benchmark")
     written = os.environ.get(RESULTS)
     if written:
         with Path(written).open("a", encoding="utf-8") as file:

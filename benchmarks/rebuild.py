@@ -67,14 +67,14 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=200_000)
     with tempfile.TemporaryDirectory() as folder:
         steps = steps_of(parser.parse_args().events, Path(folder))
-    table = Table("step", "events", "CPU µs/event", title="Folding anew")
+    table = Table("step", "events", "CPU µs/event", title="Folding stored rows again")
     for step in steps:
         table.add_row(step.name, f"{step.events:,}", f"{step.micros:.2f}")
     out = Console()
     out.print(table)
     rebuilding = steps[0]
     load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
-    out.print(f"database: {rebuilding.size / rebuilding.events:.0f} bytes an event; load {load}")
+    out.print(f"database: {rebuilding.size / rebuilding.events:.0f} bytes per event; load {load}")
     return 0
 
 

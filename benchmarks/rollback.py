@@ -34,7 +34,9 @@ AT_ONCE = 2000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--history", type=int, default=20_000, help="events below the ancestor")
+    parser.add_argument(
+        "--history", type=int, default=20_000, help="number of events below the common ancestor"
+    )
     parser.add_argument("--postgresql", action="store_true")
     chosen = parser.parse_args()
     here = Path(tempfile.mkdtemp(prefix="qos-bench-"))
@@ -68,7 +70,7 @@ def compare(name: str, url: str, below: int) -> None:
     print(
         f"{name}: {DEPTH} blocks x {LOGS_PER_BLOCK} events undone in {1000 * rolled_back:.1f} ms; "
         f"{len(history):,} events folded again in {1000 * rebuilt:,.0f} ms "
-        f"({rebuilt / rolled_back:,.0f} x)"
+        f"({rebuilt / rolled_back:,.0f} times as long)"
     )
 
 

@@ -148,9 +148,9 @@ def measured(store: Store, nodes: list[Node]) -> list[tuple[str, str, float, flo
     listed = seconds(lambda: load_all_nodes(store, CRYNUX, {}, NOW))
     return [
         ("round cut", "s CPU", again, 1.0, anew),
-        ("statistics, a turn of the loop", "s", in_the_loop, 0.1, census),
+        ("statistics, delay of the loop", "s", in_the_loop, 0.1, census),
         ("first page of nodes", "s CPU", first, 0.2, listed),
-        ("the same after one in a hundred changed", "s CPU", after_many, None, listed),
+        ("first page after one node in a hundred changed", "s CPU", after_many, None, listed),
     ]
 
 
@@ -158,7 +158,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=TARGET_NODES)
     count = parser.parse_args().nodes
-    begin("legacy rules, PostgreSQL, signing and sending; printing; 5 scores a node; none heals")
+    begin("legacy rules, PostgreSQL, signing, sending, printing, full pools, recovering nodes")
     network = Network(Case("cut", count, healing=0.0, scores=5))
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -166,7 +166,7 @@ def main() -> int:
     ):
         figures = measured(store, list(network.nodes.values()))
     at = "" if count == TARGET_NODES else f"{TARGET_NODES:,} nodes"
-    source = "looking at every node"
+    source = "reading every node"
     return end(
         [
             Outcome(f"{name}, {count:,} nodes", value, unit, target, obvious, source, at)

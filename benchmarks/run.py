@@ -82,14 +82,14 @@ def played(name: str, options: Sequence[str], results: Path) -> int:
 def print_table(results: Path, codes: dict[str, int]) -> None:
     """Print a table of all figures in `results`, and of the exit status of each script."""
     table = Table(title=f"benchmarks; {machine()}")
-    for title in ("what", "target", "got", "unit", "times the baseline", "verdict"):
-        table.add_column(title, justify="left" if title in {"what", "verdict"} else "right")
+    for title in ("benchmark", "target", "result", "unit", "speedup", "verdict"):
+        table.add_column(title, justify="left" if title in {"benchmark", "verdict"} else "right")
     lines = results.read_text("utf-8").splitlines() if results.exists() else []
     for what, value, unit, target, ratio, verdict in map(json.loads, lines):
         target_text = "-" if target is None else f"{target:g}"
         table.add_row(what, target_text, f"{value:.4g}", unit, f"{ratio:.3g}", verdict)
     table.add_section()
-    verdict_by_code = {0: "worked", MISSED: "MISSED"}
+    verdict_by_code = {0: "succeeded", MISSED: "MISSED"}
     for name, code in codes.items():
         table.add_row(
             f"{name}.py", "-", "-", "-", "-", verdict_by_code.get(code, f"FAILED ({code})")

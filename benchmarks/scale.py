@@ -86,13 +86,13 @@ def by_events(of: dict[str, float]) -> None:
         ["backfill without workers, every proof", *times("proven")],
         ["backfill without workers, no proof", *times("unproven")],
         ["backfill with workers, 2 cores, every proof", *with_workers],
-        ["answers of endpoints", *sizes("wire")],
+        ["responses of endpoints", *sizes("wire")],
         ["database", *sizes("database")],
         ["`resync rebuild`", *times("rebuild")],
         ["`export --parquet`, the first time", *times("export")],
         ["Parquet of events", *sizes("parquet")],
         ["`backtest` of Parquet, each system", *times("backtest")],
-        ["of it the fold alone", *times("fold")],
+        ["the fold alone, as part of it", *times("fold")],
     )
 
 
@@ -122,7 +122,7 @@ def main() -> int:
     for change in parser.parse_args().set:
         name, _, value = change.partition("=")
         if name not in figures:
-            parser.error(f"--set {name}: one of {', '.join(figures)}")
+            parser.error(f"--set {name}: no such figure (available: {', '.join(figures)})")
         figures[name] = replace(figures[name], value=float(value))
     table(
         ["figure", "value", "printed by"],

@@ -42,7 +42,7 @@ CHAIN_ID = 31337
 CONTRACTS = {"TaskNetwork": NETWORK}
 # The name, the policy and the target speedup of each comparison.
 WAYS = (("every proof", VerificationPolicy(), 2.0), ("no proof", NO_PROOF, 1.6))
-LEAVES_OUT = "the network, and imports of the writer"
+LEAVES_OUT = "the network, and the writer's imports"
 
 
 @dataclass
@@ -125,8 +125,8 @@ def backfill(url: str, policy: VerificationPolicy, workers: int, database: Path)
 def told(name: str, took: Took) -> None:
     writer, workers = (1e6 * part / took.events for part in (took.writer, took.workers))
     print(
-        f"{name}: {took.events / took.seconds:,.0f} events/s; CPU an event: writer {writer:.1f} "
-        f"µs, workers {workers:.1f} µs; writer {took.memory} MB"
+        f"{name}: {took.events / took.seconds:,.0f} events/s; CPU per event: writer "
+        f"{writer:.1f} µs, workers {workers:.1f} µs; writer's memory {took.memory} MB"
     )
 
 
@@ -144,8 +144,8 @@ def main() -> int:
             told(f"{name}, alone", alone)
             shared = backfill(url, policy, arguments.workers, Path(folder, f"{name} n.db"))
             told(f"{name}, workers: {arguments.workers}", shared)
-            assert shared.digest == alone.digest, "workers must change no byte"
-            what, source = f"backfill by workers, {name}", "the daemon alone"
+            assert shared.digest == alone.digest, "workers changed the state"
+            what, source = f"backfill with workers, {name}", "the daemon alone"
             target = alone.each / times
             outcomes.append(Outcome(what, shared.each, "µs/event", target, alone.each, source))
     return end(outcomes)

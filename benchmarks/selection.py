@@ -187,7 +187,7 @@ def cases(nodes: int, more: int) -> list[Case]:
         Case("any node", nodes),
         *(Case("any node", size) for size in smaller),
         Case("5 scores, not 50", nodes, scores=5),
-        Case("asks for a model", nodes, requests=asking),
+        Case("model required", nodes, requests=asking),
         Case("all nodes heal", nodes, healing=1.0),
         Case("top stake moves", nodes, restaked=True),
         *([Case("any of more", more)] if more else []),
@@ -199,9 +199,11 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--more", type=int, default=MORE_NODES)
     arguments = parser.parse_args()
-    begin("reading the changed nodes from the database; the first selection of a kind of task")
-    table = Table(title=f"One selection, {HEALING:.0%} of the nodes healing, milliseconds of CPU")
-    for name in ("task", "nodes", "chosen of", "ready", "median", "worst", "plain", "ratio"):
+    begin("reading the changed nodes from the database; the first selection for a kind of task")
+    table = Table(
+        title=f"One selection in CPU milliseconds; {HEALING:.0%} of the nodes recovering"
+    )
+    for name in ("task", "nodes", "candidates", "warm-up", "median", "worst", "plain", "ratio"):
         table.add_column(name, justify="left" if name == "task" else "right")
     outcomes = []
     for case in cases(arguments.nodes, arguments.more):
@@ -214,8 +216,10 @@ def main() -> int:
         outcomes.append(outcome(case, times))
     out = Console()
     out.print(table)
-    out.print("ready: from nothing; any node: that is free; 5 scores: a tenth of the history")
-    out.print("plain: oracle/systems/crynux/crynux_policy.py over all nodes, then the same draw")
+    out.print(
+        "warm-up: filling an empty pool; any node: any free node; 5 scores: a tenth of a pool"
+    )
+    out.print("plain: oracle/systems/crynux/crynux_policy.py for all nodes, then the same draw")
     return end(outcomes)
 
 

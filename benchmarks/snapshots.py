@@ -110,11 +110,11 @@ def state_outcome(database: Path, blocks: int) -> Outcome:
             count, total_bytes = uow.snapshots.count_snapshots_and_bytes()
             logs = uow.logs.count()
     print(
-        f"{logs:,} logs: {built} snapshots made in {making:.1f} s CPU, {count} kept, "
+        f"{logs:,} logs: made {built} snapshots in {making:.1f} s CPU, kept {count}, "
         f"{total_bytes / 2**20:.1f} MiB"
     )
     return Outcome(
-        what=f"the state at any block of {logs:,} events, the slowest of {blocks}",
+        what=f"state at any block of {logs:,} events, slowest of {blocks}",
         got=slowest,
         unit="s CPU",
         target=TARGET_SECONDS,
@@ -132,7 +132,7 @@ def rewind_outcome(url: str, database: Path) -> Outcome:
     chain.close()
     assert state == same_state
     return Outcome(
-        what=f"a rewind by {blocks:,} blocks below the undo journal",
+        what=f"rewind to {blocks:,} blocks below the undo journal",
         got=by_snapshot,
         unit="s CPU",
         target=None,
@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--blocks", type=int, default=25)
     arguments = parser.parse_args()
-    begin("reading the node's own history, which no fold is needed for; HTTP")
+    begin("reading a node's own history, which needs no fold; HTTP")
     with tempfile.TemporaryDirectory(prefix="qos-oracle-snapshots.") as folder:
         database = Path(folder) / "ours.db"
         with served(arguments.events) as url:

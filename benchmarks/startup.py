@@ -56,7 +56,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=7)
     times = parser.parse_args().times
-    begin("the shell, the disk's first read of the files, writing bytecode; an empty database")
+    begin("the shell, the first read of the files from disk, writing bytecode, a filled database")
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         config, file = Path(folder, "config.toml"), Path(folder, "bench.sqlite")
@@ -71,7 +71,12 @@ def main() -> int:
             obvious = seconds(OBVIOUS + OURS, arguments, max(1, times // 2))
             outcomes.append(
                 Outcome(
-                    f"qos-oracle {command}", cpu_seconds, "s CPU", target, obvious, "all imports"
+                    f"qos-oracle {command}",
+                    cpu_seconds,
+                    "s CPU",
+                    target,
+                    obvious,
+                    "importing all commands",
                 )
             )
     return end(outcomes)

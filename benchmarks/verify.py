@@ -94,7 +94,7 @@ def served(events: int) -> Iterator[str]:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-            assert line.startswith(SERVING), "the chain's process failed"
+            assert line.startswith(SERVING), "the process that serves the chain failed"
             yield line.removeprefix(SERVING).strip()
         finally:
             process.terminate()
@@ -127,7 +127,7 @@ NO_PROOF = VerificationPolicy(
 WAYS = (
     Way("without proof", NO_PROOF),
     Way("with every proof", VerificationPolicy()),
-    Way("the same, with calls", VerificationPolicy(), watches=True),
+    Way("with every proof and calls", VerificationPolicy(), watches=True),
 )
 
 
@@ -158,7 +158,7 @@ def backfill(url: str, mode: Way, database: Path) -> Run:
 
 
 def shown(runs: Sequence[Run]) -> Table:
-    table = Table(title="Backfill of true blocks into SQLite; the best of every round")
+    table = Table(title="Backfill of valid blocks into SQLite; best of all rounds")
     for title in ("way", "events", "seconds", "events/s", "CPU µs/event"):
         table.add_column(title, justify="left" if title == "way" else "right")
     for run in runs:
@@ -186,7 +186,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=40_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--profile", action="store_true", help="where the time goes, by function")
+    parser.add_argument("--profile", action="store_true", help="print the time by function")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
@@ -207,7 +207,7 @@ def main() -> int:
     plain, proving, _ = runs
     share = proving.rate / plain.rate
     verdict = "reached" if share >= TARGET else "MISSED"
-    out.print(f"{share:.0%} of the speed is left; target {TARGET:.0%}: {verdict}")
+    out.print(f"{share:.0%} of the speed without proofs; target {TARGET:.0%}: {verdict}")
     return 0 if share >= TARGET else MISSED
 
 

@@ -43,7 +43,7 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 # The default of `[history] workers`.
 WORKERS = min(3, os.cpu_count() or 1)
-LEAVES_OUT = "the network between viewers and server, and what a browser draws"
+LEAVES_OUT = "the network between viewers and server, and rendering in a browser"
 # Number of blocks that are indexed before the viewers connect.
 _FIRST_BLOCKS = 20
 # The minimum speed with viewers, as a share of the speed without viewers.
@@ -120,7 +120,7 @@ def watching(chain: str, database: str, folder: Path, viewers: int) -> Iterator[
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
             try:
                 assert process.stdout is not None
-                assert process.stdout.readline().strip() == "all are there", "viewers failed"
+                assert process.stdout.readline().strip() == "all connected", "viewers failed"
                 yield Crowd(process)
             finally:
                 process.kill()
@@ -152,7 +152,7 @@ def address_in(log: Path, process: "subprocess.Popen[bytes]") -> str:
             if line.endswith("}") and (event := json.loads(line))["event"] == "read_api_started":
                 return str(event["api"])
         time.sleep(0.05)
-    raise RuntimeError(f"the server ended: {log.read_text('utf-8')}")
+    raise RuntimeError(f"the server exited; its log: {log.read_text('utf-8')}")
 
 
 def told(name: str, took: Took) -> None:
@@ -177,10 +177,10 @@ def main() -> int:
                 place.mkdir()
                 runs.append(indexed(chain, place, viewers))
                 told(f"{viewers} viewers", runs[-1])
-    assert len({run.digest for run in (*alone, *beside)}) == 1, "viewers must change no byte"
+    assert len({run.digest for run in (*alone, *beside)}) == 1, "viewers changed the state"
     baseline, measured = (statistics.median(run.each for run in runs) for runs in (alone, beside))
     size = "" if arguments.viewers == VIEWERS else f"{VIEWERS:,} viewers"
-    what, source = f"indexing beside {arguments.viewers:,} viewers", "indexing without viewers"
+    what, source = f"indexing with {arguments.viewers:,} viewers", "indexing without viewers"
     return end([Outcome(what, measured, "µs/event", baseline / TARGET, baseline, source, size)])
 
 

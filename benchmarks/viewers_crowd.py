@@ -102,7 +102,7 @@ class Viewers:
             "answers": len(self.seconds),
             "unchanged": self.unchanged,
             "refused": self.refused,
-            "events heard": self.events,
+            "events received": self.events,
             "median ms": round(1000 * times[len(times) // 2], 1),
             "99 % ms": round(1000 * times[int(_SLOWEST * (len(times) - 1))], 1),
         }
@@ -120,7 +120,7 @@ async def main(url: str, many: int) -> None:
     for viewer in done:
         viewer.result()
     viewers.forget()
-    print("all are there", flush=True)
+    print("all connected", flush=True)
     await asyncio.wait([*work, stop_request], return_when=asyncio.FIRST_COMPLETED)
     for viewer in work:
         viewer.cancel()

@@ -142,22 +142,25 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--blocks", type=int, default=30)
     arguments = parser.parse_args()
-    begin("the fold itself, draws, calls on chain; tasks are of five kinds")
+    begin("the fold, draws, calls on chain, tasks of more than five kinds")
     few, many = (
         milliseconds(arguments.nodes, count, arguments.blocks)
         for count in (FEW, arguments.waiting)
     )
     plain = obvious(Network(Case("waiting", arguments.nodes)), arguments.waiting)
-    print(f"a block with {FEW} waiting: {few:.2f} ms; with {arguments.waiting:,}: {many:.2f} ms")
+    print(
+        f"block with {FEW} waiting tasks: {few:.2f} ms; with {arguments.waiting:,}: {many:.2f} ms"
+    )
     return end(
         [
             Outcome(
-                what=f"a block with {arguments.waiting:,} waiting; target: twice that with {FEW}",
+                what=f"block with {arguments.waiting:,} waiting tasks (target: twice the time "
+                f"with {FEW})",
                 got=many,
                 unit="ms CPU",
                 target=2 * few,
                 baseline=plain,
-                source="reading each task and asking it of each free node",
+                source="checking each task against each free node",
             )
         ]
     )

@@ -92,8 +92,8 @@ def main() -> int:
     parser.add_argument("--head", type=int, default=40)
     parser.add_argument("--latency", type=float, default=0.2)
     arguments = parser.parse_args()
-    out, table = Console(), Table(title="Blocks a second through one endpoint")
-    for title in ("", "fair", "foul", "ratio", "target"):
+    out, table = Console(), Table(title="Blocks per second through one endpoint")
+    for title in ("", "without faults", "with faults", "ratio", "target"):
         table.add_column(title, justify="right")
     fair = Run(arguments, {}).seconds()
     foul_run = Run(arguments, dict(BAD_WEATHER_SHARES))
@@ -105,7 +105,7 @@ def main() -> int:
         speeds = f"{blocks / fair[place]:.1f}", f"{blocks / foul[place]:.1f}"
         table.add_row(name, *speeds, f"{ratios[place]:.2f}", f"{TARGET:.2f}")
     out.print(table)
-    out.print(f"turns that failed: {sum(foul_run.failures.values())}")
+    out.print(f"failed steps: {sum(foul_run.failures.values())}")
     for failure, count in foul_run.failures.most_common(5):
         out.print(f"{count:6} {failure}", markup=False)
     return 0 if min(ratios) >= TARGET else MISSED

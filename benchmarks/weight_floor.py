@@ -155,15 +155,15 @@ def network(nodes: int, floor: str) -> Network:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--days", type=int, default=60, help="at most; less where all are out")
-    parser.add_argument("--groups", type=float, default=0.1, help="jobs that are groups of three")
+    parser.add_argument("--days", type=int, default=60, help="maximum number of simulated days")
+    parser.add_argument("--groups", type=float, default=0.1, help="share of groups of three")
     parser.add_argument("--floors", nargs="+", default=FLOORS)
     arguments = parser.parse_args()
     print(
         f"{arguments.nodes} nodes, at most {arguments.days} days, "
         f"{arguments.groups:.0%} of jobs in groups"
     )
-    print("floor   new: out  days  tasks   day 1   once good: out  days  tasks   unlucky: back")
+    print("floor   new: out  days  tasks   day 1   once good: out  days  tasks  unlucky, back")
     for floor in arguments.floors:
         print(played(arguments, floor), flush=True)
 

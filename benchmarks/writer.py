@@ -74,7 +74,7 @@ class Took:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000)
-    parser.add_argument("--each", type=int, default=12_000, help="events in a transaction")
+    parser.add_argument("--each", type=int, default=12_000, help="events per transaction")
     parser.add_argument("--postgresql", action="store_true")
     arguments = parser.parse_args()
     freeze_gc()
@@ -169,13 +169,13 @@ def shown(name: str, took: Took, events: int) -> bool:
     """Print the result; return whether both targets were reached."""
     rate, size = events / took.seconds, took.size / events
     print(
-        f"  {name:<11}{rate:>9,.0f} events/s of the wall, {events / took.cpu_seconds:,.0f} of CPU "
-        f"({1e6 * took.cpu_seconds / events:.1f} µs); {size:.0f} bytes an event; "
-        f"resident {took.memory[0]} MB before, {took.memory[1]} after"
+        f"  {name:<11}{rate:>9,.0f} events/s, {events / took.cpu_seconds:,.0f} per CPU second "
+        f"({1e6 * took.cpu_seconds / events:.1f} µs per event); {size:.0f} bytes per event; "
+        f"resident memory {took.memory[0]} MB before, {took.memory[1]} MB after"
     )
     for what, value, is_met in (
         (f"at least {RATE:,} events/s", rate, rate >= RATE),
-        (f"at most {BYTES} bytes an event", size, size <= BYTES),
+        (f"at most {BYTES} bytes per event", size, size <= BYTES),
     ):
         print(f"  {name:<11}{what}: {value:,.0f}, {'reached' if is_met else 'MISSED'}")
     return rate >= RATE and size <= BYTES
