@@ -40,10 +40,10 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
 
 
 def _download_script() -> None:
-    """Write the script to `build/`, from the package of npm.
+    """Download the npm package and write its script to `build/`.
 
     Raises:
-        PluginError: npm has other bytes under this version.
+        PluginError: the script is missing, or its digest differs from the expected one.
     """
     SCRIPT.parent.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""MkDocs hooks: add the pages outside of docs/ that are linked, and rewrite the links to them.
+"""MkDocs hooks: add the linked files outside of docs/ to the site, and rewrite the links to them.
 
-Files of the repository keep links that work there: a page's links are read from where its source
-lies, and written for where the page is. Files outside of docs/ are placed below `repository/`.
+The links in the repository are relative to the source files and keep working there. On the site,
+they are rewritten relative to the page. Files outside of docs/ are placed below `repository/`.
 """
 
 import re
@@ -33,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Let the links of a page lead to where their targets are on the site."""
+    """Rewrite the links of a page to the places of their targets on the site."""
     source = Path(page.file.abs_src_path or "")
 
     def moved(match: re.Match[str]) -> str:
@@ -50,7 +50,7 @@ def _added(config: MkDocsConfig, source: Path) -> File:
 
 
 def _place(target: Path) -> Path:
-    """Return where a file of the repository stands on the site."""
+    """Return the path on the site of a file of the repository."""
     if target.is_relative_to(DOCS):
         return target.relative_to(DOCS)
     return Path("repository") / target.relative_to(ROOT)

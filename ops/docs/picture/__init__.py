@@ -1,1 +1,1 @@
-"""The demo as an animated picture for README.md: `make picture` draws it from a real run."""
+"""Draws the animated picture of the demo in README.md from a real run: `make picture`."""

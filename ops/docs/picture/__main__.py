@@ -1,4 +1,4 @@
-"""`python -m picture docs/demo.svg`: plays the demo, and draws what was to be seen."""
+"""Runs the demo and draws its screen as an SVG file: `python -m picture docs/demo.svg`."""
 
 import io
 import sys
@@ -16,10 +16,10 @@ from picture.sources import made_from
 
 
 def main(path: Path) -> None:
-    """Write the picture of one run.
+    """Run the demo and write its picture to `path`.
 
     Raises:
-        FatalError: the demo does not hold.
+        FatalError: the demo found faults.
     """
     options = DemoOptions()
     screen = RecordedScreen(start=START_TIME)

@@ -1,4 +1,4 @@
-"""An SVG that shows frames of a terminal one after the other, for ever; without scripts."""
+"""Draws an SVG without scripts that shows the frames of a terminal in an endless loop."""
 
 from collections.abc import Sequence
 from html import escape
@@ -11,9 +11,9 @@ _COLOURS = {"green": "#5fbf72", "red": "#ef6b6b", "yellow": "#e3b341", "cyan": "
 
 
 def svg(frames: Sequence[Frame], made_from: str) -> str:
-    """Return the picture; `made_from` is written into it. The last frame stays longer.
+    """Return the SVG; `made_from` is written into a comment.
 
-    Who wants no motion sees the last one alone.
+    The last frame is shown for longer. Readers who prefer reduced motion only see the last frame.
     """
     width = round(COLUMNS * _CHARACTER + 2 * _MARGIN)
     height = LINES * _LINE + 2 * _MARGIN

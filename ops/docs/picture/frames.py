@@ -1,4 +1,4 @@
-"""What the demo shows on a terminal of 80 columns and 24 lines, frame by frame."""
+"""Records what the demo shows on a terminal of 80 columns and 24 lines, frame by frame."""
 
 import io
 from collections.abc import Iterable
@@ -14,19 +14,19 @@ from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot
 
 COLUMNS, LINES = 80, 24
-# The show has some 570 blocks; so many frames tell it.
+# Approximate number of frames with news; the demo has about 570 blocks.
 _MOST_FRAMES = 25
-# Below the title.
+# Index of the line with the act, below the title.
 _LINE_OF_ACT = 1
 
 
-# The terminal's colours by number, which all that is shown uses; eight more are bright ones.
+# The terminal's colours by number, as far as the demo uses them; numbers from 8 on are bright.
 _COLOURS = {1: "red", 2: "green", 3: "yellow", 6: "cyan"}
 _BRIGHT = 8
 
 
 class StyledText(NamedTuple):
-    """Characters of one line that look alike, from a column on."""
+    """Adjacent characters of one line with the same style, from a column on."""
 
     column: int
     text: str
@@ -37,7 +37,7 @@ Frame = tuple[tuple[StyledText, ...], ...]
 
 
 class RecordedScreen(Screen):
-    """A screen that nobody looks at; it keeps what it would have shown."""
+    """A screen that records its frames instead of showing them."""
 
     def __init__(self, *, start: int) -> None:
         super().__init__(a_console(), start=start)
@@ -47,7 +47,7 @@ class RecordedScreen(Screen):
         self._act = ""
 
     def update(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
-        """Keep the picture if an act begins in it, or something in it is news."""
+        """Record a frame if a new act begins or if there is news."""
         super().update(snapshot, lines, head=head)
         self._last = frame_of(self.render(snapshot, head))
         act = "".join(part.text for part in self._last[_LINE_OF_ACT])
@@ -58,14 +58,14 @@ class RecordedScreen(Screen):
         self._act = act
 
     def frames(self) -> list[Frame]:
-        """Return the beginning of each act, what was news, thinned, and the last one."""
+        """Return the first frame of each act, some of the frames with news, and the last frame."""
         every = -(-len(self._news) // _MOST_FRAMES) or 1
         chosen = sorted((*self._begun, *self._news[::every]), key=lambda frame: frame[0])
         return [*(frame for _, frame in chosen), self._last]
 
 
 def a_console() -> Console:
-    """Return a terminal of the size that everything fits."""
+    """Return a console with the size of the recorded terminal."""
     return Console(
         file=io.StringIO(),
         width=COLUMNS,
@@ -77,13 +77,13 @@ def a_console() -> Console:
 
 
 def frame_of(shown: RenderableType) -> Frame:
-    """Return what a renderable looks like; of a long one the last lines, as a terminal scrolls."""
+    """Return the frame of a renderable; a long one is cut to the last lines, as by scrolling."""
     lines = a_console().render_lines(shown, pad=False)
     return tuple(_line((part.text, part.style) for part in line) for line in lines[-LINES:])
 
 
 def frame_of_text(ansi: str) -> Frame:
-    """Return what a terminal shows of the text that a program wrote."""
+    """Return the frame of a program's output with ANSI escape codes."""
     return frame_of(Text.from_ansi(ansi.rstrip()))
 
 
@@ -97,7 +97,7 @@ def _line(segments: Iterable[tuple[str, Style | None]]) -> tuple[StyledText, ...
 
 
 def _look(style: Style | None) -> str:
-    """Return the classes of the picture's style sheet."""
+    """Return the CSS classes for a style."""
     if style is None:
         return ""
     number = None if style.color is None else style.color.number

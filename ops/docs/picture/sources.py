@@ -1,4 +1,4 @@
-"""From what the picture was made: whoever changes how the demo looks has to draw it anew."""
+"""Identifies the code from which the picture was made, so that a test detects an old picture."""
 
 import hashlib
 from pathlib import Path
@@ -7,7 +7,7 @@ from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 _ROOT = Path(__file__).resolve().parents[3]
-# What is seen: the picture, its words, who plays, and the verdict at the end.
+# The code that determines what is visible: the screen, its texts, the cast, and the verdict.
 _SEEN = (
     "devnet/demo/screen.py",
     "devnet/demo/acts.py",
@@ -18,7 +18,7 @@ _SEEN = (
 
 
 def made_from() -> str:
-    """Return the hash of the code that is seen, and of the rules that make its numbers."""
+    """Return the hash of the code that determines the picture, and of the rules used."""
     digest = hashlib.sha256()
     for name in _SEEN:
         digest.update((_ROOT / name).read_bytes())

@@ -1,7 +1,7 @@
 """The generated reference pages.
 
 `make reference` writes the pages to `docs/reference/`, where they are committed; a test fails if
-a committed page is stale. Each description is written once, beside the code: the help of a
+a committed page is stale. Each description is written once, next to the code: as the help of a
 command, the comment above a setting or a table, the help text of a metric, the annotations of an
-alert, the registry of log events, the docstring of an endpoint.
+alert, the description of a log event, or the docstring of an HTTP endpoint.
 """

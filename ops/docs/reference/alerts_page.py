@@ -1,4 +1,4 @@
-"""The page of alerts: when each fires, and its runbook page."""
+"""Generates the page of alerts, with the expression and the runbook page of each."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ the severity, the expression, and the runbook page with the steps to take.
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert; `lasts` is how long the expression must hold, "" for at once."""
+    """One alert; `lasts` is the time for which the expression must be true, "" for none."""
 
     name: str
     expression: str
@@ -32,7 +32,7 @@ def alerts() -> list[Alert]:
     """Return every alert, in the order of the file.
 
     Raises:
-        ValueError: one lacks its expression, severity, summary or page.
+        ValueError: an alert lacks its severity, summary or runbook page.
     """
     return [_read(name, body) for name, body in _ALERT.findall(ALERTS.read_text("utf-8"))]
 
@@ -55,7 +55,7 @@ def _read(name: str, body: str) -> Alert:
 
 
 def _source_of(name: str, url: str) -> str:
-    """Return the file that the page behind a runbook's URL is built from."""
+    """Return the path of the source file of the page to which a runbook URL leads."""
     match = _PAGE.fullmatch(url)
     if match is None:
         raise ValueError(f"{name}: runbook_url leads to no page of the docs")
@@ -63,7 +63,7 @@ def _source_of(name: str, url: str) -> str:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the Markdown page of alerts."""
     rows = [
         (
             f"`{alert.name}`",

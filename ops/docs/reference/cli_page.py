@@ -1,4 +1,4 @@
-"""The page of commands: the `--help` text of each."""
+"""Generates the page of commands, with the `--help` text of each."""
 
 from collections.abc import Iterator
 
@@ -15,12 +15,12 @@ every command.
 Exit codes: 0 success, 1 failure (a retry may succeed), 2 invalid input. Every command accepts `-h`
 and `--help`.
 """
-# Of a line of the help.
+# Width of the help in columns.
 _WIDTH = 100
 
 
 def commands() -> Iterator[tuple[str, TyperCommand]]:
-    """Yield every command with its whole name, in the order of `--help`."""
+    """Yield every command with its full name, in the order of `--help`."""
     top = typer.main.get_command(build_app())
     if not isinstance(top, TyperGroup):
         raise TypeError("the command line has no commands")
@@ -36,7 +36,7 @@ def _below(group: TyperGroup, called: str) -> Iterator[tuple[str, TyperCommand]]
 
 
 def page() -> str:
-    """Return the page: of each command what `--help` prints, whole."""
+    """Return the Markdown page of commands."""
     parts = [head("Commands", "`oracle/cli/`", about=_ABOUT)]
     for name, command in commands():
         context = command.make_context(name, [], resilient_parsing=True)

@@ -1,7 +1,7 @@
-"""Writes the generated parts of docs/reference/events-and-jsonl.md: `make events`.
+"""Generates parts of docs/reference/events-and-jsonl.md: `make events`.
 
-The vocabulary is made from the classes of events and their docstrings, the types from the kinds
-of their fields. Each part stands between two comments that name it.
+The table of event types comes from the event classes and their docstrings, the list of types from
+the kinds of their fields. Each generated part is between two comments with its name.
 """
 
 import re
@@ -21,7 +21,7 @@ _CITATION = re.compile(r"docs/(reference/)?([\w/.-]+?\.md)(?:#([\w-]+))?")
 
 
 def vocabulary() -> str:
-    """Return the table of every type of event."""
+    """Return the Markdown table of all event types."""
     rows = [
         (f"`{name}`", _field_names(kind), _meaning(kind)) for name, kind in TYPE_BY_NAME.items()
     ]
@@ -29,7 +29,7 @@ def vocabulary() -> str:
 
 
 def types() -> str:
-    """Return a list of what each field may hold; fields of one kind share a line."""
+    """Return a Markdown list of the fields' types; fields of the same kind share a line."""
     order = {kind: place for place, kind in enumerate(dict.fromkeys(FIELD_KINDS.values()))}
 
     def place_of(item: tuple[str, FieldKind]) -> int:
@@ -47,10 +47,10 @@ PARTS: Mapping[str, Callable[[], str]] = {"vocabulary": vocabulary, "types": typ
 
 
 def with_parts(page: str) -> str:
-    """Return a page with its generated parts made anew.
+    """Return the page with newly generated parts.
 
     Raises:
-        ValueError: a part has no place on the page.
+        ValueError: the page lacks the comments around a part.
     """
     for name, part_of in PARTS.items():
         begin, end = f"<!-- {name}: made by `make events` -->\n", f"<!-- end of {name} -->"
@@ -68,7 +68,7 @@ def _field_names(kind: type[DomainEvent]) -> str:
 
 
 def _meaning(kind: type[DomainEvent]) -> str:
-    """Return the docstring of an event; a cited page becomes a link from PAGE."""
+    """Return the docstring of an event class; a cited page becomes a link relative to PAGE."""
     return _CITATION.sub(_link, " ".join((getdoc(kind) or "").split()))
 
 

@@ -1,4 +1,4 @@
-"""Every path that the daemon answers, by the docstring of its function."""
+"""Generates the page of HTTP paths, described by the docstrings of their functions."""
 
 import inspect
 
@@ -32,7 +32,7 @@ request needs a token.
 
 
 def routes() -> list[tuple[str, str]]:
-    """Return each path and what its function says of itself, "" where it says nothing."""
+    """Return each path of the daemon with the docstring of its function, or ""."""
     return [
         (route.path, " ".join(inspect.cleandoc(route.endpoint.__doc__ or "").split()))
         for application in _applications().values()
@@ -42,7 +42,7 @@ def routes() -> list[tuple[str, str]]:
 
 
 def gateway_routes() -> list[tuple[str, str]]:
-    """The same of a gateway's selection service, with the method before the path."""
+    """Return each request of a gateway's selection service with the docstring of its method."""
     return [
         (call, " ".join(inspect.cleandoc(method.__doc__ or "").split()))
         for call, method in GATEWAY_PATHS.items()
@@ -50,7 +50,7 @@ def gateway_routes() -> list[tuple[str, str]]:
 
 
 def _applications() -> dict[str, FastAPI]:
-    """Return what answers at each listener, by its section of the settings."""
+    """Return the application of each listener, by its section of the settings."""
     health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), _no_store)
     return {"web": health, "statements": create_statements_app(Board())}
 
@@ -60,7 +60,7 @@ def _no_store() -> Store:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the Markdown page of HTTP paths."""
     rows = [(f"`{path}`", about) for path, about in routes()]
     gateway = [(f"`{path}`", about) for path, about in gateway_routes()]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""The page of log events."""
+"""Generates the page of log events."""
 
 from oracle.telemetry.log_events import LOG_EVENTS
 from reference.markdown import head, table
@@ -12,7 +12,7 @@ text on a terminal, otherwise JSON (setting `log.format`). Secrets are redacted.
 
 
 def page() -> str:
-    """Return the page, in the order of names."""
+    """Return the Markdown page of log events, ordered by name."""
     rows = [(f"`{name}`", about) for name, about in sorted(LOG_EVENTS.items())]
     return (
         head("Log events", "`oracle/telemetry/log_events.py`", about=_ABOUT)

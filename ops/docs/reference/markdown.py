@@ -1,10 +1,10 @@
-"""How a page is written: a title, what it was made from, tables."""
+"""Markdown of the generated pages: the head and tables."""
 
 from collections.abc import Iterable, Sequence
 
 
 def head(title: str, made_from: str, *, about: str) -> str:
-    """Return the opening of a page."""
+    """Return the head of a page: title, introduction, and the source that it is generated from."""
     return (
         f"# {title}\n\n{about}\n"
         f"Do not edit this page: `make reference` generates it from {made_from}.\n"
@@ -12,7 +12,7 @@ def head(title: str, made_from: str, *, about: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; a bar or the end of a line inside a cell does no harm."""
+    """Return a Markdown table; bars in cells are escaped, and line breaks become spaces."""
     lines = [_line(columns), "|" + "---|" * len(columns)]
     lines += [_line(row) for row in rows]
     return "\n".join(lines) + "\n"

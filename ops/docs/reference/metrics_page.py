@@ -1,4 +1,4 @@
-"""The page of metrics: type, labels and help text of each."""
+"""Generates the page of metrics, with the type, labels and help text of each."""
 
 import importlib
 import pkgutil
@@ -23,7 +23,7 @@ histograms of the current state, so their buckets decrease as well as increase. 
 
 @contextmanager
 def everything_shown() -> Iterator[None]:
-    """Let the registry hold every family that the daemon can show."""
+    """Fill the registry with every metric family of the daemon within this context."""
     full = IndexStatistics(
         nodes={"available": 1},
         kickouts={"due": 0, "held": 0},
@@ -32,7 +32,7 @@ def everything_shown() -> Iterator[None]:
         balance_wei=1,
         dispatch=DispatchStatistics(balance_wei=1),
     )
-    # Each module of it puts its own on the list.
+    # Each module registers its metrics when it is imported.
     for module in pkgutil.walk_packages(telemetry.__path__, f"{telemetry.__name__}."):
         importlib.import_module(module.name)
     metrics.publish_statistics(full)
@@ -45,7 +45,7 @@ def everything_shown() -> Iterator[None]:
 
 
 def _full_outbox() -> OutboxFigures:
-    """Figures with nothing left out."""
+    """Return figures of the outbox in which every optional value is set."""
     return OutboxFigures(
         accounts={"transmitter": AccountFigures(1, 0, 0, 1, 1, 1, 1.0, "funds")},
         contract=ContractFigures(1, 1, 0, kicks_paused=False, rules_agree=True, kick_tokens=1),
@@ -56,15 +56,15 @@ def _full_outbox() -> OutboxFigures:
 
 
 def metric_labels() -> dict[str, tuple[str, ...]]:
-    """Return every series by name, with the labels that it is made with."""
+    """Return the label names of every metric by its name."""
     return {name: labels for name, _, labels, _ in families()}
 
 
 def families() -> list[tuple[str, str, tuple[str, ...], str]]:
-    """Return name, kind, labels and help text of every metric; histograms by their own name."""
+    """Return name, type, labels and help text of every metric; a histogram has its base name."""
     with everything_shown():
-        # Of a metric without a series only the collector knows the labels.
-        collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - nothing else does
+        # For a metric without a series, only the collector has the label names.
+        collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - there is no public way
         return [
             (
                 f"{family.name}_total" if family.type == "counter" else family.name,
@@ -78,7 +78,7 @@ def families() -> list[tuple[str, str, tuple[str, ...], str]]:
 
 
 def page() -> str:
-    """Return the page, in the order of names."""
+    """Return the Markdown page of metrics, ordered by name."""
     rows = [
         (f"`{name}`", kind, ", ".join(labels), about)
         for name, kind, labels, about in sorted(families())

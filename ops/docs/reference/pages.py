@@ -1,4 +1,4 @@
-"""Which pages there are."""
+"""The generated pages by file name."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""The page of settings: type, default, and the comment above each field."""
+"""Generates the page of settings, with the type, the default and the comment above each field."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting as the page tells of it; `about` is "" where the code says nothing."""
+    """One row of the page; `takes` is the setting's type, `about` its comment or ""."""
 
     name: str
     takes: str
@@ -42,7 +42,7 @@ class Setting:
 
 
 def settings() -> Iterator[Setting]:
-    """Yield every setting, in the order of the file."""
+    """Yield every setting of the daemon, in the order of the sections and fields."""
     for section, field in Config.model_fields.items():
         # `[[notify]]` is a list of sections.
         kind = next(iter(get_args(field.annotation)), field.annotation)
@@ -50,7 +50,7 @@ def settings() -> Iterator[Setting]:
 
 
 def gateway_settings() -> Iterator[Setting]:
-    """Yield every setting of a gateway's file; of `[checks.<chain>]` those of one chain."""
+    """Yield every setting of a gateway; `[checks.<chain>]` stands for the section of any chain."""
     for section, field in GatewayConfig.model_fields.items():
         _, *inner = get_args(field.annotation) or [None]
         if inner:
@@ -68,7 +68,7 @@ def _of_section(section: str, kind: object) -> Iterator[Setting]:
 
 
 def _said(section: type[Section]) -> dict[str, str]:
-    """Return what stands above the settings of a section, and of those that it is made of."""
+    """Return the comment above each setting of a section, including inherited settings."""
     comments: dict[str, str] = {}
     for kind in reversed(section.__mro__):
         if issubclass(kind, Section):
@@ -77,7 +77,7 @@ def _said(section: type[Section]) -> dict[str, str]:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the Markdown page of settings."""
     parts = [head("Settings", "`oracle/daemon/config/`", about=_ABOUT), *_parts(settings())]
     parts.append(
         "## Settings of `qos-oracle gateway`\n\nThe gateway has a configuration file of its own.\n"
@@ -86,7 +86,7 @@ def page() -> str:
 
 
 def _parts(every: Iterator[Setting]) -> Iterator[str]:
-    """Yield a table for each section."""
+    """Yield a heading and a table for each section."""
     for section, settings in groupby(every, lambda setting: setting.name.rpartition(".")[0]):
         rows = [
             (f"`{setting.name}`", setting.takes, setting.default, setting.about)

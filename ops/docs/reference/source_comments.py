@@ -1,4 +1,4 @@
-"""What a comment directly above a name says of it."""
+"""Reads the comments directly above the names in source code."""
 
 import ast
 import inspect
@@ -10,7 +10,7 @@ _COMMENT = re.compile(r"\s*# ?(.*)")
 
 
 def above_fields(owner: type) -> dict[str, str]:
-    """Return what the comments in a class say of its fields, by name; "" where there is none."""
+    """Return the comment above each field of a class by the field's name, or ""."""
     source = dedent(inspect.getsource(owner))
     (class_node,) = ast.parse(source).body
     if not isinstance(class_node, ast.ClassDef):
@@ -19,7 +19,7 @@ def above_fields(owner: type) -> dict[str, str]:
 
 
 def above_names(module: ModuleType) -> dict[str, str]:
-    """Return what the comments in a module say of the names that it binds."""
+    """Return the comment above each name that a module assigns, or ""."""
     source = inspect.getsource(module)
     return _above(ast.parse(source).body, source)
 
@@ -41,7 +41,7 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
 
 
 def _block_before(lines: list[str], number: int) -> str:
-    """Return the comment that ends on the line before this one (counted from 0)."""
+    """Return the comment that ends on the line before line `number`, counted from 0."""
     comment_lines: list[str] = []
     while number and (comment := _COMMENT.fullmatch(lines[number - 1])):
         number -= 1

@@ -1,4 +1,4 @@
-"""The page of database tables: columns, and the comment above each table."""
+"""Generates the page of database tables, with the columns and the comment above each table."""
 
 import importlib
 import pkgutil
@@ -21,7 +21,7 @@ seconds, and amounts are 32 bytes, big-endian. Columns of the primary key are bo
 
 
 def described() -> Iterator[tuple[Table, str]]:
-    """Yield every table with what is said of it, "" where nothing is."""
+    """Yield every table with the comment above it, or ""."""
     for module_info in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
         module = importlib.import_module(module_info.name)
         comments = above_names(module)
@@ -31,10 +31,10 @@ def described() -> Iterator[tuple[Table, str]]:
 
 
 def page() -> str:
-    """Return the page, in the order of names.
+    """Return the Markdown page of tables, ordered by name.
 
     Raises:
-        LookupError: a table stands in no module of `oracle/store/tables`.
+        LookupError: a table is not defined in a module of `oracle/store/tables`.
     """
     tables_by_name = {table.name: (table, about) for table, about in described()}
     if tables_by_name.keys() != metadata.tables.keys():

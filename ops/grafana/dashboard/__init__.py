@@ -1,5 +1,5 @@
-"""The Grafana dashboard, drawn from one table over the metrics.
+"""Generates the Grafana dashboard from a list of panels.
 
-`make dashboard` writes `ops/grafana/qos-oracle.json`. Whoever adds a metric gives it a place in
-one of the rows.
+`make dashboard` writes `ops/grafana/qos-oracle.json`. Every metric must be part of a panel, so a
+new metric has to be added to one of the rows.
 """

@@ -1,4 +1,4 @@
-"""What a panel's sign says: the help texts of the metrics it shows, which are their only ones."""
+"""Builds the descriptions of panels from the help texts of the metrics that they show."""
 
 import re
 
@@ -14,7 +14,7 @@ def helps() -> dict[str, str]:
 
 
 def description_of(panel: Panel, help_by_metric: dict[str, str]) -> str:
-    """Return what the panel's metrics are, a line each where there are several."""
+    """Return the help texts of a panel's metrics, each in a paragraph of its own."""
     named = [name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)]
     texts = dict.fromkeys(
         help_by_metric[_ENDS.sub("", name)]

@@ -1,4 +1,4 @@
-"""Draws the dashboard in Grafana's JSON; run with the name of a file, it writes it there."""
+"""Builds the dashboard as Grafana's JSON; run as a script, it writes the named file."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from dashboard import (
 from dashboard.descriptions import description_of, helps
 from dashboard.panels import Kind, Line, Panel, Row
 
-# In the order in which somebody who was woken up asks.
+# The order follows the questions of an operator who handles an alert.
 ROWS = (
     *home_rows.ROWS,
     *index_rows.ROWS,
@@ -29,14 +29,14 @@ ROWS = (
     *gateway_rows.ROWS,
 )
 
-# Grafana's grid is 24 wide; a row of ours holds three panels of the same size.
+# Grafana's grid has 24 columns; each line of panels has three panels of the same size.
 _WIDTH, _HEIGHT, _TITLE = 8, 7, 1
 _GRID = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def dashboard() -> dict[str, Any]:
-    """Return it in Grafana's JSON model, schema 39 (Grafana 10 and newer)."""
+    """Return the dashboard in Grafana's JSON model, schema 39 (Grafana 10 and newer)."""
     return {
         "uid": "qos-oracle",
         "title": "qos-oracle",
@@ -53,7 +53,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def text() -> str:
-    """Return it as the file that is shipped: stable, a line for each fact."""
+    """Return the content of the shipped file, in a stable order with one value per line."""
     return json.dumps(dashboard(), indent=1) + "\n"
 
 
@@ -116,7 +116,7 @@ def _target(line: Line, letter: str, kind: Kind) -> dict[str, Any]:
         "expr": line.expression,
         "legendFormat": line.legend,
     }
-    # Of what is now one value is asked for, not a course.
+    # A stat or a table shows the current value, so a range query is not needed.
     return target if kind is Kind.COURSE else target | {"instant": True, "range": False}
 
 
@@ -133,7 +133,7 @@ _OPTIONS: dict[Kind, dict[str, Any]] = {
     },
     Kind.TABLE: {"showHeader": True, "cellHeight": "sm"},
 }
-# One row a series, named by its legend.
+# A table has one row for each series, named by its legend.
 _TABLE = {
     "transformations": [
         {"id": "reduce", "options": {"reducers": ["lastNotNull"], "labelsToFields": False}},
@@ -168,7 +168,7 @@ def _instance_choice() -> dict[str, Any]:
 
 
 def _firing() -> dict[str, Any]:
-    """Alerts of ours, as marks across every panel; the one that always fires is left out."""
+    """Return the annotation that marks firing alerts in every panel, except the watchdog."""
     return {
         "name": "Alerts",
         "enable": True,

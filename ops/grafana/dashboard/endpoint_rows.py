@@ -1,4 +1,4 @@
-"""Rows of the dashboard: endpoint health and data verification."""
+"""The dashboard's row for endpoint health and data verification."""
 
 from dashboard.panels import (
     COUNT,

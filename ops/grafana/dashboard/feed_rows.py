@@ -1,4 +1,4 @@
-"""A row of the dashboard: the feed."""
+"""The dashboard's row for the feed."""
 
 from dashboard.panels import COUNT, PER_SECOND, SECONDS, Panel, Row, now, rate
 

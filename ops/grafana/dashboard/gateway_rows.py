@@ -1,4 +1,4 @@
-"""A row of the dashboard: a gateway's selection service."""
+"""The dashboard's row for a gateway's selection service."""
 
 from dashboard.panels import COUNT, PER_SECOND, Panel, Row, now, rate
 

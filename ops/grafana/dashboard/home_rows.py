@@ -1,4 +1,4 @@
-"""The first rows of the dashboard: overview, best and worst nodes, notifications."""
+"""The dashboard's first rows: overview, best and worst nodes, notifications."""
 
 from dashboard.panels import (
     COUNT,

@@ -1,4 +1,4 @@
-"""Rows of the dashboard: halts, health and indexing."""
+"""The dashboard's rows for halts, health and indexing."""
 
 from dashboard.panels import (
     COUNT,

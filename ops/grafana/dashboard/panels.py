@@ -1,25 +1,25 @@
-"""What a panel is, and the queries that its lines are made of."""
+"""The panels of the dashboard, and the PromQL queries of their lines."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 # Grafana's names of units.
 COUNT, PER_SECOND, SECONDS, SHARE, ETHER = "short", "ops", "s", "percentunit", "ETH"
-# What amounts in wei are divided by to be ether.
+# Divisor that converts wei to ether.
 WEI = "1e18"
 HERE = 'instance=~"$instance"'
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One query in PromQL, and what its series are called in the legend."""
+    """A PromQL query, and the name of its series in the legend."""
 
     expression: str
     legend: str
 
 
 class Kind(StrEnum):
-    """Grafana's names of panels: a course, one number now, or a row for each series now."""
+    """Grafana's panel types: values over time, a current value, or a table of current values."""
 
     COURSE = "timeseries"
     STAT = "stat"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel; `unit` in Grafana's words, `least` the foot of its scale, None: as it comes."""
+    """A panel; `unit` is Grafana's name of a unit, `least` the axis minimum (None: automatic)."""
 
     title: str
     unit: str
@@ -39,20 +39,20 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Panels that answer one question."""
+    """A titled row of related panels."""
 
     title: str
     panels: tuple[Panel, ...]
 
 
 def now(name: str, *labels: str, legend: str | None = None, over: str = "") -> Line:
-    """A gauge as it stands; `over`: what it is divided by."""
+    """Return a line with the value of a gauge, divided by `over` if given."""
     divided = f" / {over}" if over else ""
     return Line(f"{name}{{{HERE}}}{divided}", legend or _legend(labels, name))
 
 
 def rate(name: str, *labels: str, legend: str | None = None, over: str = "") -> Line:
-    """How fast a counter rises, in a second."""
+    """Return a line with the increase of a counter per second, divided by `over` if given."""
     by = ", ".join(("instance", *labels))
     divided = f" / {over}" if over else ""
     return Line(
@@ -62,13 +62,13 @@ def rate(name: str, *labels: str, legend: str | None = None, over: str = "") -> 
 
 
 def rise(name: str, *labels: str, legend: str | None = None) -> Line:
-    """By how much a counter rose in an hour: for what should hardly ever happen."""
+    """Return a line with the increase of a counter in the last hour, for rare events."""
     by = ", ".join(("instance", *labels))
     return Line(f"sum by ({by}) (increase({name}{{{HERE}}}[1h]))", legend or _legend(labels, name))
 
 
 def half_and_worst(name: str, *labels: str) -> tuple[Line, ...]:
-    """The middle and the 99th of a hundred of what a histogram counted."""
+    """Return two lines with the median and the 99th percentile of a histogram."""
     by = ", ".join(("instance", "le", *labels))
     return tuple(
         Line(
@@ -81,7 +81,7 @@ def half_and_worst(name: str, *labels: str) -> tuple[Line, ...]:
 
 
 def spread(name: str) -> tuple[Line, ...]:
-    """The low, the middle and the high of a distribution of what is now."""
+    """Return three lines with the 10th, 50th and 90th percentile of a current distribution."""
     return tuple(
         Line(f"histogram_quantile({share}, {name}_bucket{{{HERE}}})", legend)
         for share, legend in (("0.1", "lowest tenth"), ("0.5", "median"), ("0.9", "highest tenth"))

@@ -1,4 +1,4 @@
-"""Rows of the dashboard: scores, kickouts and dispatch."""
+"""The dashboard's rows for scores, kickouts and dispatch."""
 
 from dashboard.panels import (
     COUNT,

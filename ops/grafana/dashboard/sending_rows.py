@@ -1,4 +1,4 @@
-"""Rows of the dashboard: reports, nonces, reporter quorum and costs."""
+"""The dashboard's rows for reports, nonces, the reporter quorum and costs."""
 
 from dashboard.panels import (
     COUNT,

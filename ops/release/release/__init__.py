@@ -1,1 +1,1 @@
-"""What a release is made of: pinned versions, wheels built twice, their bill, image digests."""
+"""Makes releases: pins versions and images, builds each wheel twice, and writes the SBOM."""

@@ -1,7 +1,7 @@
-"""Makes a release: `make release` (docs/how-to/release.md). Everything is left in dist/.
+"""Makes a release in dist/: `make release` (docs/how-to/release.md).
 
-Exit code 1: the checkout is not what is committed, two builds differ, the contracts' artifacts are
-not what their sources say, or (without --tags) an image is named by a tag alone.
+The exit code is 1 if the checkout has uncommitted changes, two builds differ, the artifacts in
+abi/ do not match the contracts, or (without --tags) an image is referenced without a digest.
 """
 
 import shutil
@@ -20,7 +20,7 @@ DIST = ROOT / "dist"
 
 
 def main(flags: Sequence[str]) -> int:
-    """Build, compare, and write down what was made."""
+    """Build the release twice, compare the builds, and write the files to dist/."""
     tags = without_digest()
     for image in tags:
         _say(f"by its tag alone, no digest: {image} (make images)")
@@ -53,14 +53,14 @@ def _made(folder: Path) -> int:
 
 
 def _wheels(checkout: Path, epoch: int) -> tuple[Path, Path]:
-    """Build that of the product, and that of its native code for this machine's platform."""
+    """Build the product's wheel, and the wheel of the native code for this platform."""
     out = checkout.with_name(f"{checkout.name} out")
     native = build_wheel(checkout / "native", out / "native", epoch)
     return build_wheel(checkout, out, epoch), native
 
 
 def _artifacts_are_of(checkout: Path) -> bool:
-    """Compile the contracts in a place where nobody has compiled them, and compare."""
+    """Compile the contracts in a clean checkout; return whether the result equals abi/."""
     (checkout / "node_modules").symlink_to(ROOT / "node_modules")
     node = shutil.which("node") or str(ROOT / ".venv/bin/node")
     compiled = [node, str(checkout / "contracts/build.mjs"), "--check"]
@@ -68,7 +68,7 @@ def _artifacts_are_of(checkout: Path) -> bool:
 
 
 def _write_hashes(*made: Path) -> None:
-    """As `sha256sum --check` reads it, with the contracts' artifacts: all are published."""
+    """Write SHA256SUMS for `sha256sum --check`: all built files and the contracts' artifacts."""
     artifacts = sorted((ROOT / "abi").glob("*.json"))
     lines = [f"{sha256(path)}  {path.name}" for path in made]
     lines += [f"{sha256(path)}  ../abi/{path.name}" for path in artifacts]

@@ -1,8 +1,9 @@
-"""Makes constraints/ anew: `make constraints`, with ARGS=--upgrade for the newest versions.
+"""Generates constraints/: `make constraints`, with ARGS=--upgrade for the newest versions.
 
-One file for each purpose (docs/how-to/release.md#pinned-versions). uv resolves for every Python
-and platform at once, and writes down the hashes of all wheels of a version; without --upgrade,
-versions stay as they are. It asks the index of pip's own settings, which no file names.
+There is one file for each purpose (docs/how-to/release.md#pinned-versions). uv resolves the
+versions for all Pythons and platforms at once, and writes the hashes of all wheels of a version.
+Without --upgrade, existing versions are kept. The package index is the one of pip's settings; no
+file names it.
 """
 
 import os
@@ -19,26 +20,30 @@ from release.pins import FOLDER, ROOT, normalized
 _HEAD = "# Made by `make constraints`; versions are raised on purpose, in a commit of their own.\n"
 _COMPILE = (
     *("pip", "compile", "-", "--universal", "--python-version", "3.11", "--generate-hashes"),
-    # A wheel runs nothing when it is installed; one version for every Python, where there is one.
+    # Only wheels, because they run no code during the installation. If possible, all Pythons get
+    # the same version.
     *("--only-binary", ":all:", "--fork-strategy", "fewest"),
     *("--annotation-style", "line", "--no-header", "--no-config", "--quiet"),
 )
-# That a version is as in check.txt is no news.
+# Annotations that a version comes from check.txt; they are removed.
 _LIKE = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
-# Where pip's settings have it, what uv is told by.
+# A setting of pip, and the environment variable that passes it to uv.
 _SETTINGS = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
 
 
 def project() -> Mapping[str, Any]:
-    """Return what pyproject.toml says."""
+    """Return the parsed pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def purposes(project_table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    """Return what each file begins from; those after `check` take their versions from it."""
+    """Return the direct requirements of each constraints file.
+
+    `build` and `run` have the same versions as `check`.
+    """
     extras = project_table["project"]["optional-dependencies"]
     run = project_table["project"]["dependencies"]
-    # What builds the wheel, and what makes a checkout importable.
+    # `editables` is needed for an editable installation of a checkout.
     build = [*project_table["build-system"]["requires"], "editables"]
     tested = [
         *(*extras["dev"], *extras["kms"], *extras["notify"]),
@@ -57,12 +62,12 @@ def purposes(project_table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
 
 
 def names(lines: Sequence[str]) -> set[str]:
-    """Return the packages that requirements are of, as indexes compare them."""
+    """Return the normalized package names of requirements."""
     return {normalized(re.split(r"[\[<>=;! ]", line)[0]) for line in lines}
 
 
 def main(flags: Sequence[str]) -> int:
-    """Write every file; the exit code is uv's first that is not 0."""
+    """Write every file; return the first exit code of uv that is not 0, else 0."""
     FOLDER.mkdir(exist_ok=True)
     for name, requirements in purposes(project()).items():
         if code := _compile(name, requirements, flags):
@@ -71,7 +76,7 @@ def main(flags: Sequence[str]) -> int:
 
 
 def _compile(name: str, requirements: Sequence[str], flags: Sequence[str]) -> int:
-    """Uv takes the versions of the file that is there, and puts another in its place."""
+    """Resolve one file with uv, which keeps the versions of the existing file if possible."""
     path = FOLDER / f"{name}.txt"
     like = ("--constraint", str(FOLDER / "check.txt")) if name in ("build", "run") else ()
     uv = (sys.executable, "-m", "uv", *_COMPILE, *like, *flags, "--output-file", str(path))
@@ -91,7 +96,11 @@ def _compile(name: str, requirements: Sequence[str], flags: Sequence[str]) -> in
 
 
 def _of_pip() -> dict[str, str]:
-    """A password in the address of an index stays in the environment, and so off the screen."""
+    """Return pip's settings as variables for uv.
+
+    They are passed in the environment, because an index URL may contain a password that must not
+    be printed.
+    """
     settings = {name: pip_setting(setting) for setting, name in _SETTINGS.items()}
     return {name: value for name, value in settings.items() if value}
 

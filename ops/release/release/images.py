@@ -1,7 +1,7 @@
-"""Container images by digest: which ones are not, and `make images`, which asks for the digests.
+"""Finds container images without a digest, and pins them: `make images`.
 
-A tag is whatever its registry says today; a digest is the image. The registry is asked by Docker's
-own client, which needs no daemon for it.
+A registry can change the image of a tag, but not that of a digest. Docker's client requests the
+digests from the registry; it needs no running daemon.
 """
 
 import re
@@ -18,7 +18,7 @@ _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
 def images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
-    """Yield each file with each image that it names; stages of its own are no images."""
+    """Yield a file name and an image for each image reference, except references to stages."""
     for name in FILES:
         text = (root / name).read_text("utf-8")
         stages = set(re.findall(r"^FROM .+ AS (\S+)$", text, re.MULTILINE))
@@ -28,12 +28,12 @@ def images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
 
 
 def without_digest(root: Path = ROOT) -> list[str]:
-    """Return the images that are named by a tag alone."""
+    """Return the images that are referenced without a digest."""
     return sorted({image for _, image in images(root) if not _DIGEST.search(image)})
 
 
 def pin(root: Path = ROOT) -> list[str]:
-    """Put the digest of today behind every tag, in the files; return what could not be learnt."""
+    """Write the current digest after every tag in the files; return the tags without a digest."""
     tags = {image: _DIGEST.sub("", image) for _, image in images(root)}
     digests = {tag: _digest(tag) for tag in sorted({*tags.values()})}
 
@@ -49,7 +49,7 @@ def pin(root: Path = ROOT) -> list[str]:
 
 
 def _digest(tag: str) -> str:
-    """The digest of a tag's list of platforms; empty where the registry did not tell."""
+    """Return the digest of a tag's multi-platform index, or "" if the registry returned none."""
     command = (
         "docker",
         "buildx",

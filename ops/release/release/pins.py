@@ -1,7 +1,7 @@
-"""Reads the files of constraints/: one version of each package, and the hashes of all its wheels.
+"""Parses the files of constraints/: the version of each package, and the hashes of its wheels.
 
-They are requirement files of pip (`--require-hashes`) as uv writes them, with the packages that
-ask for each one in a comment.
+They are pip's requirement files for `--require-hashes`, written by uv. For each package, a comment
+lists the packages that depend on it.
 """
 
 import re
@@ -22,10 +22,10 @@ _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 
 @dataclass(frozen=True)
 class Pin:
-    """A package at the one version that may be installed.
+    """A package with its pinned version.
 
-    `marker` says where it is needed (empty: everywhere), `hashes` are sha256 in hex, `askers` the
-    packages of the file that depend on it: none where the project alone does.
+    `marker`: the environment marker, empty if the package is needed everywhere. `hashes`: sha256
+    in hex. `askers`: the packages that depend on this one, empty if only the project does.
     """
 
     name: str
@@ -36,26 +36,26 @@ class Pin:
 
     @property
     def purl(self) -> str:
-        """The name of this very version among all packages of all languages."""
+        """The package URL (purl) of this version."""
         return f"pkg:pypi/{normalized(self.name)}@{self.version}"
 
 
 def normalized(name: str) -> str:
-    """A package's name as indexes compare it (PEP 503)."""
+    """Return a package name in its normalized form (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pins(path: Path) -> list[Pin]:
-    """Return what a file pins, in its order.
+    """Return the pins of a file in order.
 
     Raises:
-        ValueError: a line is none that uv writes, so that nothing of it is overlooked.
+        ValueError: a line is not in uv's format; no line is skipped silently.
     """
     return [_pin(line) for line in _lines(path.read_text("utf-8"))]
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Each pin as one line, with its hashes and the comment that follows them."""
+    """Yield each pin as one line, with its hashes and the comment that follows them."""
     joined = ""
     for line in text.splitlines():
         if not line.startswith(" "):

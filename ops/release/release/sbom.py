@@ -1,8 +1,9 @@
-"""What is in a release: a bill of materials in CycloneDX 1.6, for `dist/`.
+"""Builds the software bill of materials (SBOM) of a release, in CycloneDX 1.6.
 
-It is a function of the committed pins, the npm lock file and the wheel: the same release has the
-same bytes, wherever it is made. Every package that any platform installs is in it, with the hashes
-that pip and npm check; `environment marker` tells on which ones it is needed.
+The SBOM depends only on the committed pins, the npm lock file and the wheel, so a release has the
+same bytes wherever it is made. It lists every package that is installed on any platform, with the
+hashes that pip and npm check. The property `environment marker` tells on which platforms a package
+is needed.
 """
 
 import base64
@@ -17,12 +18,12 @@ from typing import Any
 from release.constraints import names, project, purposes
 from release.pins import FOLDER, ROOT, Pin, normalized, pins
 
-_SPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")  # of these bills alone
+_SPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")  # used for nothing else
 _NPM_KINDS = {"sha512": "SHA-512"}
 
 
 def bill(wheel: Path, epoch: int) -> str:
-    """Return the bill of a wheel as JSON; `epoch` is the time of the release's commit, unix s."""
+    """Return the SBOM of a wheel as JSON; `epoch` is the time of the commit in Unix seconds."""
     name, version = wheel.name.split("-")[:2]
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     python = pins(FOLDER / "run.txt")
@@ -60,7 +61,7 @@ def _python_component(pin: Pin) -> dict[str, Any]:
         "purl": pin.purl,
         "name": normalized(pin.name),
         "version": pin.version,
-        # A wheel for each platform: their hashes belong to files, not to the package.
+        # Each platform has its own wheel, so the hashes belong to files, not to the package.
         "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
     }
     if pin.marker:
@@ -69,7 +70,7 @@ def _python_component(pin: Pin) -> dict[str, Any]:
 
 
 def _npm_packages(lock: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Every package of the lock file by its name."""
+    """Return the name and the entry of every package in the lock file."""
     return [
         (path.rpartition("node_modules/")[2], package)
         for path, package in lock["packages"].items()
@@ -87,7 +88,7 @@ def _npm_component(named: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
         "purl": purl,
         "name": name,
         "version": package["version"],
-        # A local chain and the compiler: no part of the daemon.
+        # npm packages provide a local chain and the compiler; they are not part of the daemon.
         "scope": "optional",
         "hashes": [{"alg": _NPM_KINDS[kind], "content": base64.b64decode(digest).hex()}],
     }
@@ -100,7 +101,10 @@ def _npm_purl(name: str, version: str) -> str:
 def _dependencies(
     product: str, python: Sequence[Pin], packages: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Who asks for whom; what no other npm package asks for, the product does."""
+    """Return the dependency graph.
+
+    The product depends on each npm package on which no other npm package depends.
+    """
     purls = {normalized(pin.name): pin.purl for pin in python}
     required: dict[str, set[str]] = {purl: set() for purl in purls.values()}
     required[product] = {purls[name] for name in names(purposes(project())["run"])}

@@ -1,8 +1,8 @@
-"""Brings what the pages load in a browser from npm: `make vendored`.
+"""Copies the files that the pages load in a browser from npm packages: `make vendored`.
 
-The files lie in the repository and in the wheel, byte for byte as npm has them, so that nobody who
-installs needs npm; `vendor.json` says of each which package, version and integrity it is from, and
-tests/house/test_vendored.py compares that with ops/pages/package-lock.json.
+The files are in the repository and in the wheel, byte for byte as in npm, so an installation does
+not need npm. `vendor.json` lists the package, version and integrity of each file, and
+tests/house/test_vendored.py compares the list with ops/pages/package-lock.json.
 """
 
 import json
@@ -18,7 +18,7 @@ from release.pins import ROOT
 PACKAGES = ROOT / "ops/pages"
 FOLDER = ROOT / "oracle/daemon/web/pages/static/vendor"
 LIST = FOLDER / "vendor.json"
-# By the name here: the package, and its file there.
+# The npm package and the path in it, by the name of the vendored file.
 FILES = {
     "htmx.min.js": ("htmx.org", "dist/htmx.min.js"),
     "htmx.LICENSE": ("htmx.org", "LICENSE"),
@@ -31,14 +31,14 @@ FILES = {
 
 
 def locked() -> dict[str, Any]:
-    """Return what the lock file says of each package, by name."""
+    """Return the lock file's entry of each package by name."""
     lock = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
     packages = lock["packages"].items()
     return {path.removeprefix("node_modules/"): package for path, package in packages if path}
 
 
 def rows() -> list[dict[str, Any]]:
-    """Return what `vendor.json` has to say of the files that lie here."""
+    """Return the content of `vendor.json` for the vendored files."""
     packages = locked()
     return [
         {
@@ -54,7 +54,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Install what is locked, without any script of it, and copy the files."""
+    """Install the locked packages without running their scripts, and copy the files."""
     with TemporaryDirectory() as folder:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(PACKAGES / name, folder)

@@ -1,8 +1,7 @@
-"""Builds the wheel of a commit, such that whoever builds it anew gets the same bytes.
+"""Builds the wheel of a commit reproducibly: every build has the same bytes.
 
-What could get in from outside is fixed: the sources are those of the commit and nothing that lies
-beside them, times are the commit's (SOURCE_DATE_EPOCH), the build's tools are those of
-constraints/build.txt.
+All inputs are fixed. The sources are the files of the commit and no others, times are the commit's
+(SOURCE_DATE_EPOCH), and constraints/build.txt pins the build tools.
 """
 
 import hashlib
@@ -15,17 +14,17 @@ from release.pins import ROOT
 
 
 def commit_time(commit: str = "HEAD") -> int:
-    """When the commit was made, unix seconds."""
+    """Return the time of a commit in Unix seconds."""
     return int(_git("log", "-1", "--format=%ct", commit))
 
 
 def is_clean() -> bool:
-    """Tell whether what lies here is what is committed."""
+    """Return whether the checkout has no uncommitted changes."""
     return not _git("status", "--porcelain")
 
 
 def sources(folder: Path, commit: str = "HEAD") -> Path:
-    """Put the files of a commit, and no others, into a new folder."""
+    """Extract the files of a commit, and no others, into a new folder; return the folder."""
     folder.mkdir(parents=True)
     subprocess.run(  # noqa: S603 - of our own commit
         ["tar", "--extract", "--directory", str(folder)],  # noqa: S607 - tar is where it is
@@ -36,10 +35,10 @@ def sources(folder: Path, commit: str = "HEAD") -> Path:
 
 
 def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Path:
-    """Build the wheel of a checkout into a folder of its own; return its file.
+    """Build the wheel of a checkout into the folder `out`; return the wheel's path.
 
     Raises:
-        subprocess.CalledProcessError: it does not build.
+        subprocess.CalledProcessError: the build failed.
     """
     command = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out))
     build_environment = {"SOURCE_DATE_EPOCH": str(epoch), **environment}
@@ -55,7 +54,7 @@ def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Pa
 
 
 def sha256(path: Path) -> str:
-    """The hash of a file's bytes, in hex."""
+    """Return the sha256 of a file in hex."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
