@@ -57,7 +57,9 @@ def _download_script() -> None:
             with source, SCRIPT.open("wb") as target:
                 shutil.copyfileobj(source, target)
     if _digest() != MERMAID_SHA256:
-        raise PluginError(f"mermaid {MERMAID_VERSION}: the script's digest is {_digest()}")
+        raise PluginError(
+            f"mermaid {MERMAID_VERSION}: the script's digest is {_digest()}, not {MERMAID_SHA256}"
+        )
 
 
 def _digest() -> str:

@@ -110,5 +110,5 @@ def test_pin_is_parsed_with_marker_hashes_and_requiring_packages(tmp_path):
 
 def test_line_without_hash_is_rejected(tmp_path):
     (tmp_path / "some.txt").write_text("pytest==9.2.0\n", "utf-8")
-    with pytest.raises(ValueError, match=r"no pin with hashes: pytest==9\.2\.0"):
+    with pytest.raises(ValueError, match=r"not a pinned version with hashes: pytest==9\.2\.0"):
         pins(tmp_path / "some.txt")

@@ -11,7 +11,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         (folder / f"{name}.md").write_text(page(), "utf-8")
-    print(f"{len(PAGES)} pages in {folder}")
+    print(f"wrote {len(PAGES)} pages to {folder}")
 
 
 if __name__ == "__main__":

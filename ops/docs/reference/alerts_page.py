@@ -41,7 +41,7 @@ def _read(name: str, body: str) -> Alert:
     def said(key: str, missing: str | None = None) -> str:
         matches = re.findall(rf"\b{key}: (.+)", body)
         if len(matches) != 1 and missing is None:
-            raise ValueError(f"{name}: no {key}, or two")
+            raise ValueError(f"{name}: expected one {key}, found {len(matches)}")
         return matches[0].strip('"}') if matches else missing or ""
 
     return Alert(
@@ -58,7 +58,7 @@ def _source_of(name: str, url: str) -> str:
     """Return the path of the source file of the page to which a runbook URL leads."""
     match = _PAGE.fullmatch(url)
     if match is None:
-        raise ValueError(f"{name}: runbook_url leads to no page of the docs")
+        raise ValueError(f"{name}: runbook_url is not the URL of a runbook page")
     return f"docs/{match[1]}.md"
 
 

@@ -55,7 +55,9 @@ def with_parts(page: str) -> str:
     for name, part_of in PARTS.items():
         begin, end = f"<!-- {name}: made by `make events` -->\n", f"<!-- end of {name} -->"
         if begin not in page or end not in page:
-            raise ValueError(f"{PAGE} has no place for the {name}: {begin.strip()} … {end}")
+            raise ValueError(
+                f"{PAGE}: the comments around the {name} are missing: {begin.strip()} … {end}"
+            )
         before, _, remaining = page.partition(begin)
         page = f"{before}{begin}\n{part_of()}\n{end}{remaining.partition(end)[2]}"
     return page

@@ -56,7 +56,7 @@ def _applications() -> dict[str, FastAPI]:
 
 
 def _no_store() -> Store:
-    raise NotImplementedError("nothing is asked here")
+    raise NotImplementedError("the generator sends no requests")
 
 
 def page() -> str:

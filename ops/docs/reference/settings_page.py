@@ -61,7 +61,7 @@ def gateway_settings() -> Iterator[Setting]:
 
 def _of_section(section: str, kind: object) -> Iterator[Setting]:
     if not isinstance(kind, type) or not issubclass(kind, Section):
-        raise TypeError(f"[{section}] is no section")
+        raise TypeError(f"[{section}]: not a subclass of Section")
     comments = _said(kind)
     for key, info in kind.model_fields.items():
         yield Setting(f"{section}.{key}", _takes(info), _default(info), comments[key])

@@ -14,7 +14,7 @@ def above_fields(owner: type) -> dict[str, str]:
     source = dedent(inspect.getsource(owner))
     (class_node,) = ast.parse(source).body
     if not isinstance(class_node, ast.ClassDef):
-        raise TypeError(f"{owner} is no class")
+        raise TypeError(f"{owner}: not a class")
     return _above(class_node.body, source)
 
 

@@ -38,7 +38,9 @@ def page() -> str:
     """
     tables_by_name = {table.name: (table, about) for table, about in described()}
     if tables_by_name.keys() != metadata.tables.keys():
-        raise LookupError(f"described nowhere: {metadata.tables.keys() - tables_by_name.keys()}")
+        raise LookupError(
+            f"tables without a description: {metadata.tables.keys() - tables_by_name.keys()}"
+        )
     parts = [head("Database", "`oracle/store/tables/`", about=_ABOUT)]
     for name in sorted(tables_by_name):
         table, about = tables_by_name[name]

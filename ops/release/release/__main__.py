@@ -23,11 +23,11 @@ def main(flags: Sequence[str]) -> int:
     """Build the release twice, compare the builds, and write the files to dist/."""
     tags = without_digest()
     for image in tags:
-        _say(f"by its tag alone, no digest: {image} (make images)")
+        _say(f"{image}: no digest; run `make images`")
     if tags and "--tags" not in flags:
         return 1
     if not is_clean():
-        _say("there are changes that are not committed")
+        _say("the checkout has uncommitted changes; commit or remove them")
         return 1
     with TemporaryDirectory() as folder:
         return _made(Path(folder))
@@ -38,10 +38,10 @@ def _made(folder: Path) -> int:
     checkouts = [sources(folder / name) for name in ("first", "a second")]
     built = [_wheels(checkout, epoch) for checkout in checkouts]
     if [*map(sha256, built[0])] != [*map(sha256, built[1])]:
-        _say("two builds of a wheel differ")
+        _say("two builds of the same wheel differ")
         return 1
     if not _artifacts_are_of(checkouts[0]):
-        _say("abi/ is not what the contracts say")
+        _say("abi/ does not match the contracts; compile them and commit the result")
         return 1
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()

@@ -69,5 +69,5 @@ def _digest(tag: str) -> str:
 if __name__ == "__main__":
     missing = pin()
     for one in missing:
-        sys.stderr.write(f"no digest of {one}: the registry did not tell\n")
+        sys.stderr.write(f"{one}: the registry returned no digest\n")
     raise SystemExit(1 if missing else 0)

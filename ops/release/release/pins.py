@@ -71,7 +71,7 @@ def _lines(text: str) -> Iterator[str]:
 def _pin(line: str) -> Pin:
     match = _PIN.fullmatch(line)
     if match is None:
-        raise ValueError(f"no pin with hashes: {line[:99]}")
+        raise ValueError(f"not a pinned version with hashes: {line[:99]}")
     return Pin(
         match["name"],
         match["version"],
