@@ -115,9 +115,9 @@ def traffic(events: int, seed: int = 1) -> MemoryChain:
     """Return a chain with about `events` logs; a few more, because groups are completed."""
     chain = MemoryChain()
     # A daemon checks the contract's code before it accepts the address.
-    chain.code[NETWORK] = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())[
-        "deployedBytecode"
-    ]
+    chain.code[NETWORK] = msgspec.json.decode(
+        find_shipped_path("abi/TaskNetwork.json").read_bytes()
+    )["deployedBytecode"]
     for block in said_in_blocks(events, seed):
         first = len(chain.blocks) == 1
         chain.mine(block, time=None if first else chain.blocks[-1].time + BLOCK_SECONDS)

@@ -25,7 +25,7 @@ def bare_machine(monkeypatch, tmp_path):
     beside.mkdir()
     for name in ("package.json", "package-lock.json"):
         (beside / name).write_text("{}")
-    monkeypatch.setattr(toolchain, "shipped_path", lambda name: beside / name)
+    monkeypatch.setattr(toolchain, "find_shipped_path", lambda name: beside / name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
@@ -56,7 +56,7 @@ def test_kill_during_npm_install_leaves_no_partial_installation(bare_machine):
     child = f"""
 from pathlib import Path
 from devnet import toolchain
-toolchain.shipped_path = Path({str(bare_machine / "shipped")!r}).joinpath
+toolchain.find_shipped_path = Path({str(bare_machine / "shipped")!r}).joinpath
 toolchain.find_anvil()
 """
     killed = subprocess.run([sys.executable, "-c", child], capture_output=True, check=False)

@@ -219,7 +219,7 @@ def test_concurrent_explain_at_block_returns_503_with_retry_after(api, indexed, 
         assert may_end.wait(60)
         return build_node_explanation(*arguments)
 
-    monkeypatch.setattr(node_routes, "node_explanation", explain_when_released)
+    monkeypatch.setattr(node_routes, "build_node_explanation", explain_when_released)
     with indexed.store.read_transaction() as uow:
         block = uow.cursor.get().number
     with ThreadPoolExecutor() as pool:

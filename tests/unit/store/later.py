@@ -45,5 +45,5 @@ def written(folder: Path) -> Path:
 
 def release(monkeypatch: pytest.MonkeyPatch, migrations: Path) -> None:
     """From here on the program is the later one."""
-    monkeypatch.setattr(schema, "shipped_path", lambda _: migrations)
+    monkeypatch.setattr(schema, "find_shipped_path", lambda _: migrations)
     monkeypatch.setattr(schema, "REVISION", REVISION)

@@ -193,7 +193,7 @@ def test_failed_migration_leaves_database_empty(
     first.write_text(
         first.read_text().replace("def downgrade", "    raise OSError\n\n\ndef downgrade")
     )
-    monkeypatch.setattr("oracle.store.schema.shipped_path", lambda _name: broken)
+    monkeypatch.setattr("oracle.store.schema.find_shipped_path", lambda _name: broken)
     with pytest.raises(OSError):  # noqa: PT011  the one put in above
         migrate(empty_database_url)
     assert get_schema_state(empty_database_url).age is SchemaAge.EMPTY

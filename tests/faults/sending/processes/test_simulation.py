@@ -90,7 +90,7 @@ def test_skipped_confirmation_violates_simulation_invariant_i8(
 def test_reservation_above_budget_violates_simulation_invariant_i10(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(fee_bump, "nonce_budget", lambda *_: 10**30)
+    monkeypatch.setattr(fee_bump, "compute_nonce_budget", lambda *_: 10**30)
     monkeypatch.setattr(replacement_offer, "find_tightest_limit", lambda *_: (10**30, "nothing"))
     # Not in every world: it takes an account balance that is just too small.
     worlds = [replace(SETTINGS["dear tips"], rounds=1, call_cap=3)] * 6

@@ -133,7 +133,7 @@ def chances_to_run(sizes, monkeypatch):
     candidate_groups = find_candidate_groups(task, policy_input)
     chances: dict[str, Fraction] = defaultdict(Fraction)
     for lot in range(sum(sizes)):
-        monkeypatch.setattr(trio_selection, "draw_places", partial(fixed, lot))
+        monkeypatch.setattr(trio_selection, "draw_indexes", partial(fixed, lot))
         card, _ = trio_selection._draw_group(candidate_groups, SEED32)
         trios = list(
             combinations([candidate.address for candidate in candidate_groups.groups[card]], 3)
