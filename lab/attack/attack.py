@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from lab.attack.known_findings import reason_of
+from lab.attack.known_findings import get_accepted_reason
 from lab.attack.strategies import BASELINES, STRATEGIES, Strategy, get_strategy
 from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.loop_jobs import LoopJob, run_jobs
@@ -57,7 +57,7 @@ class Finding:
         return min(gains), max(gains)
 
     @property
-    def share(self) -> int:
+    def drawn_ratio(self) -> int:
         """The number of tasks that the attacker's nodes got, relative to the baseline."""
         return compute_share(_sum_starts(self.attacks), _sum_starts(self.baselines))
 
@@ -78,7 +78,7 @@ class Finding:
         return compute_share(self._honest_loss, fees)
 
     @property
-    def spoiled(self) -> int:
+    def failure_rate_increase(self) -> int:
         """The increase of the share of honest orders that had no result or a false one."""
         return (
             (_compute_failure_rate(self.attacks) - _compute_failure_rate(self.baselines))
@@ -87,19 +87,19 @@ class Finding:
         )
 
     @property
-    def kicked_good(self) -> int:
+    def kicked_good_nodes(self) -> int:
         """The number of honest nodes kicked out beyond the baseline."""
-        return _count_difference(self, lambda result: result.kicked_good)
+        return _count_difference(self, lambda result: result.kicked_good_nodes)
 
     @property
-    def held_good(self) -> int:
+    def held_good_kickouts(self) -> int:
         """The number of honest nodes' kickouts held for a manual decision, beyond the baseline."""
-        return _count_difference(self, lambda result: result.held_good)
+        return _count_difference(self, lambda result: result.held_good_kickouts)
 
     @property
-    def slashed_good(self) -> int:
+    def slashed_good_nodes(self) -> int:
         """The number of honest nodes slashed beyond the baseline."""
-        return _count_difference(self, lambda result: result.slashed_good)
+        return _count_difference(self, lambda result: result.slashed_good_nodes)
 
     @property
     def removed_nodes(self) -> int:
@@ -111,7 +111,7 @@ class Finding:
         )
 
     @property
-    def price(self) -> int | None:
+    def loss_per_harm(self) -> int | None:
         """The attacker's loss per gwei that honest nodes lost, in units of 10^-18.
 
         None if honest nodes lost nothing; negative if the attacker gained.
@@ -126,21 +126,21 @@ class Finding:
         honest nodes lose more than the attacker does. `kickouts`, `slashes`: more honest nodes are
         kicked out or slashed than in the baseline.
         """
-        max_gain, price = limit * _PERCENT, self.price
+        max_gain, price = limit * _PERCENT, self.loss_per_harm
         return [
             fault
             for is_beyond, fault in (
                 (self.gain > max_gain, "gain"),
                 (self.harm > max_gain and price is not None and price < UNIT, "harm"),
-                (self.kicked_good > 0, "kickouts"),
-                (self.slashed_good > 0, "slashes"),
+                (self.kicked_good_nodes > 0, "kickouts"),
+                (self.slashed_good_nodes > 0, "slashes"),
             )
             if is_beyond
         ]
 
     def get_reason(self, fault: str) -> str | None:
         """Return why a fault is accepted under this rule set, or None if it is not."""
-        return reason_of(self.column.rules.name, self.strategy.name, fault)
+        return get_accepted_reason(self.column.rules.name, self.strategy.name, fault)
 
     def list_open_faults(self, limit: int) -> list[str]:
         """Return the names of the faults that are not accepted; `limit` is in percent."""
@@ -191,7 +191,7 @@ class NamedCast:
         return get_strategy(self.name).build_cast(plan)
 
 
-def find_attacks(
+def simulate_attacks(
     columns: Sequence[SystemColumn],
     plan: AttackPlan,
     on_progress: ProgressCallback = lambda *_: None,

@@ -45,7 +45,7 @@ REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyT
 })  # fmt: skip
 
 
-def reason_of(rules: str, strategy: str, fault: str) -> str | None:
+def get_accepted_reason(rules: str, strategy: str, fault: str) -> str | None:
     """Return why a finding under a rule set is accepted, or None if it is not."""
     rule_set_reasons = REASONS_BY_RULE_SET.get(rules, {})
     return rule_set_reasons.get((strategy, fault)) or REASON_BY_FINDING.get((strategy, fault))

@@ -75,7 +75,7 @@ class SystemResult:
         """Return the node's exclusion intervals in order of time."""
         return [interval for interval in self.measured.intervals if interval.node == node]
 
-    def list_kickouts(self, node: Address) -> list[DueInterval]:
+    def list_due_intervals(self, node: Address) -> list[DueInterval]:
         """Return the intervals in which the node's kickout was due, in order of time."""
         return [interval for interval in self.measured.kickouts if interval.node == node]
 
@@ -89,14 +89,14 @@ class Comparison:
     """
 
     history: History
-    sides: Sequence[SystemResult]
+    results: Sequence[SystemResult]
     judged: int
     instants: Sequence[int]
 
     @property
     def present_nodes(self) -> tuple[Address, ...]:
         """All nodes that were members at any counted moment or had a task."""
-        return self.sides[0].measured.present_nodes
+        return self.results[0].measured.present_nodes
 
     def compute_correlation(
         self, first_result: SystemResult, second_result: SystemResult

@@ -130,7 +130,7 @@ class KickoutTracker:
         # Nodes with an open interval before the newest event.
         self._previously_due: set[Address] = set()
 
-    def note_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
+    def update_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
         """Open and close intervals according to the changes that an event caused."""
         self._previously_due = set(self._open_by_node)
         for change in changes:

@@ -106,7 +106,7 @@ class _MeasurementRun:
     def _prepare_event(self, event: DomainEvent) -> None:
         if self.fold.ledger.closing and self.last_event is not None:
             self.fold.finish_transaction(event.at)
-            self._note_changes(self.last_event)
+            self._record_changes(self.last_event)
         if not self.is_counting and event.at.block >= self.history.first_block:
             self.is_counting = True
             self.present_nodes.update(dict.fromkeys(self._iter_members()))
@@ -122,19 +122,19 @@ class _MeasurementRun:
 
     def _finish_event(self, event: DomainEvent) -> None:
         self.last_event = event
-        self._note_changes(event)
+        self._record_changes(event)
         if isinstance(event, NodeKickedOut):
             self.kickouts.record_kickout(event)
         if self.follower is not None:
             self.follower.apply_event(event)
 
-    def _note_changes(self, event: DomainEvent) -> None:
+    def _record_changes(self, event: DomainEvent) -> None:
         """Record the changes that the fold made since the last call, at the time of an event."""
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
             self._observe_node(node, event)
         changes.nodes.clear()
-        self.kickouts.note_intervals(changes.kickouts, event)
+        self.kickouts.update_intervals(changes.kickouts, event)
         changes.kickouts.clear()
 
     def _count_task_kind(self, kind: TaskKind | None) -> None:
@@ -179,7 +179,7 @@ class _MeasurementRun:
         """Finish the fold and return the measurements; call it after the last event."""
         self.fold.finish_transaction()
         if self.last_event is not None:
-            self._note_changes(self.last_event)
+            self._record_changes(self.last_event)
         for instant in self.plan.instants[len(self.recorded_scores) :]:
             self.recorded_scores.append(self._compute_scores(instant))
         spread = self.spread_meter.build_spread()
@@ -189,7 +189,7 @@ class _MeasurementRun:
         )
         is_judged = self.column.has_rules
         return Measurement(
-            nodes=self._build_node_ends(),
+            nodes=self._build_final_states(),
             present_nodes=present,
             intervals=self.exclusions.list_intervals(history_range),
             kickouts=self.kickouts.list_intervals(history_range) if is_judged else (),
@@ -201,7 +201,7 @@ class _MeasurementRun:
             },
         )
 
-    def _build_node_ends(self) -> tuple[FinalNodeState, ...]:
+    def _build_final_states(self) -> tuple[FinalNodeState, ...]:
         scores = self._compute_scores(self.history.to_time)
         nodes = sorted(self.fold.ledger.nodes.items())
         return tuple(

@@ -26,6 +26,6 @@ class RandomStream:
         """Return a random integer from `minimum` to `maximum`, both included."""
         return minimum + self.draw_below(maximum - minimum + 1)
 
-    def is_hit(self, per_million: int) -> bool:
+    def draw_bool(self, per_million: int) -> bool:
         """Return True with a probability of `per_million` in a million."""
         return self.draw_below(1_000_000) < per_million

@@ -30,7 +30,7 @@ def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> Lo
     Raises:
         ValueError: the system does not score groups, or its policy does not exist.
     """
-    check_playable(column)
+    check_can_simulate(column)
     policy = get_policy(column.policy, column.policy_changes)
     network = FoldedNetwork(column.rules, policy, LOOP_START_TIME)
     state = LoopState(plan, network, Agenda(), ExclusionTracker(column.rules))
@@ -43,7 +43,7 @@ def run_closed_loop(column: SystemColumn, plan: LoopPlan, loop_cast: Cast) -> Lo
     return summarize_loop(state)
 
 
-def check_playable(column: SystemColumn) -> None:
+def check_can_simulate(column: SystemColumn) -> None:
     """Check that a system scores groups of tasks with one node for each task.
 
     Raises:

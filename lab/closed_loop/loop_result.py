@@ -54,9 +54,9 @@ class LoopResult:
     lies: int
     excluded_seconds: int
     present_seconds: int
-    kicked_good: int
-    slashed_good: int
-    held_good: int
+    kicked_good_nodes: int
+    slashed_good_nodes: int
+    held_good_kickouts: int
     gini: int
     wasted: int
     anomalies: int
@@ -102,9 +102,9 @@ def summarize_loop(state: LoopState) -> LoopResult:
             interval.seconds for interval in intervals if interval.node in good_addresses
         ),
         present_seconds=sum(node.present_seconds for node in good_nodes),
-        kicked_good=counts.kicked[key],
-        slashed_good=counts.slashed[key],
-        held_good=counts.held[key],
+        kicked_good_nodes=counts.kicked[key],
+        slashed_good_nodes=counts.slashed[key],
+        held_good_kickouts=counts.held[key],
         gini=compute_gini([node.start_count for node in good_nodes]) or 0,
         wasted=counts.wasted,
         anomalies=counts.anomalies,

@@ -152,7 +152,7 @@ class LoopNode:
 
     role: NodeRole
     address: Address
-    chance: RandomStream
+    random_stream: RandomStream
     recent_scores: deque[tuple[Address, int]]
     card: int
     first_joined_at: int

@@ -33,9 +33,9 @@ class RuleMeasures:
         )
 
     @property
-    def kicked_good(self) -> int:
+    def kicked_good_nodes(self) -> int:
         """The number of good nodes that were kicked out."""
-        return sum(result.kicked_good for result in self.results)
+        return sum(result.kicked_good_nodes for result in self.results)
 
     @property
     def gini(self) -> int:
@@ -73,7 +73,7 @@ def _compute_rate(parts: Sequence[tuple[int, int]]) -> int:
 MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
     "failures": lambda measures: measures.failure_rate,
     "wrongful": lambda measures: measures.wrongful_exclusion_rate,
-    "kicked": lambda measures: measures.kicked_good,
+    "kicked": lambda measures: measures.kicked_good_nodes,
     "gini": lambda measures: measures.gini,
     "dead": lambda measures: measures.mean_stopped_seconds,
     "wasted": lambda measures: measures.wasted_rate,

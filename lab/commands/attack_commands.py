@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from lab.attack.attack import AttackPlan, Finding, find_attacks
+from lab.attack.attack import AttackPlan, Finding, simulate_attacks
 from lab.attack.strategies import STRATEGIES, Strategy, get_strategy
 from lab.backtest.system_columns import SystemColumn
-from lab.closed_loop.closed_loop import check_playable
+from lab.closed_loop.closed_loop import check_can_simulate
 from lab.commands.attack_json import build_findings_json
 from lab.commands.attack_tables import print_findings
 from lab.commands.backtest_files import PageFile
@@ -93,7 +93,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
     )
     with PageFile.open_page(html) as page:
         with show_progress("simulating") as report_progress:
-            findings = find_attacks(
+            findings = simulate_attacks(
                 columns,
                 plan,
                 lambda finished, total: report_progress("simulating", finished, total),
@@ -117,7 +117,7 @@ def _build_playable_columns(rules: Sequence[str], changes: Sequence[str]) -> lis
         typer.echo(f"note: {note}", err=True)
     try:
         for column in columns:
-            check_playable(column)
+            check_can_simulate(column)
     except ValueError as error:
         raise InputError(f"--rules: {error}") from None
     return columns

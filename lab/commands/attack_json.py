@@ -10,10 +10,10 @@ from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.events.jsonl_fields import encode_int
 from oracle.domain.fixed_point import format_decimal
 
-Answer = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-def build_findings_json(findings: Sequence[Finding], plan: AttackPlan) -> Answer:
+def build_findings_json(findings: Sequence[Finding], plan: AttackPlan) -> JsonObject:
     """Return the JSON object with all results; fractions are text, money is in gwei."""
     loop = plan.loop
     return {
@@ -35,23 +35,23 @@ def build_findings_json(findings: Sequence[Finding], plan: AttackPlan) -> Answer
     }
 
 
-def _build_finding(finding: Finding, limit: int) -> Answer:
+def _build_finding(finding: Finding, limit: int) -> JsonObject:
     min_gain, max_gain = finding.gain_range
     return {
         "system": finding.column.name,
         "strategy": finding.strategy.name,
         "about": finding.strategy.description,
         "baseline": finding.strategy.baseline,
-        "drawn": _format_fraction(finding.share),
+        "drawn": _format_fraction(finding.drawn_ratio),
         "gain": _format_fraction(finding.gain),
         "gain_least": _format_fraction(min_gain),
         "gain_most": _format_fraction(max_gain),
         "harm": _format_fraction(finding.harm),
-        "price": _format_fraction(finding.price),
-        "spoiled": _format_fraction(finding.spoiled),
-        "honest_kicked_out": finding.kicked_good,
-        "honest_held": finding.held_good,
-        "honest_slashed": finding.slashed_good,
+        "price": _format_fraction(finding.loss_per_harm),
+        "spoiled": _format_fraction(finding.failure_rate_increase),
+        "honest_kicked_out": finding.kicked_good_nodes,
+        "honest_held": finding.held_good_kickouts,
+        "honest_slashed": finding.slashed_good_nodes,
         "out": finding.removed_nodes,
         "faults": {fault: finding.get_reason(fault) for fault in finding.list_faults(limit)},
         "runs": [
@@ -67,7 +67,7 @@ def _format_fraction(units: int | None) -> str | None:
     return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
-def _build_loop(result: LoopResult) -> Answer:
+def _build_loop(result: LoopResult) -> JsonObject:
     return {
         "seconds": result.seconds,
         "orders": result.orders,
@@ -77,7 +77,7 @@ def _build_loop(result: LoopResult) -> Answer:
     }
 
 
-def _build_owner(result: LoopResult, name: str) -> Answer:
+def _build_owner(result: LoopResult, name: str) -> JsonObject:
     owner_result = result.get_owner(name)
     return {
         "nodes": owner_result.node_count,

@@ -42,13 +42,13 @@ def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
 
 def _build_cells(finding: Finding, limit: int) -> Iterator[str]:
     yield finding.strategy.name
-    yield format_fraction(finding.share, 2)
+    yield format_fraction(finding.drawn_ratio, 2)
     yield format_coins(finding.earned)
     yield format_coins(finding.spent)
     yield format_percent(finding.gain)
     yield format_percent(finding.harm)
-    yield format_fraction(finding.price, 2)
-    yield format_percent(finding.spoiled)
+    yield format_fraction(finding.loss_per_harm, 2)
+    yield format_percent(finding.failure_rate_increase)
     yield str(finding.removed_nodes)
     yield format_verdict(finding, limit)
 

@@ -10,12 +10,12 @@ from oracle.domain.events.jsonl_fields import encode_int
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 
-Answer = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> Answer:
+def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonObject:
     """Return the JSON object of a comparison; `notes` are messages for the user."""
-    sides = comparison.sides
+    sides = comparison.results
     return {
         "history": _build_history(comparison),
         "systems": [_build_system(system_result) for system_result in sides],
@@ -52,8 +52,8 @@ def _format_fraction(units: int | None) -> str | None:
     return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
-def _build_history(comparison: Comparison) -> Answer:
-    history, first_result = comparison.history, comparison.sides[0]
+def _build_history(comparison: Comparison) -> JsonObject:
+    history, first_result = comparison.history, comparison.results[0]
     return {
         "first_block": encode_int(history.first_block),
         "last_block": encode_int(history.last_block),
@@ -67,9 +67,9 @@ def _build_history(comparison: Comparison) -> Answer:
     }
 
 
-def _build_system(result: SystemResult) -> Answer:
+def _build_system(result: SystemResult) -> JsonObject:
     column, spread, totals = result.column, result.measured.spread, result.exclusion
-    answer: Answer = {
+    answer: JsonObject = {
         "name": column.name,
         "rules": json.loads(column.rules.to_json()) if column.has_rules else None,
         "policy": column.policy,
@@ -95,7 +95,7 @@ def _build_system(result: SystemResult) -> Answer:
     return answer
 
 
-def _build_interval(interval: ExclusionInterval) -> Answer:
+def _build_interval(interval: ExclusionInterval) -> JsonObject:
     return {
         "node": interval.node,
         "block": encode_int(interval.block),
@@ -106,7 +106,7 @@ def _build_interval(interval: ExclusionInterval) -> Answer:
     }
 
 
-def _build_kickout(interval: DueInterval) -> Answer:
+def _build_kickout(interval: DueInterval) -> JsonObject:
     return {
         "node": interval.node,
         "block": encode_int(interval.block),
@@ -119,7 +119,7 @@ def _build_kickout(interval: DueInterval) -> Answer:
     }
 
 
-def _build_node(final_state: FinalNodeState, sides: Sequence[SystemResult]) -> Answer:
+def _build_node(final_state: FinalNodeState, sides: Sequence[SystemResult]) -> JsonObject:
     return {
         "node": final_state.node,
         "status": final_state.status,
@@ -137,7 +137,7 @@ def _build_node(final_state: FinalNodeState, sides: Sequence[SystemResult]) -> A
     }
 
 
-def _build_final_rank(result: SystemResult, node: Address) -> Answer | None:
+def _build_final_rank(result: SystemResult, node: Address) -> JsonObject | None:
     rank = result.final_ranks.get(node)
     if rank is None:
         return None

@@ -37,7 +37,7 @@ def print_comparison(comparison: Comparison) -> None:
     """Print a comparison; lines have at most 100 columns."""
     typer.echo(f"{format_extent(comparison.history)}\n")
     _print_totals(comparison)
-    if len(comparison.sides) > _MAX_SIDE_BY_SIDE:
+    if len(comparison.results) > _MAX_SIDE_BY_SIDE:
         typer.echo("\nToo many systems to list nodes here; --json and --html FILE list them all.")
     else:
         _print_nodes(comparison)
@@ -47,7 +47,7 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def _print_totals(comparison: Comparison) -> None:
-    first_result = comparison.sides[0]
+    first_result = comparison.results[0]
     column_names = (
         "system", "excluded", "intervals", "total", "longest", "kickouts", "unplaced", "Gini",
         "correlation",
@@ -58,7 +58,7 @@ def _print_totals(comparison: Comparison) -> None:
             *_build_totals(result),
             format_fraction(comparison.compute_correlation(first_result, result), 4),
         )
-        for result in comparison.sides
+        for result in comparison.results
     ]
     print_table(column_names, rows, left_columns=("system",))
     actual = format_fraction(first_result.gini_actual, 4)
@@ -85,7 +85,7 @@ def _build_totals(result: SystemResult) -> Iterator[str]:
 
 
 def _print_nodes(comparison: Comparison) -> None:
-    sides = comparison.sides
+    sides = comparison.results
     digits = _DIGITS_BY_SYSTEM_COUNT[len(sides)]
     nodes = _rank_nodes(comparison)
     typer.echo("\nFinal scores and ranks")
@@ -97,7 +97,7 @@ def _print_nodes(comparison: Comparison) -> None:
             for node in nodes
         ],
     )
-    _print_omitted(len(comparison.sides[0].final_ranks), len(nodes))
+    _print_omitted(len(comparison.results[0].final_ranks), len(nodes))
 
 
 def _choose_column_names(
@@ -134,7 +134,7 @@ def _explain_ordinal(result: SystemResult, system_index: int) -> str:
 
 def _rank_nodes(comparison: Comparison) -> list[Address]:
     """Return the best nodes in the order of their ranks under the first system."""
-    final_ranks = comparison.sides[0].final_ranks
+    final_ranks = comparison.results[0].final_ranks
     ranked_nodes = sorted(final_ranks, key=lambda node: (final_ranks[node].rank, node))
     return ranked_nodes[:_MAX_ROWS]
 
@@ -147,7 +147,7 @@ def _format_final_rank(result: SystemResult, node: Address, digits: int) -> str:
 
 
 def _print_shares(comparison: Comparison) -> None:
-    first_result = comparison.sides[0]
+    first_result = comparison.results[0]
     if not comparison.judged:
         return
     ordered_nodes = sorted(
@@ -156,7 +156,7 @@ def _print_shares(comparison: Comparison) -> None:
     nodes = ordered_nodes[:_MAX_ROWS]
     typer.echo("\nShares of tasks: actual, and expected under each policy")
     names = _choose_column_names(
-        comparison.sides, TABLE_WIDTH - _ADDRESS_WIDTH - _TASKS_WIDTH, _PERCENT_WIDTH
+        comparison.results, TABLE_WIDTH - _ADDRESS_WIDTH - _TASKS_WIDTH, _PERCENT_WIDTH
     )
     rows = [
         (
@@ -165,7 +165,7 @@ def _print_shares(comparison: Comparison) -> None:
             format_percent(first_result.compute_actual_share(node), 2),
             *(
                 format_percent(result.compute_expected_share(node), 2)
-                for result in comparison.sides
+                for result in comparison.results
             ),
         )
         for node in nodes
@@ -177,7 +177,7 @@ def _print_shares(comparison: Comparison) -> None:
 def _print_kickouts(comparison: Comparison) -> None:
     kickouts = [
         (system_index, interval)
-        for system_index, result in enumerate(comparison.sides)
+        for system_index, result in enumerate(comparison.results)
         for interval in result.measured.kickouts
     ]
     if not kickouts:
@@ -185,7 +185,7 @@ def _print_kickouts(comparison: Comparison) -> None:
     shown = kickouts[:_MAX_INTERVALS]
     typer.echo("\nKickouts due")
     names = _choose_system_names(
-        comparison.sides, {system_index for system_index, _ in shown}, _KICKOUT_NAME_WIDTH
+        comparison.results, {system_index for system_index, _ in shown}, _KICKOUT_NAME_WIDTH
     )
     print_table(
         ("system", "node", "block", "time", "kicked out"),
@@ -226,7 +226,7 @@ def _format_outcome(interval: DueInterval) -> str:
 def _print_intervals(comparison: Comparison) -> None:
     intervals = [
         (system_index, interval)
-        for system_index, result in enumerate(comparison.sides)
+        for system_index, result in enumerate(comparison.results)
         for interval in result.measured.intervals
     ]
     if not intervals:
@@ -235,7 +235,7 @@ def _print_intervals(comparison: Comparison) -> None:
     shown = intervals[:_MAX_INTERVALS]
     typer.echo("\nExclusion intervals, the longest first")
     names = _choose_system_names(
-        comparison.sides, {system_index for system_index, _ in shown}, _INTERVAL_NAME_WIDTH
+        comparison.results, {system_index for system_index, _ in shown}, _INTERVAL_NAME_WIDTH
     )
     rows = [
         (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.backtest.system_columns import SystemColumn
-from lab.closed_loop.closed_loop import check_playable
+from lab.closed_loop.closed_loop import check_can_simulate
 from lab.closed_loop.rule_measures import Goal
 from lab.closed_loop.rule_search import ComparisonPlan, SearchPlan, measure_systems, search_rules
 from lab.commands.closed_loop_tables import (
@@ -106,7 +106,7 @@ def _search_values(
 def _check_columns(columns: Sequence[SystemColumn]) -> None:
     try:
         for column in columns:
-            check_playable(column)
+            check_can_simulate(column)
     except ValueError as error:
         raise InputError(f"--closed-loop: {error}") from None
 

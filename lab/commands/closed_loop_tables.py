@@ -53,7 +53,7 @@ def _build_cells(measures: RuleMeasures) -> Iterator[str]:
     yield sanitize_text(measures.column.name, max_length=_MAX_NAME_LENGTH)
     yield _format_percent(measures.failure_rate)
     yield _format_percent(measures.wrongful_exclusion_rate)
-    yield str(measures.kicked_good)
+    yield str(measures.kicked_good_nodes)
     yield format_fraction(measures.gini * (UNIT // _MILLION), 4)
     yield (
         f"{measures.stopped_nodes - measures.remaining_stopped_nodes} of {measures.stopped_nodes}"

@@ -21,10 +21,10 @@ def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, st
     return render_page(
         "backtest.html",
         compared=comparison,
-        names=[result.column.name for result in comparison.sides],
+        names=[result.column.name for result in comparison.results],
         extent=tables.format_extent(comparison.history),
         about_shares=tables.SHARES_NOTE,
-        gini_actual=format_fraction(comparison.sides[0].gini_actual, 6),
+        gini_actual=format_fraction(comparison.results[0].gini_actual, 6),
         options=tables.build_option_table(options),
         systems=tables.build_system_table(comparison),
         rules=tables.build_rule_table(comparison),
@@ -34,7 +34,7 @@ def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, st
         kicks=tables.build_kick_table(comparison),
         intervals=tables.build_interval_table(comparison),
         nodes=tables.build_node_table(comparison),
-        **_draw_figures(comparison, comparison.sides[:MAX_SYSTEMS]),
+        **_draw_figures(comparison, comparison.results[:MAX_SYSTEMS]),
     )
 
 
@@ -85,18 +85,18 @@ def _rank_by_disagreement(comparison: Comparison) -> list[Address]:
     def compute_agreement(node: Address) -> int:
         scores = [
             result.final_ranks[node].score
-            for result in comparison.sides
+            for result in comparison.results
             if node in result.final_ranks
         ]
         return min(scores) - max(scores)
 
-    scored = {node for result in comparison.sides for node in result.final_ranks}
+    scored = {node for result in comparison.results for node in result.final_ranks}
     return sorted(sorted(scored), key=compute_agreement)
 
 
 def _sort_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> list[Address]:
     """Return the nodes in the order of their ranks under the first system."""
-    final_ranks = comparison.sides[0].final_ranks
+    final_ranks = comparison.results[0].final_ranks
     last_rank = len(final_ranks) + 1
     return sorted(
         sorted(nodes),

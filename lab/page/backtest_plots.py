@@ -70,7 +70,7 @@ def plot_scores_over_time(
                 points = [
                     (x_axis.to_pixel(time), y_axis.to_pixel(score)) for time, score in score_run
                 ]
-                _add_run(plot, points, f"s{number}", result.column.name)
+                _add_score_run(plot, points, f"s{number}", result.column.name)
     return plot
 
 
@@ -97,7 +97,9 @@ def _split_runs(points: Sequence[tuple[int, int | None]]) -> list[list[tuple[int
     return [run for run in runs if run]
 
 
-def _add_run(plot: Plot, points: Sequence[tuple[float, float]], series: str, tip: str) -> None:
+def _add_score_run(
+    plot: Plot, points: Sequence[tuple[float, float]], series: str, tip: str
+) -> None:
     if len(points) == 1:
         plot.dots.append(Dot(*points[0], series, tip))
     else:
@@ -135,7 +137,7 @@ def plot_exclusions(
                 )
                 times = (interval.since, end if interval.until is None else interval.until)
                 rows.add_bar(row_and_lane, times, series, f"{name}: excluded from {span}")
-            for due_interval in result.list_kickouts(node):
+            for due_interval in result.list_due_intervals(node):
                 tip = (
                     f"{name}: kickout due from block {due_interval.block}, "
                     f"{format_time_to_second(due_interval.time)}"

@@ -69,7 +69,7 @@ def build_option_table(options: Sequence[tuple[str, str]]) -> Table:
 def build_system_table(comparison: Comparison) -> Table:
     """Return a table of the systems' rule sets and policies."""
     rows = []
-    for column in (result.column for result in comparison.sides):
+    for column in (result.column for result in comparison.results):
         rules = f"{column.rules.name} {column.rules.version}" if column.has_rules else "none"
         changes = ", ".join(f"{key} = {value}" for key, value in column.changes.items())
         rows.append((column.name, rules, column.policy, changes or "none"))
@@ -78,7 +78,7 @@ def build_system_table(comparison: Comparison) -> Table:
 
 def build_rule_table(comparison: Comparison) -> Table:
     """Return a table of the rules and policy parameters in which the systems differ."""
-    columns = [result.column for result in comparison.sides]
+    columns = [result.column for result in comparison.results]
     # An empty text is the value of an empty list.
     rows = [
         (name, *(value or "(empty)" for value in values))
@@ -95,7 +95,7 @@ def build_total_table(comparison: Comparison) -> Table:
     )  # fmt: skip
     return _build_table(
         column_names,
-        [(result.column.name, *_build_total_cells(result)) for result in comparison.sides],
+        [(result.column.name, *_build_total_cells(result)) for result in comparison.results],
         "text",
     )
 
@@ -121,7 +121,7 @@ def _build_total_cells(result: SystemResult) -> Iterator[str]:
 
 def build_correlation_table(comparison: Comparison) -> Table:
     """Return a table of the rank correlations of all pairs of systems."""
-    results = comparison.sides
+    results = comparison.results
     rows = [
         (
             result.column.name,
@@ -147,7 +147,7 @@ def build_due_table(comparison: Comparison) -> Table:
             else format_time_to_second(due_interval.closed_time),
             "no" if due_interval.kicked_block is None else f"block {due_interval.kicked_block}",
         )
-        for result in comparison.sides
+        for result in comparison.results
         for due_interval in result.measured.kickouts
     ]
     column_names = ("system", "node", "due from", "until", "kicked out")
@@ -156,7 +156,7 @@ def build_due_table(comparison: Comparison) -> Table:
 
 def build_kick_table(comparison: Comparison) -> Table:
     """Return a table of the network's kickouts, with the systems under which they were due."""
-    results = comparison.sides
+    results = comparison.results
     rows = [
         (
             kick.node,
@@ -172,7 +172,9 @@ def build_kick_table(comparison: Comparison) -> Table:
 def build_interval_table(comparison: Comparison) -> Table:
     """Return a table of the exclusion intervals, the longest first."""
     intervals = [
-        (result, interval) for result in comparison.sides for interval in result.measured.intervals
+        (result, interval)
+        for result in comparison.results
+        for interval in result.measured.intervals
     ]
     intervals.sort(key=lambda pair: -pair[1].seconds)
     rows = [
@@ -191,7 +193,10 @@ def build_interval_table(comparison: Comparison) -> Table:
 
 def build_node_table(comparison: Comparison) -> Table:
     """Return a table of all nodes with their score, rank and share under each system."""
-    first_result, names = comparison.sides[0], [result.column.name for result in comparison.sides]
+    first_result, names = (
+        comparison.results[0],
+        [result.column.name for result in comparison.results],
+    )
     column_names = [
         "node", "status", "hardware", *(f"score: {name}" for name in names), "tasks", "share",
         *(f"share: {name}" for name in names),
@@ -204,12 +209,12 @@ def build_node_table(comparison: Comparison) -> Table:
                 final_state.node,
                 final_state.status.replace("_", " "),
                 f"{final_state.gpu_name or ''} {memory}".strip() or NO_VALUE,
-                *(_format_final_rank(result, final_state.node) for result in comparison.sides),
+                *(_format_final_rank(result, final_state.node) for result in comparison.results),
                 str(first_result.get_started_tasks(final_state.node)),
                 format_fraction(first_result.compute_actual_share(final_state.node), 6),
                 *(
                     format_fraction(result.compute_expected_share(final_state.node), 6)
-                    for result in comparison.sides
+                    for result in comparison.results
                 ),
             )
         )
@@ -231,15 +236,15 @@ def build_finding_table(findings: Sequence[Finding], limit: int) -> Table:
         (
             finding.strategy.name,
             finding.strategy.description,
-            format_fraction(finding.share, 2),
+            format_fraction(finding.drawn_ratio, 2),
             _format_coins(finding.earned),
             _format_coins(finding.spent),
             _format_gain(finding),
             format_percent(finding.harm),
-            format_fraction(finding.price, 2),
-            format_percent(finding.spoiled),
-            str(finding.kicked_good),
-            str(finding.held_good),
+            format_fraction(finding.loss_per_harm, 2),
+            format_percent(finding.failure_rate_increase),
+            str(finding.kicked_good_nodes),
+            str(finding.held_good_kickouts),
             str(finding.removed_nodes),
             _format_verdict(finding, limit),
         )

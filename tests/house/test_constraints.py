@@ -6,34 +6,34 @@ from importlib.metadata import PackageNotFoundError, requires
 import pytest
 from packaging.requirements import Requirement
 
-from release.constraints import names, project, purposes
-from release.pins import FOLDER, Pin, normalized, pins
+from release.constraints import get_requirements_by_file, load_project, parse_package_names
+from release.pins import FOLDER, Pin, normalize_name, read_pins
 
-WANTED = purposes(project())
+WANTED = get_requirements_by_file(load_project())
 NAMES = sorted(WANTED)
 
 
 def pinned(name: str) -> set[str]:
-    return {normalized(pin.name) for pin in pins(FOLDER / f"{name}.txt")}
+    return {normalize_name(pin.name) for pin in read_pins(FOLDER / f"{name}.txt")}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_requirement_is_pinned(name):
-    assert names(WANTED[name]) <= pinned(name)
+    assert parse_package_names(WANTED[name]) <= pinned(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_pin_has_wheel_hashes(name):
-    assert [pin.name for pin in pins(FOLDER / f"{name}.txt") if not pin.hashes] == []
+    assert [pin.name for pin in read_pins(FOLDER / f"{name}.txt") if not pin.hashes] == []
 
 
 @pytest.mark.parametrize("name", ["run", "build"])
 def test_tested_packages_equal_installed_packages(name):
     """`./check` installs the same bytes of everything that an operator gets."""
-    tested = {(pin.name, pin.version): set(pin.hashes) for pin in pins(FOLDER / "check.txt")}
+    tested = {(pin.name, pin.version): set(pin.hashes) for pin in read_pins(FOLDER / "check.txt")}
     differing_pins = [
         pin
-        for pin in pins(FOLDER / f"{name}.txt")
+        for pin in read_pins(FOLDER / f"{name}.txt")
         if tested.get((pin.name, pin.version)) != set(pin.hashes)
     ]
     assert differing_pins == []
@@ -46,12 +46,12 @@ def test_lock_satisfies_every_requirement_of_its_packages(name):
     Read from the packages that are installed here, and so for this Python. `pip check` does the
     same wherever a lock is installed.
     """
-    versions = {normalized(pin.name): pin.version for pin in pins(FOLDER / f"{name}.txt")}
+    versions = {normalize_name(pin.name): pin.version for pin in read_pins(FOLDER / f"{name}.txt")}
     missing = [
         f"{caller}: {requirement}"
         for caller, requirement in reachable([Requirement(line) for line in WANTED[name]])
         if not requirement.specifier.contains(
-            versions.get(normalized(requirement.name), ""), prereleases=True
+            versions.get(normalize_name(requirement.name), ""), prereleases=True
         )
     ]
     assert missing == []
@@ -91,7 +91,8 @@ def requirements_of(package: str) -> list[Requirement]:
 
 def test_every_requiring_package_is_pinned():
     """Else the bill of materials would have an edge that leads nowhere."""
-    askers = {normalized(asker) for pin in pins(FOLDER / "run.txt") for asker in pin.askers}
+    pins = read_pins(FOLDER / "run.txt")
+    askers = {normalize_name(asker) for pin in pins for asker in pin.askers}
     assert askers <= pinned("run")
 
 
@@ -102,7 +103,7 @@ def test_pin_is_parsed_with_marker_hashes_and_requiring_packages(tmp_path):
         f"    --hash=sha256:{first} \\\n    --hash=sha256:{second}\n    # via trie, eth-keys\n",
         "utf-8",
     )
-    (pin,) = pins(tmp_path / "some.txt")
+    (pin,) = read_pins(tmp_path / "some.txt")
     marker = "python_full_version < '3.14'"
     assert pin == Pin("Coin.curve", "21.0.0", marker, (first, second), ("trie", "eth-keys"))
     assert pin.purl == "pkg:pypi/coin-curve@21.0.0"
@@ -111,4 +112,4 @@ def test_pin_is_parsed_with_marker_hashes_and_requiring_packages(tmp_path):
 def test_line_without_hash_is_rejected(tmp_path):
     (tmp_path / "some.txt").write_text("pytest==9.2.0\n", "utf-8")
     with pytest.raises(ValueError, match=r"not a pinned version with hashes: pytest==9\.2\.0"):
-        pins(tmp_path / "some.txt")
+        read_pins(tmp_path / "some.txt")

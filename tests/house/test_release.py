@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from release.images import images, pin, without_digest
-from release.pins import FOLDER, pins
-from release.sbom import bill
+from release.images import iter_images, list_unpinned_images, pin_images
+from release.pins import FOLDER, read_pins
+from release.sbom import build_sbom
 
 DIGEST = "sha256:" + 64 * "4"
 
@@ -36,7 +36,7 @@ def docker_that(says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_sbom_lists_every_pin_with_its_hashes(wheel):
-    sbom = json.loads(bill(wheel, 1_760_000_000))
+    sbom = json.loads(build_sbom(wheel, 1_760_000_000))
     named = {
         part["purl"]: {
             hash_entry["content"] for hash_entry in part["externalReferences"][0]["hashes"]
@@ -44,11 +44,11 @@ def test_sbom_lists_every_pin_with_its_hashes(wheel):
         for part in sbom["components"]
         if part["purl"].startswith("pkg:pypi/")
     }
-    assert named == {pin.purl: set(pin.hashes) for pin in pins(FOLDER / "run.txt")}
+    assert named == {pin.purl: set(pin.hashes) for pin in read_pins(FOLDER / "run.txt")}
 
 
 def test_every_sbom_package_is_required(wheel):
-    sbom = json.loads(bill(wheel, 1_760_000_000))
+    sbom = json.loads(build_sbom(wheel, 1_760_000_000))
     references = {part["bom-ref"] for part in sbom["components"]}
     product = sbom["metadata"]["component"]["bom-ref"]
     required_references = {
@@ -59,30 +59,30 @@ def test_every_sbom_package_is_required(wheel):
 
 
 def test_sbom_of_wheel_is_reproducible(wheel):
-    assert bill(wheel, 1_760_000_000) == bill(wheel, 1_760_000_000)
-    before = json.loads(bill(wheel, 1_760_000_000))["serialNumber"]
+    assert build_sbom(wheel, 1_760_000_000) == build_sbom(wheel, 1_760_000_000)
+    before = json.loads(build_sbom(wheel, 1_760_000_000))["serialNumber"]
     wheel.write_bytes(b"another wheel")
-    assert json.loads(bill(wheel, 1_760_000_000))["serialNumber"] != before
+    assert json.loads(build_sbom(wheel, 1_760_000_000))["serialNumber"] != before
 
 
 def test_external_images_are_listed_and_own_stages_are_not(checkout):
-    assert [image for _, image in images(checkout)] == [
+    assert [image for _, image in iter_images(checkout)] == [
         "python:3.11-slim",
         "node:22",
         "postgres:18",
     ]
-    assert without_digest(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
+    assert list_unpinned_images(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
 
 
 def test_digest_from_registry_is_appended_to_tag(checkout, monkeypatch):
     docker_that(f"echo {DIGEST}", checkout, monkeypatch)
-    assert pin(checkout) == []
+    assert pin_images(checkout) == []
     assert f"FROM node:22@{DIGEST} AS chain" in (checkout / "Dockerfile").read_text("utf-8")
-    assert without_digest(checkout) == []
+    assert list_unpinned_images(checkout) == []
 
 
 def test_unreachable_registry_changes_nothing(checkout, monkeypatch):
     before = (checkout / "Dockerfile").read_text("utf-8")
     docker_that(f"echo {DIGEST}; exit 1", checkout, monkeypatch)
-    assert pin(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
+    assert pin_images(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
     assert (checkout / "Dockerfile").read_text("utf-8") == before

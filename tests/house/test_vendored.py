@@ -2,11 +2,11 @@
 
 import json
 
-from release.vendored import FILES, FOLDER, LIST, PACKAGES, locked, rows
+from release.vendored import FILES, FOLDER, LIST, PACKAGES, build_vendor_rows, load_locked_packages
 
 
 def test_vendored_list_equals_lock_file():
-    assert json.loads(LIST.read_text("utf-8")) == rows()
+    assert json.loads(LIST.read_text("utf-8")) == build_vendor_rows()
 
 
 def test_vendored_folder_contains_only_listed_files():
@@ -16,5 +16,6 @@ def test_vendored_folder_contains_only_listed_files():
 
 def test_every_vendored_dependency_is_locked_to_one_version():
     version_by_name = json.loads((PACKAGES / "package.json").read_text("utf-8"))["dependencies"]
-    assert {name: locked()[name]["version"] for name in version_by_name} == version_by_name
+    locked = load_locked_packages()
+    assert {name: locked[name]["version"] for name in version_by_name} == version_by_name
     assert {package for package, _ in FILES.values()} == set(version_by_name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lab.attack.attack import AttackPlan, Finding, find_attacks
+from lab.attack.attack import AttackPlan, Finding, simulate_attacks
 from lab.attack.strategies import get_strategy
 from lab.backtest.system_columns import SystemBase, SystemColumn
 from lab.closed_loop.economics import Economics
@@ -24,11 +24,11 @@ def network(*changes: str, tasks: int = 600, nodes: int = 12, **plan: int) -> Lo
 
 def found(name: str, rules: str, loop: LoopPlan, runs: int = 1) -> Finding:
     """One strategy, in this process."""
-    (finding,) = find_attacks([column(rules)], AttackPlan(loop, [get_strategy(name)], runs))
+    (finding,) = simulate_attacks([column(rules)], AttackPlan(loop, [get_strategy(name)], runs))
     return finding
 
 
 def all_found(names: Sequence[str], rules: str, loop: LoopPlan) -> dict[str, Finding]:
     """Several strategies, whose baselines are played once."""
     plan = AttackPlan(loop, [get_strategy(name) for name in names])
-    return {finding.strategy.name: finding for finding in find_attacks([column(rules)], plan)}
+    return {finding.strategy.name: finding for finding in simulate_attacks([column(rules)], plan)}

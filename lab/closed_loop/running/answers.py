@@ -19,7 +19,7 @@ def start_task(state: LoopState, task: LoopTask, node: LoopNode) -> None:
         state.counts.wasted += 1
         state.agenda.schedule(timeout_at, _time_out_unsettled, state, task)
         return
-    if node.chance.is_hit(role.failures):
+    if node.random_stream.draw_bool(role.failures):
         _charge_computing(state, node, min(task.seconds, timeout))
         state.agenda.schedule(timeout_at, _time_out_unsettled, state, task)
         return

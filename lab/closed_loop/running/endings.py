@@ -66,7 +66,7 @@ def _release_node(state: LoopState, node: LoopNode, event: DomainEvent) -> None:
     state.exclusions.update_node(fold_node, event)
     if node.joined_at is None:
         return
-    if node.kick_at is not None and node.kick_at <= state.now and state.is_due(node):
+    if node.kick_at is not None and node.kick_at <= state.now and state.is_kickout_due(node):
         kick_out_node(state, node)
     elif node.leaving is not None:
         quit_network(state, node, node.leaving)

@@ -29,7 +29,7 @@ def handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
 
 
 def _propose_kickout(state: LoopState, node: LoopNode) -> None:
-    if node.joined_at is None or node.kick_at is not None or not state.is_due(node):
+    if node.joined_at is None or node.kick_at is not None or not state.is_kickout_due(node):
         return
     node.kick_at = state.now + state.economics.veto_delay
     state.agenda.schedule(node.kick_at, _execute_kickout, state, node, node.kick_at)
@@ -39,7 +39,7 @@ def _propose_kickout(state: LoopState, node: LoopNode) -> None:
 def _execute_kickout(state: LoopState, node: LoopNode, ready_at: int) -> None:
     if node.joined_at is None or node.kick_at != ready_at:
         return
-    if not state.is_due(node):
+    if not state.is_kickout_due(node):
         node.kick_at = None
         return
     if node.task is None:

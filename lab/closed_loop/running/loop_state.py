@@ -118,6 +118,6 @@ class LoopState:
         """Return whether a node is a member."""
         return self.network.get_node(node.address).membership is Membership.MEMBER
 
-    def is_due(self, node: LoopNode) -> bool:
+    def is_kickout_due(self, node: LoopNode) -> bool:
         """Return whether a node's kickout is due."""
         return self.network.get_node(node.address).kickout_due_since is not None

@@ -33,7 +33,7 @@ class OrderStream:
     """A creator's orders; `next_order_at` is in milliseconds after the start of the loop."""
 
     role: CreatorRole
-    chance: RandomStream
+    random_stream: RandomStream
     accounts: Sequence[Address]
     next_order_at: int = 0
 
@@ -46,13 +46,13 @@ def start_stream(state: LoopState, role: CreatorRole, stream_number: int) -> Non
 
 
 def _schedule_next_order(state: LoopState, stream: OrderStream) -> None:
-    stream.next_order_at += stream.chance.draw_between(0, 2 * stream.role.gap_milliseconds)
+    stream.next_order_at += stream.random_stream.draw_between(0, 2 * stream.role.gap_milliseconds)
     order_time = LOOP_START_TIME + stream.next_order_at // _MILLISECONDS
     state.agenda.schedule(order_time, _place_order, state, stream)
 
 
 def _place_order(state: LoopState, stream: OrderStream) -> None:
-    role, random_stream = stream.role, stream.chance
+    role, random_stream = stream.role, stream.random_stream
     shape = role.draw_shape(random_stream, state.economics)
     creator = stream.accounts[random_stream.draw_below(len(stream.accounts))]
     jitters = [random_stream.draw_between(*_JITTER_RANGE) for _ in range(shape.members)]

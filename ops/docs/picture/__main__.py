@@ -10,9 +10,9 @@ from devnet.commands.demo_verdict import explain_node_standing, print_verdict
 from devnet.demo.cast import HOPELESS
 from devnet.demo.show import START_TIME, DemoOptions, start_show
 from oracle.errors import FatalError
-from picture.animation import svg
-from picture.frames import COLUMNS, RecordedScreen, frame_of_text
-from picture.sources import made_from
+from picture.animation import render_svg
+from picture.frames import COLUMNS, RecordedScreen, render_text_frame
+from picture.sources import hash_sources
 
 
 def main(path: Path) -> None:
@@ -36,8 +36,8 @@ def main(path: Path) -> None:
         file=written, width=COLUMNS, force_terminal=True, color_system="standard", highlight=False
     )
     print_verdict(summary, standing, console)
-    frames = [*screen.frames(), frame_of_text(written.getvalue())]
-    path.write_text(svg(frames, made_from()), "utf-8")
+    frames = [*screen.list_frames(), render_text_frame(written.getvalue())]
+    path.write_text(render_svg(frames, hash_sources()), "utf-8")
 
 
 main(Path(sys.argv[1]))

@@ -10,14 +10,14 @@ _FRAME_SECONDS, _LAST_SECONDS = 1.2, 8.0
 _COLOURS = {"green": "#5fbf72", "red": "#ef6b6b", "yellow": "#e3b341", "cyan": "#58c4dc"}
 
 
-def svg(frames: Sequence[Frame], made_from: str) -> str:
+def render_svg(frames: Sequence[Frame], made_from: str) -> str:
     """Return the SVG; `made_from` is written into a comment.
 
     The last frame is shown for longer. Readers who prefer reduced motion only see the last frame.
     """
     width = round(COLUMNS * _CHARACTER + 2 * _MARGIN)
     height = LINES * _LINE + 2 * _MARGIN
-    *earlier, last = [_drawn(frame) for frame in frames]
+    *earlier, last = [_render_frame(frame) for frame in frames]
     groups = [
         f'<g class="f" style="animation-delay:{place * _FRAME_SECONDS:.1f}s">{drawn}</g>'
         for place, drawn in enumerate(earlier)
@@ -50,11 +50,11 @@ def _style(earlier_frames: int) -> str:
     )
 
 
-def _drawn(frame: Frame) -> str:
+def _render_frame(frame: Frame) -> str:
     lines = []
     for number, parts in enumerate(frame, start=1):
         spans = "".join(
-            f'<tspan x="{_MARGIN + part.column * _CHARACTER:.1f}"{_class(part.look)}>'
+            f'<tspan x="{_MARGIN + part.column * _CHARACTER:.1f}"{_class(part.css_classes)}>'
             f"{escape(part.text, quote=False)}</tspan>"
             for part in parts
         )

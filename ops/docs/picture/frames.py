@@ -30,7 +30,7 @@ class StyledText(NamedTuple):
 
     column: int
     text: str
-    look: str
+    css_classes: str
 
 
 Frame = tuple[tuple[StyledText, ...], ...]
@@ -40,7 +40,7 @@ class RecordedScreen(Screen):
     """A screen that records its frames instead of showing them."""
 
     def __init__(self, *, start: int) -> None:
-        super().__init__(a_console(), start=start)
+        super().__init__(create_console(), start=start)
         self._begun: list[tuple[int, Frame]] = []
         self._news: list[tuple[int, Frame]] = []
         self._last: Frame = ()
@@ -49,7 +49,7 @@ class RecordedScreen(Screen):
     def update(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
         """Record a frame if a new act begins or if there is news."""
         super().update(snapshot, lines, head=head)
-        self._last = frame_of(self.render(snapshot, head))
+        self._last = render_frame(self.render(snapshot, head))
         act = "".join(part.text for part in self._last[_LINE_OF_ACT])
         if act != self._act:
             self._begun.append((head, self._last))
@@ -57,14 +57,14 @@ class RecordedScreen(Screen):
             self._news.append((head, self._last))
         self._act = act
 
-    def frames(self) -> list[Frame]:
+    def list_frames(self) -> list[Frame]:
         """Return the first frame of each act, some of the frames with news, and the last frame."""
         every = -(-len(self._news) // _MOST_FRAMES) or 1
         chosen = sorted((*self._begun, *self._news[::every]), key=lambda frame: frame[0])
         return [*(frame for _, frame in chosen), self._last]
 
 
-def a_console() -> Console:
+def create_console() -> Console:
     """Return a console with the size of the recorded terminal."""
     return Console(
         file=io.StringIO(),
@@ -76,27 +76,27 @@ def a_console() -> Console:
     )
 
 
-def frame_of(shown: RenderableType) -> Frame:
+def render_frame(shown: RenderableType) -> Frame:
     """Return the frame of a renderable; a long one is cut to the last lines, as by scrolling."""
-    lines = a_console().render_lines(shown, pad=False)
+    lines = create_console().render_lines(shown, pad=False)
     return tuple(_line((part.text, part.style) for part in line) for line in lines[-LINES:])
 
 
-def frame_of_text(ansi: str) -> Frame:
+def render_text_frame(ansi: str) -> Frame:
     """Return the frame of a program's output with ANSI escape codes."""
-    return frame_of(Text.from_ansi(ansi.rstrip()))
+    return render_frame(Text.from_ansi(ansi.rstrip()))
 
 
 def _line(segments: Iterable[tuple[str, Style | None]]) -> tuple[StyledText, ...]:
     column, spans = 0, []
     for text, style in segments:
         if text.strip():
-            spans.append(StyledText(column, text.rstrip(), _look(style)))
+            spans.append(StyledText(column, text.rstrip(), _get_css_classes(style)))
         column += cell_len(text)
     return tuple(spans)
 
 
-def _look(style: Style | None) -> str:
+def _get_css_classes(style: Style | None) -> str:
     """Return the CSS classes for a style."""
     if style is None:
         return ""

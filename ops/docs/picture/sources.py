@@ -17,7 +17,7 @@ _SEEN = (
 )
 
 
-def made_from() -> str:
+def hash_sources() -> str:
     """Return the hash of the code that determines the picture, and of the rules used."""
     digest = hashlib.sha256()
     for name in _SEEN:

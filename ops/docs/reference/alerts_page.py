@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from reference.markdown import head, table
+from reference.markdown import render_head, render_table
 
 ROOT = Path(__file__).resolve().parents[3]
 ALERTS = ROOT / "ops" / "prometheus" / "alerts.yml"
@@ -28,16 +28,16 @@ class Alert:
     runbook: str
 
 
-def alerts() -> list[Alert]:
+def list_alerts() -> list[Alert]:
     """Return every alert, in the order of the file.
 
     Raises:
         ValueError: an alert lacks its severity, summary or runbook page.
     """
-    return [_read(name, body) for name, body in _ALERT.findall(ALERTS.read_text("utf-8"))]
+    return [_parse_alert(name, body) for name, body in _ALERT.findall(ALERTS.read_text("utf-8"))]
 
 
-def _read(name: str, body: str) -> Alert:
+def _parse_alert(name: str, body: str) -> Alert:
     def said(key: str, missing: str | None = None) -> str:
         matches = re.findall(rf"\b{key}: (.+)", body)
         if len(matches) != 1 and missing is None:
@@ -50,11 +50,11 @@ def _read(name: str, body: str) -> Alert:
         lasts=said("for", ""),
         severity=said("severity"),
         summary=said("summary"),
-        runbook=_source_of(name, said("runbook_url")),
+        runbook=_find_runbook_source(name, said("runbook_url")),
     )
 
 
-def _source_of(name: str, url: str) -> str:
+def _find_runbook_source(name: str, url: str) -> str:
     """Return the path of the source file of the page to which a runbook URL leads."""
     match = _PAGE.fullmatch(url)
     if match is None:
@@ -72,9 +72,11 @@ def page() -> str:
             f"`{alert.expression}`" + (f" for {alert.lasts}" if alert.lasts else ""),
             f"[{Path(alert.runbook).stem}](../{alert.runbook.removeprefix('docs/')})",
         )
-        for alert in alerts()
+        for alert in list_alerts()
     ]
     columns = ("alert", "severity", "summary", "fires when", "runbook")
     return (
-        head("Alerts", "`ops/prometheus/alerts.yml`", about=_ABOUT) + "\n" + table(columns, rows)
+        render_head("Alerts", "`ops/prometheus/alerts.yml`", about=_ABOUT)
+        + "\n"
+        + render_table(columns, rows)
     )

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from oracle.cli.main import build_app
-from reference.markdown import head
+from reference.markdown import render_head
 
 _ABOUT = """\
 This page is for operators who look up a command or an option. It contains the `--help` text of
@@ -19,26 +19,26 @@ and `--help`.
 _WIDTH = 100
 
 
-def commands() -> Iterator[tuple[str, TyperCommand]]:
+def iter_commands() -> Iterator[tuple[str, TyperCommand]]:
     """Yield every command with its full name, in the order of `--help`."""
     top = typer.main.get_command(build_app())
     if not isinstance(top, TyperGroup):
         raise TypeError("the command line has no commands")
-    yield from _below(top, "qos-oracle")
+    yield from _iter_group_commands(top, "qos-oracle")
 
 
-def _below(group: TyperGroup, called: str) -> Iterator[tuple[str, TyperCommand]]:
+def _iter_group_commands(group: TyperGroup, prefix: str) -> Iterator[tuple[str, TyperCommand]]:
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):
-            yield from _below(command, f"{called} {name}")
+            yield from _iter_group_commands(command, f"{prefix} {name}")
         elif isinstance(command, TyperCommand):
-            yield f"{called} {name}", command
+            yield f"{prefix} {name}", command
 
 
 def page() -> str:
     """Return the Markdown page of commands."""
-    parts = [head("Commands", "`oracle/cli/`", about=_ABOUT)]
-    for name, command in commands():
+    parts = [render_head("Commands", "`oracle/cli/`", about=_ABOUT)]
+    for name, command in iter_commands():
         context = command.make_context(name, [], resilient_parsing=True)
         context.terminal_width = context.max_content_width = _WIDTH
         parts.append(f"## {name}\n\n```\n{command.get_help(context)}\n```\n")

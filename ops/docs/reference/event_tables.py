@@ -14,7 +14,7 @@ from pathlib import Path
 from oracle.domain.events.event_fields import FieldKind, get_field_kinds, get_required_fields
 from oracle.domain.events.event_names import FIELD_KINDS, TYPE_BY_NAME
 from oracle.domain.events.network_events import DomainEvent
-from reference.markdown import table
+from reference.markdown import render_table
 
 PAGE = "docs/reference/events-and-jsonl.md"
 _CITATION = re.compile(r"docs/(reference/)?([\w/.-]+?\.md)(?:#([\w-]+))?")
@@ -25,7 +25,7 @@ def vocabulary() -> str:
     rows = [
         (f"`{name}`", _field_names(kind), _meaning(kind)) for name, kind in TYPE_BY_NAME.items()
     ]
-    return table(("type", "fields beside position and time", "meaning"), rows)
+    return render_table(("type", "fields beside position and time", "meaning"), rows)
 
 
 def types() -> str:
@@ -46,7 +46,7 @@ def types() -> str:
 PARTS: Mapping[str, Callable[[], str]] = {"vocabulary": vocabulary, "types": types}
 
 
-def with_parts(page: str) -> str:
+def replace_generated_parts(page: str) -> str:
     """Return the page with newly generated parts.
 
     Raises:
@@ -84,4 +84,4 @@ def _link(citation: re.Match[str]) -> str:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    place.write_text(with_parts(place.read_text("utf-8")), "utf-8")
+    place.write_text(replace_generated_parts(place.read_text("utf-8")), "utf-8")

@@ -12,7 +12,7 @@ from oracle.daemon.web.health_app import create_health_app
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.board import Board
 from oracle.store.database import Store
-from reference.markdown import head, table
+from reference.markdown import render_head, render_table
 
 _ABOUT = """\
 This page is for operators and developers who call the daemon's HTTP endpoints. It lists every
@@ -65,9 +65,9 @@ def page() -> str:
     gateway = [(f"`{path}`", about) for path, about in gateway_routes()]
     return "\n".join(
         (
-            head("HTTP", "`oracle/daemon/web/`", about=_ABOUT),
-            table(("GET", "response"), rows),
+            render_head("HTTP", "`oracle/daemon/web/`", about=_ABOUT),
+            render_table(("GET", "response"), rows),
             _GATEWAY,
-            table(("request", "response"), gateway),
+            render_table(("request", "response"), gateway),
         )
     )

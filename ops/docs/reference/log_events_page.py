@@ -1,7 +1,7 @@
 """Generates the page of log events."""
 
 from oracle.telemetry.log_events import LOG_EVENTS
-from reference.markdown import head, table
+from reference.markdown import render_head, render_table
 
 _ABOUT = """\
 This page is for operators who search or filter the daemon's log. It lists every log event.
@@ -15,7 +15,7 @@ def page() -> str:
     """Return the Markdown page of log events, ordered by name."""
     rows = [(f"`{name}`", about) for name, about in sorted(LOG_EVENTS.items())]
     return (
-        head("Log events", "`oracle/telemetry/log_events.py`", about=_ABOUT)
+        render_head("Log events", "`oracle/telemetry/log_events.py`", about=_ABOUT)
         + "\n"
-        + table(("event", "meaning"), rows)
+        + render_table(("event", "meaning"), rows)
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 
-def head(title: str, made_from: str, *, about: str) -> str:
+def render_head(title: str, made_from: str, *, about: str) -> str:
     """Return the head of a page: title, introduction, and the source that it is generated from."""
     return (
         f"# {title}\n\n{about}\n"
@@ -11,7 +11,7 @@ def head(title: str, made_from: str, *, about: str) -> str:
     )
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table; bars in cells are escaped, and line breaks become spaces."""
     lines = [_line(columns), "|" + "---|" * len(columns)]
     lines += [_line(row) for row in rows]

@@ -9,7 +9,7 @@ from oracle import telemetry
 from oracle.telemetry import metrics, outbox_metrics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
-from reference.markdown import head, table
+from reference.markdown import render_head, render_table
 
 _ABOUT = """\
 This page is for operators who write queries, dashboards or alerts. It lists every metric that the
@@ -22,7 +22,7 @@ histograms of the current state, so their buckets decrease as well as increase. 
 
 
 @contextmanager
-def everything_shown() -> Iterator[None]:
+def fill_registry() -> Iterator[None]:
     """Fill the registry with every metric family of the daemon within this context."""
     full = IndexStatistics(
         nodes={"available": 1},
@@ -57,12 +57,12 @@ def _full_outbox() -> OutboxFigures:
 
 def metric_labels() -> dict[str, tuple[str, ...]]:
     """Return the label names of every metric by its name."""
-    return {name: labels for name, _, labels, _ in families()}
+    return {name: labels for name, _, labels, _ in list_metric_families()}
 
 
-def families() -> list[tuple[str, str, tuple[str, ...], str]]:
+def list_metric_families() -> list[tuple[str, str, tuple[str, ...], str]]:
     """Return name, type, labels and help text of every metric; a histogram has its base name."""
-    with everything_shown():
+    with fill_registry():
         # For a metric without a series, only the collector has the label names.
         collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - there is no public way
         return [
@@ -81,10 +81,10 @@ def page() -> str:
     """Return the Markdown page of metrics, ordered by name."""
     rows = [
         (f"`{name}`", kind, ", ".join(labels), about)
-        for name, kind, labels, about in sorted(families())
+        for name, kind, labels, about in sorted(list_metric_families())
     ]
     return (
-        head("Metrics", "`oracle/telemetry/`", about=_ABOUT)
+        render_head("Metrics", "`oracle/telemetry/`", about=_ABOUT)
         + "\n"
-        + table(("metric", "type", "labels", "meaning"), rows)
+        + render_table(("metric", "type", "labels", "meaning"), rows)
     )

@@ -12,8 +12,8 @@ from pydantic_core import PydanticUndefined
 from gateway.gateway_config import GatewayConfig
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.sections import Section
-from reference.markdown import head, table
-from reference.source_comments import above_fields
+from reference.markdown import render_head, render_table
+from reference.source_comments import read_field_comments
 
 _ABOUT = """\
 This page is for operators who configure the daemon or a gateway. It lists every setting with its
@@ -36,7 +36,7 @@ class Setting:
     """One row of the page; `takes` is the setting's type, `about` its comment or ""."""
 
     name: str
-    takes: str
+    type_text: str
     default: str
     about: str
 
@@ -46,7 +46,7 @@ def settings() -> Iterator[Setting]:
     for section, field in Config.model_fields.items():
         # `[[notify]]` is a list of sections.
         kind = next(iter(get_args(field.annotation)), field.annotation)
-        yield from _of_section(section, kind)
+        yield from _iter_section_settings(section, kind)
 
 
 def gateway_settings() -> Iterator[Setting]:
@@ -54,48 +54,51 @@ def gateway_settings() -> Iterator[Setting]:
     for section, field in GatewayConfig.model_fields.items():
         _, *inner = get_args(field.annotation) or [None]
         if inner:
-            yield from _of_section(f"{section}.<chain>", inner[0])
+            yield from _iter_section_settings(f"{section}.<chain>", inner[0])
         else:
-            yield from _of_section(section, field.annotation)
+            yield from _iter_section_settings(section, field.annotation)
 
 
-def _of_section(section: str, kind: object) -> Iterator[Setting]:
+def _iter_section_settings(section: str, kind: object) -> Iterator[Setting]:
     if not isinstance(kind, type) or not issubclass(kind, Section):
         raise TypeError(f"[{section}]: not a subclass of Section")
-    comments = _said(kind)
+    comments = _collect_comments(kind)
     for key, info in kind.model_fields.items():
-        yield Setting(f"{section}.{key}", _takes(info), _default(info), comments[key])
+        yield Setting(f"{section}.{key}", _format_type(info), _default(info), comments[key])
 
 
-def _said(section: type[Section]) -> dict[str, str]:
+def _collect_comments(section: type[Section]) -> dict[str, str]:
     """Return the comment above each setting of a section, including inherited settings."""
     comments: dict[str, str] = {}
     for kind in reversed(section.__mro__):
         if issubclass(kind, Section):
-            comments |= above_fields(kind)
+            comments |= read_field_comments(kind)
     return comments
 
 
 def page() -> str:
     """Return the Markdown page of settings."""
-    parts = [head("Settings", "`oracle/daemon/config/`", about=_ABOUT), *_parts(settings())]
+    parts = [
+        render_head("Settings", "`oracle/daemon/config/`", about=_ABOUT),
+        *_iter_section_tables(settings()),
+    ]
     parts.append(
         "## Settings of `qos-oracle gateway`\n\nThe gateway has a configuration file of its own.\n"
     )
-    return "\n".join([*parts, *_parts(gateway_settings())])
+    return "\n".join([*parts, *_iter_section_tables(gateway_settings())])
 
 
-def _parts(every: Iterator[Setting]) -> Iterator[str]:
+def _iter_section_tables(every: Iterator[Setting]) -> Iterator[str]:
     """Yield a heading and a table for each section."""
     for section, settings in groupby(every, lambda setting: setting.name.rpartition(".")[0]):
         rows = [
-            (f"`{setting.name}`", setting.takes, setting.default, setting.about)
+            (f"`{setting.name}`", setting.type_text, setting.default, setting.about)
             for setting in settings
         ]
-        yield f"## [{section}]\n\n" + table(("setting", "type", "default", "meaning"), rows)
+        yield f"## [{section}]\n\n" + render_table(("setting", "type", "default", "meaning"), rows)
 
 
-def _takes(info: FieldInfo) -> str:
+def _format_type(info: FieldInfo) -> str:
     parts = [_kind(info.annotation)]
     for name, symbol in _BOUNDS.items():
         parts += [

@@ -9,7 +9,7 @@ from types import ModuleType
 _COMMENT = re.compile(r"\s*# ?(.*)")
 
 
-def above_fields(owner: type) -> dict[str, str]:
+def read_field_comments(owner: type) -> dict[str, str]:
     """Return the comment above each field of a class by the field's name, or ""."""
     source = dedent(inspect.getsource(owner))
     (class_node,) = ast.parse(source).body
@@ -18,7 +18,7 @@ def above_fields(owner: type) -> dict[str, str]:
     return _above(class_node.body, source)
 
 
-def above_names(module: ModuleType) -> dict[str, str]:
+def read_name_comments(module: ModuleType) -> dict[str, str]:
     """Return the comment above each name that a module assigns, or ""."""
     source = inspect.getsource(module)
     return _above(ast.parse(source).body, source)

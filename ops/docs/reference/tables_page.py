@@ -8,8 +8,8 @@ from sqlalchemy import Table
 
 from oracle.store import tables
 from oracle.store.tables.metadata import metadata
-from reference.markdown import head
-from reference.source_comments import above_names
+from reference.markdown import render_head
+from reference.source_comments import read_name_comments
 
 _ABOUT = """\
 This page is for operators and developers who query the database. It lists every table and its
@@ -20,11 +20,11 @@ seconds, and amounts are 32 bytes, big-endian. Columns of the primary key are bo
 """
 
 
-def described() -> Iterator[tuple[Table, str]]:
+def iter_described_tables() -> Iterator[tuple[Table, str]]:
     """Yield every table with the comment above it, or ""."""
     for module_info in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
         module = importlib.import_module(module_info.name)
-        comments = above_names(module)
+        comments = read_name_comments(module)
         for name, value in vars(module).items():
             if isinstance(value, Table) and name in comments:
                 yield value, comments[name]
@@ -36,12 +36,12 @@ def page() -> str:
     Raises:
         LookupError: a table is not defined in a module of `oracle/store/tables`.
     """
-    tables_by_name = {table.name: (table, about) for table, about in described()}
+    tables_by_name = {table.name: (table, about) for table, about in iter_described_tables()}
     if tables_by_name.keys() != metadata.tables.keys():
         raise LookupError(
             f"tables without a description: {metadata.tables.keys() - tables_by_name.keys()}"
         )
-    parts = [head("Database", "`oracle/store/tables/`", about=_ABOUT)]
+    parts = [render_head("Database", "`oracle/store/tables/`", about=_ABOUT)]
     for name in sorted(tables_by_name):
         table, about = tables_by_name[name]
         columns = ", ".join(

@@ -3,17 +3,17 @@
 import re
 
 from dashboard.panels import Panel
-from reference.metrics_page import families
+from reference.metrics_page import list_metric_families
 
 _ENDS = re.compile(r"_(bucket|count|sum)$")
 
 
-def helps() -> dict[str, str]:
+def get_help_texts() -> dict[str, str]:
     """Return the help text of every metric by name."""
-    return {name: about for name, _, _, about in families()}
+    return {name: about for name, _, _, about in list_metric_families()}
 
 
-def description_of(panel: Panel, help_by_metric: dict[str, str]) -> str:
+def build_description(panel: Panel, help_by_metric: dict[str, str]) -> str:
     """Return the help texts of a panel's metrics, each in a paragraph of its own."""
     named = [name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)]
     texts = dict.fromkeys(

@@ -15,7 +15,7 @@ from dashboard import (
     score_rows,
     sending_rows,
 )
-from dashboard.descriptions import description_of, helps
+from dashboard.descriptions import build_description, get_help_texts
 from dashboard.panels import Kind, Line, Panel, Row
 
 # The order follows the questions of an operator who handles an alert.
@@ -35,7 +35,7 @@ _GRID = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def dashboard() -> dict[str, Any]:
+def build_dashboard() -> dict[str, Any]:
     """Return the dashboard in Grafana's JSON model, schema 39 (Grafana 10 and newer)."""
     return {
         "uid": "qos-oracle",
@@ -47,33 +47,33 @@ def dashboard() -> dict[str, Any]:
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
         "templating": {"list": [_source_choice(), _instance_choice()]},
-        "annotations": {"list": [_firing()]},
-        "panels": list(_laid_out()),
+        "annotations": {"list": [_build_alert_annotation()]},
+        "panels": list(_iter_panels()),
     }
 
 
-def text() -> str:
+def render_json() -> str:
     """Return the content of the shipped file, in a stable order with one value per line."""
-    return json.dumps(dashboard(), indent=1) + "\n"
+    return json.dumps(build_dashboard(), indent=1) + "\n"
 
 
-def _laid_out() -> Iterator[dict[str, Any]]:
+def _iter_panels() -> Iterator[dict[str, Any]]:
     number, top = 1, 0
-    help_by_metric = helps()
+    help_by_metric = get_help_texts()
     for row in ROWS:
-        yield _headline(row, number, top)
+        yield _build_row_header(row, number, top)
         number, top = number + 1, top + _TITLE
         for place, panel in enumerate(row.panels):
             down, across = divmod(place * _WIDTH, _GRID)
             at = {"x": across, "y": top + down * _HEIGHT, "w": _WIDTH, "h": _HEIGHT}
-            yield _drawn(panel, number, at) | {
-                "description": description_of(panel, help_by_metric)
+            yield _build_panel(panel, number, at) | {
+                "description": build_description(panel, help_by_metric)
             }
             number += 1
         top += -(-len(row.panels) * _WIDTH // _GRID) * _HEIGHT
 
 
-def _headline(row: Row, number: int, top: int) -> dict[str, Any]:
+def _build_row_header(row: Row, number: int, top: int) -> dict[str, Any]:
     return {
         "id": number,
         "type": "row",
@@ -84,8 +84,8 @@ def _headline(row: Row, number: int, top: int) -> dict[str, Any]:
     }
 
 
-def _drawn(panel: Panel, number: int, at: dict[str, int]) -> dict[str, Any]:
-    custom = {"fillOpacity": 8} if panel.kind is Kind.COURSE else {}
+def _build_panel(panel: Panel, number: int, at: dict[str, int]) -> dict[str, Any]:
+    custom = {"fillOpacity": 8} if panel.kind is Kind.TIME_SERIES else {}
     return {
         "id": number,
         "type": panel.kind.value,
@@ -96,7 +96,7 @@ def _drawn(panel: Panel, number: int, at: dict[str, int]) -> dict[str, Any]:
             "defaults": {
                 "unit": panel.unit,
                 "custom": custom,
-                **({} if panel.least is None else {"min": panel.least}),
+                **({} if panel.min_value is None else {"min": panel.min_value}),
             },
             "overrides": [],
         },
@@ -117,11 +117,11 @@ def _target(line: Line, letter: str, kind: Kind) -> dict[str, Any]:
         "legendFormat": line.legend,
     }
     # A stat or a table shows the current value, so a range query is not needed.
-    return target if kind is Kind.COURSE else target | {"instant": True, "range": False}
+    return target if kind is Kind.TIME_SERIES else target | {"instant": True, "range": False}
 
 
 _OPTIONS: dict[Kind, dict[str, Any]] = {
-    Kind.COURSE: {
+    Kind.TIME_SERIES: {
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
         "tooltip": {"mode": "multi", "sort": "desc"},
     },
@@ -167,7 +167,7 @@ def _instance_choice() -> dict[str, Any]:
     }
 
 
-def _firing() -> dict[str, Any]:
+def _build_alert_annotation() -> dict[str, Any]:
     """Return the annotation that marks firing alerts in every panel, except the watchdog."""
     return {
         "name": "Alerts",
@@ -182,4 +182,4 @@ def _firing() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(text(), "utf-8")
+    Path(sys.argv[1]).write_text(render_json(), "utf-8")

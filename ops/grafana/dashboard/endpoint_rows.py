@@ -6,10 +6,10 @@ from dashboard.panels import (
     SECONDS,
     Panel,
     Row,
-    half_and_worst,
-    now,
+    current_value,
+    hourly_increase,
+    median_and_p99,
     rate,
-    rise,
 )
 
 ROWS = (
@@ -20,13 +20,13 @@ ROWS = (
                 "Endpoints",
                 COUNT,
                 (
-                    now("oracle_endpoints_usable", legend="usable"),
-                    now(
+                    current_value("oracle_endpoints_usable", legend="usable"),
+                    current_value(
                         "oracle_endpoint_quarantined",
                         "endpoint",
                         legend="quarantined: {{endpoint}}",
                     ),
-                    now(
+                    current_value(
                         "oracle_endpoint_proven_wrong",
                         "endpoint",
                         legend="proven wrong: {{endpoint}}",
@@ -36,8 +36,8 @@ ROWS = (
             Panel(
                 "Newest block by endpoint",
                 COUNT,
-                (now("oracle_endpoint_head_number", "endpoint"),),
-                least=None,
+                (current_value("oracle_endpoint_head_number", "endpoint"),),
+                min_value=None,
             ),
             Panel(
                 "Requests by outcome",
@@ -48,34 +48,34 @@ ROWS = (
                 "Contradictions per hour",
                 COUNT,
                 (
-                    rise("oracle_endpoint_inconsistent_total", "endpoint", "check"),
-                    rise("oracle_verify_failures_total", "endpoint", "check"),
-                    rise("oracle_endpoint_final_regressions_total", "endpoint"),
+                    hourly_increase("oracle_endpoint_inconsistent_total", "endpoint", "check"),
+                    hourly_increase("oracle_verify_failures_total", "endpoint", "check"),
+                    hourly_increase("oracle_endpoint_final_regressions_total", "endpoint"),
                 ),
             ),
             Panel(
                 "Omitted or duplicate logs per hour",
                 COUNT,
                 (
-                    rise(
+                    hourly_increase(
                         "oracle_verify_missing_logs_total",
                         "endpoint",
                         legend="omitted: {{endpoint}}",
                     ),
-                    rise(
+                    hourly_increase(
                         "oracle_duplicate_logs_total", "endpoint", legend="duplicate: {{endpoint}}"
                     ),
-                    rise(
+                    hourly_increase(
                         "oracle_endpoint_truncated_responses_total",
                         "endpoint",
                         legend="truncated: {{endpoint}}",
                     ),
-                    rise(
+                    hourly_increase(
                         "oracle_verify_unproven_senders_total",
                         "endpoint",
                         legend="unproven sender: {{endpoint}}",
                     ),
-                    rise(
+                    hourly_increase(
                         "oracle_log_timestamp_mismatches_total",
                         "endpoint",
                         legend="timestamp: {{endpoint}}",
@@ -86,26 +86,26 @@ ROWS = (
                 "Endpoint switches per hour",
                 COUNT,
                 (
-                    rise("oracle_endpoint_switches_total", "endpoint", "reason"),
-                    rise("oracle_websocket_failures_total", "reason"),
+                    hourly_increase("oracle_endpoint_switches_total", "endpoint", "reason"),
+                    hourly_increase("oracle_websocket_failures_total", "reason"),
                 ),
             ),
             Panel(
                 "Response time",
                 SECONDS,
-                (now("oracle_endpoint_latency_seconds", "endpoint", "method"),),
+                (current_value("oracle_endpoint_latency_seconds", "endpoint", "method"),),
             ),
             Panel(
                 "Circuit breaker: open (2), half-open (1)",
                 COUNT,
-                (now("oracle_endpoint_circuit_state", "endpoint", "method"),),
+                (current_value("oracle_endpoint_circuit_state", "endpoint", "method"),),
             ),
             Panel(
                 "Learned rate limit; supported block tags",
                 COUNT,
                 (
-                    now("oracle_endpoint_rate_limit", "endpoint"),
-                    now("oracle_endpoint_tag_known", "endpoint", "tag"),
+                    current_value("oracle_endpoint_rate_limit", "endpoint"),
+                    current_value("oracle_endpoint_tag_known", "endpoint", "tag"),
                 ),
             ),
             Panel(
@@ -116,39 +116,39 @@ ROWS = (
                     rate("oracle_rpc_errors_total", "method", legend="failed: {{method}}"),
                 ),
             ),
-            Panel("Request duration", SECONDS, half_and_worst("oracle_rpc_seconds", "method")),
+            Panel("Request duration", SECONDS, median_and_p99("oracle_rpc_seconds", "method")),
             Panel(
                 "Header features (1 proven, -1 unusable)",
                 COUNT,
                 (
-                    now("oracle_chain_calibrated", "feature"),
-                    rise(
+                    current_value("oracle_chain_calibrated", "feature"),
+                    hourly_increase(
                         "oracle_verification_downgrades_total",
                         "feature",
                         legend="downgraded: {{feature}}",
                     ),
                 ),
-                least=-1,
+                min_value=-1,
             ),
             Panel(
                 "Rejected block; blocks below level",
                 COUNT,
                 (
-                    now("oracle_block_refused", legend="refused"),
-                    now("oracle_blocks_below_level", legend="below level"),
+                    current_value("oracle_block_refused", legend="refused"),
+                    current_value("oracle_blocks_below_level", legend="below level"),
                 ),
             ),
             Panel(
                 "Backfill windows checked by a second endpoint",
                 COUNT,
-                (rise("oracle_witnessed_windows_total", "result"),),
+                (hourly_increase("oracle_witnessed_windows_total", "result"),),
             ),
             Panel(
                 "Blocks by verification level",
                 COUNT,
                 (
-                    now("oracle_covered_blocks", "level"),
-                    now("oracle_audited_blocks", legend="audited"),
+                    current_value("oracle_covered_blocks", "level"),
+                    current_value("oracle_audited_blocks", legend="audited"),
                 ),
             ),
             Panel(
@@ -157,18 +157,20 @@ ROWS = (
                 (
                     rate("oracle_verified_blocks_total", "level"),
                     rate("oracle_audits_total", "result"),
-                    now("oracle_audit_possible", legend="audit possible"),
-                    now("oracle_suspect_blocks", legend="suspect blocks"),
+                    current_value("oracle_audit_possible", legend="audit possible"),
+                    current_value("oracle_suspect_blocks", legend="suspect blocks"),
                 ),
             ),
             Panel(
                 "Contract counters minus indexed counts",
                 COUNT,
                 (
-                    now("oracle_contract_count_difference", "counter"),
-                    rise("oracle_counters_compared_total", legend="comparisons per hour"),
+                    current_value("oracle_contract_count_difference", "counter"),
+                    hourly_increase(
+                        "oracle_counters_compared_total", legend="comparisons per hour"
+                    ),
                 ),
-                least=None,
+                min_value=None,
             ),
         ),
     ),

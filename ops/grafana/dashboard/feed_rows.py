@@ -1,6 +1,6 @@
 """The dashboard's row for the feed."""
 
-from dashboard.panels import COUNT, PER_SECOND, SECONDS, Panel, Row, now, rate
+from dashboard.panels import COUNT, PER_SECOND, SECONDS, Panel, Row, current_value, rate
 
 ROWS = (
     Row(
@@ -19,16 +19,16 @@ ROWS = (
                 "Time since the last poll and the last row",
                 SECONDS,
                 (
-                    now("oracle_feed_stuck_seconds", legend="since last poll"),
-                    now("oracle_feed_silent_seconds", legend="since last row"),
+                    current_value("oracle_feed_stuck_seconds", legend="since last poll"),
+                    current_value("oracle_feed_silent_seconds", legend="since last row"),
                 ),
             ),
             Panel(
                 "Waiting rows and open faults",
                 COUNT,
                 (
-                    now("oracle_feed_waiting_rows", legend="waiting rows"),
-                    now("oracle_feed_open_faults", legend="open faults"),
+                    current_value("oracle_feed_waiting_rows", legend="waiting rows"),
+                    current_value("oracle_feed_open_faults", legend="open faults"),
                 ),
             ),
         ),

@@ -1,6 +1,6 @@
 """The dashboard's row for a gateway's selection service."""
 
-from dashboard.panels import COUNT, PER_SECOND, Panel, Row, now, rate
+from dashboard.panels import COUNT, PER_SECOND, Panel, Row, current_value, rate
 
 ROWS = (
     Row(
@@ -23,8 +23,8 @@ ROWS = (
                 "Checked nodes and buffered outcomes",
                 COUNT,
                 (
-                    now("oracle_gateway_checked_nodes", "chain", "state"),
-                    now("oracle_gateway_buffered_outcomes", legend="buffered outcomes"),
+                    current_value("oracle_gateway_checked_nodes", "chain", "state"),
+                    current_value("oracle_gateway_buffered_outcomes", legend="buffered outcomes"),
                 ),
             ),
         ),

@@ -10,7 +10,7 @@ from dashboard.panels import (
     Line,
     Panel,
     Row,
-    now,
+    current_value,
     rate,
 )
 
@@ -28,7 +28,7 @@ ROWS = (
             Panel(
                 "Seconds behind the head",
                 SECONDS,
-                (now("oracle_lag_seconds", legend="behind"),),
+                (current_value("oracle_lag_seconds", legend="behind"),),
                 kind=Kind.STAT,
             ),
             Panel(
@@ -70,7 +70,7 @@ ROWS = (
             Panel(
                 "Members without their own series",
                 COUNT,
-                (now("oracle_node_series_omitted", legend="left out"),),
+                (current_value("oracle_node_series_omitted", legend="left out"),),
             ),
         ),
     ),
@@ -80,11 +80,15 @@ ROWS = (
             Panel(
                 "Messages delivered", PER_SECOND, (rate("oracle_notify_messages_total", "target"),)
             ),
-            Panel("Notices waiting", COUNT, (now("oracle_notify_notices_waiting", "target"),)),
+            Panel(
+                "Notices waiting",
+                COUNT,
+                (current_value("oracle_notify_notices_waiting", "target"),),
+            ),
             Panel(
                 "Failed attempts of the next message",
                 COUNT,
-                (now("oracle_notify_consecutive_failures", "target"),),
+                (current_value("oracle_notify_consecutive_failures", "target"),),
             ),
         ),
     ),

@@ -8,10 +8,10 @@ from dashboard.panels import (
     Line,
     Panel,
     Row,
-    half_and_worst,
-    now,
+    current_value,
+    hourly_increase,
+    median_and_p99,
     rate,
-    rise,
 )
 
 ROWS = (
@@ -22,33 +22,35 @@ ROWS = (
                 "Active halts (1: yes)",
                 COUNT,
                 (
-                    now("oracle_finality_violation", legend="finality violation"),
-                    now("oracle_report_held", legend="reports held by the gate"),
-                    now("oracle_report_disputed", legend="no quorum"),
-                    now("oracle_report_pending_score_drops", legend="pending score drops"),
-                    now("oracle_chain_stalled", legend="chain stalled"),
-                    now("oracle_kickout_paused", legend="kickouts paused"),
+                    current_value("oracle_finality_violation", legend="finality violation"),
+                    current_value("oracle_report_held", legend="reports held by the gate"),
+                    current_value("oracle_report_disputed", legend="no quorum"),
+                    current_value(
+                        "oracle_report_pending_score_drops", legend="pending score drops"
+                    ),
+                    current_value("oracle_chain_stalled", legend="chain stalled"),
+                    current_value("oracle_kickout_paused", legend="kickouts paused"),
                 ),
             ),
             Panel(
                 "Paused senders",
                 COUNT,
-                (now("oracle_txmgr_paused", "account", "kind"),),
+                (current_value("oracle_txmgr_paused", "account", "kind"),),
             ),
             Panel(
                 "Age of the last accepted round",
                 SECONDS,
                 (
-                    now("oracle_round_age_seconds", legend="age"),
-                    now("oracle_report_heartbeat_seconds", legend="heartbeat"),
+                    current_value("oracle_round_age_seconds", legend="age"),
+                    current_value("oracle_report_heartbeat_seconds", legend="heartbeat"),
                 ),
             ),
             Panel(
                 "Leader (1) and standby (0)",
                 COUNT,
                 (
-                    now("oracle_lease_held", "instance"),
-                    now(
+                    current_value("oracle_lease_held", "instance"),
+                    current_value(
                         "oracle_build_info",
                         "instance",
                         legend="{{instance}} runs {{version}}, rules {{rules}}",
@@ -58,8 +60,8 @@ ROWS = (
             Panel(
                 "Lease epoch",
                 COUNT,
-                (now("oracle_lease_epoch", "instance"),),
-                least=None,
+                (current_value("oracle_lease_epoch", "instance"),),
+                min_value=None,
             ),
             Panel(
                 "Time since the start",
@@ -80,17 +82,17 @@ ROWS = (
                 "Health: severity and active conditions",
                 COUNT,
                 (
-                    now("oracle_health_severity", legend="severity"),
+                    current_value("oracle_health_severity", legend="severity"),
                     Line(f"oracle_health_condition{{{HERE}}} > 0", "{{condition}}"),
-                    rise("oracle_health_write_failures_total", legend="write failures"),
+                    hourly_increase("oracle_health_write_failures_total", legend="write failures"),
                 ),
             ),
             Panel(
                 "Failed steps and lease renewals per hour",
                 COUNT,
                 (
-                    rise("oracle_step_failures_total", "step"),
-                    rise("oracle_lease_renew_failures_total", legend="lease"),
+                    hourly_increase("oracle_step_failures_total", "step"),
+                    hourly_increase("oracle_lease_renew_failures_total", legend="lease"),
                 ),
             ),
             Panel(
@@ -102,7 +104,7 @@ ROWS = (
                 "Rules match the contract; contract paused",
                 COUNT,
                 (
-                    now("oracle_report_rules_agree", legend="rules match"),
+                    current_value("oracle_report_rules_agree", legend="rules match"),
                     Line(
                         f"oracle_report_contract_paused_until{{{HERE}}} > bool time()",
                         "contract paused",
@@ -114,9 +116,18 @@ ROWS = (
     Row(
         "Indexing",
         (
-            Panel("Newest block", COUNT, (now("oracle_block_number", "state"),), least=None),
-            Panel("Blocks behind", COUNT, (now("oracle_lag_blocks", legend="behind"),)),
-            Panel("Lag in block time", SECONDS, (now("oracle_lag_seconds", legend="behind"),)),
+            Panel(
+                "Newest block",
+                COUNT,
+                (current_value("oracle_block_number", "state"),),
+                min_value=None,
+            ),
+            Panel("Blocks behind", COUNT, (current_value("oracle_lag_blocks", legend="behind"),)),
+            Panel(
+                "Lag in block time",
+                SECONDS,
+                (current_value("oracle_lag_seconds", legend="behind"),),
+            ),
             Panel("Events folded", PER_SECOND, (rate("oracle_events_total", "kind"),)),
             Panel(
                 "Logs and windows",
@@ -127,36 +138,42 @@ ROWS = (
                     rate("oracle_new_heads_total", legend="new heads"),
                 ),
             ),
-            Panel("Worker segments per hour", COUNT, (rise("oracle_segments_total", "outcome"),)),
-            Panel("Blocks per window", COUNT, (now("oracle_window_blocks", "endpoint"),)),
+            Panel(
+                "Worker segments per hour",
+                COUNT,
+                (hourly_increase("oracle_segments_total", "outcome"),),
+            ),
+            Panel(
+                "Blocks per window", COUNT, (current_value("oracle_window_blocks", "endpoint"),)
+            ),
             Panel(
                 "Reorgs per hour",
                 COUNT,
                 (
-                    rise("oracle_reorgs_total", legend="rolled back"),
-                    rise("oracle_reorgs_rejected_total", "reason"),
+                    hourly_increase("oracle_reorgs_total", legend="rolled back"),
+                    hourly_increase("oracle_reorgs_rejected_total", "reason"),
                 ),
             ),
-            Panel("Reorg depth", COUNT, half_and_worst("oracle_reorg_depth_blocks")),
+            Panel("Reorg depth", COUNT, median_and_p99("oracle_reorg_depth_blocks")),
             Panel(
                 "Skipped or unread",
                 COUNT,
                 (
-                    now("oracle_anomalies_total", legend="rule-breaking events"),
-                    now("oracle_dead_letters", legend="dead letters"),
-                    now("oracle_uncovered_blocks", legend="blocks not read"),
-                    now("oracle_state_differing_rows", legend="differing state rows"),
+                    current_value("oracle_anomalies_total", legend="rule-breaking events"),
+                    current_value("oracle_dead_letters", legend="dead letters"),
+                    current_value("oracle_uncovered_blocks", legend="blocks not read"),
+                    current_value("oracle_state_differing_rows", legend="differing state rows"),
                 ),
             ),
             Panel(
                 "State samples compared per hour",
                 COUNT,
-                (rise("oracle_state_samples_total", legend="samples"),),
+                (hourly_increase("oracle_state_samples_total", legend="samples"),),
             ),
-            Panel("Window fold time", SECONDS, half_and_worst("oracle_fold_seconds")),
-            Panel("Window commit time", SECONDS, half_and_worst("oracle_commit_seconds")),
+            Panel("Window fold time", SECONDS, median_and_p99("oracle_fold_seconds")),
+            Panel("Window commit time", SECONDS, median_and_p99("oracle_commit_seconds")),
             Panel(
-                "Duration of a step's tick", SECONDS, half_and_worst("oracle_step_seconds", "step")
+                "Duration of a step's tick", SECONDS, median_and_p99("oracle_step_seconds", "step")
             ),
         ),
     ),

@@ -21,7 +21,7 @@ class Line:
 class Kind(StrEnum):
     """Grafana's panel types: values over time, a current value, or a table of current values."""
 
-    COURSE = "timeseries"
+    TIME_SERIES = "timeseries"
     STAT = "stat"
     TABLE = "table"
 
@@ -33,8 +33,8 @@ class Panel:
     title: str
     unit: str
     lines: tuple[Line, ...]
-    least: int | None = 0
-    kind: Kind = Kind.COURSE
+    min_value: int | None = 0
+    kind: Kind = Kind.TIME_SERIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Row:
     panels: tuple[Panel, ...]
 
 
-def now(name: str, *labels: str, legend: str | None = None, over: str = "") -> Line:
+def current_value(name: str, *labels: str, legend: str | None = None, over: str = "") -> Line:
     """Return a line with the value of a gauge, divided by `over` if given."""
     divided = f" / {over}" if over else ""
     return Line(f"{name}{{{HERE}}}{divided}", legend or _legend(labels, name))
@@ -61,13 +61,13 @@ def rate(name: str, *labels: str, legend: str | None = None, over: str = "") -> 
     )
 
 
-def rise(name: str, *labels: str, legend: str | None = None) -> Line:
+def hourly_increase(name: str, *labels: str, legend: str | None = None) -> Line:
     """Return a line with the increase of a counter in the last hour, for rare events."""
     by = ", ".join(("instance", *labels))
     return Line(f"sum by ({by}) (increase({name}{{{HERE}}}[1h]))", legend or _legend(labels, name))
 
 
-def half_and_worst(name: str, *labels: str) -> tuple[Line, ...]:
+def median_and_p99(name: str, *labels: str) -> tuple[Line, ...]:
     """Return two lines with the median and the 99th percentile of a histogram."""
     by = ", ".join(("instance", "le", *labels))
     return tuple(
@@ -80,7 +80,7 @@ def half_and_worst(name: str, *labels: str) -> tuple[Line, ...]:
     )
 
 
-def spread(name: str) -> tuple[Line, ...]:
+def deciles(name: str) -> tuple[Line, ...]:
     """Return three lines with the 10th, 50th and 90th percentile of a current distribution."""
     return tuple(
         Line(f"histogram_quantile({share}, {name}_bucket{{{HERE}}})", legend)

@@ -9,10 +9,10 @@ from dashboard.panels import (
     WEI,
     Panel,
     Row,
-    half_and_worst,
-    now,
+    current_value,
+    hourly_increase,
+    median_and_p99,
     rate,
-    rise,
 )
 
 _REPORTS = Row(
@@ -22,52 +22,52 @@ _REPORTS = Row(
             "Rounds",
             COUNT,
             (
-                now("oracle_round", legend="folded"),
-                now("oracle_report_round_on_chain", legend="on chain"),
+                current_value("oracle_round", legend="folded"),
+                current_value("oracle_report_round_on_chain", legend="on chain"),
             ),
-            least=None,
+            min_value=None,
         ),
         Panel(
             "Newest report: words; largest change (0.0001)",
             COUNT,
             (
-                now("oracle_report_words", legend="words"),
-                now("oracle_report_deviation_max", legend="largest change"),
+                current_value("oracle_report_words", legend="words"),
+                current_value("oracle_report_deviation_max", legend="largest change"),
             ),
         ),
         Panel(
             "Blocks from the report's block to the head",
             COUNT,
-            (now("oracle_report_asof_lag_blocks", legend="blocks"),),
+            (current_value("oracle_report_asof_lag_blocks", legend="blocks"),),
         ),
-        Panel("Outbox calls", COUNT, (now("oracle_outbox_intents", "kind", "state"),)),
+        Panel("Outbox calls", COUNT, (current_value("oracle_outbox_intents", "kind", "state"),)),
         Panel(
             "Oldest call by state",
             SECONDS,
-            (now("oracle_txmgr_intent_age_seconds", "kind", "state"),),
+            (current_value("oracle_txmgr_intent_age_seconds", "kind", "state"),),
         ),
         Panel(
             "Final transactions per hour",
             COUNT,
             (
-                rise("oracle_txmgr_transactions_final_total", "kind", "outcome"),
-                rise("oracle_txmgr_missing_effect_total", legend="without effect"),
+                hourly_increase("oracle_txmgr_transactions_final_total", "kind", "outcome"),
+                hourly_increase("oracle_txmgr_missing_effect_total", legend="without effect"),
             ),
         ),
         Panel(
             "Time from nonce to receipt",
             SECONDS,
-            half_and_worst("oracle_txmgr_time_to_mined_seconds", "kind"),
+            median_and_p99("oracle_txmgr_time_to_mined_seconds", "kind"),
         ),
         Panel(
             "Time from nonce to finality",
             SECONDS,
-            half_and_worst("oracle_txmgr_time_to_final_seconds", "kind"),
+            median_and_p99("oracle_txmgr_time_to_final_seconds", "kind"),
         ),
         Panel(
             "Blocks from nonce to receipt",
             COUNT,
-            half_and_worst("oracle_txmgr_blocks_to_mined", "kind"),
+            median_and_p99("oracle_txmgr_blocks_to_mined", "kind"),
         ),
     ),
 )
@@ -79,66 +79,68 @@ _NONCES = Row(
             "Nonces",
             COUNT,
             (
-                now("oracle_txmgr_nonce_next", "account", legend="next: {{account}}"),
-                now("oracle_txmgr_nonce_chain_latest", "account", legend="used: {{account}}"),
-                now(
+                current_value("oracle_txmgr_nonce_next", "account", legend="next: {{account}}"),
+                current_value(
+                    "oracle_txmgr_nonce_chain_latest", "account", legend="used: {{account}}"
+                ),
+                current_value(
                     "oracle_txmgr_nonce_chain_finalized",
                     "account",
                     legend="final: {{account}}",
                 ),
             ),
-            least=None,
+            min_value=None,
         ),
         Panel(
             "Open, undecided and missing nonces",
             COUNT,
             (
-                now("oracle_txmgr_nonces_open", "account", legend="open: {{account}}"),
-                now(
+                current_value("oracle_txmgr_nonces_open", "account", legend="open: {{account}}"),
+                current_value(
                     "oracle_txmgr_nonces_without_agreement",
                     "account",
                     legend="undecided: {{account}}",
                 ),
-                now(
+                current_value(
                     "oracle_txmgr_nonces_without_receipt",
                     "account",
                     legend="without receipt: {{account}}",
                 ),
-                now("oracle_txmgr_nonce_gap", "account", legend="gap: {{account}}"),
+                current_value("oracle_txmgr_nonce_gap", "account", legend="gap: {{account}}"),
             ),
         ),
         Panel(
             "Foreign or reorged transactions per hour",
             COUNT,
             (
-                rise("oracle_txmgr_foreign_nonces_total", legend="foreign"),
-                rise("oracle_txmgr_reorged_transactions_total", legend="reorged"),
+                hourly_increase("oracle_txmgr_foreign_nonces_total", legend="foreign"),
+                hourly_increase("oracle_txmgr_reorged_transactions_total", legend="reorged"),
             ),
         ),
         Panel(
             "Signed attempts per hour",
             COUNT,
-            (rise("oracle_txmgr_attempts_total", "kind", "reason"),),
+            (hourly_increase("oracle_txmgr_attempts_total", "kind", "reason"),),
         ),
         Panel(
             "Fee bumps per transaction",
             COUNT,
-            half_and_worst("oracle_txmgr_bumps_per_transaction", "kind"),
+            median_and_p99("oracle_txmgr_bumps_per_transaction", "kind"),
         ),
         Panel(
             "Blocked by cap, attempts or block gas (1: yes)",
             COUNT,
             (
-                now("oracle_txmgr_fee_capped", "account", legend="capped: {{account}}"),
-                now(
+                current_value("oracle_txmgr_fee_capped", "account", legend="capped: {{account}}"),
+                current_value(
                     "oracle_txmgr_attempts_exhausted",
                     "account",
                     legend="no attempts left: {{account}}",
                 ),
-                now(
+                current_value(
                     "oracle_txmgr_over_block_gas", "account", legend="over block gas: {{account}}"
                 ),
-                now("oracle_quorum_statements_abandoned", legend="statements abandoned"),
+                current_value("oracle_quorum_statements_abandoned", legend="statements abandoned"),
             ),
         ),
         Panel(
@@ -160,19 +162,21 @@ _REPORTERS = Row(
         Panel(
             "Signatures of the newest statement",
             COUNT,
-            (now("oracle_quorum_signatures_collected", "signer"),),
+            (current_value("oracle_quorum_signatures_collected", "signer"),),
         ),
         Panel(
             "Disagreements and equivocations per hour",
             COUNT,
             (
-                rise("oracle_quorum_disagreements_total", "signer"),
-                rise(
+                hourly_increase("oracle_quorum_disagreements_total", "signer"),
+                hourly_increase(
                     "oracle_quorum_equivocations_total",
                     "signer",
                     legend="equivocation: {{signer}}",
                 ),
-                rise("oracle_quorum_unknown_signatures_total", legend="unknown signature"),
+                hourly_increase(
+                    "oracle_quorum_unknown_signatures_total", legend="unknown signature"
+                ),
             ),
         ),
         Panel(
@@ -197,33 +201,33 @@ _MONEY = Row(
             "Balance and reserved amount",
             ETHER,
             (
-                now("oracle_txmgr_balance_wei", "account", over=WEI),
-                now(
+                current_value("oracle_txmgr_balance_wei", "account", over=WEI),
+                current_value(
                     "oracle_txmgr_reserved_wei",
                     "account",
                     legend="reserved: {{account}}",
                     over=WEI,
                 ),
-                now(
+                current_value(
                     "oracle_transmitter_balance_wei",
                     legend="transmitter (from the database)",
                     over=WEI,
                 ),
             ),
         ),
-        Panel("Runway", SECONDS, (now("oracle_txmgr_runway_seconds", "account"),)),
+        Panel("Runway", SECONDS, (current_value("oracle_txmgr_runway_seconds", "account"),)),
         Panel(
             "Used share of the budget",
             SHARE,
-            (now("oracle_txmgr_budget_used_ratio", "account", "window"),),
+            (current_value("oracle_txmgr_budget_used_ratio", "account", "window"),),
         ),
         Panel(
             "Gas price at the last pricing",
             ETHER,
             (
-                now("oracle_txmgr_base_fee_wei", legend="base fee", over=WEI),
-                now("oracle_txmgr_tip_wei", legend="tip", over=WEI),
-                now("oracle_txmgr_fee_cap_wei", legend="fee cap", over=WEI),
+                current_value("oracle_txmgr_base_fee_wei", legend="base fee", over=WEI),
+                current_value("oracle_txmgr_tip_wei", legend="tip", over=WEI),
+                current_value("oracle_txmgr_fee_cap_wei", legend="fee cap", over=WEI),
             ),
         ),
         Panel(

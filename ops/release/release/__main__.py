@@ -11,55 +11,55 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from release.images import without_digest
+from release.images import list_unpinned_images
 from release.pins import ROOT
-from release.sbom import bill
-from release.wheels import build_wheel, commit_time, is_clean, sha256, sources
+from release.sbom import build_sbom
+from release.wheels import build_wheel, commit_time, extract_sources, is_clean, sha256
 
 DIST = ROOT / "dist"
 
 
 def main(flags: Sequence[str]) -> int:
     """Build the release twice, compare the builds, and write the files to dist/."""
-    tags = without_digest()
+    tags = list_unpinned_images()
     for image in tags:
-        _say(f"{image}: no digest; run `make images`")
+        _print_line(f"{image}: no digest; run `make images`")
     if tags and "--tags" not in flags:
         return 1
     if not is_clean():
-        _say("the checkout has uncommitted changes; commit or remove them")
+        _print_line("the checkout has uncommitted changes; commit or remove them")
         return 1
     with TemporaryDirectory() as folder:
-        return _made(Path(folder))
+        return _make_release(Path(folder))
 
 
-def _made(folder: Path) -> int:
+def _make_release(folder: Path) -> int:
     epoch = commit_time()
-    checkouts = [sources(folder / name) for name in ("first", "a second")]
-    built = [_wheels(checkout, epoch) for checkout in checkouts]
+    checkouts = [extract_sources(folder / name) for name in ("first", "a second")]
+    built = [_build_wheels(checkout, epoch) for checkout in checkouts]
     if [*map(sha256, built[0])] != [*map(sha256, built[1])]:
-        _say("two builds of the same wheel differ")
+        _print_line("two builds of the same wheel differ")
         return 1
-    if not _artifacts_are_of(checkouts[0]):
-        _say("abi/ does not match the contracts; compile them and commit the result")
+    if not _artifacts_match(checkouts[0]):
+        _print_line("abi/ does not match the contracts; compile them and commit the result")
         return 1
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     wheel, native = (Path(shutil.copy(checkout, DIST)) for checkout in built[0])
     sbom = DIST / f"{wheel.name.removesuffix('.whl')}.cdx.json"
-    sbom.write_text(bill(wheel, epoch), "utf-8")
+    sbom.write_text(build_sbom(wheel, epoch), "utf-8")
     _write_hashes(wheel, sbom, native)
     return 0
 
 
-def _wheels(checkout: Path, epoch: int) -> tuple[Path, Path]:
+def _build_wheels(checkout: Path, epoch: int) -> tuple[Path, Path]:
     """Build the product's wheel, and the wheel of the native code for this platform."""
     out = checkout.with_name(f"{checkout.name} out")
     native = build_wheel(checkout / "native", out / "native", epoch)
     return build_wheel(checkout, out, epoch), native
 
 
-def _artifacts_are_of(checkout: Path) -> bool:
+def _artifacts_match(checkout: Path) -> bool:
     """Compile the contracts in a clean checkout; return whether the result equals abi/."""
     (checkout / "node_modules").symlink_to(ROOT / "node_modules")
     node = shutil.which("node") or str(ROOT / ".venv/bin/node")
@@ -74,10 +74,10 @@ def _write_hashes(*made: Path) -> None:
     lines += [f"{sha256(path)}  ../abi/{path.name}" for path in artifacts]
     (DIST / "SHA256SUMS").write_text("\n".join([*lines, ""]), "utf-8")
     for line in lines[: len(made)]:
-        _say(line)
+        _print_line(line)
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bootstrap import pip_setting
-from release.pins import FOLDER, ROOT, normalized
+from release.pins import FOLDER, ROOT, normalize_name
 
 _HEAD = "# Made by `make constraints`; versions are raised on purpose, in a commit of their own.\n"
 _COMPILE = (
@@ -31,12 +31,12 @@ _LIKE = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
 _SETTINGS = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
 
 
-def project() -> Mapping[str, Any]:
+def load_project() -> Mapping[str, Any]:
     """Return the parsed pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
-def purposes(project_table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+def get_requirements_by_file(project_table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     """Return the direct requirements of each constraints file.
 
     `build` and `run` have the same versions as `check`.
@@ -61,15 +61,15 @@ def purposes(project_table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     }
 
 
-def names(lines: Sequence[str]) -> set[str]:
+def parse_package_names(lines: Sequence[str]) -> set[str]:
     """Return the normalized package names of requirements."""
-    return {normalized(re.split(r"[\[<>=;! ]", line)[0]) for line in lines}
+    return {normalize_name(re.split(r"[\[<>=;! ]", line)[0]) for line in lines}
 
 
 def main(flags: Sequence[str]) -> int:
     """Write every file; return the first exit code of uv that is not 0, else 0."""
     FOLDER.mkdir(exist_ok=True)
-    for name, requirements in purposes(project()).items():
+    for name, requirements in get_requirements_by_file(load_project()).items():
         if code := _compile(name, requirements, flags):
             return code
     return 0
@@ -84,7 +84,7 @@ def _compile(name: str, requirements: Sequence[str], flags: Sequence[str]) -> in
         uv,
         input="\n".join(requirements),
         cwd=ROOT,
-        env={**os.environ, **_of_pip()},
+        env={**os.environ, **_get_pip_environment()},
         text=True,
         check=False,
         stdout=subprocess.DEVNULL,
@@ -95,7 +95,7 @@ def _compile(name: str, requirements: Sequence[str], flags: Sequence[str]) -> in
     return done.returncode
 
 
-def _of_pip() -> dict[str, str]:
+def _get_pip_environment() -> dict[str, str]:
     """Return pip's settings as variables for uv.
 
     They are passed in the environment, because an index URL may contain a password that must not

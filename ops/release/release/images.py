@@ -17,7 +17,7 @@ _IMAGE = re.compile(r"^(?P<before>FROM +|\s+image: +)(?P<image>\S+)", re.MULTILI
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
-def images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
+def iter_images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
     """Yield a file name and an image for each image reference, except references to stages."""
     for name in FILES:
         text = (root / name).read_text("utf-8")
@@ -27,15 +27,15 @@ def images(root: Path = ROOT) -> Iterator[tuple[str, str]]:
                 yield name, match["image"]
 
 
-def without_digest(root: Path = ROOT) -> list[str]:
+def list_unpinned_images(root: Path = ROOT) -> list[str]:
     """Return the images that are referenced without a digest."""
-    return sorted({image for _, image in images(root) if not _DIGEST.search(image)})
+    return sorted({image for _, image in iter_images(root) if not _DIGEST.search(image)})
 
 
-def pin(root: Path = ROOT) -> list[str]:
+def pin_images(root: Path = ROOT) -> list[str]:
     """Write the current digest after every tag in the files; return the tags without a digest."""
-    tags = {image: _DIGEST.sub("", image) for _, image in images(root)}
-    digests = {tag: _digest(tag) for tag in sorted({*tags.values()})}
+    tags = {image: _DIGEST.sub("", image) for _, image in iter_images(root)}
+    digests = {tag: _fetch_digest(tag) for tag in sorted({*tags.values()})}
 
     def pinned(match: re.Match[str]) -> str:
         tag = tags.get(match["image"], "")
@@ -48,7 +48,7 @@ def pin(root: Path = ROOT) -> list[str]:
     return [tag for tag, digest in digests.items() if not digest]
 
 
-def _digest(tag: str) -> str:
+def _fetch_digest(tag: str) -> str:
     """Return the digest of a tag's multi-platform index, or "" if the registry returned none."""
     command = (
         "docker",
@@ -67,7 +67,7 @@ def _digest(tag: str) -> str:
 
 
 if __name__ == "__main__":
-    missing = pin()
+    missing = pin_images()
     for one in missing:
         sys.stderr.write(f"{one}: the registry returned no digest\n")
     raise SystemExit(1 if missing else 0)

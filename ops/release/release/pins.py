@@ -37,15 +37,15 @@ class Pin:
     @property
     def purl(self) -> str:
         """The package URL (purl) of this version."""
-        return f"pkg:pypi/{normalized(self.name)}@{self.version}"
+        return f"pkg:pypi/{normalize_name(self.name)}@{self.version}"
 
 
-def normalized(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Return a package name in its normalized form (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def pins(path: Path) -> list[Pin]:
+def read_pins(path: Path) -> list[Pin]:
     """Return the pins of a file in order.
 
     Raises:

@@ -15,20 +15,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from release.constraints import names, project, purposes
-from release.pins import FOLDER, ROOT, Pin, normalized, pins
+from release.constraints import get_requirements_by_file, load_project, parse_package_names
+from release.pins import FOLDER, ROOT, Pin, normalize_name, read_pins
 
 _SPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")  # used for nothing else
 _NPM_KINDS = {"sha512": "SHA-512"}
 
 
-def bill(wheel: Path, epoch: int) -> str:
+def build_sbom(wheel: Path, epoch: int) -> str:
     """Return the SBOM of a wheel as JSON; `epoch` is the time of the commit in Unix seconds."""
     name, version = wheel.name.split("-")[:2]
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    python = pins(FOLDER / "run.txt")
+    python = read_pins(FOLDER / "run.txt")
     packages = _npm_packages(json.loads((ROOT / "package-lock.json").read_text("utf-8")))
-    product = f"pkg:pypi/{normalized(name)}@{version}"
+    product = f"pkg:pypi/{normalize_name(name)}@{version}"
     written = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -41,7 +41,7 @@ def bill(wheel: Path, epoch: int) -> str:
                 "type": "application",
                 "bom-ref": product,
                 "purl": product,
-                "name": normalized(name),
+                "name": normalize_name(name),
                 "version": version,
                 "hashes": [{"alg": "SHA-256", "content": digest}],
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
@@ -59,7 +59,7 @@ def _python_component(pin: Pin) -> dict[str, Any]:
         "type": "library",
         "bom-ref": pin.purl,
         "purl": pin.purl,
-        "name": normalized(pin.name),
+        "name": normalize_name(pin.name),
         "version": pin.version,
         # Each platform has its own wheel, so the hashes belong to files, not to the package.
         "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
@@ -105,12 +105,15 @@ def _dependencies(
 
     The product depends on each npm package on which no other npm package depends.
     """
-    purls = {normalized(pin.name): pin.purl for pin in python}
+    purls = {normalize_name(pin.name): pin.purl for pin in python}
     required: dict[str, set[str]] = {purl: set() for purl in purls.values()}
-    required[product] = {purls[name] for name in names(purposes(project())["run"])}
+    required[product] = {
+        purls[name]
+        for name in parse_package_names(get_requirements_by_file(load_project())["run"])
+    }
     for pin in python:
         for asker in pin.askers:
-            required[purls[normalized(asker)]].add(pin.purl)
+            required[purls[normalize_name(asker)]].add(pin.purl)
     purl_by_name = {name: _npm_purl(name, package["version"]) for name, package in packages}
     for name, package in packages:
         needs = package.get("dependencies", {})

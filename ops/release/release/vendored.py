@@ -30,16 +30,16 @@ FILES = {
 }
 
 
-def locked() -> dict[str, Any]:
+def load_locked_packages() -> dict[str, Any]:
     """Return the lock file's entry of each package by name."""
     lock = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
     packages = lock["packages"].items()
     return {path.removeprefix("node_modules/"): package for path, package in packages if path}
 
 
-def rows() -> list[dict[str, Any]]:
+def build_vendor_rows() -> list[dict[str, Any]]:
     """Return the content of `vendor.json` for the vendored files."""
-    packages = locked()
+    packages = load_locked_packages()
     return [
         {
             "file": name,
@@ -62,7 +62,7 @@ def main() -> None:
         FOLDER.mkdir(parents=True, exist_ok=True)
         for name, (package, source) in FILES.items():
             shutil.copyfile(Path(folder) / "node_modules" / package / source, FOLDER / name)
-    LIST.write_text(json.dumps(rows(), indent=2) + "\n", "utf-8")
+    LIST.write_text(json.dumps(build_vendor_rows(), indent=2) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

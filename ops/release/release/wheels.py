@@ -23,7 +23,7 @@ def is_clean() -> bool:
     return not _git("status", "--porcelain")
 
 
-def sources(folder: Path, commit: str = "HEAD") -> Path:
+def extract_sources(folder: Path, commit: str = "HEAD") -> Path:
     """Extract the files of a commit, and no others, into a new folder; return the folder."""
     folder.mkdir(parents=True)
     subprocess.run(  # noqa: S603 - of our own commit

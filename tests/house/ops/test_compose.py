@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.daemon.config.loader import read_config
-from release.images import without_digest
+from release.images import list_unpinned_images
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = (ROOT / "compose.yaml").read_text("utf-8")
@@ -106,4 +106,4 @@ def test_contained_services_have_no_capabilities_and_write_only_to_volumes():
 
 
 def test_every_image_is_pinned_by_digest():
-    assert without_digest() == []
+    assert list_unpinned_images() == []

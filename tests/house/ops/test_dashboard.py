@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.drawing import ROWS, dashboard, text
+from dashboard.drawing import ROWS, build_dashboard, render_json
 from reference.metrics_page import metric_labels
 from tests.house.ops.test_prometheus import with_promtool
 from tests.house.pages.test_documents import ALERTS, RULES
@@ -25,7 +25,7 @@ def shown(expression: str) -> set[str]:
 
 
 def test_shipped_dashboard_equals_generated_dashboard():
-    assert SHIPPED.read_text("utf-8") == text(), "`make dashboard` draws it anew"
+    assert SHIPPED.read_text("utf-8") == render_json(), "`make dashboard` draws it anew"
 
 
 def test_dashboard_and_metrics_cover_each_other():
@@ -59,14 +59,14 @@ def test_every_alert_summary_uses_existing_labels():
 def test_every_panel_has_description():
     silent = [
         panel["title"]
-        for panel in dashboard()["panels"]
+        for panel in build_dashboard()["panels"]
         if panel["type"] != "row" and not panel["description"]
     ]
     assert silent == []
 
 
 def test_panels_do_not_overlap_and_have_unique_ids():
-    panels = dashboard()["panels"]
+    panels = build_dashboard()["panels"]
     occupied_cells: set[tuple[int, int]] = set()
     for panel in panels:
         at = panel["gridPos"]

@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 from rich.console import Group
 from rich.text import Text
 
-from picture.animation import svg
-from picture.frames import COLUMNS, LINES, RecordedScreen, frame_of, frame_of_text
-from picture.sources import made_from
+from picture.animation import render_svg
+from picture.frames import COLUMNS, LINES, RecordedScreen, render_frame, render_text_frame
+from picture.sources import hash_sources
 from tests.unit.devnet.test_screen import snapshot
 
 PICTURE = Path(__file__).resolve().parents[3] / "docs" / "demo.svg"
@@ -17,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_picture_matches_current_demo():
-    assert f"<!-- made from {made_from()} -->" in PICTURE.read_text("utf-8"), "`make picture`"
+    assert f"<!-- made from {hash_sources()} -->" in PICTURE.read_text("utf-8"), "`make picture`"
 
 
 def test_picture_ends_with_verdict_and_contains_no_script():
@@ -37,15 +37,15 @@ def test_every_act_is_in_picture():
 
 def test_frame_keeps_columns_and_styles_within_terminal_size():
     shown = Group(*(Text("a  b" * COLUMNS, style="bold red") for _ in range(LINES)))
-    frame = frame_of(shown)
+    frame = render_frame(shown)
 
     assert len(frame) == LINES
-    assert {part.look for line in frame for part in line} == {"red bold"}
+    assert {part.css_classes for line in frame for part in line} == {"red bold"}
     assert all(part.column + len(part.text) <= COLUMNS for line in frame for part in line)
 
 
 def test_program_output_is_escaped():
-    drawn = svg([frame_of_text("<b>&\x1b[32mgood\x1b[0m")] * 2, "here")
+    drawn = render_svg([render_text_frame("<b>&\x1b[32mgood\x1b[0m")] * 2, "here")
 
     assert "&lt;b&gt;&amp;" in drawn
     assert 'class="green">good<' in drawn
@@ -57,5 +57,5 @@ def test_first_frame_of_each_act_is_kept():
     for head, reports in enumerate((0, 0, 1, 1), start=1):
         screen.update(snapshot(reports=reports), [], head=head)
 
-    begun = ["".join(part.text for part in frame[1])[:3] for frame in screen.frames()]
+    begun = ["".join(part.text for part in frame[1])[:3] for frame in screen.list_frames()]
     assert begun == ["1/7", "2/7", "2/7"]

@@ -9,7 +9,7 @@ import pytest
 from oracle.telemetry.log_events import LOG_EVENTS
 from reference import cli_page, http_page, metrics_page, settings_page, tables_page
 from reference.pages import PAGES
-from reference.source_comments import above_fields
+from reference.source_comments import read_field_comments
 from tests.house.product import SOURCES
 
 COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "reference"
@@ -28,13 +28,14 @@ def test_every_setting_has_description():
 
 
 def test_every_metric_has_help_text():
-    described = {name: about for name, _, _, about in metrics_page.families()}
+    described = {name: about for name, _, _, about in metrics_page.list_metric_families()}
     # Two words are enough for a few.
     assert [name for name, about in described.items() if len(about.split()) < 2] == []
 
 
 def test_every_table_has_description():
-    assert silent((table.name, about) for table, about in tables_page.described()) == []
+    tables = tables_page.iter_described_tables()
+    assert silent((table.name, about) for table, about in tables) == []
 
 
 def test_every_server_path_has_docstring():
@@ -44,14 +45,14 @@ def test_every_server_path_has_docstring():
 def test_every_command_and_option_has_help_text():
     lacking = [
         f"{name} {parameter.opts}"
-        for name, command in cli_page.commands()
+        for name, command in cli_page.iter_commands()
         for parameter in command.params
         if not (
             getattr(parameter, "help", None)
             or (isinstance(parameter.name, str) and parameter.required)
         )
     ]
-    assert [name for name, command in cli_page.commands() if not command.help] == []
+    assert [name for name, command in cli_page.iter_commands() if not command.help] == []
     assert lacking == []
 
 
@@ -102,4 +103,4 @@ def test_multi_line_comment_is_read_only_for_its_field():
         first: int = 1
         second: int = 2
 
-    assert above_fields(Example) == {"first": "Of the first, in two lines.", "second": ""}
+    assert read_field_comments(Example) == {"first": "Of the first, in two lines.", "second": ""}

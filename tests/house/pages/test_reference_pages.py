@@ -34,7 +34,7 @@ def section(name: str, heading: str) -> str:
 
 def test_event_tables_equal_generated_tables():
     text = page("reference/events-and-jsonl.md")
-    assert event_tables.with_parts(text) == text, "run `make events`"
+    assert event_tables.replace_generated_parts(text) == text, "run `make events`"
 
 
 def test_every_event_has_docstring():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reference.alerts_page import alerts
+from reference.alerts_page import list_alerts
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNBOOK = ROOT / "docs" / "how-to" / "runbook"
@@ -14,14 +14,14 @@ PAGES = {path.name: path.read_text("utf-8") for path in RUNBOOK.glob("*.md")}
 SECTIONS = ["Symptoms", "Meaning", "Diagnosis", "Resolution", "Escalation"]
 
 
-@pytest.mark.parametrize("alert", alerts(), ids=lambda one: one.name)
+@pytest.mark.parametrize("alert", list_alerts(), ids=lambda one: one.name)
 def test_every_alert_runbook_names_its_alert(alert):
     page = ROOT / alert.runbook
     assert page.parent == RUNBOOK
     assert f"`{alert.name}`" in page.read_text("utf-8")
 
 
-@pytest.mark.parametrize("alert", alerts(), ids=lambda one: one.name)
+@pytest.mark.parametrize("alert", list_alerts(), ids=lambda one: one.name)
 def test_every_alert_is_in_index_with_its_page(alert):
     (row,) = re.findall(rf"^\|.*`{alert.name}`.*\|$", INDEX, re.MULTILINE)
     assert f"]({Path(alert.runbook).name})" in row
@@ -35,4 +35,4 @@ def test_every_runbook_page_is_linked_and_has_all_sections(name: str):
     assert list(text_by_section) == SECTIONS
     assert all(len(text.split()) >= 2 for text in text_by_section.values())
     named = set(re.findall(r"`(Oracle[A-Z]\w+)`", text_by_section["Symptoms"]))
-    assert named <= {alert.name for alert in alerts()}
+    assert named <= {alert.name for alert in list_alerts()}

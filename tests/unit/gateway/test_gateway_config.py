@@ -17,7 +17,7 @@ from gateway.gateway_config import (
 from oracle.errors import InputError
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD
 from oracle.telemetry.safe_text import redact_secrets
-from reference.source_comments import above_fields
+from reference.source_comments import read_field_comments
 from tests.unit.gateway.relays import T0, asking, failed, selector
 
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
@@ -153,7 +153,7 @@ def test_every_setting_is_documented():
         kind = field.annotation
         if name == "checks":
             kind = GatewayConfig.__annotations__["checks"].__args__[1]
-        comment_by_field = above_fields(kind)  # type: ignore[arg-type]
+        comment_by_field = read_field_comments(kind)  # type: ignore[arg-type]
         assert all(len(about.split()) >= 3 for about in comment_by_field.values()), (
             comment_by_field
         )

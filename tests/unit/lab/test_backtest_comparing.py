@@ -25,7 +25,9 @@ def two_of_unequal_luck():
 
 
 def test_best_score_has_rank_1():
-    (side,) = compare_events(two_of_unequal_luck().events, columns("crynux"), BacktestPlan()).sides
+    (side,) = compare_events(
+        two_of_unequal_luck().events, columns("crynux"), BacktestPlan()
+    ).results
     best, runner_up = side.final_ranks[node("B")], side.final_ranks[node("A")]
     assert (best.score, best.rank) == (UNIT, 1)
     assert runner_up.score < UNIT
@@ -34,7 +36,7 @@ def test_best_score_has_rank_1():
 
 def test_node_that_left_has_no_rank():
     history = two_of_unequal_luck().quits("B")
-    (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).sides
+    (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).results
     assert node("B") not in side.final_ranks
     assert node("A") in side.final_ranks
 
@@ -43,7 +45,7 @@ def test_system_correlates_fully_with_itself():
     compared = compare_events(
         two_of_unequal_luck().events, columns("crynux", "relay"), BacktestPlan()
     )
-    crynux, _ = compared.sides
+    crynux, _ = compared.results
     assert compared.compute_correlation(crynux, crynux) == UNIT
 
 
@@ -52,7 +54,7 @@ def test_exclusion_intervals_are_summed():
     history.times_out("1").times_out("2").after(7).joins("B")
     crynux, relay = compare_events(
         history.events, columns("crynux", "relay"), BacktestPlan()
-    ).sides
+    ).results
     assert (crynux.exclusion.node_count, crynux.exclusion.interval_count) == (1, 1)
     assert (crynux.exclusion.total_seconds, crynux.exclusion.longest_seconds) == (7, 7)
     # Its first timeout costs little: 0.95, then 0.285, which is above its 0.2.
@@ -62,7 +64,7 @@ def test_exclusion_intervals_are_summed():
 def test_even_expected_shares_have_zero_gini():
     history = History().joins("A", "B", stake=10**18)
     history.starts("1", "A").aborts("1").starts("2", "A").aborts("2")
-    (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).sides
+    (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).results
     assert (side.gini_expected, side.gini_actual) == (0, UNIT // 2)
     assert (
         side.compute_expected_share(node("A"))
@@ -78,7 +80,7 @@ def test_even_expected_shares_have_zero_gini():
 def test_comparison_without_draws_has_no_expected_shares():
     history = History().joins("A").starts("1", "A")
     compared = compare_events(history.events, columns("crynux"), BacktestPlan(max_starts=0))
-    (side,) = compared.sides
+    (side,) = compared.results
     assert (compared.judged, side.gini_expected, side.compute_expected_share(node("A"))) == (
         0,
         None,
@@ -133,7 +135,7 @@ def test_zero_mean_node_has_share_only_with_weight_floor():
     backtest_plan = BacktestPlan(first_block=silent_after_joining().block)
     sides = compare_events(
         silent_after_joining().events, build_columns(bases, [])[0], backtest_plan
-    ).sides
+    ).results
     bare, floored = (side.compute_expected_share(node("A")) for side in sides)
     assert bare == 0
     assert floored is not None
@@ -143,8 +145,8 @@ def test_zero_mean_node_has_share_only_with_weight_floor():
 def test_ticket_score_is_relative_to_maximum_tickets():
     history = History().joins("A", "B", stake=10**18)
     changed = columns("article", changes=["max_tickets=20"])
-    (side,) = compare_events(history.events, changed, BacktestPlan()).sides
-    (bare,) = compare_events(history.events, columns("article"), BacktestPlan()).sides
+    (side,) = compare_events(history.events, changed, BacktestPlan()).results
+    (bare,) = compare_events(history.events, columns("article"), BacktestPlan()).results
     assert side.final_ranks[node("A")].score == bare.final_ranks[node("A")].score == UNIT
 
 
@@ -154,7 +156,7 @@ def test_single_job_and_two_jobs_produce_same_comparison(monkeypatch):
     both = columns("crynux", "relay")
     single_job = compare_events(events, both, BacktestPlan(max_processes=1, instant_count=5))
     two = compare_events(events, both, BacktestPlan(max_processes=2, instant_count=5))
-    assert single_job.sides == two.sides
+    assert single_job.results == two.results
     assert single_job.instants == two.instants == tuple(sorted(single_job.instants))
 
 

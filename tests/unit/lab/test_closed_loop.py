@@ -85,7 +85,7 @@ def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     first_node, *other_nodes = create_honest_nodes(loop)
     cast = Cast([replace(first_node, stops_at=0, kind="stopped"), *other_nodes])
     result = run_closed_loop(column("crynux weight_floor=0.2 penalty=1"), loop, cast)
-    assert result.kicked_good == 0
+    assert result.kicked_good_nodes == 0
     (out_after,) = result.kickout_delays
     assert out_after is not None
     assert out_after >= loop.economics.report_seconds + loop.economics.veto_delay
@@ -116,5 +116,5 @@ def test_mixed_network_counts_good_and_stopped_nodes_separately():
 def test_honest_baseline_harms_no_node():
     loop = network(tasks=1200)
     result = run_closed_loop(column(), loop, BASELINES["honest"](loop))
-    assert (result.kicked_good, result.slashed_good, result.lies) == (0, 0, 0)
+    assert (result.kicked_good_nodes, result.slashed_good_nodes, result.lies) == (0, 0, 0)
     assert result.get_owner(ATTACKER).money.profit > 0

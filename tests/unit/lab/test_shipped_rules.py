@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.attack.attack import AttackPlan, find_attacks
+from lab.attack.attack import AttackPlan, simulate_attacks
 from lab.attack.known_findings import REASON_BY_FINDING, REASONS_BY_RULE_SET
 from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
 from lab.closed_loop.loop_plan import LoopPlan
@@ -32,7 +32,7 @@ DEAR = {
 )
 @pytest.mark.parametrize("rules", ["crynux", "relay"])
 def test_no_strategy_gains_or_harms_beyond_limit_except_listed_findings(rules, part):
-    findings = find_attacks([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
+    findings = simulate_attacks([column(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS]))
     finding_by_strategy = {finding.strategy.name: finding for finding in findings}
     assert {
         name: finding.list_open_faults(LIMIT) for name, finding in finding_by_strategy.items()
