@@ -72,14 +72,13 @@ def _build_result_lines(summary: DemoSummary, reason: str) -> list[str]:
     duration = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
     rejoin_result = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
     second_group = ", ".join(contest.second_group) or "none"
-    reason_label = "hopeless" if kickout.executed_in is None else "why hopeless was kicked out"
     return [
         f"{duration}, {summary.events} events, {summary.rounds} reports accepted",
         f"{draws.started} tasks started, {draws.agree} on the node drawn by a block hash",
         f"darwin submitted a false result; second group: {second_group}",
         f"settled in {contest.settled_in or 'no transaction'}",
         f"stake slashed: {contest.slashed // _ETHER} ether",
-        f"{reason_label}: {reason}",
+        f"hopeless: {reason}",
         f"kickout executed in {kickout.executed_in or 'no transaction'}",
         f"stake withdrawn: {kickout.withdrawn // _ETHER} ether",
         f"re-join of the kicked-out node: {rejoin_result}",

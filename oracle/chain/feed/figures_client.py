@@ -21,7 +21,7 @@ _ADDRESS_PATTERN = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFigures:
+class RelayFigures:
     """The relay's figures of one node: `quality` is (Q_long / 10) * H, `weight` for selection.
 
     The relay computed them at `measured_at` by the auditor's clock, within `max_error_seconds`.
@@ -56,14 +56,14 @@ class FiguresClient:
         """Close the connections."""
         self._http.close()
 
-    def fetch_figures(self) -> dict[Address, NodeFigures]:
+    def fetch_figures(self) -> dict[Address, RelayFigures]:
         """Return every node's figures, page by page, until a page is empty.
 
         Raises:
             RpcError: the relay does not answer, or not in time.
             FeedResponseError: a response is not a list of figures, or the list does not end.
         """
-        figure_by_node: dict[Address, NodeFigures] = {}
+        figure_by_node: dict[Address, RelayFigures] = {}
         previous_nodes: list[Address] = []
         for page_number in range(1, _MAX_PAGES + 1):
             requested_at, monotonic_start = self._clock(), time.monotonic()
@@ -100,14 +100,14 @@ class FiguresClient:
 
     def _parse_figure(
         self, row: object, measured_at: float, max_error_seconds: float
-    ) -> NodeFigures:
+    ) -> RelayFigures:
         if not isinstance(row, Mapping) or not _ADDRESS_PATTERN.fullmatch(str(row.get("address"))):
             raise FeedResponseError(f"{self.name}: a node of the list has no valid address")
         quality, stake_score, weight = (
             self._parse_number(row.get(name)) for name in _FIGURE_FIELDS
         )
         node = Address(str(row["address"]).lower())
-        return NodeFigures(node, quality, stake_score, weight, measured_at, max_error_seconds)
+        return RelayFigures(node, quality, stake_score, weight, measured_at, max_error_seconds)
 
     def _parse_number(self, value: object) -> float:
         if (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.feed.feed_client import FeedClient
-from oracle.chain.feed.figures_client import FiguresClient, NodeFigures
+from oracle.chain.feed.figures_client import FiguresClient, RelayFigures
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, Hash
 
@@ -35,7 +35,7 @@ class Poll:
     after it.
     """
 
-    figures: Mapping[Address, NodeFigures]
+    figures: Mapping[Address, RelayFigures]
     last_id_before: int
     last_id_after: int
     relay_now: int

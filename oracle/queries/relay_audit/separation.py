@@ -6,7 +6,7 @@ See docs/reference/crynux-relay.md#two-polls.
 import math
 from dataclasses import dataclass
 
-from oracle.chain.feed.figures_client import NodeFigures
+from oracle.chain.feed.figures_client import RelayFigures
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 # The tolerated rounding difference of two machines over the complete computation.
@@ -28,7 +28,7 @@ class QualityFactors:
 
 
 def separate_factors(
-    first_figure: NodeFigures, second_figure: NodeFigures
+    first_figure: RelayFigures, second_figure: RelayFigures
 ) -> QualityFactors | None:
     """Return the factors of a node's figure, from two figures without an event between them.
 

@@ -25,7 +25,7 @@ def test_picture_ends_with_verdict_and_contains_no_script():
     *_, last = root.iter(f"{SVG}g")
     last_frame_text = " ".join("".join(line.itertext()) for line in last.iter(f"{SVG}text"))
 
-    assert "why hopeless was kicked out: Kicked out: its last 50 tasks brought" in last_frame_text
+    assert "hopeless: Kicked out: its last 50 tasks brought" in last_frame_text
     assert "All checks passed." in last_frame_text
     assert not list(root.iter(f"{SVG}script"))
 

@@ -70,10 +70,10 @@ def test_silent_websocket_still_answers_requests(line, pushed, provider, tree):
 
 
 def test_heads_can_be_pushed_twice_or_backwards(line, pushed, provider, tree):
-    pushed.is_double = True
+    pushed.sends_twice = True
     mine(provider, tree)
     assert [head(line), head(line)] == [6, 6]
-    pushed.is_double, pushed.is_backwards = False, True
+    pushed.sends_twice, pushed.reverses_pairs = False, True
     mine(provider, tree, 2)
     assert [head(line), head(line)] == [8, 7]
 

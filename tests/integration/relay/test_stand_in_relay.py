@@ -171,7 +171,7 @@ def test_record_is_replayed_identically(history: RelayHistory):
 
 def test_record_with_malformed_line_is_input_error(history: RelayHistory):
     lines = [*iter_record_lines(history.rows[:2], history, []), '{"t": 1}']
-    with pytest.raises(InputError, match="line 3 of the record"):
+    with pytest.raises(InputError, match="the record, line 3"):
         read_record(lines)
 
 

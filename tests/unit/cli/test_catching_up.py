@@ -17,7 +17,7 @@ def test_blocks_left_are_shown_with_rate_and_eta():
         blocks_left=12_400, blocks_per_second=310.0, watched_seconds=2.0, until=NOW + 40
     )
     text = format_catching_up(progress, NOW)
-    assert text == "12,400 blocks left at 310 a second: 40 s, until about 2027-01-15 08:00 UTC"
+    assert text == "12,400 blocks left at 310 per second: 40 s, until about 2027-01-15 08:00 UTC"
 
 
 def test_stalled_progress_has_no_eta():

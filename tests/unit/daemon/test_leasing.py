@@ -26,7 +26,9 @@ def test_holder_hanging_inside_write_is_named_until_it_ends(
             assert uow.lease.acquire("the old one", -1) == 1
         with old.transaction() as uow:
             uow.lease.verify_by_write(1)
-            with pytest.raises(TransientError, match=r"lease of the old one is over: .* kill it"):
+            with pytest.raises(
+                TransientError, match=r"lease of the old one has expired; .* kill it"
+            ):
                 try_acquire_lease(new, "new")
         assert acquire_lease(new, "new") == 2
 

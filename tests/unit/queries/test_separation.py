@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.feed.figures_client import NodeFigures
+from oracle.chain.feed.figures_client import RelayFigures
 from oracle.domain.ids import Address
 from oracle.queries.relay_audit.separation import separate_factors
 
@@ -13,8 +13,8 @@ NODE = Address("0x" + "11" * 20)
 TAU = 1800
 
 
-def figure(quality: float, at: float, slack: float = 0.0) -> NodeFigures:
-    return NodeFigures(NODE, quality, 1.0, 0.5, at, slack)
+def figure(quality: float, at: float, slack: float = 0.0) -> RelayFigures:
+    return RelayFigures(NODE, quality, 1.0, 0.5, at, slack)
 
 
 def quality(long_term: float, health: float, seconds: float) -> float:

@@ -47,7 +47,7 @@ def test_identity_is_stored_once_and_checked_afterwards(store: Store):
         ({"contracts": {"TaskNetwork": address(3)}}, "contracts"),
         ({"oracle": address(4)}, "oracle contract"),
         ({"oracle": None}, "oracle contract"),
-        ({"start_block": 8}, "the blocks from 7"),
+        ({"start_block": 8}, "created for start block 7"),
     ],
 )
 def test_database_of_another_chain_is_rejected(store: Store, change: dict[str, object], word: str):

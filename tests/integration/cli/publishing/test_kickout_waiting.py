@@ -122,7 +122,7 @@ def test_pending_proposal_is_reported_with_its_intent(office, config, capsys, ma
 def test_proposal_lacking_signatures_reports_missing_signers(office, config, capsys):
     premises = office.premises
     other_signers = ["0x" + 40 * "1", "0x" + 40 * "2"]
-    named = [to_checksum_address(office.context.publisher.signer.address), *other_signers]
+    named = [to_checksum_address(office.context.sender_account.signer.address), *other_signers]
     chosen = premises.oracle.functions.setSigners(named, 2)
     premises.chain.send(chosen, sender=premises.network.admin)
     office.index()

@@ -222,7 +222,7 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
         assert act(*arguments) == 2
         stderr = capsys.readouterr().err
         assert "intent 2: its nonce 5 was given to intent 1 (propose_kick)" in stderr
-        assert "`qos-oracle outbox bump 1` pays more" in stderr
+        assert "`qos-oracle outbox bump 1` raises the fee" in stderr
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(ME)
         call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 4 * 10**9, 10**9, 100)

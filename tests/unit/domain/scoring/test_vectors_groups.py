@@ -164,7 +164,7 @@ def test_abort_after_group_close_keeps_score(vector):
 
 
 def test_fee_shares_without_members_are_rejected():
-    with pytest.raises(ValueError, match="one or more"):
+    with pytest.raises(ValueError, match="at least one member"):
         split_fee(100, [])
 
 
