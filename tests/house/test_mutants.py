@@ -1,5 +1,10 @@
 """Every mutant still fits the code, and there are only so many of them."""
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.mutants.patches import ROOT, Mutant, all_mutants, applied
@@ -21,6 +26,28 @@ def test_tests_named_by_mutant_exist(mutant: Mutant):
     for test in mutant.tests:
         path, _, name = test.partition("::")
         assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text("utf-8")
+
+
+def test_mutant_uses_no_undefined_name(tmp_path: Path):
+    """Any test notices a mutant that only breaks the code, which shows no defence to be tested."""
+    for mutant in MUTANTS:
+        for name in mutant.patched:
+            copy = tmp_path / mutant.name / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy)
+        assert applied(mutant, tmp_path / mutant.name) is None
+    command = ["check", "--select", "F821", "--output-format", "concise", "--no-cache"]
+    settings = ["--config", str(ROOT / "pyproject.toml")]
+
+    checked = subprocess.run(
+        [sys.executable, "-m", "ruff", *command, *settings, "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert checked.stdout == "All checks passed!\n", checked.stderr
 
 
 def test_number_of_mutants_is_limited():
