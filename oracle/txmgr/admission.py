@@ -319,7 +319,15 @@ def _mark_ready(
     with context.store.read_transaction() as uow:
         update_budget_metrics(uow, context)
         budget = Budget.from_outbox(uow, context, balance)
-        obstacles = [_payment_obstacle(uow, budget, call) for call in priced]
+        prepared_calls = uow.outbox.intents.list_in_states(
+            context.account, [IntentState.READY, IntentState.ASSIGNED]
+        )
+        obstacles = list[Reason | None]()
+        for call in priced:
+            obstacle = _exclusive_call_obstacle(call.intent, prepared_calls)
+            obstacles.append(obstacle or _payment_obstacle(uow, budget, call, fees))
+            if obstacles[-1] is None:
+                prepared_calls.append(call.intent)
     pairs = list(zip(priced, obstacles, strict=True))
     affordable = [call for call, reason in pairs if reason is None]
     if affordable:
@@ -328,19 +336,31 @@ def _mark_ready(
                 uow.outbox.intents.mark_ready(call.intent, call.gas_limit, call.cost, stamp)
     results = [_build_ready_result(affordable)] if affordable else []
     return results + [
-        defer_call(
-            context, call.intent, heads, (reason[0], f"{reason[1]} ({_format_terms(call, fees)})")
-        )
+        defer_call(context, call.intent, heads, reason)
         for call, reason in pairs
         if reason is not None
     ]
 
 
-def _format_terms(call: _PricedCall, fees: Fees) -> str:
-    return f"{call.gas_limit} gas at up to {fees.max_fee} wei"
+def _exclusive_call_obstacle(intent: Intent, prepared_calls: Sequence[Intent]) -> Reason | None:
+    """Return why a call waits for another of its `exclusive_key`, or None if it does not.
+
+    The planner plans one call per key, but an operator who releases a held call makes it planned
+    beside its successor.
+    """
+    key = intent.request.contract, intent.request.exclusive_key
+    if intent.request.exclusive_key is None:
+        return None
+    for call in prepared_calls:
+        if (call.request.contract, call.request.exclusive_key) == key:
+            text = f"intent {call.id} for {key[1]} is sent first; only one is prepared at a time"
+            return "exclusive_call_pending", text
+    return None
 
 
-def _payment_obstacle(uow: UnitOfWork, budget: Budget, call: _PricedCall) -> Reason | None:
+def _payment_obstacle(
+    uow: UnitOfWork, budget: Budget, call: _PricedCall, fees: Fees
+) -> Reason | None:
     """Return why a call cannot be paid for now (a budget or the balance), or None.
 
     A call that will take the nonce of a stuck call needs only the higher of the two costs.
@@ -351,10 +371,14 @@ def _payment_obstacle(uow: UnitOfWork, budget: Budget, call: _PricedCall) -> Rea
         reason = budget.spending_obstacle(call.intent, call.cost)
         if reason is None:
             budget.reserve_cost(call.cost)
-        return reason
-    if call.cost > compute_nonce_budget(uow, context, stuck.slot):
-        return "cost_cap", f"up to {call.cost} wei, more than [limits] allows for this nonce"
-    return balance_obstacle(uow, context, budget.balance, call.cost, stuck.slot)
+    elif call.cost > compute_nonce_budget(uow, context, stuck.slot):
+        reason = "cost_cap", f"up to {call.cost} wei, more than [limits] allows for this nonce"
+    else:
+        reason = balance_obstacle(uow, context, budget.balance, call.cost, stuck.slot)
+    if reason is None:
+        return None
+    error_class, text = reason
+    return error_class, f"{text} ({call.gas_limit} gas at up to {fees.max_fee} wei)"
 
 
 def _build_ready_result(ready_calls: Sequence[_PricedCall]) -> StepResult:

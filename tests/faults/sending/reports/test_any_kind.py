@@ -10,6 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
+from oracle.txmgr.admission import admit_calls
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.office import FINALITY, Office, next_step
@@ -54,7 +55,7 @@ def at_once(office: Office, size: int) -> Ping:
     return kind
 
 
-def wanted(office: Office) -> list[str]:
+def wanted(office: Office, exclusive_key: str | None = None) -> list[str]:
     account = office.context.account
     names = [f"ping={number}" for number in range(COUNT)]
     with office.context.write_transaction() as uow:
@@ -66,6 +67,7 @@ def wanted(office: Office) -> list[str]:
                 dedup_key=name,
                 calldata=encode_call("QoSOracle", "head"),
                 subject=name,
+                exclusive_key=exclusive_key,
             )
             assert uow.outbox.intents.add(ping, office.context.stamp) is not None
     return names
@@ -113,6 +115,37 @@ def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_office: Office, siz
     assert kind.closed == [(names[0], "nobody asks any more")]
     nonces = sorted(intent.nonce for intent in office.intents("ping") if intent.nonce is not None)
     assert nonces == list(range(nonces[0], nonces[0] + COUNT - 1))
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_office: Office, size: int):
+    """An operator who releases a held call makes it planned beside its successor."""
+    office = sqlite_office
+    at_once(office, size)
+    wanted(office, exclusive_key="ping")
+    for _ in range(COUNT):
+        office.index()
+        office.repeat(next_step)
+        office.mine()
+    assert set(office.states("ping")) <= {"live", "mined"}
+    nonces = sorted(call.nonce or 0 for call in office.intents("ping"))
+    assert nonces == list(range(nonces[0], nonces[0] + COUNT))
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_second_call_of_exclusive_key_waits_with_reason(sqlite_office: Office, size: int):
+    office = sqlite_office
+    at_once(office, size)
+    wanted(office, exclusive_key="ping")
+    office.index()
+    while office.states("ping").count("ready") == 0:
+        assert next_step(office.context, office.source.fetch_heads()) is not None
+    at_once(office, COUNT)
+    admit_calls(office.context, office.source.fetch_heads())
+    assert office.states("ping") == ["ready"] + ["planned"] * (COUNT - 1)
+    second = office.intents("ping")[1]
+    assert second.error_class == "exclusive_call_pending"
+    assert second.error_text == "intent 1 for ping is sent first; only one is prepared at a time"
 
 
 def test_unregistered_call_kind_is_not_sent(sqlite_office: Office):
