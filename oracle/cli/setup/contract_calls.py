@@ -22,6 +22,7 @@ from oracle.cli.setup.written_values import (
     parse_addresses,
     parse_hash_bytes,
     parse_optional_address,
+    parse_required_address,
     parse_whole_number,
 )
 from oracle.daemon.compose import open_checked_chain
@@ -44,15 +45,15 @@ _EMERGENCY_CALLS: Mapping[str, _ContractFunction] = {
     "pause": _ContractFunction("pauseFor", "pauser", (parse_whole_number,), "SECONDS"),
     "pause-kicks": _ContractFunction("pauseKicks", "pauser"),
     "cancel-kick": _ContractFunction(
-        "cancelKick", "vetoer", (parse_optional_address, encode_bytes32), "NODE WHY"
+        "cancelKick", "vetoer", (parse_required_address, encode_bytes32), "NODE WHY"
     ),
-    "drop-signer": _ContractFunction("dropSigner", "pauser", (parse_optional_address,), "SIGNER"),
+    "drop-signer": _ContractFunction("dropSigner", "pauser", (parse_required_address,), "SIGNER"),
     "set-signers": _ContractFunction(
         "setSigners", "admin", (parse_addresses, parse_whole_number), "SIGNER,… QUORUM"
     ),
     "set-rules": _ContractFunction("setRules", "admin", (parse_hash_bytes,), "RULES_HASH"),
     "set-target": _ContractFunction("setTarget", "admin", (parse_optional_address,), "TARGET"),
-    "readmit": _ContractFunction("readmit", "admin", (parse_optional_address,), "NODE"),
+    "readmit": _ContractFunction("readmit", "admin", (parse_required_address,), "NODE"),
     "resume": _ContractFunction("resume", "admin"),
     "resume-kicks": _ContractFunction("resumeKicks", "admin"),
 }

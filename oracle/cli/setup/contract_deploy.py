@@ -20,6 +20,7 @@ from oracle.cli.options import (
 from oracle.cli.setup.contract_commands import contract
 from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan, PlannedAdapter
 from oracle.cli.setup.written_values import (
+    parse_addresses,
     parse_limit,
     parse_named_address,
     parse_optional_address,
@@ -187,9 +188,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
 
 def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...]:
     if signers_text:
-        return tuple(
-            parse_optional_address(signer_text.strip()) for signer_text in signers_text.split(",")
-        )
+        return tuple(parse_addresses(signers_text))
     keys = open_reporter_keys(open_key)
     if keys is None or keys.signer is None:
         raise InputError("--signers: required unless keys.signer_keystore is configured")

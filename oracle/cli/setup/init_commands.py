@@ -28,7 +28,7 @@ from oracle.cli.setup.network_survey import (
     propose_finality,
 )
 from oracle.cli.setup.profile_report import describe_on_chain_actions
-from oracle.cli.setup.written_values import parse_named_address, parse_optional_address
+from oracle.cli.setup.written_values import parse_named_address, parse_required_address
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.queries.text.human_numbers import format_duration
@@ -247,7 +247,7 @@ def _prompt_contracts(
     for name, contract in profile_contracts.items():
         if name not in address_by_contract and contract.address is None:
             option = f"contract {name}=0x…"
-            address_by_contract[name] = parse_optional_address(
+            address_by_contract[name] = parse_required_address(
                 _prompt_option(option, f"Address of {name}", yes=yes)
             )
     return address_by_contract
@@ -257,7 +257,7 @@ def _prompt_oracle(option_value: str | None, *, yes: bool) -> Address | None:
     address_text = option_value or (
         "" if yes else _prompt_option("oracle", "Oracle contract (empty: none yet)", "", yes=yes)
     )
-    return parse_optional_address(address_text) if address_text else None
+    return parse_required_address(address_text) if address_text else None
 
 
 def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkFindings:

@@ -9,8 +9,13 @@ _BYTES32_SIZE = 32
 
 def parse_optional_address(text: str) -> Address:
     """Return an address, or for an empty text the zero address. Raises InputError: not valid."""
+    return parse_required_address(text) if text else ZERO_ADDRESS
+
+
+def parse_required_address(text: str) -> Address:
+    """Return an address. Raises InputError: empty or not valid."""
     if not text:
-        return ZERO_ADDRESS
+        raise InputError("empty address; expected 0x and 40 hex digits")
     try:
         return parse_address(text)
     except HexNameError as error:
@@ -18,8 +23,11 @@ def parse_optional_address(text: str) -> Address:
 
 
 def parse_addresses(text: str) -> list[Address]:
-    """Return comma-separated addresses. Raises InputError: one is not valid."""
-    return [parse_optional_address(part.strip()) for part in text.split(",")]
+    """Return comma-separated addresses. Raises InputError: one is empty or not valid."""
+    parts = [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise InputError(f"{text}: empty address; expected comma-separated addresses")
+    return [parse_required_address(part) for part in parts]
 
 
 def parse_whole_number(text: str) -> int:
@@ -56,6 +64,6 @@ def parse_limit(text: str) -> tuple[str, int]:
 def parse_named_address(text: str) -> tuple[str, Address]:
     """Return a contract's name and address. Raises InputError: not NAME=0x…."""
     name, equals, address = text.partition("=")
-    if not equals or not name:
+    if not equals or not name or not address:
         raise InputError(f"--contract {text}: must be NAME=0x…")
-    return name, parse_optional_address(address)
+    return name, parse_required_address(address)
