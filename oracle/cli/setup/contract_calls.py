@@ -13,7 +13,7 @@ import typer
 from oracle.bindings.codec import encode_call
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.qos_oracle import OracleContract
-from oracle.bindings.timelock import DEFAULT_DELAY, TimelockedCall, get_timelock_delay
+from oracle.bindings.timelock import TimelockedCall, get_timelock_delay
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config
 from oracle.cli.setup.contract_commands import contract
 from oracle.cli.setup.spoken_values import print_contract_answer
@@ -27,6 +27,7 @@ from oracle.cli.setup.written_values import (
 )
 from oracle.daemon.compose import open_checked_chain
 from oracle.daemon.senders import get_oracle_address, open_report_account
+from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.contract_models import ContractCallAnswer
 
@@ -117,16 +118,23 @@ def calldata(
     )
     if delay is not None:
         timelocked_call = TimelockedCall(oracle, encoded_call, salt)
-        answer = ContractCallAnswer(
-            act=action,
-            sender=f"a proposer of the timelock {contract_state.admin}; after the delay, anyone",
-            to=contract_state.admin,
-            calldata=encoded_call,
-            schedule=timelocked_call.encode_schedule(delay or DEFAULT_DELAY),
-            execute=timelocked_call.encode_execute(),
-            delay_seconds=delay,
-        )
+        answer = build_timelocked_answer(action, timelocked_call, contract_state.admin, delay)
     print_contract_answer(answer, as_json=as_json)
+
+
+def build_timelocked_answer(
+    action: str, call: TimelockedCall, timelock: Address, delay: int
+) -> ContractCallAnswer:
+    """Return the calls that schedule and execute an admin call; `delay` in seconds, may be 0."""
+    return ContractCallAnswer(
+        act=action,
+        sender=f"a proposer of the timelock {timelock}; after the delay, anyone",
+        to=timelock,
+        calldata=call.calldata,
+        schedule=call.encode_schedule(delay),
+        execute=call.encode_execute(),
+        delay_seconds=delay,
+    )
 
 
 def _encode_call(
