@@ -18,7 +18,11 @@ from oracle.daemon.records import open_records
 from oracle.domain.feed_rows import MAX_ROW_ID
 from oracle.errors import InputError
 from oracle.indexer.feeds.accepting import accept_feed_faults
-from oracle.indexer.feeds.witness_file import export_witness_lines, import_witness_lines
+from oracle.indexer.feeds.witness_file import (
+    export_witness_lines,
+    import_witness_lines,
+    parse_witness_lines,
+)
 from oracle.queries.feed_view import FeedAcceptance, WitnessFile, WitnessImport, build_fault_view
 from oracle.queries.text.text_tables import format_utc
 
@@ -144,8 +148,9 @@ def import_witness_times(
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {type(error).__name__}") from None
-    row_count = sum(1 for line in lines if line.strip())
-    if not dry_run:
+    if dry_run:
+        row_count = len(parse_witness_lines(lines))
+    else:
         with (
             open_records(load_config(config), create=True) as records,
             hold_command_lease(records.store, "feed import-witness"),
