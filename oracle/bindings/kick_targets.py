@@ -143,10 +143,13 @@ def build_role_change(
     """Return the call that makes the adapter the holder of the network's role.
 
     Raises:
-        InputError: the address of the contract that grants the role is missing.
+        InputError: the network is its own kick target, or the address of the contract that grants
+            the role is missing.
     """
+    if not target.grantor:
+        raise InputError(f"{target.name}: the network is its own kick target; it grants no role")
     if target.grantor not in address_by_name:
-        raise InputError(f"{target.name}: the address of {target.grantor or 'nothing'} is missing")
+        raise InputError(f"{target.name}: the address of {target.grantor} is missing")
     grantor_address = Address(address_by_name[target.grantor].lower())
     description = (
         f"{target.granted_by} calls {target.grantor}.{target.grant_signature} with {adapter}"

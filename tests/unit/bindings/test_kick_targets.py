@@ -112,6 +112,11 @@ def test_role_change_calls_transfer_ownership_as_node_owner():
         build_role_change(NODE_STAKING, ADAPTER, GIVEN)
 
 
+def test_role_change_of_network_without_adapter_is_rejected():
+    with pytest.raises(InputError, match="TaskNetwork: the network is its own kick target; it g"):
+        build_role_change(TASK_NETWORK, ADAPTER, GIVEN)
+
+
 def test_task_contract_check_calls_node_from_task_address():
     pool_view = Told(refusal="no words", data=error("Illegal node status"))
     assert find_task_contract_mismatch(pool_view, NODE, TASK) is None
