@@ -3,7 +3,7 @@
 from oracle.domain.events.network_events import TaskCreated
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSource, open_snapshot
-from oracle.queries.selection.network_snapshot import SnapshotQuery, load_snapshot
+from oracle.queries.selection.network_snapshot import SnapshotQuery, read_snapshot
 from oracle.queries.selection.node_selection import build_task, run_selection
 from oracle.queries.selection.selection_models import SelectionFigures, build_selection_figures
 from oracle.systems.registry import get_policy
@@ -16,10 +16,11 @@ class SelectionAnswer(SelectionFigures, Answer):
 def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:
     """Return the verdict on every member for a hypothetical task that `event` would create."""
     rules = source.archive.rules
+    query = SnapshotQuery(rules, group=event.group)
     with open_snapshot(source) as api_snapshot:
         as_of = api_snapshot.as_of
+        snapshot = read_snapshot(api_snapshot.uow, source.archive, query)
     policy = get_policy(rules.name)
-    snapshot = load_snapshot(source.archive, SnapshotQuery(rules, group=event.group))
     member_selection = run_selection(
         snapshot, policy, policy.create_follower(), build_task(event, rules)
     )

@@ -19,6 +19,7 @@ from oracle.domain.state.task import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.explain import EventArchive
+from oracle.store.database import UnitOfWork
 from oracle.store.state.download_repository import PlannedDownload
 from oracle.systems.policy import Follower
 from oracle.systems.waiting import is_waiting
@@ -102,34 +103,41 @@ def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapsho
         InputError: nothing is indexed yet.
     """
     with archive.store.read_transaction() as uow:
-        cursor = uow.cursor.get()
-        if cursor is None:
-            raise InputError("nothing is indexed yet; run `qos-oracle run --once` first")
-        time = cursor.time if query.max_time is None else query.max_time
-        drawn_node_by_task = {draw.task: draw.node for draw in uow.draws.list_active()}
-        if time < cursor.time or query.rules != archive.rules or query.follower is not None:
-            blocks = BlockRange(0, cursor.number)
-            snapshot = _fold_snapshot(
-                iterate_stored_events(uow, archive.reader, blocks), query, time
-            )
-            return (
-                snapshot
-                if time < cursor.time
-                else replace(snapshot, drawn_node_by_task=drawn_node_by_task)
-            )
-        waiting = sorted(uow.tasks.list_waiting(), key=_build_age_key)
-        group_tasks = uow.tasks.list_unscored_in_groups(_collect_groups(waiting, query))
-        return NetworkSnapshot(
-            rules=query.rules,
-            block=cursor.number,
-            time=time,
-            nodes={node.address: node for node in uow.nodes.iterate_all()},
-            waiting=waiting,
-            nodes_by_group=_collect_group_nodes(group_tasks),
-            drawn_node_by_task=drawn_node_by_task,
-            planned_downloads=find_pending_downloads(uow),
-            group_tasks=group_tasks,
+        return read_snapshot(uow, archive, query)
+
+
+def read_snapshot(uow: UnitOfWork, archive: EventArchive, query: SnapshotQuery) -> NetworkSnapshot:
+    """Read the network as `load_snapshot` does, in a transaction that the caller has opened.
+
+    Raises:
+        InputError: nothing is indexed yet.
+    """
+    cursor = uow.cursor.get()
+    if cursor is None:
+        raise InputError("nothing is indexed yet; run `qos-oracle run --once` first")
+    time = cursor.time if query.max_time is None else query.max_time
+    drawn_node_by_task = {draw.task: draw.node for draw in uow.draws.list_active()}
+    if time < cursor.time or query.rules != archive.rules or query.follower is not None:
+        blocks = BlockRange(0, cursor.number)
+        snapshot = _fold_snapshot(iterate_stored_events(uow, archive.reader, blocks), query, time)
+        return (
+            snapshot
+            if time < cursor.time
+            else replace(snapshot, drawn_node_by_task=drawn_node_by_task)
         )
+    waiting = sorted(uow.tasks.list_waiting(), key=_build_age_key)
+    group_tasks = uow.tasks.list_unscored_in_groups(_collect_groups(waiting, query))
+    return NetworkSnapshot(
+        rules=query.rules,
+        block=cursor.number,
+        time=time,
+        nodes={node.address: node for node in uow.nodes.iterate_all()},
+        waiting=waiting,
+        nodes_by_group=_collect_group_nodes(group_tasks),
+        drawn_node_by_task=drawn_node_by_task,
+        planned_downloads=find_pending_downloads(uow),
+        group_tasks=group_tasks,
+    )
 
 
 def _fold_snapshot(

@@ -1,0 +1,27 @@
+"""`POST /v1/select`: the block of the answer is the block that the nodes are read at."""
+
+from dataclasses import replace
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import TaskCreated
+from oracle.queries.api.selection_view import build_selection_answer
+from tests.support.api import IndexedHistory
+from tests.support.histories import History, node, task
+
+
+def test_block_folded_during_answer_is_left_out_of_it(store):
+    history = History().joins("A").after(5)
+    indexed = IndexedHistory(store).whole(history)
+    first_block, count = history.block, len(history.events)
+    history.after(5).joins("B")
+
+    def fold_next_block() -> int:
+        """Fold a block while the answer reads the clock, inside its snapshot."""
+        indexed.index(history.events[count:], history.block, history.time)
+        return indexed.now
+
+    source = replace(indexed.source, clock=fold_next_block)
+    event = TaskCreated(at=Position(0, 0, 0), time=history.time, task=task("1"), group=None)
+    answer = build_selection_answer(source, event)
+    assert answer.as_of.block == first_block
+    assert [row.node for row in answer.nodes] == [node("A")]
