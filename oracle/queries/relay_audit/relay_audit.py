@@ -56,9 +56,9 @@ def check_health(
         return None
     if node.is_member and figure.is_excluded != node.is_excluded_at(relay_now):
         state_text = "excluded" if figure.is_excluded else "not excluded"
-        return Divergence(
-            "exclusion", node.changes[-1].at.log, f"the relay reports it as {state_text}"
-        )
+        # A node without any change of reliability diverges at no row.
+        row = node.changes[-1].at.log if node.changes else 0
+        return Divergence("exclusion", row, f"the relay reports it as {state_text}")
     return None
 
 

@@ -1,0 +1,21 @@
+"""The audit of a relay's exclusions: a node without any change of reliability is judged too."""
+
+from oracle.chain.feed.figures_client import RelayFigures
+from oracle.queries.relay_audit.own_figures import DerivedNode
+from oracle.queries.relay_audit.partings import Divergence
+from oracle.queries.relay_audit.relay_audit import check_health
+from oracle.queries.relay_audit.relay_watch import Poll
+from oracle.queries.relay_audit.separation import QualityFactors
+from oracle.systems.crynux.crynux_rule_sets import RELAY
+from tests.support.histories import History, node, node_after
+
+NOW = 5_000
+
+
+def test_exclusion_of_member_without_changes_is_reported_without_row():
+    state = node_after(History().joins("A"), "A", RELAY)
+    excluded_figure = RelayFigures(node("A"), 0.7, 1.0, 0.0, NOW, 0.0)
+    poll = Poll({node("A"): excluded_figure}, 1, 1, NOW)
+    derived_node = DerivedNode(node("A"), state)
+    divergence = check_health(derived_node, QualityFactors(0.7, 1.0, NOW, 0.0), 1.0, poll)
+    assert divergence == Divergence("exclusion", 0, "the relay reports it as excluded")
