@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.kickout_models import KickoutEntry, ProposalEntry
@@ -66,16 +66,20 @@ def find_evidence(
     published file, or None.
 
     Raises:
-        NotKnownError: no kickout was proposed, or the file is not on this host.
+        NotFoundError: no kickout was proposed, or the file is not on this host.
     """
-    node = Address(node_or_hash)
-    kick = (
-        snapshot.uow.rounds.load_for_nodes([node]).kicks.get(node)
-        if len(node_or_hash) == len(node)
-        else None
+    is_node = len(node_or_hash) == len(ZERO_ADDRESS)
+    evidence_hash = (
+        _get_evidence_hash(snapshot, Address(node_or_hash)) if is_node else Hash(node_or_hash)
     )
-    evidence_hash = Hash(node_or_hash) if kick is None else kick.evidence
     text = read_file(evidence_hash)
     if text is None:
         raise NotFoundError(f"evidence {evidence_hash} is not stored on this host")
     return evidence_hash, text
+
+
+def _get_evidence_hash(snapshot: ApiSnapshot, node: Address) -> Hash:
+    kick = snapshot.uow.rounds.load_for_nodes([node]).kicks.get(node)
+    if kick is None:
+        raise NotFoundError(f"no kickout was proposed for node {node}")
+    return kick.evidence
