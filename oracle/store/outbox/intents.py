@@ -43,15 +43,7 @@ class IntentRepository:
 
     def add(self, request: CallRequest, stamp: Stamp) -> int | None:
         """Insert a request as planned, or return None if its dedup key exists already."""
-        is_same_request = and_(
-            pub_intent.c.chain_id == request.account.chain_id,
-            pub_intent.c.contract == request.contract,
-            pub_intent.c.dedup_key == request.dedup_key,
-        )
-        if (
-            self._connection.execute(select(pub_intent.c.id).where(is_same_request)).first()
-            is not None
-        ):
+        if self.find_by_dedup_key(request) is not None:
             return None
         row = encode_request_row(request) | {
             "state": IntentState.PLANNED.value,
@@ -64,6 +56,15 @@ class IntentRepository:
         intent_id = int(result.scalar_one())
         self._journal.write("planned", stamp, JournalSubject(intent_id), request.dedup_key)
         return intent_id
+
+    def find_by_dedup_key(self, request: CallRequest) -> Intent | None:
+        """Return the intent with the dedup key of a request, in any state, or None."""
+        is_same_request = and_(
+            pub_intent.c.chain_id == request.account.chain_id,
+            pub_intent.c.contract == request.contract,
+            pub_intent.c.dedup_key == request.dedup_key,
+        )
+        return next(iter(self._load(_ALL_INTENTS.where(is_same_request))), None)
 
     def change_state(
         self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values = _NO_VALUES

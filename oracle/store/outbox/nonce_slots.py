@@ -258,10 +258,11 @@ class NonceSlotRepository(AttemptQueries):
 
         The slot is final from the start, so nothing is ever signed for it. `tx_hash` and `receipt`
         are None if the transaction was not found; `receipt` is also None if it is still pending.
-        Other intents of the nonce become superseded.
+        Other intents of the nonce become superseded. A nonce that was rebuilt before, and reopened
+        since, keeps its intent.
         """
         request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
-        intent = self._require_intent(self._intents.add(request, stamp) or 0)
+        intent = self._add_or_find_intent(request, stamp)
         description = (
             f"{tx_hash}" if receipt is None else f"{tx_hash} in block {receipt.block_number}"
         )
@@ -316,6 +317,17 @@ class NonceSlotRepository(AttemptQueries):
         intent = self._require_intent(intent_id)
         if intent.state is old_state:
             self._intents.change_state(intent, new_state, stamp)
+
+    def _add_or_find_intent(self, request: CallRequest, stamp: Stamp) -> Intent:
+        intent_id = self._intents.add(request, stamp)
+        intent = (
+            self._intents.find_by_dedup_key(request)
+            if intent_id is None
+            else self._intents.get(intent_id)
+        )
+        if intent is None:
+            raise FatalError(f"outbox intent {request.dedup_key} does not exist")
+        return intent
 
     def _require_intent(self, intent_id: int) -> Intent:
         intent = self._intents.get(intent_id)

@@ -199,3 +199,24 @@ def test_rebuilt_nonce_is_final_with_its_cost(store: Store):
         assert (rebuilt_slot.gas_used, rebuilt_slot.gas_price_wei) == (10, 3)
         kinds = {intent.request.kind for intent in outbox.intents.list_newest(9)}
         assert kinds == {REBUILT}
+
+
+def test_nonce_rebuilt_again_after_reopening_is_final(store: Store):
+    tx_hash = Hash("0x" + 64 * "a")
+    with store.transaction() as uow:
+        outbox = uow.outbox
+        outbox.accounts.enroll(ME, 6, NOW)
+        outbox.slots.record_rebuilt_nonce(ME, 6, None, None, NOW)
+        (rebuilt,) = outbox.intents.list_newest(9)
+        outbox.gaps.reopen_nonce(ME, 6, NOW)
+        noop = request("noop:6", kind=NOOP, exclusive_key=None)
+        slot, _ = live(outbox, noop)
+        assert slot.nonce == 6
+
+        outbox.slots.record_rebuilt_nonce(ME, 6, tx_hash, RECEIPT, NOW)
+        final_slot = outbox.slots.get_slot(ME, 6)
+        assert final_slot is not None
+        assert (final_slot.state, final_slot.intent_id) == (NonceState.FINAL, rebuilt.id)
+        assert final_slot.block_number == RECEIPT.block_number
+        states = {intent.request.kind: intent.state for intent in outbox.intents.list_newest(9)}
+        assert states == {REBUILT: IntentState.FINAL, NOOP: IntentState.SUPERSEDED}
