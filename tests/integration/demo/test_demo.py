@@ -105,7 +105,7 @@ def test_omitted_log_is_recovered_and_scores_are_correct(monkeypatch, capsys):
             capsys,
             block_seconds=0.02,
             waves=SHORT,
-            through=lambda url: opened.enter_context(losing_one_group(url, hidden)),
+            wrap_endpoint=lambda url: opened.enter_context(losing_one_group(url, hidden)),
         )
 
     assert code == 1

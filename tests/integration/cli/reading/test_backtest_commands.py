@@ -2,8 +2,10 @@
 
 import io
 import json
+import re
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
 from tests.support.histories import History, node
 
+DOCUMENTATION = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "backtest.md"
 GPU = '<script src="http://evil.example/x.js">\u202e'
 
 
@@ -58,6 +61,16 @@ def test_systems_are_compared_on_event_file_without_configuration(capsys, file):
         sum(node_row["tasks"] for node_row in answer["nodes"])
         == answer["history"]["tasks_started"]
     )
+
+
+@pytest.mark.parametrize("name", ["history", "systems", "nodes"])
+def test_every_json_key_is_documented(capsys, file, name):
+    rows = answered(capsys, "--events", file, "--rules", "crynux")[name]
+    row = rows if name == "history" else rows[0]
+    key = name if name == "history" else f"{name}[]"
+    lines = DOCUMENTATION.read_text("utf-8").splitlines()
+    (documented_row,) = (line for line in lines if line.startswith(f"| `{key}` |"))
+    assert set(row) <= set(re.findall(r"`(\w+)`", documented_row))
 
 
 def test_dash_reads_stdin(capsys, file, monkeypatch):
