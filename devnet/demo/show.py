@@ -22,7 +22,7 @@ from devnet.demo.ending import (
 )
 from devnet.demo.screen import Screen
 from devnet.demo.snapshot import SnapshotReader
-from devnet.demo.stage import ACCOUNTS, ChainClock, DaemonRoles, Stage, set_up_stage
+from devnet.demo.stage import ACCOUNTS, ETHER, STAKE, ChainClock, DaemonRoles, Stage, set_up_stage
 from devnet.demo.traffic import DemoTraffic
 from devnet.demo.verify import run_verification
 from oracle.daemon.config.loader import read_config
@@ -213,7 +213,9 @@ def _prepare_network(
     )
     stage = set_up_stage(chain, clock, roles, system)
     screen.print_line(f"deployed TaskNetwork {stage.network} and QoSOracle {stage.oracle}")
-    screen.print_line(f"{len(system.nodes)} nodes joined, each with a stake of 400 ether")
+    screen.print_line(
+        f"{len(system.nodes)} nodes joined, each with a stake of {STAKE // ETHER} ether"
+    )
     path = folder / "demo.toml"
     endpoint_url = options.wrap_endpoint(chain.url) if options.wrap_endpoint else chain.url
     settings = build_run_settings(folder, stage, keys, endpoint=endpoint_url)

@@ -34,7 +34,6 @@ class RelayFault(StrEnum):
 
 
 _HIDING_FAULTS = (RelayFault.LATE_ROW, RelayFault.VANISHED_ROW)
-_NODE_ARGS = {"selected_node", "node_address", "abort_issuer"}
 _CAPPING_FAULTS = (RelayFault.FROZEN, RelayFault.WENT_BACK)
 
 

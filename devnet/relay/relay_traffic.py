@@ -174,9 +174,6 @@ class _TrafficSimulation:
             if is_cancelled:
                 self._schedule(_CANCELLED_AFTER_SECONDS, lambda: self._cancel_queued_member(group))
 
-    def _is_excluded(self, node: Address) -> bool:
-        return self.books.get_state(node, self._now).is_excluded_at(self._now)
-
     def _cancel_queued_member(self, group: RelayGroup) -> None:
         group.queued_count = 0
         self._commit_rows(
