@@ -65,9 +65,13 @@ class Decision:
         return cls.wait_until(heads.latest.time + 1, reason)
 
     @classmethod
-    def end(cls, state: IntentState, reason: str) -> "Decision":
-        """End a call that was never sent."""
-        return cls(state=state, reason=("", reason))
+    def end(cls, state: IntentState, reason: str, error_class: str = "") -> "Decision":
+        """End a call that was never sent.
+
+        A reason with changing details needs an `error_class`, or the form `class(details)`,
+        because the class becomes the label of a metric.
+        """
+        return cls(state=state, reason=(error_class, reason))
 
     @classmethod
     def replace(cls, replacement: CallRequest, reason: tuple[str, str]) -> "Decision":

@@ -15,6 +15,8 @@ from oracle.txmgr.inclusion_time import deadline_obstacle
 
 # The error class of a call that succeeded without its expected event.
 WITHOUT_EFFECT_CLASS = "missing_effect"
+# The error class of a call that could not land by its deadline.
+_DEADLINE_CLASS = "deadline"
 # Error classes of held calls that stop new ones for the same subject: an operator stopped the
 # call, or another would only cost gas again.
 _HOLDING_CLASSES = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
@@ -50,7 +52,7 @@ def decide_on_deadline(
 ) -> Decision | None:
     """Return the decision to end a call that cannot meet its deadline, or None if it still may."""
     reason = deadline_obstacle(context, uow, intent.request.deadline, heads.latest.time)
-    return None if reason is None else Decision.end(IntentState.EXPIRED, reason)
+    return None if reason is None else Decision.end(IntentState.EXPIRED, reason, _DEADLINE_CLASS)
 
 
 def handle_refused_call(
@@ -92,7 +94,7 @@ def store_decision(
             f"{kind} {error_class}", added_id, f"instead of intent {intent.id}: {text}"
         )
     if decision.state is not None:
-        intents.end_unsent(intent, decision.state, text, context.stamp)
+        intents.end_unsent(intent, decision.state, text, context.stamp, error_class)
         context.registry.get_kind(intent).on_closed(uow, intent, text)
         return StepResult(f"{kind} {decision.state}", intent.id, text)
     is_news = intents.postpone(intent, decision.not_before or 0, decision.reason, context.stamp)

@@ -147,10 +147,24 @@ class IntentRepository:
         self.change_state(intent, IntentState.PLANNED, stamp, {**values, "nonce": None})
         return True
 
-    def end_unsent(self, intent: Intent, state: IntentState, reason: str, stamp: Stamp) -> None:
-        """End an intent that was never sent; its nonce, if any, becomes free for the next one."""
-        error_class = reason.split("(", maxsplit=1)[0]
-        values: Values = {"error_class": error_class, "error_text": reason, "nonce": None}
+    def end_unsent(
+        self,
+        intent: Intent,
+        state: IntentState,
+        reason: str,
+        stamp: Stamp,
+        error_class: str = "",
+    ) -> None:
+        """End an intent that was never sent; its nonce, if any, becomes free for the next one.
+
+        Without an `error_class`, the class is the part of the reason before its details in
+        parentheses.
+        """
+        values: Values = {
+            "error_class": error_class or reason.split("(", maxsplit=1)[0],
+            "error_text": reason,
+            "nonce": None,
+        }
         self.change_state(intent, state, stamp, values)
 
     def hold(self, intent: Intent, kind: PauseKind, text: str, stamp: Stamp) -> None:

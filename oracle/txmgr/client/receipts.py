@@ -16,6 +16,8 @@ __all__ = ["OUT_OF_GAS", "Receipt", "ReceiptQuorum", "SimulatedCall", "fetch_rec
 
 # The error class of a call whose gas limit was too low.
 OUT_OF_GAS = "out_of_gas"
+# The error class of a reverted call if no simulation shows the contract's error.
+_REVERTED = "reverted"
 
 
 class SimulatedCall(NamedTuple):
@@ -160,7 +162,8 @@ def find_revert_reason(
 ) -> str:
     """Return why a mined call failed, from simulations on the block before and on its own block.
 
-    The result is a guess if the state has changed. `out_of_gas` means that all gas was used (a
+    The result is `class(details)`, where the class is one of few, because it becomes the label of
+    a metric. It is a guess if the state has changed. `out_of_gas` means that all gas was used (a
     call forwards 63/64 of its gas) and the call has no revert reason. Never raises.
     """
     refusal, own_block = None, receipt.block_number
@@ -169,10 +172,10 @@ def find_revert_reason(
         refusal = fetch_refusal(pool_view, call, own_block - 1, decode_refusal)
         refusal = refusal or fetch_refusal(pool_view, call, own_block, decode_refusal)
         reason = str(
-            refusal or "reverted, but its simulation on this block and the one before works"
+            refusal or f"{_REVERTED}(its simulation on this block and the one before works)"
         )
     except TransientError as error:
-        reason = f"reverted; {error}"
+        reason = f"{_REVERTED}(its simulation failed: {error})"
     is_named = refusal is not None and bool(refusal.name)
     if not is_named and 64 * receipt.gas_used >= 63 * gas_limit:
         return f"{OUT_OF_GAS}(used {receipt.gas_used} of {gas_limit})"

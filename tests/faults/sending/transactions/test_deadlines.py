@@ -30,6 +30,7 @@ def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
     assert (office.states(), slots(office)) == (["expired"], [])
     (push,) = office.intents()
     assert push.error_text == "its deadline is in 1 s, but landing may take 2 s"
+    assert push.error_class == "deadline"
     assert ("missed", push.error_text) in office.reports()
     # What would have reverted was never paid for; the next report goes as ever.
     office.mine(3)
