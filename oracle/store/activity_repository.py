@@ -107,6 +107,22 @@ class ActivityRepository:
             for row in self._select_since(reliability_change, time, first_block, limit)
         ]
 
+    def list_last_changes_before(
+        self, time: int, since: int, first_block: int
+    ) -> list[ReliabilityChange]:
+        """Return the last reliability change of each node in the seconds `since` to `time` - 1.
+
+        `first_block` limits the search: all rows below this block are older than `since`.
+        """
+        table = reliability_change
+        newest_first = [table.c[name].desc() for name in (*Position._fields, "seq")]
+        age = func.row_number().over(partition_by=table.c.node, order_by=newest_first)
+        is_in_span = and_(table.c.block >= first_block, table.c.time >= since, table.c.time < time)
+        rows = select(table, age.label("age")).where(is_in_span).subquery()
+        order = [rows.c[name] for name in (*Position._fields, "node")]
+        query = select(rows).where(rows.c.age == 1).order_by(*order)
+        return [decode_reliability_row(row) for row in self._connection.execute(query)]
+
     def list_membership_changes(
         self, time: int, first_block: int, limit: int
     ) -> list[MembershipChange]:

@@ -115,6 +115,11 @@ class HaltRepository:
         count_query = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
         return int(self._connection.execute(count_query).scalar_one())
 
+    def list_from(self, offset: int, limit: int) -> list[Halt]:
+        """Return up to `limit` halts, open and cleared, oldest first; leave out `offset` halts."""
+        query = select(halt).order_by(halt.c.id).offset(offset).limit(limit)
+        return [_decode_halt_row(row) for row in self._connection.execute(query)]
+
     def list_history(self, limit: int) -> list[Halt]:
         """Return up to `limit` halts, open and cleared, newest first."""
         query = select(halt).order_by(halt.c.id.desc()).limit(limit)

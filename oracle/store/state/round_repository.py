@@ -103,10 +103,15 @@ class RoundRepository:
             query = query.where(accepted_round.c.round < number)
         return [decode_accepted_row(row) for row in self._connection.execute(query)]
 
-    def list_accepted_from(self, block: int, limit: int) -> list[RoundAccepted]:
-        """Return the first rounds that were accepted in this block or later, in order."""
-        query = select(accepted_round).where(accepted_round.c.block >= block)
-        rows = self._connection.execute(query.order_by(accepted_round.c.round).limit(limit))
+    def list_accepted_from(self, time: int, first_block: int, limit: int) -> list[RoundAccepted]:
+        """Return up to `limit` rounds that were accepted since `time`, oldest first.
+
+        `first_block` limits the search: all rows below this block are older than `time`.
+        """
+        table = accepted_round
+        order = [table.c[name] for name in Position._fields]
+        query = select(table).where(table.c.block >= first_block, table.c.time >= time)
+        rows = self._connection.execute(query.order_by(*order).limit(limit))
         return [decode_accepted_row(row) for row in rows]
 
     def get_nodes_by_index(self, indexes: Collection[int]) -> dict[int, Address]:

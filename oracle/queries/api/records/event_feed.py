@@ -13,6 +13,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.fold.working_set import (
     CAUSES,
@@ -45,10 +46,9 @@ _EVENT_BY_TRANSITION = {
     MembershipTransition.KICKED_OUT: ("left", "was kicked out"),
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
-# Changes per read; the stream could never get past a second with more changes than this.
+# Rows per query. Only for a second with more rows than this are the numbers raised.
 _MAX_CHANGES = 5_000
 _MAX_ROUNDS = 500
-_MAX_HALTS = 1_000
 
 
 class FeedEvent(ApiModel):
@@ -90,6 +90,13 @@ class EventCursor(NamedTuple):
         return cls(*map(int, text.split("-")))
 
 
+class _EventPage(NamedTuple):
+    """The events from a time on, in order; none is missing up to `last_time`."""
+
+    events: list[tuple[Position, FeedEvent]]
+    last_time: int
+
+
 class NumberedEvent(NamedTuple):
     """An event, and the position of a subscriber that has received it."""
 
@@ -101,10 +108,10 @@ def find_newest_cursor(snapshot: ApiSnapshot) -> EventCursor:
     """Return the position of a subscriber that has received every event up to the cursor."""
     cursor_time = snapshot.cursor.time
     delivered = sum(
-        event.time == cursor_time for _, event in _list_events_from(snapshot, cursor_time)
+        event.time == cursor_time for _, event in _read_page(snapshot, cursor_time).events
     )
     return EventCursor(
-        snapshot.uow.reorgs.count(), len(_list_halt_events(snapshot)), cursor_time, delivered
+        snapshot.uow.reorgs.count(), snapshot.uow.halts.count_changes(), cursor_time, delivered
     )
 
 
@@ -113,25 +120,38 @@ def load_events_after(
 ) -> list[NumberedEvent]:
     """Return the next events after a position, at most `limit`; empty at the newest position."""
     numbered_events: list[NumberedEvent] = []
-    halts = _list_halt_events(snapshot)
-    if snapshot.uow.reorgs.count() < cursor.reorgs or len(halts) < cursor.halts:
+    reorg_count, halt_count = snapshot.uow.reorgs.count(), snapshot.uow.halts.count_changes()
+    if reorg_count < cursor.reorgs or halt_count < cursor.halts:
         # Another database issued this cursor, so the events since then cannot be determined.
         cursor = find_newest_cursor(snapshot)
-    for event in halts[cursor.halts :]:
+    for event in _list_halt_events(snapshot, cursor.halts, limit):
         cursor = cursor._replace(halts=cursor.halts + 1)
         numbered_events.append(NumberedEvent(cursor, event))
     reorg_event = _build_reorg_event(snapshot, cursor)
     if reorg_event is not None:
         numbered_events.append(reorg_event)
         cursor = reorg_event.cursor_after
-    passed_count = 0
-    for _, event in _list_events_from(snapshot, cursor.time):
-        passed_count = passed_count + 1 if event.time == cursor.time else 1
-        if event.time == cursor.time and passed_count <= cursor.delivered:
-            continue
-        cursor = cursor._replace(time=event.time, delivered=passed_count)
-        numbered_events.append(NumberedEvent(cursor, event))
+    numbered_events += _list_chain_events(snapshot, cursor, limit - len(numbered_events))
     return numbered_events[:limit]
+
+
+def _list_chain_events(
+    snapshot: ApiSnapshot, cursor: EventCursor, limit: int
+) -> list[NumberedEvent]:
+    """Return the events of blocks after a position, at least `limit` if there are as many."""
+    numbered_events: list[NumberedEvent] = []
+    page_time, passed_count = cursor.time, 0
+    # A page may have rows but no events.
+    while len(numbered_events) < limit and page_time <= snapshot.cursor.time:
+        page = _read_page(snapshot, page_time)
+        for _, event in page.events:
+            passed_count = passed_count + 1 if event.time == cursor.time else 1
+            if event.time == cursor.time and passed_count <= cursor.delivered:
+                continue
+            cursor = cursor._replace(time=event.time, delivered=passed_count)
+            numbered_events.append(NumberedEvent(cursor, event))
+        page_time = page.last_time + 1
+    return numbered_events
 
 
 def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEvent | None:
@@ -145,7 +165,7 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
     time = snapshot.cursor.time if block is None else min(block.time, cursor.time)
     delivered = sum(
         event.time == time and (event.block or 0) <= ancestor
-        for _, event in _list_events_from(snapshot, time)
+        for _, event in _read_page(snapshot, time).events
     )
     depth = max(reorg.depth for reorg in reorgs)
     text = f"a reorg removed {depth} blocks: discard all events of blocks above {ancestor}"
@@ -153,14 +173,16 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
     return NumberedEvent(EventCursor(count, cursor.halts, time, delivered), event)
 
 
-def _list_halt_events(snapshot: ApiSnapshot) -> list[FeedEvent]:
-    """Return the start and the end of every halt as events, oldest first.
+def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> list[FeedEvent]:
+    """Return the starts and ends of halts after the first `delivered` ones, oldest first.
 
-    Only one halt is open at a time, because all halts have the same name. The operator who
-    cleared a halt, and the reason, are not public.
+    Only one halt is open at a time, because all halts have the same name. Every halt before the
+    last one therefore has a start and an end. The operator who cleared a halt, and the reason,
+    are not public.
     """
     halt_events = []
-    for halt in reversed(snapshot.uow.halts.list_history(_MAX_HALTS)):
+    halt_index, skipped_count = divmod(delivered, 2)
+    for halt in snapshot.uow.halts.list_from(halt_index, max_halts):
         time, block = halt.since_time, halt.since_block
         text = f"halted ({halt.name}): nothing is signed or sent"
         halt_events.append(FeedEvent(kind="halted", time=time, block=block, node=None, text=text))
@@ -169,44 +191,59 @@ def _list_halt_events(snapshot: ApiSnapshot) -> list[FeedEvent]:
             halt_events.append(
                 FeedEvent(kind="halt_cleared", time=time, block=None, node=None, text=text)
             )
-    return halt_events
+    return halt_events[skipped_count:]
 
 
-def _list_events_from(snapshot: ApiSnapshot, time: int) -> list[tuple[Position, FeedEvent]]:
-    """Return the events at this time or later, in order."""
+def _read_page(snapshot: ApiSnapshot, time: int) -> _EventPage:
+    """Return the events at this time or later, in order, for one second at least."""
+    factor = 1
+    page = _read_limited_page(snapshot, time, factor)
+    while page.last_time < min(time, snapshot.cursor.time):
+        factor *= 2
+        page = _read_limited_page(snapshot, time, factor)
+    return page
+
+
+def _read_limited_page(snapshot: ApiSnapshot, time: int, factor: int) -> _EventPage:
     rules = snapshot.source.archive.rules
+    max_changes, max_rounds = factor * _MAX_CHANGES, factor * _MAX_ROUNDS
     # The longest possible exclusion: an H that recovers now may have been lowered that long ago.
-    max_exclusion_seconds = excluded_until(0, 0, rules) or 0
+    earliest_time = time - (excluded_until(0, 0, rules) or 0)
     activity = snapshot.uow.activity
-    first_block = activity.find_first_block_at(
-        time - max_exclusion_seconds, snapshot.cursor.number
-    )
-    changes = activity.list_reliability_changes(
-        time - max_exclusion_seconds, first_block, _MAX_CHANGES
-    )
-    membership_changes = activity.list_membership_changes(time, first_block, _MAX_CHANGES)
+    first_block = activity.find_first_block_at(earliest_time, snapshot.cursor.number)
+    earlier_changes = activity.list_last_changes_before(time, earliest_time, first_block)
+    changes = activity.list_reliability_changes(time, first_block, max_changes)
+    membership_changes = activity.list_membership_changes(time, first_block, max_changes)
+    rounds = snapshot.uow.rounds.list_accepted_from(time, first_block, max_rounds)
     last_time = min(
-        _find_last_complete_time(changes, snapshot.cursor.time),
-        _find_last_complete_time(membership_changes, snapshot.cursor.time),
+        _find_last_complete_time(rows, max_rows, snapshot.cursor.time)
+        for rows, max_rows in (
+            (changes, max_changes),
+            (membership_changes, max_changes),
+            (rounds, max_rounds),
+        )
     )
     events = [
         *_build_reliability_events(changes, rules),
-        *_build_recovery_events(changes, rules),
+        *_build_recovery_events([*earlier_changes, *changes], rules),
         *_build_membership_events(membership_changes),
-        *_build_round_events(snapshot, first_block),
+        *_build_round_events(rounds),
         *_build_kickout_events(snapshot, first_block),
     ]
-    return sorted(
+    page_events = sorted(
         (pair for pair in events if time <= pair[1].time <= last_time),
         key=lambda pair: (pair[1].time, pair[0], pair[1].kind, pair[1].node or ""),
     )
+    return _EventPage(page_events, last_time)
 
 
 def _find_last_complete_time(
-    changes: Sequence[MembershipChange | ReliabilityChange], cursor_time: int
+    rows: Sequence[MembershipChange | ReliabilityChange | RoundAccepted],
+    max_rows: int,
+    cursor_time: int,
 ) -> int:
-    """Return the last time up to which all changes were read."""
-    return changes[-1].time - 1 if len(changes) == _MAX_CHANGES else cursor_time
+    """Return the last time up to which all rows were read."""
+    return rows[-1].time - 1 if len(rows) == max_rows else cursor_time
 
 
 def _build_membership_events(
@@ -278,9 +315,9 @@ def _build_recovery_events(
 
 
 def _build_round_events(
-    snapshot: ApiSnapshot, first_block: int
+    rounds: Sequence[RoundAccepted],
 ) -> Iterator[tuple[Position, FeedEvent]]:
-    for accepted in snapshot.uow.rounds.list_accepted_from(first_block, _MAX_ROUNDS):
+    for accepted in rounds:
         word_count = format_count(len(accepted.words), "word")
         text = f"round {accepted.round} was accepted: {word_count} as of block {accepted.as_of}"
         yield (

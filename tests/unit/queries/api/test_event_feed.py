@@ -9,16 +9,19 @@ from hypothesis import HealthCheck, given, settings as examples, strategies as s
 
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.event_stream import EventFilter, EventStreams
+from oracle.domain.reports.contract_state import RoundsChanges
+from oracle.queries.api.records import event_feed
 from oracle.queries.api.records.event_feed import (
     EventCursor,
     find_newest_cursor,
     load_events_after,
 )
 from oracle.queries.api.source import RequestError, open_snapshot
-from oracle.store.ops.halts import HaltClearRecord
+from oracle.store.ops.halts import Halt, HaltClearRecord, HaltRepository
 from oracle.store.raw.reorg_repository import Reorg
 from tests.support.api import IndexedHistory, a_block
 from tests.support.histories import History, node
+from tests.support.rounds import accepted
 
 BEGINNING = EventCursor(0, 0, 0, 0)
 
@@ -156,6 +159,68 @@ def test_halt_is_reported_at_begin_and_end(indexed):
     again = [feed_event.event.kind for feed_event in read(indexed, before)]
     assert again == ["halted", "halt_cleared", "halted"]
     assert [feed_event.event.kind for feed_event in read(indexed, over.cursor_after)] == ["halted"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 500])
+def test_every_halt_is_reported_once_whatever_their_number(indexed, most):
+    with open_snapshot(indexed.source) as snapshot:
+        place = find_newest_cursor(snapshot)
+    for _ in range(6):
+        halted(indexed)
+        cleared(indexed)
+    halted(indexed)
+    kinds = []
+    while page := read(indexed, place, most):
+        kinds += [feed_event.event.kind for feed_event in page]
+        place = page[-1].cursor_after
+    assert kinds == [*["halted", "halt_cleared"] * 6, "halted"]
+    with open_snapshot(indexed.source) as snapshot:
+        assert find_newest_cursor(snapshot) == place
+
+
+def test_halts_are_read_in_bounded_number(indexed, monkeypatch):
+    limits: list[int] = []
+    list_from = HaltRepository.list_from
+
+    def count_rows(halts: HaltRepository, offset: int, limit: int) -> list[Halt]:
+        limits.append(limit)
+        return list_from(halts, offset, limit)
+
+    monkeypatch.setattr(HaltRepository, "list_from", count_rows)
+    halted(indexed)
+    read(indexed, BEGINNING, 7)
+    assert limits == [7]
+
+
+def with_rounds(indexed, times):
+    """Let a round be accepted in each block from 2 on, at these times."""
+    rounds = [accepted(number, {0: 1}, time=time) for number, time in enumerate(times, 2)]
+    with indexed.store.transaction() as uow:
+        uow.rounds.save_changes(RoundsChanges(accepted=rounds))
+
+
+def test_every_round_is_reported_once_whatever_their_number(store, monkeypatch):
+    history = History().joins("A").after(9_000, blocks=60)
+    indexed = IndexedHistory(store).whole(history)
+    # Rounds of one second, of consecutive seconds, and after a pause.
+    times = [1_100] * 9 + list(range(1_101, 1_121)) + [5_000] * 4 + [9_000]
+    with_rounds(indexed, times)
+    monkeypatch.setattr(event_feed, "_MAX_ROUNDS", 3)
+    for most in (1, 4, 500):
+        numbers = [
+            int(event.text.split()[1])
+            for event in all_of(indexed, most)
+            if event.kind == "report_accepted"
+        ]
+        assert numbers == list(range(2, 2 + len(times)))
+
+
+def test_more_changes_than_one_query_reads_yield_same_events(indexed, monkeypatch):
+    expected = all_of(indexed)
+    monkeypatch.setattr(event_feed, "_MAX_CHANGES", 1)
+    assert all_of(indexed) == expected
+    with open_snapshot(indexed.source) as snapshot:
+        assert load_events_after(snapshot, find_newest_cursor(snapshot), 500) == []
 
 
 def test_event_stream_reports_halt_without_new_blocks(indexed):
