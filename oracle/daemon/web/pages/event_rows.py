@@ -1,5 +1,6 @@
 """Recent events as rows of the network page, which the live feed reloads."""
 
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from oracle.queries.api.records.event_feed import (
 )
 from oracle.queries.api.source import ApiSnapshot
 
-# The period, the maximum number of events read, and the maximum number of rows.
+# The period, the maximum number of events per read, and the maximum number of rows.
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
 # The sign beside the text of each kind; an exclusion by a timeout has its own sign.
 _SIGN_BY_KIND = {
@@ -53,8 +54,13 @@ def read_newest_rows(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor
     """Return the events of the last hour, newest first, and the cursor after them."""
     newest = find_newest_cursor(snapshot)
     since = newest._replace(time=max(0, snapshot.cursor.time - _FEED_SECONDS), delivered=0)
-    newest_first = reversed(load_events_after(snapshot, since, _MAX_EVENTS))
-    return merge_report_runs(newest_first)[:_ROWS], newest
+    events: deque[NumberedEvent] = deque(maxlen=_MAX_EVENTS)
+    while page := load_events_after(snapshot, since, _MAX_EVENTS):
+        events.extend(page)
+        since = page[-1].cursor_after
+        if len(page) < _MAX_EVENTS:
+            break
+    return merge_report_runs(reversed(events))[:_ROWS], newest
 
 
 def merge_report_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:

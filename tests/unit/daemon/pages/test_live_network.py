@@ -2,6 +2,7 @@
 
 import re
 
+from oracle.daemon.web.pages import event_rows
 from oracle.daemon.web.pages.event_rows import merge_report_runs
 from oracle.daemon.web.played_act import DemoAct
 from oracle.queries.api.records.event_feed import (
@@ -12,7 +13,7 @@ from oracle.queries.api.records.event_feed import (
 )
 from oracle.queries.api.source import open_snapshot
 from tests.support.api import IndexedHistory
-from tests.support.histories import node
+from tests.support.histories import History, node
 from tests.unit.daemon.pages.test_every_page import a_network
 
 
@@ -30,6 +31,16 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
     assert (joined.event.kind, joined.event.node) == ("joined", node("E"))
     assert f'data-event="{joined.cursor_after}"' in again
     assert f'data-event="{joined.cursor_after}"' not in text
+
+
+def test_page_shows_newest_events_whatever_their_number(store, monkeypatch):
+    monkeypatch.setattr(event_rows, "_MAX_EVENTS", 3)
+    history = History()
+    for name in "ABCDEFG":
+        history.joins(name).after(5)
+    with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
+        rows, _ = event_rows.read_newest_rows(snapshot)
+    assert [row.event.node for row in rows] == [node(name) for name in "GFE"]
 
 
 def test_consecutive_reports_are_merged_into_single_row():
