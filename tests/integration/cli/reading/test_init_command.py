@@ -127,9 +127,12 @@ def test_existing_configuration_is_not_overwritten(
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        (["--contract", "Other=0x" + "1" * 40], "reads TaskNetwork"),
+        (
+            ["--contract", "Other=0x" + "1" * 40],
+            "not in profile reference; expected one of: TaskNetwork",
+        ),
         (["--contract", "TaskNetwork=0x" + "1" * 40], "no contract at this address"),
-        (["--profile", "nobody"], "no 'nobody'"),
+        (["--profile", "nobody"], "unknown profile 'nobody'"),
     ],
 )
 def test_invalid_options_are_rejected_before_writing(
