@@ -24,6 +24,7 @@ from oracle.cli.setup.written_values import (
     parse_limit,
     parse_named_address,
     parse_optional_address,
+    parse_required_address,
 )
 from oracle.daemon.compose import compute_rules_hash, open_checked_chain, open_reader
 from oracle.daemon.config.loader import Config
@@ -161,7 +162,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     open_key = make_key_opener(settings)
     payer = _open_payer(open_key, keystore, password_file)
     roles = ContractRoles(
-        owner=parse_optional_address(admin),
+        owner=parse_required_address(admin),
         signers=_resolve_signers(open_key, signers),
         quorum=quorum,
         pauser=parse_optional_address(pauser),
