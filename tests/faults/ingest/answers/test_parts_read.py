@@ -31,7 +31,7 @@ class OfLength:
 
     def fetch_window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
         prefix = BlockRange(blocks.first, blocks.first + self.blocks - 1)
-        return cast("BlockWindow", self.chain.window(prefix, with_headers=with_headers))
+        return cast("BlockWindow", self.chain.fetch_window(prefix, with_headers=with_headers))
 
 
 def test_case_67_blocks_read_for_only_some_topics_remain_gap(

@@ -143,7 +143,7 @@ def limited(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
     def changed(request: Any, answer: Any) -> object:
         if not isinstance(answer, list) or len(answer) <= max_logs:
             return answer
-        first, last = request.blocks
+        first, last = request.block_range
         text = error_message.message.format(first=first, last=last, half=(first + last) // 2)
         return FakeRpcError(error_message.code, text)
 

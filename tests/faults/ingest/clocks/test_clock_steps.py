@@ -24,10 +24,10 @@ import pathlib, threading
 import oracle.daemon.scheduler as scheduler, oracle.daemon.index_job as index_job
 from oracle.cli.main import main
 scheduler.STUCK_SECONDS = 5.0
-tick = index_job.IndexJob.tick
+tick = index_job.IndexJob.run_tick
 def hang(work):
     return threading.Event().wait() if pathlib.Path({hang!r}).exists() else tick(work)
-index_job.IndexJob.tick = hang
+index_job.IndexJob.run_tick = hang
 main()
 """
 
