@@ -25,8 +25,8 @@ from benchmarks.backfill import opened, resident_mb  # noqa: E402
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from benchmarks.verify import NO_PROOF, served  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
-from oracle.chain.segments.order import SegmentPlan  # noqa: E402
 from oracle.chain.segments.process_pool import ProcessPool  # noqa: E402
+from oracle.chain.segments.segment_request import SegmentPlan  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402

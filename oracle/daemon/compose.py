@@ -13,8 +13,8 @@ from oracle.chain.log_filter import LogFilter
 from oracle.chain.probe_schedule import EndpointProber
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.segments.cluster_pool import ClusterPool
-from oracle.chain.segments.order import SegmentPlan
 from oracle.chain.segments.process_pool import ProcessPool, SegmentExecutor
+from oracle.chain.segments.segment_request import SegmentPlan
 from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration

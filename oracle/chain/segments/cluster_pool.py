@@ -1,6 +1,6 @@
 """Workers in a Dask cluster, which may be on other machines; uses `Client.get_executor()`.
 
-Each worker runs `preparing`, one order at a time. Endpoint URLs are not sent: a worker reads the
+Each worker runs `preparing`, one request at a time. Endpoint URLs are not sent: a worker reads the
 endpoints that it may use from its own environment (decision 0215).
 """
 
@@ -18,10 +18,10 @@ import msgspec
 import structlog
 
 from oracle.chain.segments.frames import decode_request, encode_frame
-from oracle.chain.segments.order import SegmentPlan, SegmentRequest
 from oracle.chain.segments.preparing import SegmentPreparer
 from oracle.chain.segments.process_pool import WorkerDiedError, WorkerStartError
 from oracle.chain.segments.segment import RefusedSegmentError
+from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
 from oracle.errors import InputError
 from oracle.resources import format_install_command
 from oracle.rpc.background import run_in_background
@@ -39,9 +39,9 @@ _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 
 class ClusterPool:
-    """A SegmentExecutor that submits up to `workers` orders at once to a Dask cluster.
+    """A SegmentExecutor that submits up to `workers` requests at once to a Dask cluster.
 
-    Without a scheduler every order is refused, and the writer reads the range itself.
+    Without a scheduler every request is refused, and the writer reads the range itself.
 
     Raises:
         InputError: Dask is not installed.
@@ -55,29 +55,29 @@ class ClusterPool:
         self.plan, self.worker_count = plan, max(1, workers)
         self._plan_frame = msgspec.msgpack.encode(plan)
         self._scheduler = scheduler
-        # Keys are unique, so that a repeated order never gets the result of an earlier one.
+        # Keys are unique, so that a repeated request never gets the result of an earlier one.
         self._key_sequence = (f"segment-{secrets.token_hex(4)}-{number}" for number in count())
         self._lock = Lock()
         self._client: Client | None = None
         self._pending_client: Future[Client] | None = None
         self._tried_at = -_RECONNECT_SECONDS
         self._is_scheduler_missing = False
-        # The cluster's key of each order, by the order's future.
+        # The cluster's key of each request, by the request's future.
         self._key_by_future: dict[Future[bytes], str] = {}
 
-    def submit(self, order: SegmentRequest) -> Future[bytes]:
-        """Submit an order; see SegmentExecutor."""
+    def submit(self, request: SegmentRequest) -> Future[bytes]:
+        """Submit a request; see SegmentExecutor."""
         answer: Future[bytes] = Future()
         client = self._get_or_open_client()
         if client is None:
             answer.set_exception(RefusedSegmentError("the Dask scheduler is not reachable"))
             return answer
         key = next(self._key_sequence)
-        # The writer counts worker deaths per range, and repeats the order itself.
+        # The writer counts worker deaths per range, and repeats the request itself.
         executor = client.get_executor(pure=False, retries=0)  # type: ignore[no-untyped-call]
         try:
             cluster_future = executor.submit(
-                prepare_on_worker, self._plan_frame, encode_frame(order), key=key
+                prepare_on_worker, self._plan_frame, encode_frame(request), key=key
             )
         except Exception as error:  # noqa: BLE001  # whatever it is, the writer reads the range
             answer.set_exception(RefusedSegmentError(f"the Dask scheduler failed: {error}"))
@@ -94,7 +94,7 @@ class ClusterPool:
         return answer
 
     def abort_request(self, future: Future[bytes]) -> None:
-        """Abort an order; see SegmentExecutor. A worker without a Dask nanny is not restarted."""
+        """Abort a request; see SegmentExecutor. A worker without a Dask nanny is not restarted."""
         key, client = self._key_by_future.get(future), self._client
         if key is None or client is None:
             return
@@ -157,7 +157,7 @@ class ClusterPool:
 
 
 def _forward_result(cluster_future: Future[bytes], answer: Future[bytes]) -> None:
-    """Copy the cluster's result to the order's future, or an exception of SegmentExecutor."""
+    """Copy the cluster's result to the request's future, or an exception of SegmentExecutor."""
     if not answer.set_running_or_notify_cancel():
         return
     if cluster_future.cancelled():
@@ -170,7 +170,7 @@ def _forward_result(cluster_future: Future[bytes], answer: Future[bytes]) -> Non
         answer.set_exception(WorkerStartError(f"workers of the cluster are not usable: {error}"))
     elif type(error).__name__ == "KilledWorker":
         answer.set_exception(
-            WorkerDiedError("workers of the cluster died while processing the order")
+            WorkerDiedError("workers of the cluster died while processing the request")
         )
     else:
         answer.set_exception(RefusedSegmentError(f"the cluster failed: {error}"))
@@ -189,7 +189,7 @@ def _close_client(client: "Client") -> None:
 
 # --- code that runs in the cluster ---
 
-# One order at a time per process: counters, connections and facts belong to a single order.
+# One request at a time per process: counters, connections and facts belong to a single request.
 _order_lock = Lock()
 _preparer_by_plan: dict[bytes, SegmentPreparer] = {}
 

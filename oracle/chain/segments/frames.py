@@ -5,7 +5,7 @@ from typing import BinaryIO
 import msgspec
 from typing_extensions import override
 
-from oracle.chain.segments.order import SegmentPlan, SegmentRequest
+from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
 
 # Far more than any window of logs; a larger length is invalid.
 MAX_FRAME_BYTES = 1 << 30
@@ -43,7 +43,7 @@ def decode_setup(content: bytes) -> WorkerSetup:
 
 
 def decode_request(content: bytes) -> SegmentRequest:
-    """Decode an order. Raises msgspec.DecodeError if it is invalid."""
+    """Decode a request. Raises msgspec.DecodeError if it is invalid."""
     return _ORDER_DECODER.decode(content)
 
 

@@ -1,4 +1,4 @@
-"""Creates the writer's orders to workers, and merges the facts that workers learned.
+"""Creates the writer's requests to workers, and merges the facts that workers learned.
 
 Health, limits and trust of endpoints are merged in one thread, in the sequence in which answers
 are accepted. See docs/explanation/segments.md#what-is-shared.
@@ -11,7 +11,6 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.limit_memory import lower_block_limit
 from oracle.chain.fetch.window_source import WindowSource
 from oracle.chain.segments.carried_metrics import add_increases
-from oracle.chain.segments.order import SegmentPlan, SegmentRequest, WriterState
 from oracle.chain.segments.segment import (
     RefusedSegmentError,
     SegmentError,
@@ -19,6 +18,7 @@ from oracle.chain.segments.segment import (
     WorkerObservations,
     decode_answer,
 )
+from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest, WriterState
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
@@ -27,13 +27,13 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind
 from oracle.telemetry.indexer_metrics import WINDOW_BLOCKS
 
-# The estimated calls of an order before the first answer.
+# The estimated calls of a request before the first answer.
 _INITIAL_CALL_ESTIMATE = 8
 
 
 @dataclass(slots=True)
 class SegmentCoordinator:
-    """Creates the orders of one plan and accepts their answers; used by one thread.
+    """Creates the requests of one plan and accepts their answers; used by one thread.
 
     Blocks are verified up to `level`, or like history if it is None. They are read from the
     endpoint `endpoint_name`, or from the preferred endpoint if it is None.
@@ -47,10 +47,10 @@ class SegmentCoordinator:
     endpoint_name: str | None = None
     _last_number: int = 0
     _plan_id: bytes = field(init=False)
-    # The estimated calls of an order, and the calls reserved for each pending order.
+    # The estimated calls of a request, and the calls reserved for each pending request.
     _call_estimate: int = _INITIAL_CALL_ESTIMATE
     _reserved_calls: dict[int, int] = field(default_factory=dict)
-    # By endpoint: orders below this number were sent before its last rate limit.
+    # By endpoint: requests below this number were sent before its last rate limit.
     _throttled_from: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class SegmentCoordinator:
     def can_prepare(self) -> bool:
         """Return whether workers may prepare ranges, because the calibration is settled.
 
-        Missing samples are taken here, before the first order, so that the level of a block does
+        Missing samples are taken here, before the first request, so that the level of a block does
         not depend on which process reads it.
         """
         if self._select_endpoint() is None:
@@ -93,42 +93,42 @@ class SegmentCoordinator:
             None if self.level is None else int(self.level),
         )
 
-    def cancel_request(self, order: SegmentRequest) -> None:
-        """Release the calls reserved for an order that will not be answered."""
-        self._reserved_calls.pop(order.number, None)
+    def cancel_request(self, request: SegmentRequest) -> None:
+        """Release the calls reserved for a request that will not be answered."""
+        self._reserved_calls.pop(request.number, None)
 
     def accept_answer(
-        self, order: SegmentRequest, answer_bytes: bytes, *, is_restored: bool = False
+        self, request: SegmentRequest, answer_bytes: bytes, *, is_restored: bool = False
     ) -> BlockWindow:
-        """Return the window in the answer of an order.
+        """Return the window in the answer of a request.
 
         An answer that `is_restored` comes from an earlier run, which already counted its calls.
 
         Raises:
-            SegmentError: the bytes are not an answer to this order.
+            SegmentError: the bytes are not an answer to this request.
             RefusedSegmentError: the worker refused the range, or the answer relies on facts that
                 are no longer valid.
         """
-        answer = decode_answer(answer_bytes, order)
-        if order.endpoint not in {known_endpoint.name for known_endpoint in self.endpoints}:
-            raise RefusedSegmentError(f"{order.endpoint} is no longer configured")
-        endpoint = self.endpoints.endpoint_list.get(order.endpoint)
+        answer = decode_answer(answer_bytes, request)
+        if request.endpoint not in {known_endpoint.name for known_endpoint in self.endpoints}:
+            raise RefusedSegmentError(f"{request.endpoint} is no longer configured")
+        endpoint = self.endpoints.endpoint_list.get(request.endpoint)
         if not is_restored:
-            self._merge_observations(order, endpoint, answer.observed)
+            self._merge_observations(request, endpoint, answer.observed)
         if isinstance(answer, SegmentRefusal):
-            self._record_throttling(order, endpoint, answer)
+            self._record_throttling(request, endpoint, answer)
             raise RefusedSegmentError(answer.message)
-        if answer.endpoint != order.endpoint:
+        if answer.endpoint != request.endpoint:
             raise SegmentError("the segment was read from a different endpoint than requested")
         if endpoint.status.quarantine_reason is not None:
-            raise RefusedSegmentError(f"{endpoint.name} was quarantined after the order")
+            raise RefusedSegmentError(f"{endpoint.name} was quarantined after the request")
         current_facts = self.window_source.calibration.collect_facts()
         if any(
-            current_facts.get(fact) != ordered_value
-            for fact, ordered_value in order.writer_state.facts[""].items()
+            current_facts.get(fact) != requested_value
+            for fact, requested_value in request.writer_state.facts[""].items()
         ):
             # Facts learned since then do not invalidate the answer.
-            raise RefusedSegmentError("facts about the chain changed after the order")
+            raise RefusedSegmentError("facts about the chain changed after the request")
         try:
             window = answer.to_window()
         except ValueError as error:
@@ -141,13 +141,13 @@ class SegmentCoordinator:
         return window
 
     def _merge_observations(
-        self, order: SegmentRequest, endpoint: Endpoint, observed: WorkerObservations
+        self, request: SegmentRequest, endpoint: Endpoint, observed: WorkerObservations
     ) -> None:
         add_increases(observed.counter_increases)
         self._call_estimate = max(1, observed.calls)
-        # The reserved calls were spent when the order was created.
+        # The reserved calls were spent when the request was created.
         endpoint.health.rate_limiter.take_tokens(
-            observed.calls - self._reserved_calls.pop(order.number, 0)
+            observed.calls - self._reserved_calls.pop(request.number, 0)
         )
         for name, facts in observed.facts.items():
             if name in {known_endpoint.name for known_endpoint in self.endpoints}:
@@ -155,12 +155,12 @@ class SegmentCoordinator:
         endpoint.highest_block = max(endpoint.highest_block, observed.highest)
 
     def _record_throttling(
-        self, order: SegmentRequest, endpoint: Endpoint, refusal: SegmentRefusal
+        self, request: SegmentRequest, endpoint: Endpoint, refusal: SegmentRefusal
     ) -> None:
-        """Apply an endpoint's rate limit once for all orders that were pending."""
+        """Apply an endpoint's rate limit once for all requests that were pending."""
         if refusal.kind != ErrorKind.THROTTLED.value:
             return
-        if order.number >= self._throttled_from.get(endpoint.name, 0):
+        if request.number >= self._throttled_from.get(endpoint.name, 0):
             endpoint.health.rate_limiter.record_refusal(refusal.retry_after)
             self._throttled_from[endpoint.name] = self._last_number + 1
 

@@ -5,9 +5,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.segments.order import SegmentRequest
 from oracle.chain.segments.ordering import SegmentCoordinator
 from oracle.chain.segments.process_pool import SegmentExecutor
+from oracle.chain.segments.segment_request import SegmentRequest
 from oracle.chain.segments.staging import SegmentStage
 from oracle.domain.blocks import BlockRange
 from oracle.errors import OracleError
@@ -15,7 +15,7 @@ from oracle.errors import OracleError
 
 @dataclass(slots=True)
 class PendingRange:
-    """A range in preparation, in a thread of this process or as an order to a worker.
+    """A range in preparation, in a thread of this process or as a request to a worker.
 
     `worker_deaths` counts the workers that died while preparing the range. `has_waited` is set
     when another window is committed first, `is_staged` when the answer is stored on disk, and
@@ -24,7 +24,7 @@ class PendingRange:
 
     blocks: BlockRange
     local_window: Future[BlockWindow] | None = None
-    order: SegmentRequest | None = None
+    request: SegmentRequest | None = None
     worker_answer: Future[bytes] | None = None
     worker_deaths: int = 0
     has_waited: bool = False
@@ -48,7 +48,7 @@ class PendingRange:
 
 @dataclass(slots=True)
 class SegmentWorkers:
-    """The executor that runs orders, the coordinator that creates them, and stored answers.
+    """The executor that runs requests, the coordinator that creates them, and stored answers.
 
     Without a `stage`, finished ranges do not survive a crash.
     """
@@ -64,8 +64,8 @@ class SegmentWorkers:
         self.stage.discard_below(first_block)
         for pending in pending_ranges:
             answer = None if pending.is_staged else pending.get_answer()
-            if pending.has_waited and answer is not None and pending.order is not None:
-                self.stage.store_answer(pending.order, answer)
+            if pending.has_waited and answer is not None and pending.request is not None:
+                self.stage.store_answer(pending.request, answer)
                 pending.is_staged = True
             pending.has_waited = True
 
@@ -79,9 +79,9 @@ class SegmentWorkers:
             return None
         answer: Future[bytes] = Future()
         answer.set_result(staged.answer)
-        blocks = BlockRange(staged.order.first, staged.order.last)
+        blocks = BlockRange(staged.request.first, staged.request.last)
         return PendingRange(
-            blocks, order=staged.order, worker_answer=answer, is_staged=True, is_restored=True
+            blocks, request=staged.request, worker_answer=answer, is_staged=True, is_restored=True
         )
 
     def discard(self, pending: PendingRange) -> None:

@@ -1,4 +1,4 @@
-"""Prepares the range of an order: fetches, verifies and decodes its blocks.
+"""Prepares the range of a request: fetches, verifies and decodes its blocks.
 
 Anything unusual is refused: a contradiction, a repaired answer, a new fact about the chain. The
 writer then reads the range itself, with all endpoints; no decision about trust is made here.
@@ -18,13 +18,18 @@ from oracle.chain.segments.carried_metrics import (
     compute_increases,
     snapshot_counters,
 )
-from oracle.chain.segments.order import FactsByEndpoint, SegmentPlan, SegmentRequest, WriterState
 from oracle.chain.segments.segment import (
     RefusedSegmentError,
     SegmentRefusal,
     WorkerObservations,
     build_segment,
     encode_answer,
+)
+from oracle.chain.segments.segment_request import (
+    FactsByEndpoint,
+    SegmentPlan,
+    SegmentRequest,
+    WriterState,
 )
 from oracle.chain.verification.calibration import Calibration, HeaderFeature, format_trust_fact
 from oracle.domain.blocks import BlockRange
@@ -116,29 +121,29 @@ class SegmentPreparer:
         self._window_source: WindowSource | None = None
         self._store = _FactStore({})
 
-    def prepare(self, order: SegmentRequest) -> bytes:
+    def prepare(self, request: SegmentRequest) -> bytes:
         """Return an encoded segment, or an encoded refusal; errors are never raised."""
         started_at, counters_before = time.monotonic(), snapshot_counters()
         calls_before = 0 if self._pool is None else self._pool.count_spent_calls()
         try:
-            if order.plan != self._plan_id:
-                raise RefusedSegmentError("the order belongs to another plan")  # noqa: TRY301
-            window = self._fetch_window(order)
+            if request.plan != self._plan_id:
+                raise RefusedSegmentError("the request belongs to another plan")  # noqa: TRY301
+            window = self._fetch_window(request)
             decoded = self._reader.decode_rows(window.logs, window.calls)
             observed = self._collect_observations(
-                order, compute_increases(counters_before), calls_before, started_at
+                request, compute_increases(counters_before), calls_before, started_at
             )
-            return encode_answer(build_segment(order, window, decoded, observed))
+            return encode_answer(build_segment(request, window, decoded, observed))
         except Exception as error:  # noqa: BLE001  # whoever reads the range again raises it
             observed = self._collect_observations(
-                order,
+                request,
                 compute_increases(counters_before, is_refused=True),
                 calls_before,
                 started_at,
             )
             # State after an error is dropped here: the writer tracks failures.
             self.close()
-            return encode_answer(_build_refusal(order, error, observed))
+            return encode_answer(_build_refusal(request, error, observed))
 
     def close(self) -> None:
         """Close the connections, and drop learned facts."""
@@ -146,31 +151,31 @@ class SegmentPreparer:
             self._pool.close()
         self._pool = self._window_source = None
 
-    def _fetch_window(self, order: SegmentRequest) -> BlockWindow:
-        window_source, pool = self._open_source(order.writer_state)
+    def _fetch_window(self, request: SegmentRequest) -> BlockWindow:
+        window_source, pool = self._open_source(request.writer_state)
         for endpoint in pool:
             endpoint.highest_block = max(
-                endpoint.highest_block, order.writer_state.highest.get(endpoint.name, -1)
+                endpoint.highest_block, request.writer_state.highest.get(endpoint.name, -1)
             )
-        if order.rate is not None:
-            limiter = pool.limiters[order.endpoint]
-            limiter.rate = min(limiter.rate, order.rate)
-        blocks = BlockRange(order.first, order.last)
-        if order.level is None:
-            window = window_source.fetch_history_window(blocks, order.endpoint)
+        if request.rate is not None:
+            limiter = pool.limiters[request.endpoint]
+            limiter.rate = min(limiter.rate, request.rate)
+        blocks = BlockRange(request.first, request.last)
+        if request.level is None:
+            window = window_source.fetch_history_window(blocks, request.endpoint)
         else:
             window = window_source.fetch_verified_window(
-                blocks, VerificationLevel(order.level), order.endpoint, None
+                blocks, VerificationLevel(request.level), request.endpoint, None
             )
         calibration = window_source.calibration
         if pool.doubts or pool.endpoint_list.proven_wrong_reasons():
             raise RefusedSegmentError(f"there are doubts about an endpoint: {pool.doubts}")
         new_facts = dict(
-            calibration.collect_facts().items() - order.writer_state.facts.get("", {}).items()
+            calibration.collect_facts().items() - request.writer_state.facts.get("", {}).items()
         )
         if new_facts and new_facts != _VALID_SENDERS_FACT:
             raise RefusedSegmentError("there are new facts about the chain")
-        if window.last.number > order.last:
+        if window.last.number > request.last:
             raise RefusedSegmentError("there is no block at any height of the range")
         return window
 
@@ -197,22 +202,22 @@ class SegmentPreparer:
 
     def _collect_observations(
         self,
-        order: SegmentRequest,
+        request: SegmentRequest,
         counters: CounterIncreases,
         calls_before: int,
         started_at: float,
     ) -> WorkerObservations:
         pool = self._pool
         calls = 0 if pool is None else max(0, pool.count_spent_calls() - calls_before)
-        highest = -1 if pool is None else pool.endpoint_list.get(order.endpoint).highest_block
+        highest = -1 if pool is None else pool.endpoint_list.get(request.endpoint).highest_block
         seconds = time.monotonic() - started_at
         return WorkerObservations(calls, counters, self._store.learned_facts, highest, seconds)
 
 
 def _build_refusal(
-    order: SegmentRequest, error: Exception, observed: WorkerObservations
+    request: SegmentRequest, error: Exception, observed: WorkerObservations
 ) -> SegmentRefusal:
     kind = error.kind.value if isinstance(error, RpcError) else ""
     retry_after = error.retry_after if isinstance(error, RpcError) else None
     message = f"{type(error).__name__}: {error}"
-    return SegmentRefusal(order.plan, order.number, kind, message, retry_after, observed)
+    return SegmentRefusal(request.plan, request.number, kind, message, retry_after, observed)

@@ -1,8 +1,8 @@
-"""Runs workers as processes on this machine; each worker handles one order at a time.
+"""Runs workers as processes on this machine; each worker handles one request at a time.
 
 Workers are plain child processes with pipes instead of a `ProcessPoolExecutor`, so that a worker
-that dies loses only its own order, a worker that hangs is killed alone, and no worker outlives the
-writer (decision 0199).
+that dies loses only its own request, a worker that hangs is killed alone, and no worker outlives
+the writer (decision 0199).
 """
 
 import os
@@ -24,7 +24,7 @@ from oracle.chain.segments.frames import (
     read_frame,
     write_frame,
 )
-from oracle.chain.segments.order import SegmentPlan, SegmentRequest
+from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
 from oracle.chain.segments.worker import READY_MESSAGE
 from oracle.errors import OracleError
 
@@ -44,7 +44,7 @@ _PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROX
 
 
 class WorkerDiedError(OracleError):
-    """A worker ended in the middle of an order."""
+    """A worker ended in the middle of a request."""
 
 
 class WorkerStartError(OracleError):
@@ -56,28 +56,28 @@ class SegmentExecutor(Protocol):
 
     @property
     def worker_count(self) -> int:
-        """The number of orders that are processed at once."""
+        """The number of requests that are processed at once."""
         ...
 
     @property
     def plan(self) -> SegmentPlan:
-        """The plan of all its orders."""
+        """The plan of all its requests."""
         ...
 
-    def submit(self, order: SegmentRequest) -> Future[bytes]:
-        """Submit an order; the future returns the bytes of `SegmentPreparer.prepare`.
+    def submit(self, request: SegmentRequest) -> Future[bytes]:
+        """Submit a request; the future returns the bytes of `SegmentPreparer.prepare`.
 
-        Only the future raises: WorkerDiedError if the worker with the order died, and
+        Only the future raises: WorkerDiedError if the worker with the request died, and
         WorkerStartError if no worker can be started.
         """
         ...
 
     def abort_request(self, future: Future[bytes]) -> None:
-        """Kill the worker of this order, which takes too long or gave an invalid answer."""
+        """Kill the worker of this request, which takes too long or gave an invalid answer."""
         ...
 
     def close(self) -> None:
-        """End all workers; pending orders are dropped."""
+        """End all workers; pending requests are dropped."""
         ...
 
 
@@ -87,19 +87,19 @@ class ProcessPool:
     def __init__(self, plan: SegmentPlan, urls: Sequence[str], workers: int) -> None:
         self.plan, self.worker_count = plan, max(1, workers)
         setup_frame = encode_frame(WorkerSetup(plan, tuple(urls)))
-        self._orders: SimpleQueue[_QueuedOrder | None] = SimpleQueue()
-        self._workers = [_Worker(setup_frame, self._orders) for _ in range(self.worker_count)]
+        self._requests: SimpleQueue[_QueuedRequest | None] = SimpleQueue()
+        self._workers = [_Worker(setup_frame, self._requests) for _ in range(self.worker_count)]
 
-    def submit(self, order: SegmentRequest) -> Future[bytes]:
-        """Queue an order; see SegmentExecutor."""
-        queued = _QueuedOrder(encode_frame(order))
+    def submit(self, request: SegmentRequest) -> Future[bytes]:
+        """Queue a request; see SegmentExecutor."""
+        queued = _QueuedRequest(encode_frame(request))
         for worker in self._workers:
             worker.start_thread()
-        self._orders.put(queued)
+        self._requests.put(queued)
         return queued.future
 
     def abort_request(self, future: Future[bytes]) -> None:
-        """Abort an order; see SegmentExecutor."""
+        """Abort a request; see SegmentExecutor."""
         future.cancel()
         for worker in self._workers:
             worker.kill_if_assigned(future)
@@ -111,13 +111,13 @@ class ProcessPool:
     def close(self) -> None:
         """End all workers; see SegmentExecutor."""
         for _ in self._workers:
-            self._orders.put(None)
+            self._requests.put(None)
         for worker in self._workers:
             worker.close()
 
 
-class _QueuedOrder:
-    """A queued order: its serialised bytes, and the future of the worker's answer."""
+class _QueuedRequest:
+    """A queued request: its serialised bytes, and the future of the worker's answer."""
 
     __slots__ = ("frame", "future")
 
@@ -129,12 +129,12 @@ class _QueuedOrder:
 class _Worker:
     """One worker process, and the thread that communicates with it."""
 
-    def __init__(self, setup_frame: bytes, orders: "SimpleQueue[_QueuedOrder | None]") -> None:
-        self._setup_frame, self._orders = setup_frame, orders
+    def __init__(self, setup_frame: bytes, requests: "SimpleQueue[_QueuedRequest | None]") -> None:
+        self._setup_frame, self._requests = setup_frame, requests
         self._thread: Thread | None = None
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        # The future of the order in progress, or of the last one.
+        # The future of the request in progress, or of the last one.
         self._current_future: Future[bytes] | None = None
         self._is_closed = False
 
@@ -152,7 +152,7 @@ class _Worker:
             return None if self._process is None else self._process.pid
 
     def kill_if_assigned(self, future: Future[bytes]) -> None:
-        """Kill the process if this is the order that it processes or processed last."""
+        """Kill the process if this is the request that it processes or processed last."""
         with self._lock:
             if self._current_future is future and self._process is not None:
                 self._process.kill()
@@ -170,7 +170,7 @@ class _Worker:
     def _process_requests(self) -> None:
         while not self._is_closed:
             try:
-                queued = self._orders.get(timeout=IDLE_SECONDS)
+                queued = self._requests.get(timeout=IDLE_SECONDS)
             except Empty:
                 self._end_process()
                 continue
@@ -179,7 +179,7 @@ class _Worker:
             if queued.future.set_running_or_notify_cancel():
                 self._execute_request(queued)
 
-    def _execute_request(self, queued: _QueuedOrder) -> None:
+    def _execute_request(self, queued: _QueuedRequest) -> None:
         try:
             process = self._ensure_process()
         except (OSError, FrameError) as error:
@@ -236,7 +236,7 @@ class _Worker:
                 try:
                     pipe.close()
                 except OSError:
-                    # The pipe still contained part of an order.
+                    # The pipe still contained part of a request.
                     continue
 
 

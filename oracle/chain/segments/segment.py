@@ -15,7 +15,7 @@ import msgspec
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.segments.event_codec import EventRows, decode_events, encode_events
-from oracle.chain.segments.order import FactsByEndpoint, SegmentRequest
+from oracle.chain.segments.segment_request import FactsByEndpoint, SegmentRequest
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash
@@ -85,7 +85,7 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SegmentError(OracleError):
-    """A worker's answer does not match its order."""
+    """A worker's answer does not match its request."""
 
 
 class RefusedSegmentError(TransientError):
@@ -93,7 +93,7 @@ class RefusedSegmentError(TransientError):
 
 
 class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker learned from an order (`facts`, `highest` block), and what the order cost."""
+    """What a worker learned from a request (`facts`, `highest` block), and its number of calls."""
 
     calls: int = 0
     counter_increases: tuple[tuple[int, tuple[str, ...], float], ...] = ()
@@ -163,7 +163,7 @@ _DECODER: msgspec.msgpack.Decoder[Segment | SegmentRefusal] = msgspec.msgpack.De
 
 
 def build_segment(
-    order: SegmentRequest,
+    request: SegmentRequest,
     window: BlockWindow,
     decoded: DecodedEvents,
     observed: WorkerObservations,
@@ -175,8 +175,8 @@ def build_segment(
         ValueError: a log table cannot hold its logs.
     """
     return Segment(
-        order.plan,
-        order.number,
+        request.plan,
+        request.number,
         window.range.first,
         window.first_parent,
         window.last,
@@ -199,8 +199,8 @@ def encode_answer(answer: Segment | SegmentRefusal) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def decode_answer(content: bytes, order: SegmentRequest) -> Segment | SegmentRefusal:
-    """Decode an answer, and check that it is a valid answer to this order.
+def decode_answer(content: bytes, request: SegmentRequest) -> Segment | SegmentRefusal:
+    """Decode an answer, and check that it is a valid answer to this request.
 
     Raises:
         SegmentError: the bytes, plan, number, range or rows are invalid.
@@ -212,23 +212,23 @@ def decode_answer(content: bytes, order: SegmentRequest) -> Segment | SegmentRef
         answer = _DECODER.decode(body)
     except msgspec.DecodeError as error:
         raise SegmentError(f"the answer is malformed: {error}") from None
-    if (answer.plan, answer.number) != (order.plan, order.number):
-        raise SegmentError("the answer belongs to another order")
+    if (answer.plan, answer.number) != (request.plan, request.number):
+        raise SegmentError("the answer belongs to another request")
     if isinstance(answer, Segment):
-        _validate_segment(answer, order)
+        _validate_segment(answer, request)
     return answer
 
 
-def _validate_segment(segment: Segment, order: SegmentRequest) -> None:
+def _validate_segment(segment: Segment, request: SegmentRequest) -> None:
     first, last = segment.first, segment.newest.number
-    if first != order.first or not first <= last <= order.last:
+    if first != request.first or not first <= last <= request.last:
         raise SegmentError(
-            f"the segment has blocks {first} to {last}; expected {order.first} to {order.last}"
+            f"the segment has blocks {first} to {last}; expected {request.first} to {request.last}"
         )
     if segment.level not in set(VerificationLevel):
         raise SegmentError(f"unknown verification level {segment.level}")
     if not segment.logs.are_consistent():
-        raise SegmentError("logs are out of order, duplicated, or lack their shared fields")
+        raise SegmentError("logs are out of request, duplicated, or lack their shared fields")
     block_numbers = [block[0] for block in segment.logs.blocks] + [
         row.block for row in segment.calls
     ]

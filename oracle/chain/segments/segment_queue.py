@@ -74,11 +74,11 @@ def _merge_decoded(parts: Sequence[DecodedEvents]) -> DecodedEvents:
     )
 
 
-# Number of windows that are prepared in threads; number of orders beyond one per worker.
+# Number of windows that are prepared in threads; number of requests beyond one per worker.
 DEFAULT_DEPTH, _EXTRA_ORDERS = 4, 2
 # A shorter history is read without workers: starting one costs more than it saves.
 MIN_WORKER_BLOCKS = 2_000
-# Timeout after which an order counts as lost, and its worker is ended.
+# Timeout after which a request counts as lost, and its worker is ended.
 _ORDER_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
@@ -115,7 +115,7 @@ class SegmentQueue:
         """Return the window from `blocks.first` on, and prepare ranges up to `blocks.last`.
 
         The window has at most about `max_blocks` blocks. With `prefers_workers`, workers are used
-        if there are any; orders that are running continue in any case. A caller that requests
+        if there are any; requests that are running continue in any case. A caller that requests
         fewer blocks than before still gets the larger window that was already fetched, once, so
         that it is not fetched again.
 
@@ -127,8 +127,8 @@ class SegmentQueue:
             FatalError: two workers died while preparing the same single block.
         """
         # Running workers continue to the end, because starting them is expensive.
-        is_ordering = any(pending.order is not None for pending in self._pending_ranges)
-        uses_workers = (prefers_workers or is_ordering) and self._can_use_workers()
+        is_requesting = any(pending.request is not None for pending in self._pending_ranges)
+        uses_workers = (prefers_workers or is_requesting) and self._can_use_workers()
         if max_blocks is not None and not uses_workers:
             blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + max_blocks - 1))
         if self._pending_ranges and not self._continues_queue(blocks):
@@ -185,7 +185,7 @@ class SegmentQueue:
             if pending is None and uses_workers:
                 pending = self._submit_request(PendingRange(next_range))
             if pending is None and uses_workers and self._pending_ranges:
-                # No endpoint may take a further order now.
+                # No endpoint may take a further request now.
                 return
             is_only_range = not self._pending_ranges and next_range.last == blocks.last
             self._pending_ranges.append(
@@ -199,21 +199,24 @@ class SegmentQueue:
         return self.workers.executor.worker_count + _EXTRA_ORDERS
 
     def _submit_request(self, pending: PendingRange) -> PendingRange | None:
-        """Submit an order to prepare a range, or return None if that is not possible now."""
-        order = (
+        """Submit a request to prepare a range, or return None if that is not possible now."""
+        request = (
             None
             if self.workers is None
             else self.workers.coordinator.create_request(pending.blocks)
         )
-        if order is None or self.workers is None:
+        if request is None or self.workers is None:
             return None
         if not self._is_logged:
             self._is_logged = True
             workers = self.workers.executor.worker_count
             structlog.get_logger().info("segment_workers_started", workers=workers)
-        answer = self.workers.executor.submit(order)
+        answer = self.workers.executor.submit(request)
         return PendingRange(
-            pending.blocks, order=order, worker_answer=answer, worker_deaths=pending.worker_deaths
+            pending.blocks,
+            request=request,
+            worker_answer=answer,
+            worker_deaths=pending.worker_deaths,
         )
 
     def _restore_range(self, first_block: int, last_block: int) -> PendingRange | None:
@@ -231,10 +234,10 @@ class SegmentQueue:
         return PendingRange(blocks, run_synchronously(lambda: self._fetch_window(blocks)))
 
     def _cancel_request(self, pending: PendingRange) -> None:
-        if pending.worker_answer is not None and pending.order is not None:
+        if pending.worker_answer is not None and pending.request is not None:
             pending.worker_answer.cancel()
             if self.workers is not None:
-                self.workers.coordinator.cancel_request(pending.order)
+                self.workers.coordinator.cancel_request(pending.request)
 
     # --- the next window ---
 
@@ -276,11 +279,11 @@ class SegmentQueue:
         return window
 
     def _wait_for_answer(self, pending: PendingRange) -> BlockWindow:
-        if self.workers is None or pending.order is None or pending.worker_answer is None:
+        if self.workers is None or pending.request is None or pending.worker_answer is None:
             raise RefusedSegmentError("the workers were disabled")
         answer = pending.worker_answer.result(_ORDER_TIMEOUT_SECONDS)
         return self.workers.coordinator.accept_answer(
-            pending.order, answer, is_restored=pending.is_restored
+            pending.request, answer, is_restored=pending.is_restored
         )
 
     def _retry_locally(self, pending: PendingRange, error: RefusedSegmentError) -> None:
@@ -324,10 +327,10 @@ class SegmentQueue:
             log_count += len(following.logs)
         return join_windows(windows)
 
-    # --- lost orders and missing workers ---
+    # --- lost requests and missing workers ---
 
     def _repeat_lost_request(self, pending: PendingRange, error: Exception) -> None:
-        """Repeat an order whose worker died, hung or gave an invalid answer.
+        """Repeat a request whose worker died, hung or gave an invalid answer.
 
         The range is not read in this process, because it might crash the writer too.
         """
@@ -353,14 +356,16 @@ class SegmentQueue:
                     f"block {blocks.first}: {deaths} workers failed to prepare it: {reason}"
                 )
             block_ranges, kept_deaths = list(blocks.chunks((len(blocks) + 1) // 2)), 0
-        orders = [
+        requests = [
             self._submit_request(PendingRange(block_range, worker_deaths=kept_deaths))
             for block_range in block_ranges
         ]
-        if any(order is None for order in orders):
+        if any(request is None for request in requests):
             raise TransientError(f"blocks {blocks.first} to {blocks.last}: {reason}")
         self._pending_ranges.popleft()
-        self._pending_ranges.extendleft(order for order in reversed(orders) if order is not None)
+        self._pending_ranges.extendleft(
+            request for request in reversed(requests) if request is not None
+        )
 
     def _disable_workers(self, error: WorkerStartError) -> None:
         """Prepare all ranges in this process from now on, more slowly."""

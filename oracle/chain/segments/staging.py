@@ -1,6 +1,6 @@
 """Stores finished segments as files, so that they survive a crash before they are committed.
 
-A file contains an order, its answer, and their sha256; an invalid file is deleted. Its content is
+A file contains a request, its answer, and their sha256; an invalid file is deleted. Its content is
 trusted no more than an answer that has just arrived. See docs/explanation/segments.md#staging.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from oracle.chain.segments.order import SegmentRequest
+from oracle.chain.segments.segment_request import SegmentRequest
 
 _SEGMENT_SUFFIX, _TEMPORARY_SUFFIX = ".segment", ".half"
 _DIGEST_BYTES = 32
@@ -18,9 +18,9 @@ _MAX_BYTES = 256 * 2**20
 
 
 class StagedSegment(msgspec.Struct, frozen=True, array_like=True):
-    """An order and its encoded answer."""
+    """A request and its encoded answer."""
 
-    order: SegmentRequest
+    request: SegmentRequest
     answer: bytes
 
 
@@ -43,24 +43,24 @@ class SegmentStage:
             temporary_path.unlink(missing_ok=True)
         for path in self.folder.glob(f"*{_SEGMENT_SUFFIX}"):
             staged = _read_staged(path)
-            if staged is None or staged.order.plan != self.plan:
+            if staged is None or staged.request.plan != self.plan:
                 path.unlink(missing_ok=True)
                 continue
-            self._last_and_size_by_first[staged.order.first] = (
-                staged.order.last,
+            self._last_and_size_by_first[staged.request.first] = (
+                staged.request.last,
                 path.stat().st_size,
             )
 
-    def store_answer(self, order: SegmentRequest, answer: bytes) -> None:
+    def store_answer(self, request: SegmentRequest, answer: bytes) -> None:
         """Store an answer that waits to be committed; skip it if space or disk is missing."""
-        body = msgspec.msgpack.encode(StagedSegment(order, answer))
+        body = msgspec.msgpack.encode(StagedSegment(request, answer))
         content = body + hashlib.sha256(body).digest()
         if (
             sum(size for _, size in self._last_and_size_by_first.values()) + len(content)
             > self.max_bytes
         ):
             return
-        path = self._build_path(order.first)
+        path = self._build_path(request.first)
         temporary_path = path.with_suffix(_TEMPORARY_SUFFIX)
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -70,7 +70,7 @@ class SegmentStage:
         except OSError:
             temporary_path.unlink(missing_ok=True)
             return
-        self._last_and_size_by_first[order.first] = order.last, len(content)
+        self._last_and_size_by_first[request.first] = request.last, len(content)
 
     def load_segment(self, first_block: int, last_block: int) -> StagedSegment | None:
         """Return the segment that begins at `first_block` and ends at `last_block` or before."""

@@ -1,4 +1,4 @@
-"""The worker: a child process that reads orders from stdin and writes answers to stdout.
+"""The worker: a child process that reads requests from stdin and writes answers to stdout.
 
 The process ends when its input is closed, so that it never outlives its parent. `frames` defines
 the format of the messages.
@@ -26,7 +26,7 @@ READY_MESSAGE = b"ready"
 
 
 def main() -> None:
-    """Process orders until the input is closed."""
+    """Process requests until the input is closed."""
     # Ctrl-C is handled by the parent, which closes the input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer_stream = os.fdopen(os.dup(1), "wb")
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def serve_requests(order_stream: BinaryIO, answer_stream: BinaryIO) -> None:
-    """Answer each order; the first frame contains the plan and the endpoints.
+    """Answer each request; the first frame contains the plan and the endpoints.
 
     Raises:
         InputError: this version cannot read the plan.

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from oracle.chain.segments.order import SegmentPlan, SegmentRequest
 from oracle.chain.segments.process_pool import ProcessPool, WorkerDiedError
+from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
 
-# What becomes of an answer; `bytes` of another order come as the second.
+# What becomes of an answer; `bytes` of another request come as the second.
 Change = Callable[[bytes, bytes], bytes]
 
 
@@ -59,7 +59,7 @@ class _Hung(Future[bytes]):
 
 @dataclass
 class Hanging(Lying):
-    """Never answers the first `times` orders."""
+    """Never answers the first `times` requests."""
 
     @override
     def submit(self, order: SegmentRequest) -> Future[bytes]:

@@ -10,8 +10,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 from oracle.chain.segments.cluster_pool import ENDPOINTS_VARIABLE, ClusterPool
-from oracle.chain.segments.order import SegmentRequest, WriterState
 from oracle.chain.segments.segment import decode_answer
+from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
 from tests.support.ingest.a_chain import AChain
 from tests.support.ingest.dumping import dump

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.chain.segments.order import SegmentRequest, WriterState
 from oracle.chain.segments.process_pool import WorkerDiedError
 from oracle.chain.segments.segment import decode_answer
+from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from oracle.errors import FatalError
 from tests.integration.segments.conftest import OpenPrepared, at_question, outcomes
 from tests.integration.segments.failing_workers import Change, DyingAt, Hanging, Lying

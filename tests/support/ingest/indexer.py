@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.segments.order import SegmentPlan
 from oracle.chain.segments.process_pool import ProcessPool
+from oracle.chain.segments.segment_request import SegmentPlan
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel

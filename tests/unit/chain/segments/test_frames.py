@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.segments.frames import FrameError, WorkerSetup, read_frame, write_frame
-from oracle.chain.segments.order import SegmentPlan
+from oracle.chain.segments.segment_request import SegmentPlan
 
 MOST = 1000
 

@@ -8,7 +8,6 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.segments.order import SegmentRequest, WriterState
 from oracle.chain.segments.segment import (
     Segment,
     SegmentError,
@@ -18,6 +17,7 @@ from oracle.chain.segments.segment import (
     decode_answer,
     encode_answer,
 )
+from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash

@@ -1,7 +1,7 @@
-"""Messages to workers: orders to prepare a range of blocks, and the plan that all orders share.
+"""Messages to workers: requests to prepare a range of blocks, and the plan that they share.
 
 Messages contain plain values only, so that they can be serialised, and no URL, key or token.
-See docs/explanation/segments.md#order.
+See docs/explanation/segments.md#request.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class WriterState(msgspec.Struct, frozen=True):
-    """The writer's facts about the chain and its endpoints when it creates an order.
+    """The writer's facts about the chain and its endpoints when it creates a request.
 
     `checkpoints` has number, hash and source of the blocks that every endpoint must show. The maps
     have the highest block, the largest batch and the provider of each endpoint.
@@ -76,7 +76,7 @@ class WriterState(msgspec.Struct, frozen=True):
 
 
 class SegmentRequest(msgspec.Struct, frozen=True):
-    """The order to prepare blocks `first` to `last` from `endpoint`; its `number` is unique.
+    """The request to prepare blocks `first` to `last` from `endpoint`; its `number` is unique.
 
     `rate` is the number of calls per second that the worker may send, or None for no limit.
     `level` is the level to verify up to, as in `ChainReader.fetch_verified_window`, or None to
