@@ -1,1 +1,1 @@
-"""The parts of every command and of the daemon: the scheduler and its jobs, the lease, HTTP."""
+"""The daemon, and what the commands share with it: the scheduler and its jobs, the lease, HTTP."""

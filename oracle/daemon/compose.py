@@ -136,7 +136,7 @@ def check_chain(config: Config, chain: ChainSource, store: Store | None = None) 
         chain.check_endpoints()
     except WrongContractError as error:
         if store is not None and _has_configured_contracts(config, store):
-            raise TransientError(f"{error}; the contract was there before") from error
+            raise TransientError(f"{error}; an earlier check found the contract") from error
         raise
     return chain
 

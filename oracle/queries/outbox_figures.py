@@ -51,7 +51,7 @@ _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 
 @dataclass(slots=True)
 class OutboxCounter:
-    """Counts the outbox and keeps the counts of nonces that are final."""
+    """Counts the rows of the outbox, and caches the counts of final nonces."""
 
     _final_figures: OutboxFigures = field(default_factory=OutboxFigures)
     _final_below: dict[Account, int] = field(default_factory=dict)

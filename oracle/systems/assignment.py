@@ -29,7 +29,7 @@ class DrawResult(NamedTuple):
 
 
 class Pool(Protocol):
-    """The nodes at the end of one block; nodes in `reserved` are never candidates."""
+    """The candidate pool at the end of one block; nodes in `reserved` are never candidates."""
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether there are enough candidates for all tasks of the item."""

@@ -100,7 +100,7 @@ class ContractFigures:
 
 @dataclass(slots=True)
 class OutboxFigures:
-    """Outbox figures exported at `/metrics`, by the labels of the metrics.
+    """The outbox figures of `/metrics`; the keys of each mapping are the labels of its metric.
 
     The first seven fields count all finished nonces since the creation of the database: `outcomes`
     by (kind, `success` | `reverted` | `superseded` | `foreign`), the others by kind of call, with

@@ -46,7 +46,7 @@ class RebuildPlan:
 
     @property
     def may_have_lost_more(self) -> bool:
-        """Whether the lost database sent calls that this one lacks; signatures may be lost too."""
+        """Whether calls or signatures may exist that only the lost database recorded."""
         return bool(self.nonces or self.nonces_ahead)
 
 

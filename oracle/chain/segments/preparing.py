@@ -169,7 +169,7 @@ class SegmentPreparer:
             )
         calibration = window_source.calibration
         if pool.doubts or pool.endpoint_list.proven_wrong_reasons():
-            raise RefusedSegmentError(f"there are doubts about an endpoint: {pool.doubts}")
+            raise RefusedSegmentError(f"an endpoint is not trusted at present: {pool.doubts}")
         new_facts = dict(
             calibration.collect_facts().items() - request.writer_state.facts.get("", {}).items()
         )

@@ -46,7 +46,7 @@ class GroupResult:
 
 @dataclass(slots=True)
 class OpenGroup:
-    """An open group under `close = terminal`: its tasks created so far, in order.
+    """A group that closes when all its tasks have ended (`close = terminal`): its tasks so far.
 
     `closed` is True once the group was scored; a group is never reopened.
     """

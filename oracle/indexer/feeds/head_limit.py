@@ -55,7 +55,7 @@ class FeedHeadLimit:
             low_number = previous_newest.number
         highest_block, high_number = chain.fetch_header_at_or_below(low_number), upper_block.number
         if highest_block.time > max_time:
-            raise TransientError("the feed is not settled up to the first block yet")
+            raise TransientError("the feed has not reached the first block to index yet")
         while high_number - low_number > 1:
             height = (low_number + high_number) // 2
             middle_block = chain.fetch_header_at_or_below(height)

@@ -34,7 +34,7 @@ def import_witness_lines(store: Store, lines: Iterable[str]) -> int:
         cursor = uow.feed.get_cursor()
         if cursor is not None and cursor.row_time:
             raise InputError(
-                "this database has already settled rows by its own clock; import a witness file "
+                "this database already timed feed rows by its own clock; import a witness file "
                 "into an empty database"
             )
         return uow.feed.save_witness_times(row_times)

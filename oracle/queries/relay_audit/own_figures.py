@@ -40,7 +40,7 @@ _BLOCK = 1
 
 @dataclass(slots=True)
 class DerivedNode:
-    """The derived data of one node; every integer except `derived_count` is a row id.
+    """Data derived for one node. Every integer except `derived_count` is the id of a feed row.
 
     `derived_count`: number of zeros derived because the node was silent. `possible_zero_rows`:
     rows of groups that may have given the node a 0. `unplaced_rows`: rows of the node that fit two
