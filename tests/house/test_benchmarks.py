@@ -20,7 +20,7 @@ REACHED = Outcome("selection", 4.0, "ms", 5.0, 40.0, "judging every node anew")
         ({"target_at": "100,000 nodes", "got": 5.5}, "counts at 100,000 nodes"),
     ],
 )
-def test_target_is_claimed_only_at_its_own_size(changes, verdict):
+def test_benchmark_target_counts_only_at_its_own_size(changes, verdict):
     assert REACHED._replace(**changes).verdict == verdict
 
 

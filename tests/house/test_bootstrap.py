@@ -267,7 +267,7 @@ def test_wheel_with_different_bytes_is_not_installed(monkeypatch, checkout, envi
 
 
 @pytest.mark.parametrize("arguments", [[], ["test"], ["demo", "check"]])
-def test_missing_purpose_is_rejected_with_choices(arguments, capsys):
+def test_error_for_missing_purpose_lists_choices(arguments, capsys):
     assert bootstrap.main(arguments) == 2
     assert capsys.readouterr().err == (
         "bootstrap.py: name one purpose; expected demo, check, docs, audit\n"

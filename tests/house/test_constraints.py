@@ -89,7 +89,7 @@ def requirements_of(package: str) -> list[Requirement]:
         return []
 
 
-def test_every_requiring_package_is_pinned():
+def test_every_package_named_as_requiring_a_pin_is_itself_pinned():
     """Else the bill of materials would have an edge that leads nowhere."""
     pins = read_pins(FOLDER / "run.txt")
     askers = {normalize_name(asker) for pin in pins for asker in pin.askers}

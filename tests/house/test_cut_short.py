@@ -75,7 +75,7 @@ def test_failed_set_up_keeps_working_environment(monkeypatch, checkout, capsys, 
     )
 
 
-def test_environment_killed_half_way_is_recreated(monkeypatch, checkout):
+def test_environment_left_half_built_by_sigkill_is_recreated(monkeypatch, checkout):
     """SIGKILL lets nothing clean up: the half is there, and has no mark."""
     half = bootstrap.environment_path("check")
     link_this_python(half)
@@ -100,7 +100,7 @@ def test_previous_environment_is_kept_for_running_processes(monkeypatch, checkou
 
 
 @pytest.mark.parametrize("purpose", ["docs", "audit"])
-def test_environment_of_another_link_is_kept(monkeypatch, checkout, purpose):
+def test_environment_used_by_another_link_is_kept(monkeypatch, checkout, purpose):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     environment_path = bootstrap.prepare_environment(purpose)
     bootstrap.prepare_environment("demo")
@@ -147,7 +147,7 @@ def test_moved_or_copied_checkout_gets_its_own_environment(monkeypatch, checkout
 
 
 @pytest.mark.slow
-def test_programs_of_environment_run_after_swap(monkeypatch, checkout):
+def test_installed_programs_run_after_switch_to_new_environment(monkeypatch, checkout):
     """Their first line names the folder that they were installed in, which stays where it is."""
     monkeypatch.undo()
     make_checkout(checkout.with_name("another checkout"), monkeypatch)
@@ -161,7 +161,7 @@ def test_programs_of_environment_run_after_swap(monkeypatch, checkout):
     assert (checkout / "node_modules").is_dir()
 
 
-def test_interrupted_npm_keeps_previous_packages(monkeypatch, checkout):
+def test_interrupted_npm_install_keeps_previous_packages(monkeypatch, checkout):
     environment = checkout / ".venvs/some"
     commands = []
 

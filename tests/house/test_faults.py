@@ -53,7 +53,7 @@ def test_tests_and_mutants_name_only_existing_cases():
     assert named | played().keys() <= numbers
 
 
-def test_mutant_names_test_of_each_of_its_cases():
+def test_every_mutant_lists_a_test_for_each_of_its_cases():
     blind = [
         mutant.name
         for mutant in all_mutants()
@@ -62,7 +62,7 @@ def test_mutant_names_test_of_each_of_its_cases():
     assert blind == []
 
 
-def test_mutant_lists_cases_of_its_tests():
+def test_every_mutant_lists_the_cases_of_its_tests():
     silent = [
         mutant.name
         for mutant in all_mutants()
@@ -77,7 +77,7 @@ def test_every_critical_case_runs_in_ci():
     assert critical - in_ci == set()
 
 
-def test_ci_runs_first_parameters_of_fault_test_on_postgresql():
+def test_ci_runs_fault_test_with_its_first_postgresql_parameter_set():
     test = min(test for test in proofs() if "test_crashes.py" in test)
     cases = [f"{test}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
     assert representatives(cases) == {cases[2]}

@@ -65,7 +65,7 @@ def test_sbom_of_wheel_is_reproducible(wheel):
     assert json.loads(build_sbom(wheel, 1_760_000_000))["serialNumber"] != before
 
 
-def test_external_images_are_listed_and_own_stages_are_not(checkout):
+def test_external_images_are_listed_but_own_build_stages_are_not(checkout):
     assert [image for _, image in iter_images(checkout)] == [
         "python:3.11-slim",
         "node:22",

@@ -126,12 +126,12 @@ def test_no_decision_depends_on_error_text():
         (False, "try:\n  a()\n except E as e:\n  why = str(e)\n b(why is None)"),
     ],
 )
-def test_decision_by_error_text_is_detected(*, decides: bool, source: str, tmp_path: Path):
+def test_decision_based_on_error_text_is_detected(*, decides: bool, source: str, tmp_path: Path):
     (tmp_path / "file.py").write_text(f"def f():\n {source}\n")
     assert list(readers(tmp_path / "file.py")) == ["f"] * decides
 
 
-def test_passed_error_is_detected(tmp_path: Path):
+def test_reading_text_of_error_passed_as_argument_is_detected(tmp_path: Path):
     (tmp_path / "file.py").write_text("def f(e: RpcError): return e.words.endswith('x')\n")
     assert list(readers(tmp_path / "file.py")) == ["f"]
 

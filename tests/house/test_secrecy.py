@@ -20,7 +20,7 @@ from reference.settings_page import settings
 NAMES = [one.name for one in settings()]
 
 
-def test_setting_named_as_url_is_secret():
+def test_every_setting_with_url_like_name_is_secret():
     addresses = re.compile(r"(^|_)(urls?|endpoints?|websocket|peers|providers)$")
     named = {name for name in NAMES if addresses.search(name.partition(".")[2])}
     assert named == {f"{section}.{name}" for section, name in iter_secret_settings(Config)}
@@ -43,7 +43,7 @@ def kinds_of(field: FieldInfo) -> list[type[Section]]:
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)]
 
 
-def test_gateway_secrets_are_urls_in_its_file():
+def test_every_url_in_gateway_config_is_secret():
     config = GatewayConfig.model_validate(
         {
             "database": {"url": f"postgresql://me:{TOKEN}@db/gateway"},

@@ -56,7 +56,7 @@ def points(page: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("point", "seen_to"), [row for page in PAGES for row in points(page)])
-def test_every_security_point_has_test_check_or_duty(point: str, seen_to: str):
+def test_every_security_point_names_a_test_a_check_or_an_operator_duty(point: str, seen_to: str):
     tests, proofs = _TEST.findall(seen_to), _PROOF.findall(seen_to)
     checks, targets = _CHECKED.findall(seen_to), _TARGET.findall(seen_to)
     assert tests or proofs or checks or targets or _DUTY.search(seen_to), point
@@ -107,7 +107,7 @@ def policy(name: str):
     return json.loads((ROOT / "ops/signer" / name).read_text("utf-8"))
 
 
-def test_transmitter_policy_contains_called_functions():
+def test_transmitter_policy_allows_every_function_the_daemon_calls():
     kick = KickStatement(ZERO_HASH, 0, ZERO_HASH, ZERO_ADDRESS, ZERO_HASH, 0)
     called = {
         "push": encode_push(VOID_STATEMENT, 0, b""),

@@ -5,11 +5,11 @@ from tests.support.suites import first_forms
 TEST = "tests/integration/evm/test_kicking.py::test_a_node_is_kicked_out"
 
 
-def test_ci_runs_first_parameters_of_slow_test():
+def test_ci_runs_slow_test_only_with_its_first_parameter_set():
     assert first_forms([f"{TEST}[one]", f"{TEST}[two]"]) == {f"{TEST}[one]"}
 
 
-def test_ci_runs_slow_test_on_postgresql_when_parametrised():
+def test_ci_runs_slow_test_on_postgresql_when_parametrised_by_database():
     forms = [f"{TEST}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
     assert first_forms(forms) == {f"{TEST}[postgresql-a]"}
 

@@ -21,14 +21,14 @@ def tree(tmp_path: Path, source: str) -> Path:
     return tmp_path
 
 
-def test_empty_names_match_baseline():
+def test_counts_of_meaningless_names_match_baseline():
     before = json.loads(vocabulary.BASELINE.read_text("utf-8"))
     now = vocabulary.count_empty_names(ROOT, PACKAGES)
     assert vocabulary.raised_numbers(before, now) == [], TO_DO
     assert now.items() <= before.items(), LOWER
 
 
-def test_dialect_words_match_baseline():
+def test_counts_of_dialect_words_match_baseline():
     before = json.loads(vocabulary.BASELINE.read_text("utf-8"))
     now = vocabulary.count_dialect_words(ROOT)
     assert vocabulary.raised_numbers(before, now) == [], TO_DO
@@ -58,7 +58,7 @@ def test_predicates_return_bool():
     )
 
 
-def test_every_kind_of_empty_name_is_counted(tmp_path):
+def test_every_kind_of_meaningless_name_is_counted(tmp_path):
     source = "def _turned_down(told, node):\n    found = told\nclass OrderLook: ...\n"
     root = tree(tmp_path, source + "def all_known(): ...\n")
     counted_names = [
@@ -94,13 +94,13 @@ def numbers(**local: int) -> dict[str, dict[str, int]]:
     }
 
 
-def test_raised_number_is_rejected_despite_decrease_elsewhere():
+def test_increased_count_is_rejected_despite_decrease_in_another_package():
     assert vocabulary.raised_numbers(numbers(oracle=5, lab=5), numbers(oracle=6, lab=1)) == [
         "oracle.local: 6 names, 5 allowed"
     ]
 
 
-def test_moved_package_may_take_over_allowance():
+def test_allowance_may_move_from_one_package_to_another():
     assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=2)) == []
     assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=3)) == [
         "local of all packages: 6 names, 5 allowed"

@@ -143,7 +143,7 @@ endpoints = ["http://127.0.0.1:1"]
     assert f"from {program.parents[1]}" in output
 
 
-def test_installed_program_replays_file(program, elsewhere):
+def test_installed_program_replays_event_file(program, elsewhere):
     (elsewhere / "events.jsonl").write_text(json.dumps(JOINED), "utf-8")
     replay = json.loads(ran(elsewhere, program, "replay", elsewhere / "events.jsonl"))
     assert [node["node"] for node in replay["nodes"]] == [NODE]
@@ -157,7 +157,7 @@ def test_installed_program_writes_attack_page(program, elsewhere):
 
 @pytest.mark.evm
 @pytest.mark.nightly
-def test_installed_program_plays_demo(program, elsewhere):
+def test_installed_program_runs_demo(program, elsewhere):
     summary = json.loads(ran(elsewhere, program, "demo", "--json"))
     assert summary["faults"] == []
     assert summary["kickout"]["rejoin"] == "KickedOut"

@@ -39,7 +39,7 @@ def test_socket_in_unit_test_raises_assertion_error():
         line.connect(("127.0.0.1", 1))
 
 
-def test_thread_from_before_test_may_connect(
+def test_thread_started_before_test_may_connect(
     left_behind: "tuple[Queue[int | None], Queue[str]]",
 ):
     ports, outcomes = left_behind
@@ -47,7 +47,7 @@ def test_thread_from_before_test_may_connect(
     assert outcomes.get(timeout=30) == "ConnectionRefusedError"
 
 
-def test_thread_of_test_raises_assertion_error_on_connect():
+def test_thread_started_by_test_raises_assertion_error_on_connect():
     error_names: Queue[str] = Queue()
     with socket.socket() as line:
         thread = threading.Thread(

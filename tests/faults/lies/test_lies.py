@@ -41,7 +41,9 @@ def test_lie_is_repaired_refused_or_reported_as_unproven(
     assert told(cell, tmp_path, sqlite_template) in RIGHT
 
 
-def test_lie_stays_refused_with_trust_learned_by_failed_run(tmp_path: Path, sqlite_template: Path):
+def test_lie_is_still_refused_with_trust_learned_during_a_failed_run(
+    tmp_path: Path, sqlite_template: Path
+):
     """Its windows are below what it believed in the end: the next run was content with them."""
     cell = Cell(
         "emptied",
@@ -68,7 +70,9 @@ def test_lie_at_any_position_is_repaired_refused_or_reported_as_unproven(
     [QUICK[2], *(pytest.param(cell, marks=pytest.mark.nightly) for cell in QUICK[3:6])],
     ids=lambda cell: cell.name,
 )
-def test_separate_process_reaches_same_verdict(cell: Cell, tmp_path: Path, sqlite_template: Path):
+def test_separate_process_reaches_the_same_verdict(
+    cell: Cell, tmp_path: Path, sqlite_template: Path
+):
     (other_folder := tmp_path / "other").mkdir()
     here = told(cell, tmp_path, sqlite_template)
 

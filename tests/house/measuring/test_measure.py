@@ -53,7 +53,7 @@ def test_duplicates_are_counted(found):
     assert found["files that exec"] == ["txmgr/sending.py"]
 
 
-def test_decisions_by_error_text_are_counted(found):
+def test_decisions_based_on_error_text_are_counted(found):
     assert found["control by error text of our own"] == 2 * ["rpc/pool.py:4"]
 
 
@@ -62,6 +62,6 @@ def test_dangling_citation_is_counted(found):
     assert found["dangling citations"] == cited
 
 
-def test_pages_are_counted_without_decisions(found):
+def test_page_count_excludes_decision_records(found):
     assert found["docs by hand"] == "0 KB in 1 pages"
     assert found["mutants"] == ["f01-a"]

@@ -50,7 +50,7 @@ def of_service(name: str) -> str:
     return str(body)
 
 
-def test_serve_listens_on_published_port_with_healthcheck():
+def test_serve_service_publishes_and_health_checks_the_port_it_listens_on():
     serve = of_service("serve")
     (port,) = re.findall(r'QOS_ORACLE_API__PORT: "(\d+)"', serve)
 
@@ -86,7 +86,7 @@ def test_service_environment_contains_valid_settings(
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
-def test_every_service_is_contained_and_limited(service: str):
+def test_every_service_is_sandboxed_and_has_memory_and_cpu_limits(service: str):
     body = of_service(service)
     assert "    <<: *contained\n" in body
     assert re.search(r"^    mem_limit: \d+[mg]$", body, re.MULTILINE)
@@ -95,7 +95,7 @@ def test_every_service_is_contained_and_limited(service: str):
     assert not re.search(r"read_only: false|cap_add|privileged: true", body)
 
 
-def test_contained_services_have_no_capabilities_and_write_only_to_volumes():
+def test_sandboxed_services_have_no_capabilities_and_a_read_only_file_system():
     (anchor,) = re.findall(r"^x-contained: &contained\n((?:  .*\n)+)", COMPOSE, re.MULTILINE)
     assert {line.strip() for line in anchor.splitlines()} >= {
         "read_only: true",

@@ -70,7 +70,7 @@ class _Sampled(Collector):
             yield family
 
 
-def test_every_alert_has_one_case():
+def test_every_alert_has_exactly_one_test_case():
     shipped = re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text("utf-8"), re.MULTILINE)
     assert sorted(shipped) == sorted(case.alert for case in CASES)
 

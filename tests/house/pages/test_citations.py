@@ -243,5 +243,5 @@ def test_heading_slug_equals_github_anchor():
         ("(docs/explanation/verification.md#l4) 3 times", False),
     ],
 )
-def test_number_without_document_is_detected(words, is_strange):
+def test_number_that_refers_to_missing_document_is_detected(words, is_strange):
     assert (ELSEWHERE.search(words) is not None) is is_strange

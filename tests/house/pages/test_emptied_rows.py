@@ -24,7 +24,9 @@ EMPTIED = [
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_emptied_citation_fails_tests_of_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_emptying_a_cited_function_makes_tests_of_its_row_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     # Ours: those that are started would be empty while they load their modules.
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     sample = ROWS[::SAMPLED]
@@ -33,7 +35,7 @@ def test_emptied_citation_fails_tests_of_its_row(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(("path", "name"), EMPTIED)
-def test_emptied_function_is_applicable_patch(tmp_path: Path, path: str, name: str):
+def test_patch_that_empties_a_function_can_be_applied(tmp_path: Path, path: str, name: str):
     mutant = emptied((path, name), (), tmp_path)
     assert applied(mutant, ROOT, only_check=True) is None
     assert mutant.patched
@@ -69,11 +71,13 @@ F, G = ("oracle/a.py", "f"), ("oracle/a.py", "g")
         ({F: "no such function", G: {"tests/a.py::test_1"}}, 1),
     ],
 )
-def test_citation_surviving_emptied_code_is_reported(fallen: Fallen, faults: int):
+def test_cited_function_that_can_be_emptied_without_test_failure_is_reported(
+    fallen: Fallen, faults: int
+):
     assert len([*standing([row_of("test_1")], fallen)]) == faults
 
 
-def test_test_unaffected_by_its_row_is_reported():
+def test_cited_test_that_fails_for_no_emptied_function_is_reported():
     fallen = {place: {"tests/a.py::test_1"} for place in (F, G)}
     (fault,) = standing([row_of("test_1", "test_2")], fallen)
     assert "test_2 falls for nothing" in fault

@@ -80,7 +80,7 @@ def test_every_row_has_test_or_reason(source):
     assert silent == []
 
 
-def test_no_row_is_open():
+def test_no_row_is_marked_open():
     assert [row.name for row in ROWS if "OPEN" in row.words] == []
 
 
@@ -101,7 +101,7 @@ def test_every_named_file_function_and_test_exists(source):
     assert absent == {}
 
 
-def test_every_decision_has_location():
+def test_every_decided_row_names_the_page_of_its_decision():
     nowhere = [row.name for row in ROWS if row.decided and not PLACES.search(row.decided)]
     assert nowhere == []
 
@@ -115,7 +115,7 @@ def test_generated_page_contains_every_statement():
 UNTRIGGERED = {"pocket/sequences/8", "pocket/upstream_unit_tests/5"}
 
 
-def test_no_vector_of_decided_rules_is_skipped():
+def test_no_vector_of_rules_decided_by_documents_is_skipped():
     """Issue 3: what the documents decide is run, never listed as not applicable."""
     left_out = [
         name
@@ -150,5 +150,5 @@ def _is_decided(name: str, entry: object) -> bool:
         ("`oracle/domain/no_such.py`", ["oracle/domain/no_such.py::"]),
     ],
 )
-def test_missing_name_is_detected(cell, lost):
+def test_cited_name_that_does_not_exist_is_detected(cell, lost):
     assert missing(cell) == lost

@@ -40,7 +40,7 @@ def test_navigation_lists_each_page_once():
     assert {page for page, count in count_by_page.items() if count > 1} == set()
 
 
-def test_added_pages_have_sources():
+def test_added_navigation_pages_have_source_files():
     added = [entry for entry in navigation_entries() if entry.startswith(ADDED)]
 
     assert len(added) > 2

@@ -42,7 +42,7 @@ def led_to(page: Path) -> frozenset[Path]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_page_is_linked_directly_or_with_its_folder(page: Path):
+def test_every_page_is_linked_directly_or_through_its_folder(page: Path):
     linked_pages = {
         there for source_page in WRITTEN if source_page != page for there in led_to(source_page)
     }

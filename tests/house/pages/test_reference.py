@@ -96,7 +96,7 @@ def test_committed_page_equals_generated_page(name: str):
     assert is_current, f"docs/reference/{name}.md is stale; run `make reference`"
 
 
-def test_multi_line_comment_is_read_only_for_its_field():
+def test_multi_line_comment_is_assigned_only_to_its_own_field():
     class Example:
         # Of the first,
         # in two lines.

@@ -83,7 +83,7 @@ def test_kickout_limits_on_page_equal_deployment_defaults():
     assert f"`kickWindow` | {limits.kick_window} s |" in table
 
 
-def test_report_figures_on_page_equal_code():
+def test_report_figures_on_page_equal_constants_in_code():
     text = page("reference/report-format.md")
     assert f"2 to {HIGHEST_SCORE}" in text
     assert f"records of {RECORD_BYTES} bytes" in text

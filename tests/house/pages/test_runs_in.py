@@ -78,7 +78,7 @@ def test_cited_contract_parts_are_callable_or_emitted(letter: str):
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_every_part_of_row_has_location(letter: str):
+def test_every_row_states_where_its_contract_and_own_code_run(letter: str):
     silent = [
         row.name
         for row in ROWS
@@ -101,7 +101,7 @@ def test_functions_run_in_daemon_are_attributed_to_daemon():
     assert modest == []
 
 
-def test_library_only_rows_have_reason():
+def test_rows_run_only_by_the_library_have_a_reason():
     silent = [row.name for row in ROWS if LIBRARY in row.places and not row.decided]
     assert silent == []
 
@@ -109,7 +109,7 @@ def test_library_only_rows_have_reason():
 # The recording
 
 
-def test_recording_contains_every_play_and_only_cited_functions():
+def test_recording_contains_every_scenario_and_only_cited_functions():
     titles = {runs_in: {*plays} for runs_in, plays in recorded().items()}
     for play in PLAYS:
         assert play.title in titles[play.runs_in]
@@ -162,7 +162,7 @@ def test_not_run_reason_is_part_of_row_text():
     assert "oracle/no_such.py" in row.words
 
 
-def test_function_ran_only_if_line_of_its_body_was_executed():
+def test_function_counts_as_run_only_if_a_line_of_its_body_was_executed():
     path = "tests/house/reach/record.py"
     lines = bodies(path)
     assert ran((path, "main"), {path: {max(lines["main"])}})

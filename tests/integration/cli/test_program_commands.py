@@ -20,7 +20,7 @@ def program(folder):
 
 @pytest.mark.parametrize("folder", ["checkout", "a checkout"])
 @pytest.mark.parametrize("is_relative", [True, False])
-def test_program_off_path_is_printed_with_its_full_path(
+def test_program_not_on_path_is_printed_with_its_full_path(
     monkeypatch, tmp_path, folder, is_relative
 ):
     path = program(tmp_path / folder)
@@ -44,7 +44,7 @@ def test_program_on_path_is_printed_by_name(monkeypatch, tmp_path):
     assert format_program_command("explain", "0x12") == "qos-oracle explain 0x12"
 
 
-def test_different_program_of_same_name_on_path_is_not_used(monkeypatch, tmp_path):
+def test_different_program_with_the_same_name_on_path_is_not_used(monkeypatch, tmp_path):
     path, other_program = program(tmp_path / "checkout"), program(tmp_path / "other")
     monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.setenv("PATH", os.pathsep.join([str(other_program.parent), os.environ["PATH"]]))
@@ -52,7 +52,7 @@ def test_different_program_of_same_name_on_path_is_not_used(monkeypatch, tmp_pat
     assert format_program_command("explain") == f"{path} explain"
 
 
-def test_module_is_printed_as_python_module(monkeypatch):
+def test_command_shows_python_m_when_run_as_a_module(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/somewhere/oracle/__main__.py"])
 
     assert format_program_command("--version") == f"{sys.executable} -m oracle --version"
@@ -71,7 +71,7 @@ def test_module_is_printed_as_python_module(monkeypatch):
         ),
     ],
 )
-def test_extra_is_installed_by_its_package_names(extra, packages):
+def test_install_command_of_an_extra_lists_its_packages(extra, packages):
     assert shlex.split(format_install_command(extra)) == [
         *(sys.executable, "-m", "pip", "install"),
         *packages,

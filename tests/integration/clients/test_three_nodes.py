@@ -40,7 +40,7 @@ def assert_same(ledgers: dict[str, Ledger]) -> None:
             )
 
 
-def test_same_traffic_with_published_reports_leaves_same_database_on_every_node(
+def test_same_traffic_and_reports_produce_same_database_with_every_node_software(
     network_on: OpenNetwork,
 ):
     ledgers = {}
@@ -61,7 +61,7 @@ def test_same_traffic_with_published_reports_leaves_same_database_on_every_node(
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_followed_fork_leaves_same_database_as_fresh_index(
+def test_following_a_fork_produces_same_database_as_fresh_index(
     network_on: OpenNetwork, *, behind: bool
 ):
     """`behind`: a daemon also looks while the chain, gone back, is shorter than it has indexed."""

@@ -71,7 +71,7 @@ def test_daemon_stops_in_time_while_endpoint_is_silent(moody, settings, tmp_path
 
 
 @pytest.mark.nightly
-def test_daemon_exits_immediately_during_startup(moody, settings, tmp_path):
+def test_daemon_stops_immediately_on_sigterm_during_startup(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     moody.mood = Mood.SILENT
     path = write(settings, tmp_path / "config.toml")
@@ -85,7 +85,9 @@ def test_daemon_exits_immediately_during_startup(moody, settings, tmp_path):
     assert run(["run", "--once", "--config", str(write(settings, path))]) == 0
 
 
-def test_second_daemon_on_same_database_reports_first(running, config, capsys):
+def test_second_daemon_on_same_database_reports_the_first_daemon_and_exits(
+    running, config, capsys
+):
     assert run(["run", "--once", "--config", str(config)]) == 1
 
     stderr = capsys.readouterr().err
@@ -94,7 +96,9 @@ def test_second_daemon_on_same_database_reports_first(running, config, capsys):
     assert running.process.poll() is None
 
 
-def test_running_daemon_is_reported_before_port_conflict(running, settings, tmp_path, capsys):
+def test_second_daemon_reports_running_daemon_rather_than_port_conflict(
+    running, settings, tmp_path, capsys
+):
     settings["web"]["port"] = int(running.url.rpartition(":")[2])
     path = write(settings, tmp_path / "second.toml")
     assert run(["run", "--config", str(path)]) == 1
@@ -176,7 +180,9 @@ def test_daemon_waiting_for_endpoint_stops_on_sigterm(sound, tmp_path):
         assert any(line.get("by") == "SIGTERM" for line in running.lines())
 
 
-def test_wrong_chain_behind_late_endpoint_stops_daemon_with_one_line(moody, settings, tmp_path):
+def test_wrong_chain_id_of_late_endpoint_stops_daemon_with_one_line_error(
+    moody, settings, tmp_path
+):
     settings["chain"] |= {"endpoints": [moody.url], "id": 1}
     moody.mood = Mood.AWAY
     with starting(write(settings, tmp_path / "config.toml")) as running:

@@ -87,7 +87,7 @@ def test_changed_final_block_halts_sending_but_not_daemon(
         assert all("quarantined" not in endpoint["state"] for endpoint in endpoints)
 
 
-def test_halt_at_start_is_reported_and_fails_run_once(
+def test_halt_at_start_is_reported_and_makes_run_once_fail(
     a_chain: AChain, settings, tmp_path: Path, capsys
 ):
     config = write(settings, tmp_path / "config.toml")

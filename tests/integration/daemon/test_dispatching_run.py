@@ -72,7 +72,7 @@ def turned(network: Network, path: Path, *flags: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["crynux", "article", "portal_api_head"])
-def test_task_is_drawn_started_and_verified(
+def test_node_is_drawn_for_task_and_task_is_started_and_verified(
     network: Network,
     settings: Settings,
     tmp_path: Path,
@@ -104,7 +104,7 @@ def test_task_is_drawn_started_and_verified(
     assert facts["starts"].startswith("34 per day fit limits.max_cost_per_day_wei")
 
 
-def test_start_is_listed_with_short_task_and_shown_in_full(
+def test_outbox_list_shortens_task_of_start_and_outbox_show_prints_it_in_full(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = write(settings, tmp_path / "config.toml")
@@ -181,7 +181,7 @@ def test_dry_run_starts_no_task(
     assert "--dispatch and --dry-run: mutually exclusive" in capsys.readouterr().err
 
 
-def test_key_that_is_not_dispatcher_starts_nothing(
+def test_key_without_dispatcher_role_starts_no_task(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     network.chain.send(network.does.setDispatcher(network.admin), sender=network.admin)
@@ -190,7 +190,7 @@ def test_key_that_is_not_dispatcher_starts_nothing(
     assert "use the other key" in capsys.readouterr().err
 
 
-def test_limits_too_low_for_any_start_are_reported_by_config_check(
+def test_config_check_warns_about_limits_too_low_to_start_any_task(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["limits"] = {"max_cost_per_day_wei": 10**15, "max_cost_per_transaction_wei": 10**15}
@@ -210,7 +210,7 @@ def test_limits_too_low_for_any_start_are_reported_by_config_check(
         ("unit_seconds", "dispatch.unit_seconds: no value for sd, llm, sd_ft"),
     ],
 )
-def test_missing_dispatch_setting_without_default_is_rejected(
+def test_missing_required_dispatch_setting_is_rejected(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], missing, complaint
 ):
     settings["dispatch"]["enabled"] = True
@@ -267,7 +267,7 @@ def test_missing_results_folder_is_rejected_before_any_start(
     assert facts["dispatch"].endswith(f", results from {tmp_path / 'results'}")
 
 
-def test_policy_without_scores_is_rejected_as_rule_set(
+def test_rule_set_without_scoring_rules_is_rejected(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["rules"] = {"set": "article"}

@@ -68,7 +68,7 @@ def test_stream_slot_of_disconnected_client_is_released(indexed):
         pytest.fail("the place of a closed stream was never free")
 
 
-def test_stream_ends_after_its_time_and_resumes_without_gap(indexed):
+def test_stream_ends_after_its_time_limit_and_resumes_without_gap(indexed):
     with served(indexed, ApiSection(stream_seconds=0.5)) as url:
         with opened(url, "192.0.2.1") as answer:
             lines = list(answer.iter_lines(decode_unicode=True))

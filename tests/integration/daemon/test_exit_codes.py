@@ -117,7 +117,7 @@ def left(config: Path, *command: str) -> int:
     return run([*command, "--config", str(config)])
 
 
-def test_every_command_is_classified_as_using_endpoint_or_not():
+def test_every_command_is_classified_as_using_an_endpoint_or_not():
     assert set(ASKING) | SILENT == set(COMMANDS)
     assert not set(ASKING) & SILENT
 

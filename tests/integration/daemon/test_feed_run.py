@@ -101,7 +101,7 @@ def test_relay_with_capped_pages_is_read_to_its_end_in_one_run(site: Site, capsy
     assert len(json.loads(capsys.readouterr().out)["nodes"]) == 60
 
 
-def test_derived_zero_of_timed_out_member_is_explained(site: Site, capsys):
+def test_explain_reports_derived_zero_score_of_timed_out_member(site: Site, capsys):
     for number in (1, 2, 3):
         site.relay.joins(number)
     closes_without(site.relay, (11, 12, 13), 13, (1, 2, 3))
@@ -123,7 +123,7 @@ def test_feed_network_cannot_publish_to_contract(site: Site, capsys):
     )
 
 
-def test_rewound_feed_is_accepted_by_operator(site: Site, capsys):
+def test_operator_can_accept_rewound_feed(site: Site, capsys):
     for number in range(1, 9):
         site.relay.joins(number)
     config = str(site.config())

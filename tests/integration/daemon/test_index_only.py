@@ -22,7 +22,7 @@ def without(network, tmp_path_factory):
     return path
 
 
-def test_publishing_commands_report_missing_contract(without, capsys):
+def test_publishing_commands_report_missing_contract_address(without, capsys):
     for command in (
         ["run", "--once", "--publish"],
         ["report", "push"],
@@ -35,6 +35,6 @@ def test_publishing_commands_report_missing_contract(without, capsys):
 
 
 @pytest.mark.parametrize("command", ["status", "nodes", "report show", "kickout list", "export"])
-def test_reading_commands_work_without_contract(without, command):
+def test_read_only_commands_work_without_contract(without, command):
     # No daemon works, which `status` calls for attention.
     assert run([*command.split(), "--config", str(without)]) == (command == "status")

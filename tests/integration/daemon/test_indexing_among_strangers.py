@@ -95,7 +95,7 @@ def cpu_seconds(running: Daemon) -> float:
     return (int(stat_fields[11]) + int(stat_fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_indexing_completes_with_short_log_among_slow_clients(tmp_path: Path):
+def test_indexing_completes_and_logs_little_despite_slow_clients(tmp_path: Path):
     with (
         served(5_000) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,
@@ -111,7 +111,7 @@ def test_indexing_completes_with_short_log_among_slow_clients(tmp_path: Path):
         assert running.log.stat().st_size < MOST_LOG_BYTES
 
 
-def test_indexing_completes_with_few_descriptors_among_held_connections(
+def test_indexing_completes_with_few_file_descriptors_despite_held_connections(
     tmp_path: Path,
 ):
     with (
@@ -128,7 +128,7 @@ def test_indexing_completes_with_few_descriptors_among_held_connections(
         assert running.log.stat().st_size < MOST_LOG_BYTES
 
 
-def test_listener_without_descriptors_waits_and_recovers(tmp_path: Path):
+def test_listener_without_free_file_descriptors_waits_and_recovers(tmp_path: Path):
     with (
         served(100) as url,
         daemon(write(settings(url, tmp_path), tmp_path / "config.toml")) as running,

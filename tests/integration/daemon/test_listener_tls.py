@@ -64,7 +64,7 @@ def test_client_without_certificate_is_rejected(url: str, authority: Pair):
         requests.get(url + PATH, verify=str(authority.certificate), timeout=PATIENCE_SECONDS)
 
 
-def test_client_with_foreign_certificate_is_rejected(url: str, tmp_path: Path, authority: Pair):
+def test_client_with_untrusted_certificate_is_rejected(url: str, tmp_path: Path, authority: Pair):
     foreign_pair = made(tmp_path, "other")
     pair = str(foreign_pair.certificate), str(foreign_pair.key)
     with pytest.raises(requests.ConnectionError):

@@ -93,7 +93,7 @@ def test_run_without_publish_sends_nothing(network, tmp_path, capsys):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_foreign_use_of_key_pauses_sender_but_not_daemon(tmp_path, capsys):
+def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
     with local_network(tmp_path / "keys") as network:
         network.play(3)

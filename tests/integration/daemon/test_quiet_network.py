@@ -97,7 +97,7 @@ def end_period(network: LocalNetwork, running: Daemon) -> None:
     raise AssertionError(f"nothing was published: {running.log.read_text('utf-8')}")
 
 
-def test_reports_land_after_spam_ends_and_one_report_is_held(
+def test_after_log_spam_ends_one_report_is_held_and_later_reports_land(
     network: LocalNetwork, running: Daemon
 ):
     for is_noisy in [*[True] * 6, False]:

@@ -26,7 +26,7 @@ def without(network, folder, role):
     return settings
 
 
-def test_reporter_without_transmitter_signs_and_sends_nothing(network, tmp_path, capsys):
+def test_reporter_without_transmitter_signs_report_but_sends_nothing(network, tmp_path, capsys):
     settings = without(network, tmp_path, "transmitter")
     path = write(settings, tmp_path / "config.toml")
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 0
@@ -41,7 +41,7 @@ def test_reporter_without_transmitter_signs_and_sends_nothing(network, tmp_path,
     assert json.loads(capsys.readouterr().out)["outbox"] == []
 
 
-def test_transmitter_without_signer_and_peers_is_rejected(network, tmp_path, capsys):
+def test_transmitter_with_neither_signer_nor_peers_is_rejected(network, tmp_path, capsys):
     path = write(without(network, tmp_path, "signer"), tmp_path / "config.toml")
 
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 2

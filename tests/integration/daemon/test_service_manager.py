@@ -52,7 +52,7 @@ def test_watchdog_of_another_process_is_not_notified(manager: socket.socket, tol
             manager.recv(100)
 
 
-def test_service_manager_in_abstract_namespace_is_notified():
+def test_service_manager_on_abstract_socket_is_notified():
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(f"\0qos-oracle-tests-{os.getpid()}")
         listening.settimeout(PATIENCE)

@@ -66,7 +66,7 @@ def listening(server: Daemon, **headers: str) -> requests.Response:
     )
 
 
-def test_server_answers_without_chain_and_takes_no_lease(server, indexed):
+def test_server_responds_without_chain_endpoint_and_takes_no_lease(server, indexed):
     answer = server.get("/v1/nodes")
     assert answer.status_code == 200
     assert answer.json()["counts"]["excluded"] == 1
@@ -104,14 +104,14 @@ def test_event_stream_delivers_new_events(server, indexed, history):
 
 
 @pytest.mark.slow
-def test_incomplete_request_and_large_body_do_not_block_others(server):
+def test_oversized_request_body_is_rejected_and_does_not_block_other_requests(server):
     large = requests.post(f"{server.url}/v1/select", data=b"x" * 20_000, timeout=PATIENCE_SECONDS)
     assert large.status_code == 413
     assert server.get("/v1/status").status_code == 200
 
 
 @pytest.mark.slow
-def test_select_returns_candidates_with_chances(server):
+def test_select_returns_candidates_with_their_chances(server):
     answer = requests.post(f"{server.url}/v1/select", json={}, timeout=PATIENCE_SECONDS).json()
     chances = {row["node"]: row["chance"] for row in answer["nodes"] if row["candidate"]}
     assert chances[node("B")] is not None

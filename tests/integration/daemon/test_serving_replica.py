@@ -75,7 +75,7 @@ def test_every_replica_response_contains_its_lag(server: Daemon):
         assert as_of(server, path)["replica_lag_seconds"] >= 0
 
 
-def test_daemon_writes_are_served_once_replicated(
+def test_daemon_writes_are_served_after_they_are_replicated(
     server: Daemon, indexed: IndexedHistory, history: History, postgresql_replica: Replica
 ):
     before = as_of(server)
@@ -93,7 +93,7 @@ def test_daemon_writes_are_served_once_replicated(
     assert after["block"] == history.block
 
 
-def test_lag_of_paused_replica_grows(copied_url: str, postgresql_replica: Replica):
+def test_reported_lag_of_paused_replica_grows(copied_url: str, postgresql_replica: Replica):
     postgresql_replica.pause()
     with Store.open(copied_url) as store:
         first, later = age_of(store), age_of(store)

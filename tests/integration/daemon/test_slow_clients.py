@@ -86,7 +86,7 @@ def test_slow_headers_are_cut_off():
     assert refused("slow") == before + 1
 
 
-def test_request_split_into_bytes_is_answered():
+def test_request_sent_byte_by_byte_is_answered():
     with door() as url, connected(url) as sock:
         for byte in WHOLE:
             sock.sendall(bytes([byte]))
@@ -112,7 +112,7 @@ def test_idle_connection_is_closed_after_header_timeout():
         assert all_of(sock).startswith(b"HTTP/1.1 200")
 
 
-def test_idle_connections_make_room_for_new_request():
+def test_idle_connections_are_closed_to_serve_new_request():
     with door(connections=64, per_address=16) as url, ExitStack() as held:
         for _ in range(200):
             idle = held.enter_context(connected(url, KEPT))
@@ -132,7 +132,7 @@ def test_head_request_returns_headers_of_get_without_body():
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["keep-alive", "close"])
-def test_client_not_reading_its_response_is_cut_off(*, kept: bool):
+def test_client_that_does_not_read_its_response_is_cut_off(*, kept: bool):
     before = refused("deadline")
     request = (KEPT if kept else WHOLE).replace(b"livez", b"large")
     with (

@@ -78,7 +78,7 @@ def lines(
     return dict(format_situation(status, SETTINGS.heartbeat_seconds, now))
 
 
-def test_healthy_status_shows_no_capitalised_condition():
+def test_status_of_healthy_daemon_shows_no_condition():
     text_by_label = lines()
     assert list(text_by_label) == [
         *("index", "last report", "contract", "sender", "kickouts", "leader")
@@ -115,7 +115,7 @@ def found(
         ),
     ],
 )
-def test_status_without_daemon_reports_condition_of_chain(
+def test_condition_found_on_chain_is_reported_without_daemon(
     chain: ChainView, condition: Condition, told: str
 ):
     findings = found(chain=chain)
@@ -156,7 +156,9 @@ def test_status_shows_why_next_push_waits():
 
 
 @pytest.mark.parametrize(("ready_at", "state"), [(5_000, "ready since"), (5_001, "ready at")])
-def test_status_shows_pending_kickouts_with_first_executable(ready_at: int, state: str):
+def test_status_shows_kickout_counts_and_kickout_that_is_executable_first(
+    ready_at: int, state: str
+):
     later = replace(KICK, node=Address("0x" + 40 * "c"), ready_at=9_000)
     kicks = (later, replace(KICK, ready_at=ready_at))
     network = NETWORK.model_copy(update={"kickouts_due": 3})
@@ -207,18 +209,18 @@ def _asked(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any
     return status, capsys.readouterr().out
 
 
-def test_old_head_is_reported_without_daemon():
+def test_status_without_daemon_reports_old_head():
     assert found(now=5_000 + OLD_HEAD_SECONDS) == {}
     assert "is 2 h old" in found(now=5_000 + 7_200)[Condition.OLD_HEAD]
     assert "2 h ago" in lines(now=5_000 + 7_200)["index"]
 
 
-def test_chain_ahead_of_clock_is_no_fault():
+def test_chain_head_ahead_of_local_clock_is_not_a_fault():
     assert "ahead of this machine's clock" in lines(now=1_000)["index"]
     assert found(now=1_000) == {}
 
 
-def test_daemon_health_returns_last_counted_contract_view():
+def test_daemon_health_returns_last_noted_contract_state():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     assert watch.chain_view.build_contract_view().unknown == "not checked by this process yet"
     figures = ContractFigures(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)

@@ -16,7 +16,7 @@ from tests.support.txmgr.office_fixtures import (
 __all__ = ["chain", "fresh_chain", "fresh_premises", "premises", "sqlite_office"]
 
 
-def test_nothing_is_planned_before_nonces_are_reconciled(sqlite_office):
+def test_no_report_is_planned_before_nonces_are_reconciled(sqlite_office):
     office = sqlite_office
     with faulty_endpoint(office.premises.chain.url) as endpoint:
         office.restart(urls=[endpoint.url])

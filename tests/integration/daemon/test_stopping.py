@@ -38,7 +38,7 @@ def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
     return was_cut, codes
 
 
-def test_signal_in_weakref_callback_is_received():
+def test_signal_raised_in_weakref_callback_is_received():
     for _ in range(100):
         stop, referent = StopSignal(), churning.Thing()
         with listen_for_signals(stop, (signal.SIGTERM,)):
@@ -94,7 +94,7 @@ def test_work_finished_in_time_is_not_killed():
     assert codes == []
 
 
-def test_repeated_signals_without_cut_off_only_request_stop():
+def test_repeated_signals_only_request_stop_when_forced_exit_is_disabled():
     stop = StopSignal()
     with listen_for_signals(stop, (signal.SIGTERM,)):
         for _ in range(10):
@@ -110,7 +110,7 @@ def test_previous_signal_handlers_are_restored():
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_exception_of_work_is_raised():
+def test_exception_raised_by_work_propagates():
     def work(_stop: StopSignal) -> None:
         raise ZeroDivisionError
 
@@ -118,7 +118,7 @@ def test_exception_of_work_is_raised():
         run_until_signalled(work)
 
 
-def test_cleared_stop_event_stays_set_after_signal():
+def test_stop_event_set_by_signal_cannot_be_cleared():
     stop = StopSignal()
     stop.event.set()
     stop.clear_event()

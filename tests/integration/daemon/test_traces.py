@@ -54,7 +54,7 @@ def test_every_block_is_traced_from_fetch_to_commit(traced):
     assert of(commit)["qos.last_hash"] in hashes
 
 
-def test_report_is_traced_to_chain_by_its_transaction(traced):
+def test_report_is_traced_from_creation_to_its_mined_transaction(traced):
     (report, *_) = traced["report"]
     assert of(report)["qos.round"] == 1
     (send, *_) = traced["send"]

@@ -63,7 +63,9 @@ def test_demo_completes_without_faults(monkeypatch, capsys, system):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("system", DEMO_SYSTEMS)
-def test_demo_without_kickout_has_correct_scores_and_fails(monkeypatch, capsys, system):
+def test_demo_in_which_no_kickout_is_executed_has_correct_scores_but_fails(
+    monkeypatch, capsys, system
+):
     code, summary = played(monkeypatch, capsys, system, block_seconds=0.02, waves=SHORT)
 
     assert code == 1
@@ -88,7 +90,7 @@ def test_waves_option_is_rejected_for_other_networks(capsys):
 
 
 @pytest.mark.nightly
-def test_daemon_with_inflated_scores_is_detected(monkeypatch, capsys):
+def test_daemon_that_inflates_scores_is_detected(monkeypatch, capsys):
     code, summary = played(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
 
     assert code == 1

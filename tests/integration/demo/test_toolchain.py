@@ -39,7 +39,7 @@ def put_npm(folder: Path, script: str) -> None:
     npm.chmod(0o755)
 
 
-def test_failed_npm_install_is_not_used_as_anvil(bare_machine):
+def test_anvil_from_failed_npm_install_is_not_used(bare_machine):
     put_npm(bare_machine, NPM_WITHOUT_NETWORK)
     with pytest.raises(InputError, match=r"npm could not install .*: npm error network is away$"):
         toolchain.find_anvil()

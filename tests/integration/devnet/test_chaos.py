@@ -53,19 +53,19 @@ def moods(url, seed, requests):
     return received
 
 
-def test_moods_are_determined_by_seed(true):
+def test_faults_of_chaos_endpoint_are_determined_by_seed(true):
     _, url = true
     assert moods(url, 1, 500) == moods(url, 1, 500) != moods(url, 2, 500)
 
 
-def test_endpoint_is_mostly_honest(true):
+def test_chaos_endpoint_is_mostly_honest(true):
     _, url = true
     struck = sum(int(mood.split()[-2]) for mood in moods(url, 3, 2_000))
     assert 60 < struck < 400
 
 
 @pytest.mark.slow
-def test_every_mood_can_be_served(true):
+def test_chaos_endpoint_can_serve_every_fault(true):
     _, url = true
     chaos = ChaosEndpoint(url, 0)
     calls = [

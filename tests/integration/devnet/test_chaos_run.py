@@ -125,7 +125,7 @@ def clean_copy(config: Path, chain: str) -> Path:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [7])
-def test_daemon_among_lying_endpoints_reaches_chain_state(tmp_path, seed):
+def test_daemon_with_lying_endpoints_reaches_true_state_of_chain(tmp_path, seed):
     with devnet(tmp_path / "devnet", "--block-seconds", "0.2", "--chaos", str(seed)) as network:
         config = network.config
         follow(config, BLOCKS, "--publish", "--dispatch")

@@ -114,7 +114,7 @@ def vss_traffic(played: Played) -> VssTraffic:
     return played.traffic
 
 
-def test_vss_groups_and_timeouts_equal_those_of_driver(vss: Played):
+def test_indexed_vss_groups_and_timeouts_match_generated_traffic(vss: Played):
     groups = vss_traffic(vss).groups
     silent = [
         job

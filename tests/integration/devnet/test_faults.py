@@ -38,7 +38,7 @@ def test_fault_applies_limited_number_of_times(ask, provider):
     assert provider.faults[0].hit_count == 2
 
 
-def test_fault_can_be_limited_to_blocks(ask, provider):
+def test_fault_can_be_limited_to_certain_blocks(ask, provider):
     provider.faults.append(logs.omit_logs(for_blocks=(2, 3)))
     assert ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"}) == []
     assert len(ask("eth_getLogs", {"fromBlock": "0x4", "toBlock": "0x5"})) == 4
@@ -63,13 +63,13 @@ def test_fault_leaves_later_responses_unchanged(ask, provider):
     assert honest[0]["logs"][0]["address"] == SPEAKER
 
 
-def test_omission_in_ranges_keeps_logs_by_hash(ask, provider):
+def test_logs_omitted_from_range_queries_are_returned_by_block_hash(ask, provider):
     provider.faults.append(logs.omit_logs_of_ranges())
     assert ask("eth_getLogs", WHOLE) == []
     assert len(ask("eth_getLogs", {"blockHash": provider.head.hash})) == 2
 
 
-def test_empty_where_unknown_returns_no_logs(ask, provider):
+def test_empty_for_unknown_fault_returns_no_logs_of_unknown_block(ask, provider):
     provider.faults.append(logs.return_empty_for_unknown())
     assert ask("eth_getLogs", {"blockHash": "0x" + "77" * 32}) == []
 
@@ -89,7 +89,7 @@ def test_cached_fault_returns_block_from_before_reorg(ask, provider):
     assert ask("eth_blockNumber") == "0x4"
 
 
-def test_switched_fault_alternates_between_two_nodes(ask, provider):
+def test_forwarding_fault_alternates_between_two_nodes(ask, provider):
     tree = grown(2)
     provider.faults.append(blocks.forward_to(Provider(tree), when=blocks.match_every_second()))
     assert [ask("eth_blockNumber") for _ in range(4)] == ["0x5", "0x2"] * 2
@@ -112,7 +112,7 @@ def test_bloom_faults_replace_logs_bloom(ask, provider):
         assert int(ask("eth_getBlockByNumber", "0x1", False)["logsBloom"], 16) == bloom
 
 
-def test_every_message_contains_its_limit(ask, provider):
+def test_limit_is_filled_into_every_range_error_message(ask, provider):
     for row in DIALECTS:
         error_message = messages.ErrorMessage(row.code, row.example)
         provider.faults = [messages.limit_range(2, error_message)]
@@ -160,7 +160,7 @@ def test_broken_body_raises_http_client_error(ask, provider, fault, error):
     assert ask("eth_chainId") == "0x7a69"
 
 
-def test_batch_faults_shuffle_omit_fail_and_refuse(ask, provider):
+def test_batch_faults_reorder_omit_fail_or_reject_calls(ask, provider):
     calls = [("eth_chainId",)] * 3
 
     def ids(fault):

@@ -71,7 +71,7 @@ def test_concurrent_callers_are_served(provider):
     assert heads == ["0x5"] * 60
 
 
-def test_end_of_serving_closes_open_connections(provider):
+def test_open_connections_are_closed_when_server_stops(provider):
     with serve_endpoint(provider) as served:
         port = int(served.url.rpartition(":")[2])
         idle = socket.create_connection(("127.0.0.1", port))

@@ -39,7 +39,7 @@ def chain(monkeypatch):
     assert process not in children()
 
 
-def test_hanging_chain_is_one_line_error_and_is_stopped(chain):
+def test_hanging_chain_raises_one_line_error_and_is_stopped(chain):
     local_chain, process = chain
     os.kill(process, signal.SIGSTOP)
 
@@ -52,7 +52,7 @@ def test_hanging_chain_is_one_line_error_and_is_stopped(chain):
 
 
 @pytest.mark.parametrize("ask", ["ask", "refusal"])
-def test_dead_chain_is_one_line_error(chain, ask):
+def test_exited_chain_raises_one_line_error(chain, ask):
     local_chain, process = chain
     os.kill(process, signal.SIGKILL)
 

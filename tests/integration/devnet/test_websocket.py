@@ -63,13 +63,13 @@ def test_every_block_of_new_branch_is_pushed(line, provider, tree):
     assert [head(line) for _ in range(3)] == [1, 2, 3]
 
 
-def test_silent_websocket_still_answers_requests(line, pushed, provider, tree):
+def test_websocket_that_pushes_no_heads_still_answers_requests(line, pushed, provider, tree):
     pushed.is_silent = True
     mine(provider, tree)
     assert ask(line, "eth_blockNumber") == "0x6"
 
 
-def test_heads_can_be_pushed_twice_or_backwards(line, pushed, provider, tree):
+def test_heads_can_be_pushed_twice_or_in_reverse_order(line, pushed, provider, tree):
     pushed.sends_twice = True
     mine(provider, tree)
     assert [head(line), head(line)] == [6, 6]
@@ -78,7 +78,7 @@ def test_heads_can_be_pushed_twice_or_backwards(line, pushed, provider, tree):
     assert [head(line), head(line)] == [8, 7]
 
 
-def test_websocket_is_closed_after_limited_heads(line, pushed, provider, tree):
+def test_websocket_is_closed_after_limited_number_of_heads(line, pushed, provider, tree):
     pushed.remaining_heads = 2
     mine(provider, tree, 2)
     assert [head(line), head(line)] == [6, 7]

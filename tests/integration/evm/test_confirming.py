@@ -42,7 +42,7 @@ def sends(office: Office) -> list[tuple[str, int]]:
         ]
 
 
-def test_accepted_send_with_lost_response_is_one_transaction(
+def test_accepted_send_with_lost_response_yields_only_one_transaction(
     sqlite_office: Office, endpoint: FaultyEndpoint
 ):
     office = sqlite_office
@@ -153,7 +153,7 @@ def test_reorg_during_downtime_is_detected_at_next_start(office: Office):
     assert office.states() == ["live"]
 
 
-def test_foreign_nonce_pauses_sender(office: Office):
+def test_nonce_used_by_a_foreign_transaction_pauses_the_sender(office: Office):
     premises = office.premises
     office.period()
     office.tick()
@@ -174,7 +174,7 @@ def test_foreign_nonce_pauses_sender(office: Office):
     assert len(sends(office)) == 0
 
 
-def test_chain_ahead_of_database_is_refused(office: Office):
+def test_start_is_refused_if_more_nonces_were_used_than_the_database_assigned(office: Office):
     premises = office.premises
     chain, sender = premises.chain, premises.transmitter
     chain.rpc("anvil_impersonateAccount", sender)

@@ -151,7 +151,9 @@ def standings(office: DispatchOffice, nodes: Sequence[str]) -> list[Standing]:
     return [office.premises.network.standing(node) for node in nodes]
 
 
-def test_second_group_of_daemon_takes_stake_of_garbage_sender(each_office: DispatchOffice):
+def test_node_with_a_garbage_result_is_slashed_by_the_daemons_second_group(
+    each_office: DispatchOffice,
+):
     office = each_office
     office.index()
     tasks, garbage = played(office, GARBAGE, RIGHT, RIGHT)
@@ -253,7 +255,7 @@ def test_delivered_result_settles_contest_within_window(office: DispatchOffice, 
     assert office.states(SETTLE_CONTEST) == ["superseded", "final"]
 
 
-def test_error_verdict_of_second_group_settles_without_delivered_result(
+def test_error_verdict_of_second_group_settles_contest_without_a_delivered_result(
     office: DispatchOffice,
 ):
     """The answer "cannot be run" is the same in every group: the chain holds its result."""
@@ -303,7 +305,7 @@ def test_contests_of_both_groups_are_settled_by_one_result(office: DispatchOffic
     assert settlement_results(office) == [RIGHT, RIGHT]
 
 
-def test_second_group_removed_by_reorg_is_ordered_once(office: DispatchOffice):
+def test_second_group_removed_by_reorg_is_created_only_once(office: DispatchOffice):
     played(office, GARBAGE, RIGHT, RIGHT)
     crowd(office)
     for _ in range(3):
@@ -363,7 +365,7 @@ def test_contested_second_group_gets_no_further_second_group(office: DispatchOff
     assert office.states(SETTLE_CONTEST) == ["superseded", "superseded"]
 
 
-def test_silent_node_of_second_group_times_out_and_rest_is_compared(
+def test_silent_node_of_second_group_times_out_and_the_other_results_are_compared(
     office: DispatchOffice,
 ):
     played(office, GARBAGE, RIGHT, RIGHT)
@@ -419,7 +421,7 @@ def test_empty_purse_defers_second_group_with_reason(office: DispatchOffice):
     assert second_tasks(office) == []
 
 
-def test_second_group_ordered_manually_supersedes_call(office: DispatchOffice):
+def test_second_group_ordered_manually_supersedes_the_planned_call(office: DispatchOffice):
     played(office, GARBAGE, RIGHT, RIGHT)
     network = office.premises.network
     for node in network.nodes[3:6]:
@@ -435,7 +437,7 @@ def test_second_group_ordered_manually_supersedes_call(office: DispatchOffice):
     assert office.states(SECOND_GROUP) == ["superseded"]
 
 
-def test_contest_settled_by_another_sender_supersedes_call(office: DispatchOffice):
+def test_contest_settled_by_another_sender_supersedes_the_planned_call(office: DispatchOffice):
     tasks, _ = played(office, RIGHT, RIGHT, GARBAGE)
     network = office.premises.network
     office.premises.chain.later(WINDOW + 60)
@@ -451,7 +453,7 @@ def test_agreeing_group_is_not_contested(office: DispatchOffice):
     assert office.states(SETTLE_CONTEST) == []
 
 
-def test_cleared_bookmark_plans_no_second_call(office: DispatchOffice):
+def test_rescan_after_a_cleared_bookmark_plans_no_second_call(office: DispatchOffice):
     """The scan begins anew, as after a lost bookmark; the outbox knows the group."""
     played(office, GARBAGE, RIGHT, RIGHT)
     with office.store.transaction() as uow:

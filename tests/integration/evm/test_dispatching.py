@@ -56,7 +56,7 @@ def test_drawn_node_gets_task_two_blocks_after_creation(office: DispatchOffice):
     assert (check.verdict, check.drawings[-1].node) == (DrawVerdict.AGREES, draw.node)
 
 
-def test_more_valuable_of_two_tasks_starts_on_only_node(office: DispatchOffice):
+def test_more_valuable_of_two_tasks_starts_on_the_only_available_node(office: DispatchOffice):
     network = office.premises.network
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
@@ -107,7 +107,7 @@ def test_cancelled_group_removes_its_starts_from_outbox(office: DispatchOffice, 
     assert office.start_states() == (["superseded"] * 2 if stage == "planned" else [])
 
 
-def test_remainder_of_undecidable_group_is_dropped(office: DispatchOffice):
+def test_remaining_task_of_a_group_that_cannot_be_compared_is_dropped(office: DispatchOffice):
     """Its node timed out before there was one for the other: one answer is no comparison."""
     network = office.premises.network
     for node in network.nodes[1:3]:
@@ -198,7 +198,7 @@ def test_six_tasks_start_in_one_block(office: DispatchOffice):
     assert {verified(office, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
-def test_start_on_node_other_than_drawn_is_detected(office: DispatchOffice):
+def test_start_on_a_node_other_than_the_drawn_one_is_detected(office: DispatchOffice):
     network = office.premises.network
     task = network.create()
     office.index()
@@ -281,7 +281,7 @@ def test_draw_removed_and_restored_by_reorg_is_started_once(office: DispatchOffi
     assert sorted(office.start_states()) == ["expired", "expired", "mined"]
 
 
-def test_draws_are_independent_of_windows_and_restarts(
+def test_draws_are_independent_of_window_size_and_restarts(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
 ):
     network = office.premises.network
@@ -350,7 +350,7 @@ def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
 @pytest.mark.parametrize(
     ("start", "way"), [(1, "rewind --to-block 0`"), (0, "start with an empty database")]
 )
-def test_late_dispatch_start_is_rejected_with_possible_remedy(
+def test_late_dispatch_start_block_is_rejected_with_a_possible_remedy(
     plain_office: Office, start: int, way: str
 ):
     plain_office.index()

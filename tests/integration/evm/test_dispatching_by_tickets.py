@@ -97,7 +97,7 @@ def test_article_policy_gives_unresponsive_node_one_ticket_after_six_seconds(
 
 
 @POLICIES
-def test_ticket_draws_are_independent_of_windows_restarts_and_reorgs(
+def test_ticket_draws_are_independent_of_window_size_restarts_and_reorgs(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path, policy: str
 ):
     draws_by(office, policy)

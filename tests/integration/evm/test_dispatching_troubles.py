@@ -64,7 +64,7 @@ def in_want_of_gas(office: DispatchOffice) -> None:
 
 
 @pytest.mark.parametrize("taken", [1, 2, 3, 4, 5])
-def test_replacement_dispatcher_key_continues_at_any_stage(
+def test_replacement_dispatcher_key_resumes_a_start_at_any_stage(
     office: DispatchOffice, tmp_path: Path, taken: int
 ):
     network, chain = office.premises.network, office.premises.chain
@@ -132,7 +132,7 @@ def test_repeated_start_failures_increase_retry_interval(office: DispatchOffice)
     assert [tried.count(number) for number in (1, 2, 3)] == [3, 5, 8]
 
 
-def test_failed_start_may_be_reorged_while_next_attempt_is_sent(
+def test_task_starts_although_its_failed_start_is_reorged_during_the_next_attempt(
     office: DispatchOffice,
 ):
     network, chain = office.premises.network, office.premises.chain
@@ -149,7 +149,7 @@ def test_failed_start_may_be_reorged_while_next_attempt_is_sent(
     assert network.status(task) is Status.STARTED
 
 
-def test_start_with_foreign_nonce_is_resent_after_operator_release(
+def test_start_whose_nonce_was_used_elsewhere_is_resent_after_operator_release(
     office: DispatchOffice,
 ):
     network, chain = office.premises.network, office.premises.chain
@@ -173,7 +173,7 @@ def test_start_with_foreign_nonce_is_resent_after_operator_release(
     assert network.status(task) is Status.STARTED
 
 
-def test_queue_calls_leave_half_of_daily_budget_to_starts(
+def test_queue_calls_leave_half_of_the_daily_budget_for_starts(
     office: DispatchOffice, dear: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ):
     network = office.premises.network

@@ -97,7 +97,7 @@ def standing(office: DispatchOffice) -> list[str]:
         ]
 
 
-def test_every_other_node_without_model_is_requested_once_at_task_start(
+def test_task_start_sends_one_download_request_to_every_other_node_without_the_model(
     office: DispatchOffice,
 ):
     task = started(office)
@@ -110,7 +110,7 @@ def test_every_other_node_without_model_is_requested_once_at_task_start(
     assert compute_dispatch_statistics(office.store, None).downloads_by_state == {"open": 2}
 
 
-def test_added_model_answers_download_request(office: DispatchOffice):
+def test_download_request_is_answered_when_the_node_adds_the_model(office: DispatchOffice):
     network, task = office.premises.network, started(office)
     office.block()
     for node in idle(office, task):
@@ -120,7 +120,7 @@ def test_added_model_answers_download_request(office: DispatchOffice):
     assert standing(office) == ["answered"] * 2
 
 
-def test_next_start_requests_no_node_again(office: DispatchOffice):
+def test_next_task_start_sends_no_second_request_to_any_node(office: DispatchOffice):
     network, first = office.premises.network, started(office)
     office.block()
     before = asked(office)
@@ -142,7 +142,9 @@ def test_daily_request_limit_is_respected(office: DispatchOffice):
     assert len(asked(office)) == 1
 
 
-def test_start_removed_and_restored_by_reorg_requests_each_node_once(office: DispatchOffice):
+def test_start_removed_and_restored_by_reorg_sends_each_node_only_one_request(
+    office: DispatchOffice,
+):
     network, chain = office.premises.network, office.premises.chain
     task = network.create(models=(MODEL,))
     office.turn()
@@ -168,7 +170,7 @@ def test_start_removed_and_restored_by_reorg_requests_each_node_once(office: Dis
     assert asked(office) == idle(office, task)
 
 
-def test_download_requests_are_independent_of_windows(
+def test_download_requests_are_independent_of_window_size(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
 ):
     started(office)
@@ -184,7 +186,7 @@ def test_download_requests_are_independent_of_windows(
         other_office.close()
 
 
-def test_two_daemons_with_same_key_request_each_node_once(
+def test_two_daemons_with_the_same_key_send_each_node_only_one_request(
     office: DispatchOffice, new_sqlite_store: NewStore, tmp_path: Path
 ):
     premises = office.premises

@@ -48,7 +48,7 @@ def verdicts(office: DispatchOffice, tasks: list[bytes]) -> set[DrawVerdict]:
     return {verify_draw(*where, key_of(task)).verdict for task in tasks}
 
 
-def test_three_nodes_are_drawn_by_one_block_and_started_in_one_transaction(
+def test_three_nodes_are_drawn_from_one_block_and_their_tasks_start_in_one_transaction(
     legacy: DispatchOffice,
 ):
     network = legacy.premises.network
@@ -136,7 +136,7 @@ def test_single_and_paired_tasks_are_refunded(legacy: DispatchOffice):
     assert legacy.standing() == {}
 
 
-def test_freed_or_joining_nodes_get_most_valuable_group(legacy: DispatchOffice):
+def test_freed_or_joining_nodes_get_the_most_valuable_group(legacy: DispatchOffice):
     network = legacy.premises.network
     network.by(network.nodes[0], network.does.pause())
     groups = [ordered(network, bytes([1 + n]), fee=(1 + n) * ETHER) for n in range(3)]
@@ -160,7 +160,7 @@ def test_freed_or_joining_nodes_get_most_valuable_group(legacy: DispatchOffice):
     assert (all_draws.started_count, all_draws.verdict) == (6, DrawVerdict.AGREES)
 
 
-def test_committed_nodes_get_next_group_before_validation(
+def test_nodes_that_committed_results_get_the_next_group_before_validation(
     legacy: DispatchOffice,
 ):
     network = legacy.premises.network

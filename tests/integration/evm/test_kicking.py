@@ -178,7 +178,7 @@ def test_kickout_is_not_proposed_while_fold_is_behind_head(sqlite_office: Office
     assert "propose_kick" not in kinds(office)
 
 
-def test_waiting_execution_is_dropped_after_node_recovers(sqlite_office: Office):
+def test_pending_kickout_execution_is_dropped_after_the_node_recovers(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     for _ in range(LIMITS.kick_rounds):
@@ -223,7 +223,7 @@ def test_kickout_of_recovered_node_is_cancelled(office: Office):
     assert standing(office) is Standing.ACTIVE
 
 
-def test_vetoed_kickout_is_not_proposed_again_on_same_evidence(sqlite_office: Office):
+def test_vetoed_kickout_is_not_proposed_again_on_the_same_evidence(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     premises, network = office.premises, office.premises.network
@@ -238,7 +238,7 @@ def test_vetoed_kickout_is_not_proposed_again_on_same_evidence(sqlite_office: Of
     assert standing(office) is Standing.ACTIVE
 
 
-def test_departed_node_is_not_proposed(sqlite_office: Office):
+def test_node_that_quit_is_not_proposed_for_kickout(sqlite_office: Office):
     office = sqlite_office
     bad_pool(office)
     network = office.premises.network

@@ -78,7 +78,7 @@ def legacy_scores(office: Office) -> dict[str, LegacyScore]:
     return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
 
 
-def test_network_events_yield_legacy_r_p_and_b(premises: Premises, office: Office):
+def test_network_events_produce_the_legacy_values_r_p_and_b(premises: Premises, office: Office):
     first, second, third = raced(premises)
     office.index()
     scores = legacy_scores(office)
@@ -97,7 +97,7 @@ def test_network_events_yield_legacy_r_p_and_b(premises: Premises, office: Offic
     assert weights[third].weight == UNIT > weights[first].weight
 
 
-def test_explain_returns_earnings_of_each_place(premises: Premises, office: Office):
+def test_explain_returns_the_earnings_of_each_rank(premises: Premises, office: Office):
     nodes = raced(premises)
     office.index()
     as_of = resolve_block(lambda: office.source, office.store, None)

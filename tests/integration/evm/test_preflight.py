@@ -112,7 +112,7 @@ def test_address_without_oracle_contract_is_reported(lines: PoolView):
         OracleContract(lines, ME).get_status()
 
 
-def test_refused_call_keeps_return_data(oracle: Oracle, fresh_chain: Chain):
+def test_error_of_a_refused_call_keeps_its_return_data(oracle: Oracle, fresh_chain: Chain):
     line = caller_of(fresh_chain.url)
     with pytest.raises(CallRefusedError) as refused:
         line.request(

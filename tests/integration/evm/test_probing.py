@@ -83,7 +83,7 @@ def test_probes_stay_within_window_budget(office: ProbingOffice):
     assert len(office.probed()) == 2
 
 
-def test_silent_probed_node_times_out_and_costs_only_toll(office: ProbingOffice):
+def test_silent_probed_node_times_out_and_costs_only_the_toll(office: ProbingOffice):
     office.probing = probing(group=False, most=FEE)
     office.restart()
     funded(office)
@@ -111,7 +111,7 @@ def test_restart_at_every_block_repeats_no_probe(office: ProbingOffice):
     assert [call.state.value for call in office.intents(PROBE)] == ["mined"]
 
 
-def test_waiting_probe_yields_to_paid_task(office: ProbingOffice):
+def test_waiting_probe_is_superseded_by_paid_tasks(office: ProbingOffice):
     office.probing = probing(group=False, most=FEE)
     office.restart()
     network = office.premises.network

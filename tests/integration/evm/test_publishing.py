@@ -26,7 +26,7 @@ GWEI = 10**9
 
 
 @pytest.mark.main_path
-def test_report_becomes_onchain_round(office: Office):
+def test_report_becomes_a_round_of_the_contract(office: Office):
     office.period()
     office.tick()
     office.mine()
@@ -49,7 +49,7 @@ def test_every_step_of_push_is_journaled(sqlite_office: Office):
     assert office.journal() == expected
 
 
-def test_next_round_does_not_wait_for_finality_of_previous(sqlite_office: Office):
+def test_next_round_does_not_wait_for_finality_of_the_previous_round(sqlite_office: Office):
     office = sqlite_office
     office.pushed()
     # A node that leaves gives the next report something to say.
@@ -62,7 +62,7 @@ def test_next_round_does_not_wait_for_finality_of_previous(sqlite_office: Office
     assert office.states()[-1] == "mined"
 
 
-def test_first_due_report_is_planned_first(sqlite_office: Office):
+def test_report_that_is_due_earliest_is_planned_first(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -74,7 +74,7 @@ def test_first_due_report_is_planned_first(sqlite_office: Office):
     assert [intent.request.period for intent in office.intents()] == [first]
 
 
-def test_report_with_changed_predecessor_is_missed(sqlite_office: Office):
+def test_report_whose_predecessor_changed_is_marked_missed(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.period()
@@ -160,7 +160,7 @@ def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_office: Offi
         assert (sent.state.value, sent.nonce) == ("live", office.premises.nonce)
 
 
-def test_nothing_is_published_under_different_rules(sqlite_office: Office):
+def test_nothing_is_published_if_the_contract_requires_different_rules(sqlite_office: Office):
     office = sqlite_office
     premises = office.premises
     other_rules = bytes.fromhex("77" * 32)
@@ -242,7 +242,7 @@ def test_daily_cap_counts_paid_transactions(office: Office):
     assert office.states()[-1] == "expired"
 
 
-def test_paused_sender_opens_no_nonce(sqlite_office: Office):
+def test_paused_sender_assigns_no_nonce(sqlite_office: Office):
     office = sqlite_office
     with office.context.write_transaction() as uow:
         uow.outbox.accounts.pause(

@@ -234,7 +234,7 @@ def test_unanswered_send_is_ambiguous(fresh_chain: Chain):
     assert (sent.outcome, sent.is_accepted) == (SendOutcome.AMBIGUOUS, False)
 
 
-def test_single_accepting_pool_is_sufficient(fresh_chain: Chain):
+def test_one_endpoint_that_already_has_the_transaction_is_sufficient(fresh_chain: Chain):
     with (
         faulty_endpoint(fresh_chain.url) as first_endpoint,
         faulty_endpoint(fresh_chain.url) as second_endpoint,
@@ -245,7 +245,7 @@ def test_single_accepting_pool_is_sufficient(fresh_chain: Chain):
     assert sent == SendResult(SendOutcome.ALREADY, "already known")
 
 
-def test_every_endpoint_receives_bytes_once(fresh_chain: Chain):
+def test_every_endpoint_receives_the_transaction_once(fresh_chain: Chain):
     with (
         faulty_endpoint(fresh_chain.url) as first_endpoint,
         faulty_endpoint(fresh_chain.url) as second_endpoint,

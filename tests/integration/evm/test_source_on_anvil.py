@@ -66,7 +66,7 @@ def window_to_the_head(source: ChainSource, first: int) -> BlockWindow:
     return source.fetch_window(BlockRange(first, head), with_headers=True)
 
 
-def test_task_lifecycle_is_decoded_as_driven(
+def test_decoded_task_lifecycle_matches_the_calls_made(
     both: tuple[Network, Oracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both

@@ -39,7 +39,7 @@ def test_network_without_starts_is_reported_as_not_dispatched(office: DispatchOf
     assert (all_draws.verdict, all_draws.started_count) == (DrawVerdict.NOT_DISPATCHED, 0)
 
 
-def test_tasks_started_as_drawn_agree(office: DispatchOffice):
+def test_verify_passes_for_tasks_started_on_their_drawn_nodes(office: DispatchOffice):
     network = office.premises.network
     tasks = [network.create(group=b"g" * 32, group_size=3) for _ in range(3)]
     later = network.create()

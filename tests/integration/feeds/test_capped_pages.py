@@ -55,7 +55,7 @@ def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
     live=st.integers(0, 4),
     restarts=st.sets(st.integers(0, 12), max_size=4),
 )
-def test_capped_pages_of_any_size_give_scores_of_every_row(
+def test_every_row_is_scored_for_any_page_cap(
     cap: int, backlog: int, live: int, restarts: set[int], databases
 ):
     relay = Relay(page_cap=cap)
@@ -76,7 +76,7 @@ def test_capped_pages_of_any_size_give_scores_of_every_row(
         assert feed.faults() == []
 
 
-def test_reader_behind_capped_feed_continues_and_is_not_whole(store: Store):
+def test_reader_behind_capped_feed_is_incomplete_and_continues_reading(store: Store):
     relay = Relay(page_cap=10)
     for step in range(30):
         told(relay, step)
@@ -106,7 +106,7 @@ def test_interrupted_reread_reports_no_vanished_row(store: Store):
         assert ingest_reread(store, answer) == ()
 
 
-def test_row_settled_after_reread_is_not_vanished(store: Store):
+def test_row_settled_after_reread_is_not_reported_as_vanished(store: Store):
     relay = Relay()
     told(relay, 0)
     with following(store, relay) as feed:

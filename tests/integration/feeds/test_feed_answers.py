@@ -86,7 +86,7 @@ def test_stream_of_many_pages_is_read_completely(store: Store):
         assert len(feed.pools()) == 57
 
 
-def test_slow_feed_delays_chain_and_loses_nothing(store: Store):
+def test_slow_feed_delays_indexing_of_chain_but_loses_no_rows(store: Store):
     relay = Relay()
     with following(store, relay) as feed:
         feed.passes(20)
@@ -114,7 +114,7 @@ def test_missing_feed_response_times_out(store: Store):
 
 
 @pytest.mark.parametrize("drift", [-3600, 3600])
-def test_feed_clock_far_from_local_clock_stores_nothing(store: Store, drift: int):
+def test_poll_stores_nothing_if_feed_clock_is_far_from_local_clock(store: Store, drift: int):
     with following(store, busy(Relay())) as feed:
         with pytest.raises(TransientError, match="clock"):
             feed.poll(our_time=feed.relay.now + drift)

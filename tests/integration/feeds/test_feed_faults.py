@@ -30,7 +30,7 @@ def reread(feed: FeedFollower) -> list[str]:
     return [fault.kind for fault in ingest_reread(feed.store, answer)]
 
 
-def test_gap_in_row_ids_is_no_fault_and_is_not_waited_for(store: Store):
+def test_gap_in_row_ids_is_not_a_fault_and_does_not_delay_folding(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.burn(50)
@@ -42,7 +42,7 @@ def test_gap_in_row_ids_is_no_fault_and_is_not_waited_for(store: Store):
         assert feed.faults() == []
 
 
-def test_lower_id_arriving_while_rows_settle_is_ordered(store: Store):
+def test_row_with_lower_id_arriving_while_rows_settle_is_folded_in_id_order(store: Store):
     relay = Relay()
     early = relay.joins(1)
     late = relay.rows.pop()
@@ -59,7 +59,7 @@ def test_lower_id_arriving_while_rows_settle_is_ordered(store: Store):
             assert uow.anomalies.count() == 0
 
 
-def test_row_arriving_in_settled_part_is_late_and_not_folded(store: Store):
+def test_row_inserted_into_settled_part_is_reported_as_late_and_not_folded(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.joins(2)
@@ -88,7 +88,7 @@ def test_repeated_rows_change_nothing(store: Store):
         assert len(stored(feed)) == rows
 
 
-def test_rewritten_row_keeps_both_bodies_and_first_is_folded(store: Store):
+def test_both_versions_of_rewritten_row_are_stored_and_the_first_is_folded(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)
@@ -146,7 +146,7 @@ def test_restarted_stream_stops_reader(store: Store):
         assert feed.poll() is None
 
 
-def test_restarted_stream_grown_past_cursor_is_changed_row_fault(store: Store):
+def test_restarted_stream_that_grew_past_cursor_is_reported_as_changed_row(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)
@@ -158,7 +158,7 @@ def test_restarted_stream_grown_past_cursor_is_changed_row_fault(store: Store):
         assert feed.kinds() == ["changed_row"]
 
 
-def test_reader_absent_longer_than_retention_stops_with_gap(store: Store):
+def test_reader_stopped_for_longer_than_retention_reports_gap(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(100)

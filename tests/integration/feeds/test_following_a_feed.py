@@ -104,7 +104,7 @@ def test_kicked_out_node_is_not_recorded_as_quit(store: Store):
             assert uow.anomalies.count() == 0
 
 
-def test_only_timeouts_penalised_by_relay_count(store: Store):
+def test_only_timeouts_that_relay_penalises_lower_node_reliability(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -126,7 +126,7 @@ def test_only_timeouts_penalised_by_relay_count(store: Store):
         assert blamed == {node(1), node(3)}
 
 
-def test_row_before_first_block_waits(store: Store):
+def test_rows_seen_before_first_block_wait_to_be_folded(store: Store):
     with following(store, busy(Relay())) as feed:
         feed.passes(6, every=1)
         with store.read_transaction() as uow:

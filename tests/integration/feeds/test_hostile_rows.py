@@ -38,7 +38,7 @@ def poll_on(feed: FeedFollower) -> None:
 
 
 @pytest.mark.parametrize("below", [0, 1, 63, 64, 65, 2**20 - 1, 2**20, 2**20 + 65])
-def test_id_near_largest_integer_does_not_stop_process(store: Store, below: int):
+def test_row_id_near_largest_integer_does_not_stop_reader(store: Store, below: int):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(60)
@@ -53,7 +53,7 @@ def test_id_near_largest_integer_does_not_stop_process(store: Store, below: int)
         assert {node(1), node(2), node(3)} <= feed.pools().keys()
 
 
-def test_database_holding_largest_id_restarts(store: Store):
+def test_reader_restarts_on_database_that_contains_largest_row_id(store: Store):
     relay = busy(Relay())
     with following(store, relay) as feed:
         feed.passes(60)
@@ -102,7 +102,7 @@ COLUMNS = ("kind", "node", "task")
 
 @pytest.mark.parametrize("opening", ['{"x":', "["])
 @pytest.mark.parametrize("depth", [65, 500, 900, 5_000])
-def test_deeply_nested_arguments_are_bad_row_at_any_stack_depth(
+def test_row_with_deeply_nested_arguments_is_a_bad_row_at_any_stack_depth(
     store: Store, opening: str, depth: int
 ):
     """A row is unreadable by itself, and not by how much of the stack is left to its reader."""
@@ -128,7 +128,7 @@ def at_depth(calls: int, row: FeedRow) -> str | None:
     return find_unreadable_reason(row) if calls == 0 else at_depth(calls - 1, row)
 
 
-def test_brackets_inside_strings_are_no_nesting(store: Store):
+def test_brackets_inside_strings_do_not_count_as_nesting(store: Store):
     relay = busy(Relay())
     args = {"task_id_commitment": task(99), "selected_node": node(1), "text": '[{\\"' * 200}
     with following(store, relay) as feed:

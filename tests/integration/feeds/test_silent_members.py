@@ -118,7 +118,7 @@ def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
     assert "derived" in (derived_zeros_reason(entries, RELAY) or "")
 
 
-def test_kickout_needing_no_derived_zeros_is_not_held(store: Store):
+def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)

@@ -53,7 +53,7 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
-def test_each_node_is_excluded_for_its_probe_result(opened: Store):
+def test_node_with_bad_probe_result_is_excluded_with_matching_reason(opened: Store):
     nodes = {
         "well": RpcNode(),
         "also": RpcNode(height=98),
@@ -125,7 +125,7 @@ def test_repeated_check_requests_are_rate_limited(opened: Store):
     assert node.asked == ["eth_chainId", "eth_blockNumber"]
 
 
-def test_unstaked_or_departed_node_of_daemon_network_is_excluded(
+def test_node_that_has_no_stake_or_has_quit_is_excluded(
     opened: Store, tmp_path_factory: pytest.TempPathFactory
 ):
     daemons = f"sqlite:///{tmp_path_factory.mktemp('daemon') / 'd.sqlite'}"

@@ -151,7 +151,7 @@ def test_upgrade_request_with_body_returns_400():
 
 
 @pytest.mark.parametrize("awaited", [1, 0])
-def test_unfinished_headers_are_cut_off_after_earlier_request(awaited: int):
+def test_connection_with_unfinished_headers_after_first_request_is_cut_off(awaited: int):
     before = cut_off()
     patient = door(response_timeout_seconds=60.0, header_timeout_seconds=60.0)
     with patient as url, connected(url, post(b"x" * LENGTH)) as sock:
@@ -196,7 +196,7 @@ def test_idle_connection_is_closed_between_requests():
         assert all_of(sock) == b""
 
 
-def test_longest_idle_connection_is_closed_at_limit():
+def test_longest_idle_connections_are_closed_when_limit_is_reached():
     with door(connections=16, per_address=4, header_timeout_seconds=60.0) as url:
         socks = []
         for _ in range(8):

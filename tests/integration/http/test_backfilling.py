@@ -122,7 +122,7 @@ def test_backfill_in_small_windows_reports_progress(store: Store):
     assert progress_calls == [(29, 60), (54, 60), (60, 60)]
 
 
-def test_rows_of_unfollowed_fork_are_rejected(store: Store):
+def test_backfill_is_rejected_until_the_indexer_has_followed_the_fork(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(4)

@@ -32,7 +32,7 @@ def asked(served: Served) -> RpcError:
     return caught.value
 
 
-def test_responses_are_decoded_to_types(served: Served):
+def test_response_is_decoded_to_the_requested_type(served: Served):
     endpoint = JsonRpcClient(served.url)
 
     block = endpoint.call("eth_getBlockByNumber", ["0x3", False], BlockResponse)
@@ -41,7 +41,7 @@ def test_responses_are_decoded_to_types(served: Served):
     assert block.hash == served.chain.blocks[3].hash
 
 
-def test_null_response_is_none(served: Served):
+def test_null_response_returns_none(served: Served):
     endpoint = JsonRpcClient(served.url)
 
     assert endpoint.call("eth_getBlockByNumber", ["0x9999", False], BlockResponse) is None

@@ -55,7 +55,7 @@ def expected(head: Block, finality: Finality, before: BlockRef | None) -> int:
     st.integers(1, 20),
     st.integers(0, 600),
 )
-def test_final_block_is_newest_that_is_deep_and_old_enough(served, gaps, depth, seconds):
+def test_final_block_is_the_newest_block_that_is_deep_and_old_enough(served, gaps, depth, seconds):
     """Asked for twice: from nothing, and from what was final some blocks before."""
     tree, finality = BlockTree(31337), Finality(depth, seconds)
     middle = None

@@ -78,12 +78,12 @@ def test_reused_process_id_is_not_mistaken_for_holder():
         "qos-oracle run on host, process 0 (begun 12 at 0123456789abcdef)",
     ],
 )
-def test_fate_of_holder_on_another_host_is_unknown(name: str | None):
+def test_state_of_holder_on_another_host_is_unknown(name: str | None):
     assert get_holder_state(name) is HolderState.UNKNOWN
 
 
 @pytest.mark.parametrize("hidden", ["sys/kernel/random/boot_id", "self", "self/ns/pid"])
-def test_fate_is_unknown_without_kernel_information(
+def test_holder_state_is_unknown_without_kernel_information(
     hidden: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with named_process() as (running, name):
@@ -97,7 +97,9 @@ def test_fate_is_unknown_without_kernel_information(
         assert "begun" not in build_holder_name("run")
 
 
-def test_fate_is_unknown_with_foreign_proc_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_holder_state_is_unknown_with_a_foreign_proc_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     name = build_holder_name("run")
     (tmp_path / "self").symlink_to("1234567")
     monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
@@ -132,7 +134,7 @@ def test_lease_of_dead_holder_is_taken_immediately(database_url: str):
         assert acquire_lease(store, "new") == 2
 
 
-def test_lease_of_dead_holder_goes_to_one_of_two_claimants(database_url: str):
+def test_lease_of_dead_holder_goes_to_only_one_of_two_claimants(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         running.kill()
         running.wait()
@@ -145,7 +147,7 @@ def test_lease_of_dead_holder_goes_to_one_of_two_claimants(database_url: str):
             assert uow.lease.acquire("the other", 3600, dead_epoch=1) is None
 
 
-def test_holder_of_unknown_fate_keeps_lease(database_url: str):
+def test_holder_in_unknown_state_keeps_its_lease(database_url: str):
     with Store.open(database_url) as store:
         with store.transaction() as uow:
             assert uow.lease.acquire("qos-oracle run on elsewhere, process 7", 3600) == 1

@@ -136,7 +136,7 @@ def test_audit_needs_second_endpoint(follower: Follower):
     assert len(follower.chain.windows_served) == served
 
 
-def test_audit_runs_rarely_behind_head():
+def test_audit_runs_rarely_while_the_indexer_is_behind_head():
     auditor = Auditor()
     assert [auditor.should_run(is_caught_up=False) for _ in range(40)].count(True) == 2
     assert auditor.should_run(is_caught_up=True)
@@ -183,7 +183,7 @@ def hiding(chain: ScriptedChain) -> ScriptedChain:
 # --- verify ---
 
 
-def test_verified_blocks_get_requested_level(follower: Follower):
+def test_verified_blocks_get_the_requested_verification_level(follower: Follower):
     checked(follower, ReverifyRequest(BlockRange(10, 49), VerificationLevel.PROVEN, "second"))
     with follower.store.read_transaction() as uow:
         scope = follower.folder.scope.id

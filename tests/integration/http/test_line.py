@@ -136,7 +136,7 @@ def test_call_refused_by_first_endpoint_is_sent_to_next(
         (302, b""),
     ],
 )
-def test_malformed_response_of_first_endpoint_is_followed_by_next(
+def test_next_endpoint_is_used_after_malformed_response_from_first(
     lines: PoolView, one: Endpoint, other: Endpoint, status: int, body: bytes
 ):
     one.status, one.says, other.says = status, body, "0x2a"
@@ -155,7 +155,7 @@ REVERTS = [
 
 
 @pytest.mark.parametrize("revert", REVERTS, ids=lambda said: said["error"]["message"])
-def test_revert_is_final_answer_without_asking_next_endpoint(
+def test_revert_is_final_and_next_endpoint_is_not_requested(
     lines: PoolView, one: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
     one.says = revert
@@ -167,7 +167,9 @@ def test_revert_is_final_answer_without_asking_next_endpoint(
     assert lines.callers[0].endpoint.health.backoff.seconds_left() == 0
 
 
-def test_refusal_is_reported_rather_than_silence(lines: PoolView, one: Endpoint, other: Endpoint):
+def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(
+    lines: PoolView, one: Endpoint, other: Endpoint
+):
     one.says, other.says = b"", error("no such block")
     with pytest.raises(CallRefusedError, match="no such block"):
         lines.request("eth_call", {}, "latest")
@@ -216,7 +218,9 @@ def test_backoff_is_capped_at_five_minutes():
     assert backoff.seconds_left() == 0.5
 
 
-def test_gas_limit_error_is_not_rate_limit_whatever_its_code(line: EndpointCaller, one: Endpoint):
+def test_gas_limit_error_with_any_code_is_not_treated_as_rate_limit(
+    line: EndpointCaller, one: Endpoint
+):
     one.says = error("Transaction gas limit exceeds block gas limit", -32005)
     with pytest.raises(CallRefusedError):
         line.request("eth_sendRawTransaction", "0x")
@@ -237,7 +241,7 @@ def test_endpoint_refusing_batches_gets_single_requests_afterwards(
     assert [isinstance(question, dict) for question in one.asked[1:]] == [True, True]
 
 
-def test_oversized_response_is_cut_off(line: EndpointCaller, one: Endpoint):
+def test_oversized_response_is_rejected(line: EndpointCaller, one: Endpoint):
     line.endpoint.client._wire.http.max_bytes = 1_000
     one.says = "0x" + 2_000 * "0"
     with pytest.raises(RpcError, match="too large"):

@@ -86,7 +86,9 @@ def crowded() -> MemoryChain:
     return chain
 
 
-def test_silent_cap_at_round_number_is_detected(serve: Serve, open_source: OpenSource):
+def test_response_silently_capped_at_a_round_number_of_logs_is_detected(
+    serve: Serve, open_source: OpenSource
+):
     served = serve(crowded())
     answer = served.chain.answer
 
@@ -101,7 +103,7 @@ def test_silent_cap_at_round_number_is_detected(serve: Serve, open_source: OpenS
     assert places(whole(open_source(served), 0, 40)) == all_of(served)
 
 
-def test_count_that_may_be_cap_costs_two_extra_requests_each_time(
+def test_log_count_that_may_be_capped_costs_two_extra_requests_each_time(
     serve: Serve, open_source: OpenSource
 ):
     """That it was none once says nothing of other ranges."""

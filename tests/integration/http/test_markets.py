@@ -68,7 +68,7 @@ def test_endpoint_with_invalid_fee_history_is_skipped(
         ask_market(lines, CAPS)
 
 
-def test_last_market_price_is_exported_beside_fee_cap(
+def test_latest_market_fees_and_the_fee_cap_are_exported_as_metrics(
     two: tuple[Proxy, Proxy, PoolView],
 ):
     first_endpoint, second_endpoint, lines = two
@@ -100,7 +100,7 @@ def test_chain_without_base_fee_raises_transient_error(two: tuple[Proxy, Proxy, 
         ask_market(two[2], CAPS)
 
 
-def test_single_endpoint_cannot_raise_tip_or_stop_sending_by_base_fee():
+def test_one_endpoint_can_neither_raise_the_tip_nor_stop_sending_with_its_base_fee():
     markets = [FeeMarket(10, 50), FeeMarket(10**6, 3), FeeMarket(0, 9)]
     assert combine_markets(markets, 1000) == FeeMarket(10, 3)
     assert combine_markets([FeeMarket(5000, 1), FeeMarket(4000, 2)], 1000) == FeeMarket(4000, 1)
@@ -117,5 +117,5 @@ def test_single_endpoint_cannot_raise_tip_or_stop_sending_by_base_fee():
         ("", Fees(0, 0)),
     ],
 )
-def test_fee_required_by_pool_is_parsed_from_error(text: str, wanted: Fees):
+def test_fee_required_by_the_mempool_is_parsed_from_the_error(text: str, wanted: Fees):
     assert parse_required_fees(text) == wanted

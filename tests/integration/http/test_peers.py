@@ -111,7 +111,7 @@ def counted(peer: Peer, result: str) -> float:
 
 
 @pytest.mark.parametrize("told", [told_report(), told_kick()], ids=["report", "kick"])
-def test_statement_is_read_as_written(told: StatementMessage):
+def test_statement_is_unchanged_after_encoding_and_decoding(told: StatementMessage):
     assert decode_statements(encode_statements([told])) == [told]
     assert is_genuine(told)
 
@@ -121,7 +121,7 @@ FIELDS = ["chain_id", "round", "as_of", "deadline"]
 
 @examples(10)
 @given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
-def test_signed_field_cannot_be_changed(name: str, value: int):
+def test_report_with_a_changed_signed_field_is_not_genuine(name: str, value: int):
     report = told_report()
     changed = _with(report, name, value)
 
@@ -210,7 +210,7 @@ def test_invalid_peer_url_is_input_error():
         PeerClients.from_urls(["ftp://x"], 1.0, 1.0)
 
 
-def test_board_returns_newest_first_and_drops_oldest():
+def test_board_keeps_the_newest_statements_and_drops_the_oldest():
     board = Board()
     for around in range(300):
         board.publish(_with(told_report(), "round", around))
@@ -242,7 +242,7 @@ def dripping() -> Iterator[str]:
         thread.join(5)
 
 
-def test_dripping_peer_is_waited_for_once_and_does_not_block_others():
+def test_slowly_responding_peer_is_waited_for_once_and_does_not_block_others():
     with door(lambda _: (200, encode_statements([told_report()]), {})) as url, dripping() as slow:
         late, prompt_peer = Peer(slow, 0.3), Peer(url, SECONDS)
         assert PeerClients([late], 0.0, 0.3).fetch_statements("/v1/report/7") == []
@@ -270,7 +270,7 @@ def test_silent_peer_is_not_polled_during_backoff(monkeypatch: pytest.MonkeyPatc
         peer.close()
 
 
-def test_settled_round_is_polled_twice_later():
+def test_statements_of_a_round_are_refetched_only_twice():
     request_times: list[float] = []
     now = [0.0]
 

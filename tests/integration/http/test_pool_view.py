@@ -64,7 +64,7 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(one: Endpoint):
     pool.close()
 
 
-def test_broadcast_goes_to_all_endpoints_except_foreign_chain(
+def test_broadcast_goes_to_all_endpoints_except_those_on_another_chain(
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     first, second = pool
@@ -77,7 +77,7 @@ def test_broadcast_goes_to_all_endpoints_except_foreign_chain(
     assert (foreign.error is None, sent.error) == (False, None)
 
 
-def test_balance_is_requested_anew_and_from_next_endpoint_on_failure(
+def test_balance_is_not_cached_and_is_requested_from_next_endpoint_after_failure(
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     one.says, other.says = "0x10", "0x20"
@@ -87,7 +87,7 @@ def test_balance_is_requested_anew_and_from_next_endpoint_on_failure(
     assert balance_of(pool.view(), WHO) == 32
 
 
-def test_endpoint_throttling_sender_is_not_used_by_indexer(
+def test_endpoint_that_throttles_the_sender_is_not_used_by_the_indexer(
     pool: EndpointPool, one: Endpoint, other: Endpoint
 ):
     one.status, one.headers, one.says = 429, {"Retry-After": "40"}, b"slow down"
@@ -100,7 +100,7 @@ def test_endpoint_throttling_sender_is_not_used_by_indexer(
     assert pool.run_with_endpoint(name_of) == [*pool][1].name
 
 
-def test_endpoint_throttling_indexer_is_not_used_by_sender(pool: EndpointPool):
+def test_endpoint_that_throttles_the_indexer_is_not_used_by_the_sender(pool: EndpointPool):
     first, second = pool
     first.health.backoff = second.health.backoff = Backoff(lambda: 0.0)
     for endpoint in pool:

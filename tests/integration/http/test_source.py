@@ -30,13 +30,13 @@ def test_final_block_follows_depth_when_lower(served: Served, open_source: OpenS
     assert heads.final.hash == served.chain.blocks[30].hash
 
 
-def test_young_chain_is_final_up_to_genesis(serve: Serve, open_source: OpenSource):
+def test_final_block_of_a_short_chain_is_genesis(serve: Serve, open_source: OpenSource):
     heads = open_source(serve(MemoryChain()), finality_depth=64).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (0, 0)
 
 
-def test_missing_tags_are_requested_once(served: Served, open_source: OpenSource):
+def test_unsupported_block_tags_are_requested_only_once(served: Served, open_source: OpenSource):
     served.chain.tags = {}
     source = open_source(served, finality_depth=3)
 
@@ -65,7 +65,9 @@ def test_tag_above_newest_block_is_rejected(served: Served, open_source: OpenSou
         open_source(served, finality_depth=5).fetch_heads()
 
 
-def test_block_arriving_within_batch_is_tolerated(served: Served, open_source: OpenSource):
+def test_block_that_arrives_during_a_batch_request_is_tolerated(
+    served: Served, open_source: OpenSource
+):
     """On a chain where every block is final at once."""
     served.chain.tags = {"finalized": 0, "safe": 0}
     stale = [served.chain.blocks[38].header]
@@ -150,7 +152,7 @@ def test_stalled_preferred_endpoint_is_skipped(
     assert len(frozen.asked) == before
 
 
-def test_preferred_endpoint_returning_behind_is_skipped(
+def test_preferred_endpoint_that_recovers_but_lags_is_skipped(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     returning, going, source = pair
@@ -165,7 +167,7 @@ def test_preferred_endpoint_returning_behind_is_skipped(
     assert source.fetch_heads().latest.number == 21
 
 
-def test_chain_stalled_everywhere_is_still_polled(
+def test_chain_that_stalls_on_all_endpoints_is_still_polled(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     first, _, source = pair
@@ -179,7 +181,7 @@ def test_chain_stalled_everywhere_is_still_polled(
     assert source.fetch_heads().latest.number == 21
 
 
-def test_chain_shortened_everywhere_is_accepted(
+def test_chain_shortened_on_all_endpoints_is_accepted(
     pair: tuple[Served, Served, ChainSource],
 ):
     first, second, source = pair

@@ -39,7 +39,9 @@ def test_address_without_code_is_input_error(settled: Served, open_source: OpenS
         open_source(settled).check_endpoints()
 
 
-def test_wrong_contract_is_reported_by_missing_event(settled: Served, open_source: OpenSource):
+def test_error_for_a_wrong_contract_names_the_missing_event(
+    settled: Served, open_source: OpenSource
+):
     settled.chain.code[ORACLE] = code_of("TaskNetwork")
 
     with pytest.raises(InputError, match=r"QoSOracle at .*does not emit .*RoundAccepted"):

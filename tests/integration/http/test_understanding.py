@@ -51,7 +51,7 @@ def test_next_endpoint_is_used_after_malformed_response(one: Endpoint, other: En
     assert balance_of(view_of(one.url, other.url), WHO) == 16
 
 
-def test_malformed_blocks_confirm_nothing(one: Endpoint):
+def test_malformed_block_confirms_neither_nonce_counts_nor_a_reorg(one: Endpoint):
     one.says = {"result": {"number": "0x7"}}
     lines = view_of(one.url)
     assert fetch_counts_at_block(lines, WHO, BLOCK) == {}

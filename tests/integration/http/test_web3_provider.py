@@ -95,7 +95,7 @@ def test_unanswered_request_raises_transient_error():
         _ = build_web3(lambda: silent).eth.block_number
 
 
-def test_endpoint_pool_is_evaluated_per_request_without_caching():
+def test_endpoint_pool_is_looked_up_again_for_every_request():
     first, second = Answering("0x1"), Answering("0x2")
     views = [first, second]
     web3 = build_web3(lambda: views.pop(0))

@@ -126,7 +126,7 @@ def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_sour
 
 @pytest.mark.parametrize("last", [40, 39], ids=["at the head", "below the head"])
 @pytest.mark.parametrize("pins", [True, False], ids=["by hash", "by range"])
-def test_fork_adding_first_logs_of_block_is_detected(
+def test_fork_that_adds_the_first_logs_of_a_block_is_detected(
     served: Served, open_source: OpenSource, last: int, *, pins: bool
 ):
     """The logs of the old fork name no block that could be compared: there are none."""
@@ -160,7 +160,9 @@ def test_fork_adding_first_logs_of_block_is_detected(
     assert places([again]) == [(n, place) for n in range(38, last + 1) for place in (0, 1)]
 
 
-def test_unlinked_headers_are_rejected(served: Served, open_source: OpenSource):
+def test_headers_that_do_not_follow_each_other_are_rejected(
+    served: Served, open_source: OpenSource
+):
     other_chain = MemoryChain(fork=Fork(salt="other"))
     for _ in range(40):
         other_chain.mine()
@@ -216,7 +218,9 @@ def test_prefetching_is_bounded(served: Served, open_source: OpenSource):
         assert highest <= number + 4
 
 
-def test_prefetch_failure_is_raised_at_its_window(served: Served, open_source: OpenSource):
+def test_prefetch_failure_is_raised_when_its_window_is_fetched(
+    served: Served, open_source: OpenSource
+):
     served.faults.append(most_blocks(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     whole(source, 0, 7)

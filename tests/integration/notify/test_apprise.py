@@ -41,7 +41,7 @@ def config(tmp_path: Path, sqlite_url: str, address: str) -> Path:
     return path
 
 
-def test_message_arrives_with_title_text_and_number(told: Told, target):
+def test_message_is_delivered_with_title_text_and_notice_id(told: Told, target):
     target.send(build_test_message(5_000))
 
     (delivery,) = told.receiver.got

@@ -46,7 +46,7 @@ def told(store: Store, kinds: Sequence[str] = ()) -> list[str]:
         ]
 
 
-def test_condition_is_notified_once_at_start_and_once_at_end(sqlite_url: str):
+def test_condition_sends_one_notice_at_its_start_and_one_at_its_end(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url, create=True) as store:
         for health in (DOWN, WELL):
@@ -63,7 +63,7 @@ def test_condition_is_notified_once_at_start_and_once_at_end(sqlite_url: str):
         assert told(store, ["behind"]) == []
 
 
-def test_short_condition_is_not_notified(sqlite_url: str):
+def test_short_condition_sends_no_notice(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, clock, lambda: 0.0)
@@ -73,7 +73,7 @@ def test_short_condition_is_not_notified(sqlite_url: str):
         assert told(store) == []
 
 
-def test_downtime_is_notified_at_start(sqlite_url: str):
+def test_daemon_start_sends_notice_of_preceding_downtime(sqlite_url: str):
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, Clock(), lambda: 0.0)
         notices.write_notices(WELL, "2 h: the disk is full")

@@ -26,14 +26,14 @@ def config(tmp_path: Path, sqlite_url: str, told: Told) -> Path:
     return path
 
 
-def test_successful_target_is_reported(config: Path, told: Told, capsys):
+def test_successful_delivery_to_target_is_reported(config: Path, told: Told, capsys):
     assert run(["notify", "test", "-c", str(config)]) == 0
 
     assert capsys.readouterr().out == "ours: delivered\n"
     assert told.receiver.kinds == ["test"]
 
 
-def test_failed_target_exits_with_1_and_reason(config: Path, told: Told, capsys):
+def test_failed_delivery_is_reported_with_reason_and_exit_code_1(config: Path, told: Told, capsys):
     told.receiver.statuses.append(401)
 
     assert run(["notify", "test", "-c", str(config), "--json"]) == 1

@@ -15,7 +15,7 @@ from tests.support.txmgr.stores import NewStore
 OFTEN = examples(20)
 
 
-def test_timeouts_until_exclusion_are_notified_in_order(told: Told):
+def test_timeouts_and_the_resulting_exclusion_send_notices_in_order(told: Told):
     told.times_out("A", 2)
 
     told.tell()
@@ -25,12 +25,12 @@ def test_timeouts_until_exclusion_are_notified_in_order(told: Told):
     assert [int(notice_id) for notice_id in told.receiver.ids] == [1, 2, 3]
 
 
-def test_history_before_first_start_is_not_notified(told: Told):
+def test_history_before_first_start_sends_no_notices(told: Told):
     # `begin` folded three joins before it listened; nothing of that time was said.
     assert told.receiver.got == []
 
 
-def test_node_recovering_without_event_is_notified(told: Told):
+def test_node_recovery_without_chain_event_sends_notice(told: Told):
     told.times_out("A", 2)
     told.tell()
     told.chain.mine(after=3600)
@@ -41,7 +41,7 @@ def test_node_recovering_without_event_is_notified(told: Told):
     assert told.receiver.got[-1].said["node"] == node("A")
 
 
-def test_recovery_and_renewed_exclusion_between_ticks_are_both_notified(told: Told):
+def test_recovery_and_renewed_exclusion_between_ticks_both_send_notices(told: Told):
     told.times_out("A", 2)
     told.tell()
     told.chain.mine(after=3600)
@@ -53,7 +53,7 @@ def test_recovery_and_renewed_exclusion_between_ticks_are_both_notified(told: To
     assert told.receiver.kinds[3:] == later
 
 
-def test_membership_changes_are_notified_when_they_happen(told: Told):
+def test_membership_changes_send_notices_when_they_happen(told: Told):
     turns = History().starts("1", "A").asks_to_pause("A").after(1)
     turns.submits("1").succeeds("1").after(1).resumes("A").after(1)
     for leaves in (History.quits, History.is_slashed, History.is_kicked_out):
@@ -136,7 +136,7 @@ def test_slow_receiver_blocks_neither_daemon_nor_other_targets(told: Told):
         assert told.receiver.kinds == quick_receiver.kinds
 
 
-def test_reorg_is_notified_with_undone_notices_and_current_state(told: Told):
+def test_reorg_notice_lists_undone_notices_and_exclusion_after_reorg_sends_new_notice(told: Told):
     told.times_out("A", 2)
     told.tell()
     told.chain.fork(1)
@@ -164,7 +164,7 @@ def test_unsent_notice_undone_by_reorg_is_not_sent(told: Told):
     assert told.receiver.kinds == ["timed_out", "reorg"]
 
 
-def test_node_owner_is_notified_only_of_own_node_and_its_reorgs(told: Told):
+def test_node_owner_is_notified_only_about_own_node_and_reorgs_that_affect_it(told: Told):
     told.restart([told.webhook(choice=only_about(node("B")))])
     told.times_out("A", 2)
     told.tell()
@@ -192,7 +192,7 @@ def test_target_receives_only_selected_kinds(told: Told):
     assert told.receiver.kinds == ["excluded"]
 
 
-def test_halt_is_notified_immediately_and_not_undone_by_reorg(told: Told):
+def test_halt_notice_is_sent_immediately_and_is_not_undone_by_reorg(told: Told):
     with told.store.transaction() as uow:
         uow.halts.open_halt("by hand", (1, 10), "a final block changed")
     told.tell()
@@ -210,7 +210,7 @@ def test_halt_is_notified_immediately_and_not_undone_by_reorg(told: Told):
     assert told.receiver.got[1].said["undone"] == []
 
 
-def test_halt_cleared_between_ticks_is_notified_with_its_end(told: Told):
+def test_halt_cleared_between_ticks_sends_notices_of_the_halt_and_its_end(told: Told):
     with told.store.transaction() as uow:
         uow.halts.open_halt("by hand", (1, 10), "a final block changed")
         uow.halts.clear("by hand", HaltClearRecord(99, "somebody", "seen to"))
@@ -258,7 +258,7 @@ def test_notices_older_than_thirty_days_are_deleted(told: Told):
         max_size=6,
     )
 )
-def test_delivered_notices_not_undone_equal_current_state(
+def test_delivered_notices_without_undone_ones_equal_stored_notices(
     new_sqlite_store: NewStore, turns: list[tuple[str, int, list[int], bool]]
 ):
     with new_sqlite_store() as store, receiving() as receiver:

@@ -70,7 +70,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     return resolved_addresses
 
 
-def test_hostname_turning_private_after_check_gets_no_message(
+def test_hostname_that_resolves_to_private_address_after_check_gets_no_message(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ):
     resolved_addresses = resolving(monkeypatch, PUBLIC, "127.0.0.1")

@@ -80,7 +80,7 @@ def committed(network: CommitNetwork, *results: bytes) -> Job:
 RIGHT, WRONG, OTHER = b"right", b"wrong", b"other"
 
 
-def test_three_equal_results_match_vector(network: CommitNetwork):
+def test_logs_of_task_with_three_equal_results_match_vector(network: CommitNetwork):
     job = network.create()
     receipts = network.mine()
     network.commit(job, 2, 0, 1)
@@ -100,14 +100,14 @@ def test_three_equal_results_match_vector(network: CommitNetwork):
     assert receipts[5].only("TaskNodeSuccess")["nodeAddress"].lower() == job.parts[0].node
 
 
-def test_different_disclosure_of_third_node_matches_vector(network: CommitNetwork):
+def test_logs_match_vector_when_third_node_discloses_different_result(network: CommitNetwork):
     job = committed(network, RIGHT, RIGHT, WRONG)
     network.disclose(job, 0, 1)
     network.disclose(job, 2, result=WRONG)
     assert logged(network.mine())[-1:] == sequence("a-02")
 
 
-def test_different_disclosure_of_second_node_matches_vector(network: CommitNetwork):
+def test_logs_match_vector_when_second_node_discloses_different_result(network: CommitNetwork):
     job = committed(network, RIGHT, WRONG, RIGHT)
     network.disclose(job, 0)
     network.disclose(job, 1, result=WRONG)
@@ -177,7 +177,7 @@ def test_cancellation_after_success_without_upload_aborts_task(network: CommitNe
     assert cancelled == [job.parts[1].node, job.parts[2].node]
 
 
-def test_cancellation_after_two_errors_does_not_abort_again(network: CommitNetwork):
+def test_cancellation_after_two_error_reports_does_not_abort_task_again(network: CommitNetwork):
     job = begun(network)
     network.report_error(job, 0, 1)
     network.mine()
@@ -203,7 +203,7 @@ def test_cheapest_waiting_task_is_evicted(network: CommitNetwork):
     assert said(network.mine()[-1]) == ["TaskAborted 3 Task fee is too low", "TaskPending 4"]
 
 
-def test_logs_of_two_tasks_are_interleaved(network: CommitNetwork):
+def test_logs_of_cancelled_task_and_next_started_task_are_interleaved(network: CommitNetwork):
     first = begun(network)
     network.create(5)
     network.mine()
@@ -227,7 +227,9 @@ def test_waiting_task_starts_when_third_node_joins(network: CommitNetwork):
     assert said(receipts[2]) == [f"TaskStarted 1 {place}" for place in range(3)]
 
 
-def test_node_without_points_is_kicked_out_before_its_part_ends(network: CommitNetwork):
+def test_node_with_no_points_left_is_kicked_out_before_its_part_of_task_ends(
+    network: CommitNetwork,
+):
     for _ in range(2):
         job = begun(network)
         network.commit(job, 0, 1)

@@ -137,7 +137,7 @@ def assert_scored(daemon: CommitDaemon) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
-def test_daemon_output_matches_network_at_every_stop(
+def test_daemon_output_matches_network_whenever_daemon_has_caught_up(
     network: CommitNetwork, daemon: CommitDaemon, seed: int
 ):
     walk = Walk(network, seed)

@@ -80,7 +80,7 @@ def test_failed_call_produces_no_event(reader: EventReader, function: str):
     assert reader.decode_rows([], [call(function, values, works=False)]).events == []
 
 
-def test_cancelled_part_is_decoded_without_blame(
+def test_cancelled_part_of_task_is_decoded_without_blaming_node(
     reader: EventReader,
 ):
     cancelled = log("TaskNodeCancelled(uint256,address)", ["address"], [SENDER], WORD)
@@ -116,7 +116,7 @@ def test_accepted_result_is_decoded_as_validated_task(reader: EventReader, *, in
     assert kinds_of(reader.decode_rows([success_log], [])) == ["TaskValidated"]
 
 
-def test_missing_upload_is_not_blamed_when_disabled():
+def test_missing_upload_is_not_blamed_when_blaming_is_disabled():
     lenient = EventReader.from_profile(
         "crynux-commit",
         {"Task": TASK, "Node": NODES},

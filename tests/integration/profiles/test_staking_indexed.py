@@ -80,7 +80,7 @@ def staked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Stake
             chain.close()
 
 
-def test_staking_with_feed_indexes_stakes_without_membership(staked: Staked):
+def test_staking_contract_with_feed_sets_stakes_but_not_membership(staked: Staked):
     first_node, second_node, third, last = staked.nodes[:4]
     for node in (first_node, second_node, third, last):
         staked.stake(node)

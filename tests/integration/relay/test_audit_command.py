@@ -28,7 +28,7 @@ def a_relay(monkeypatch: pytest.MonkeyPatch, lies: RelayLies = HONEST) -> Iterat
         yield url
 
 
-def test_honest_relay_is_reported_as_agreeing(monkeypatch, capsys):
+def test_audit_of_honest_relay_reports_agreement(monkeypatch, capsys):
     with a_relay(monkeypatch) as url:
         assert run(["audit", "relay", "--url", url]) == 0
 
@@ -38,7 +38,7 @@ def test_honest_relay_is_reported_as_agreeing(monkeypatch, capsys):
     assert "Rows that were never published cannot be detected" in stdout
 
 
-def test_lie_is_reported_and_fails_command(monkeypatch, capsys):
+def test_audit_of_lying_relay_reports_differing_nodes_and_fails(monkeypatch, capsys):
     with a_relay(monkeypatch, RelayLies(swapped_group=40)) as url:
         assert run(["audit", "relay", "--url", url, "--polls", "5", "--json"]) == 1
 
@@ -49,7 +49,7 @@ def test_lie_is_reported_and_fails_command(monkeypatch, capsys):
     assert f"{len(kinds)} of 9 nodes differ" in printed.err
 
 
-def test_audit_without_proven_node_returns_dedicated_exit_code(monkeypatch):
+def test_audit_that_proves_no_node_returns_dedicated_exit_code(monkeypatch):
     history = history_of(1200)
     relay = WatchedRelay(history, START + 900)
     relay.faults.switch_on(RelayFault.RETENTION, 50)
@@ -91,7 +91,7 @@ def test_witness_increases_number_of_proven_nodes(monkeypatch, tmp_path: Path, c
     assert proven[0] < proven[1]
 
 
-def test_relay_with_http_errors_fails_command(monkeypatch, capsys):
+def test_audit_of_relay_with_http_errors_fails(monkeypatch, capsys):
     relay = WatchedRelay(history_of(600), START + 600)
     relay.faults.switch_on(RelayFault.SILENT)
     with relay.served() as url:

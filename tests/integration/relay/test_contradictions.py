@@ -49,7 +49,7 @@ def test_honest_relay_has_no_contradiction():
 
 @given(place=st.integers(0, 400))
 @examples(25)
-def test_answer_by_node_other_than_started_is_reported(place: int):
+def test_answer_from_node_other_than_the_one_started_is_reported(place: int):
     rows = rows_of(history_of(3600))
     answers = [at for at, feed_row in enumerate(rows) if feed_row.kind == "TaskScoreReady"]
     at = answers[place % len(answers)]
@@ -61,7 +61,7 @@ def test_answer_by_node_other_than_started_is_reported(place: int):
 
 @given(steps=STAKES, lag=st.integers(0, PATIENCE))
 @examples(100)
-def test_relay_following_chain_within_patience_contradicts_nothing(
+def test_relay_that_follows_chain_within_patience_has_no_contradiction(
     steps: list[tuple[int, int]], lag: int
 ):
     changes, time = [], START

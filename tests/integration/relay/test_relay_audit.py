@@ -56,7 +56,7 @@ def test_fold_computes_same_figures_as_relay():
     )
 
 
-def test_swapped_scores_of_two_members_part_at_their_group():
+def test_swapped_scores_of_two_members_are_reported_at_row_of_their_group():
     first_audit, second_audit = differing(audit_of(RelayLies(swapped_group=40)))
 
     assert first_audit.parting is not None
@@ -79,7 +79,7 @@ def test_omitted_zero_is_reported_as_missing():
     assert node_audit.theirs > node_audit.ours
 
 
-def test_ambiguous_zero_is_no_difference():
+def test_ambiguous_zero_is_not_reported_as_difference():
     """Two nodes were silent near one group that lacks one: whose 0 it is, nobody can say."""
     audit, forgetful = audit_of(), audit_of(RelayLies(forgotten_zero=4))
 
@@ -171,7 +171,7 @@ def test_audit_without_witness_proves_no_penalty():
     assert {node_audit.our_health for node_audit in audit.nodes} == {None}
 
 
-def test_history_without_beginning_proves_no_partial_pool():
+def test_history_without_its_beginning_leaves_every_node_unproven():
     relay = WatchedRelay(history_of(2400), START + 2000)
     relay.faults.switch_on(RelayFault.RETENTION, 100)
 

@@ -57,7 +57,7 @@ def said(relay: StandInRelay, target: str) -> Any:
     return body["data"]
 
 
-def test_start_is_exclusive_and_ids_ascend(relay: StandInRelay):
+def test_event_page_begins_after_start_id_and_ids_ascend(relay: StandInRelay):
     rows = said(relay, "/v1/events?start=7&limit=20")
 
     assert [row["id"] for row in rows] == list(range(8, 28))
@@ -69,7 +69,7 @@ def test_default_page_has_fifty_rows(relay: StandInRelay):
     assert len(said(relay, "/v1/events")) == 50
 
 
-def test_type_filter_returns_500_as_real_relay(relay: StandInRelay):
+def test_event_type_filter_returns_500_like_the_real_relay(relay: StandInRelay):
     assert relay.handle_get("/v1/events?event_type=NodeJoin").status == 500
 
 
@@ -117,7 +117,7 @@ def test_feed_client_reads_every_committed_row(client: FeedClient, history: Rela
 
 
 @pytest.mark.parametrize("fault", [RelayFault.SILENT, RelayFault.CUT])
-def test_unresponsive_relay_differs_from_relay_without_rows(
+def test_unresponsive_relay_raises_error_instead_of_returning_no_rows(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault
 ):
     watched.faults.switch_on(fault)
@@ -152,14 +152,16 @@ def test_row_fault_can_be_turned_on_and_off(
     assert client.poll(18, 3, max_pages=1).rows == true
 
 
-def test_row_with_malformed_json_is_read_as_unreadable(watched: WatchedRelay, client: FeedClient):
+def test_row_with_malformed_json_is_reported_as_unreadable(
+    watched: WatchedRelay, client: FeedClient
+):
     watched.faults.switch_on(RelayFault.BAD_ROW, 20)
     (row,) = client.poll(19, 1, max_pages=1).rows
 
     assert find_unreadable_reason(row) == "args: not JSON"
 
 
-def test_record_is_replayed_identically(history: RelayHistory):
+def test_recorded_relay_history_is_replayed_identically(history: RelayHistory):
     polls = [START + 600.0, START + 1200.0]
     record = read_record(iter_record_lines(history.rows, history, polls))
 
@@ -169,7 +171,7 @@ def test_record_is_replayed_identically(history: RelayHistory):
     assert record.list_nodes(START + 5000) == history.list_nodes(polls[1])
 
 
-def test_record_with_malformed_line_is_input_error(history: RelayHistory):
+def test_record_with_malformed_line_is_an_input_error(history: RelayHistory):
     lines = [*iter_record_lines(history.rows[:2], history, []), '{"t": 1}']
     with pytest.raises(InputError, match="the record, line 3"):
         read_record(lines)

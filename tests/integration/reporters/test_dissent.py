@@ -11,7 +11,9 @@ HOLD = "oracle_report_disputed"
 
 
 @pytest.mark.nightly
-def test_lying_reporter_is_named_by_both_others_and_its_reports_never_land(three: Company):
+def test_lying_reporter_is_named_by_both_other_reporters_and_its_reports_never_land(
+    three: Company,
+):
     a, b, liar = three.members
     liar.program = ("-m", "tests.integration.reporters.liar")
     three.start()

@@ -34,7 +34,7 @@ def bring(chain: Chain, office: Office) -> None:
     chain.transact(to=office.premises.oracle.address, data=push.request.calldata)
 
 
-def test_deferred_push_ends_once_another_transmitter_landed(second: Office):
+def test_deferred_push_is_superseded_after_push_of_another_transmitter_lands(second: Office):
     planned(second)
     bring(second.premises.chain, second)
     second.tick()

@@ -6,7 +6,7 @@ from tests.integration.reporters.company import QUORUM, Company
 
 
 @pytest.mark.nightly
-def test_three_daemons_agree_and_every_round_is_sent_once(three: Company):
+def test_three_daemons_agree_on_digests_and_every_round_is_sent_once(three: Company):
     three.start()
     for _ in range(4):
         number = three.round_of(*three.members)

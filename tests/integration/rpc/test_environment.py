@@ -65,20 +65,22 @@ def ask(url: str) -> int:
         http.close()
 
 
-def test_proxy_of_environment_is_used(door: Door, monkeypatch: pytest.MonkeyPatch):
+def test_proxy_set_in_environment_is_used(door: Door, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", door.url)
     assert ask("http://endpoint.example/rpc") == 200
     assert door.paths == ["http://endpoint.example/rpc"]
 
 
-def test_no_proxy_address_is_contacted_directly(door: Door, monkeypatch: pytest.MonkeyPatch):
+def test_address_listed_in_no_proxy_is_contacted_directly(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("http_proxy", "http://proxy.example:1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert ask(f"{door.url}/rpc") == 200
     assert door.paths == ["/rpc"]
 
 
-def test_password_of_netrc_is_sent(door: Door, tmp_path: Path):
+def test_password_from_netrc_is_sent(door: Door, tmp_path: Path):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n", "utf-8")
     (tmp_path / "netrc").chmod(0o600)
     assert ask(door.url) == 200

@@ -79,7 +79,7 @@ def test_last_block_of_period_is_determined_among_skipped_heights(
     }
 
 
-def test_lagging_feed_limits_blocks_to_its_time(world: Skipping):
+def test_lagging_feed_limits_head_to_blocks_up_to_its_settled_time(world: Skipping):
     indexer = world.indexer()
     limit, read = FeedHeadLimit(indexer.store), []
     numbers = [block.number for block in get_branch(world.chain.head)]
@@ -90,7 +90,7 @@ def test_lagging_feed_limits_blocks_to_its_time(world: Skipping):
     assert read == numbers
 
 
-def test_score_is_explained_at_block_before_skipped_height(world: Skipping, indexer: Indexer):
+def test_skipped_height_is_resolved_to_previous_block(world: Skipping, indexer: Indexer):
     numbers = range(world.chain.head.number + 1)
     resolved_numbers = [
         resolve_block(lambda: indexer.source, indexer.store, number).number for number in numbers

@@ -46,7 +46,7 @@ def kill_one(cluster: LocalCluster) -> None:
     os.kill(pids[0], signal.SIGKILL)
 
 
-def test_dask_cluster_stores_same_database_as_inline(
+def test_dask_cluster_produces_same_database_as_inline_indexing(
     expected: list[str], open_prepared: OpenPrepared, cluster: LocalCluster
 ):
     indexer, before = open_prepared(1), outcomes("taken")
@@ -109,7 +109,7 @@ def test_writer_continues_alone_without_scheduler(
     assert dump(indexer.url) == expected
 
 
-def test_cluster_without_endpoints_leaves_history_to_writer(
+def test_writer_indexes_history_alone_when_cluster_worker_has_no_endpoints(
     expected: list[str], open_prepared: OpenPrepared, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv(ENDPOINTS_VARIABLE, "[]")

@@ -10,7 +10,7 @@ from tests.integration.segments.conftest import OpenPrepared
 from tests.support.ingest.a_chain import AChain
 
 
-def test_provider_names_of_settings_are_passed_to_workers(
+def test_configured_provider_names_are_passed_to_workers(
     a_chain: AChain, open_prepared: OpenPrepared
 ):
     indexer = open_prepared(1)

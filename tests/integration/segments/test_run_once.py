@@ -60,7 +60,7 @@ def inline(long_chain: AChain, tmp_path_factory: pytest.TempPathFactory) -> list
     return stored(config)
 
 
-def test_history_prepared_by_workers_is_stored_as_inline(
+def test_history_prepared_by_workers_is_stored_as_with_inline_indexing(
     long_chain: AChain, inline: list[str], tmp_path: Path
 ):
     config = config_in(tmp_path / "workers", long_chain, executor="processes", workers=2)
@@ -100,7 +100,7 @@ def test_killed_writer_resumes_with_same_result(
     assert has_ordered(config)
 
 
-def test_verification_by_workers_returns_same_result_as_inline(
+def test_verification_by_workers_returns_same_result_as_inline_verification(
     long_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     config = config_in(tmp_path / "verified", long_chain, executor="inline")

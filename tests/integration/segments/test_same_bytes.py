@@ -7,7 +7,7 @@ from tests.support.ingest.dumping import dump
 
 
 @pytest.mark.parametrize(("workers", "blocks"), [(1, 20), (2, 20), (2, 7), (2, HISTORY)])
-def test_database_is_identical_for_any_workers_and_segment_size(
+def test_database_is_identical_for_any_number_of_workers_and_segment_size(
     expected: list[str], open_prepared: OpenPrepared, workers: int, blocks: int
 ):
     before = outcomes("taken")

@@ -80,7 +80,7 @@ def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
 @pytest.mark.nightly
 @settings(examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(skipped=gaps, manner=manners, fork=forks)
-def test_skipped_heights_store_same_rows_in_any_window_size(
+def test_same_rows_are_stored_at_any_window_size_despite_skipped_heights(
     skipping: Callable[[int], Skipping], skipped: Sequence[int], manner: Manner, fork: Fork | None
 ):
     world = skipping(manner.endpoints)
@@ -100,7 +100,7 @@ def test_skipped_heights_store_same_rows_in_any_window_size(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_skipped_heights_longer_than_window_do_not_stall(
+def test_run_of_skipped_heights_longer_than_window_does_not_stall_indexing(
     skipping: Callable[[int], Skipping], workers: int
 ):
     world = skipping(1)
@@ -110,7 +110,9 @@ def test_skipped_heights_longer_than_window_do_not_stall(
     assert world.read(indexer) == world.read(world.indexer())
 
 
-def test_missing_block_of_endpoint_is_not_treated_as_skipped(skipping: Callable[[int], Skipping]):
+def test_block_missing_from_endpoint_is_not_treated_as_skipped_height(
+    skipping: Callable[[int], Skipping],
+):
     """It shows none of ten blocks, in which something was said; the next one has their hash."""
     world = skipping(1)
     world.grow([0] * 60)
@@ -159,7 +161,9 @@ def test_final_block_at_newly_skipped_height_sets_halt(skipping: Callable[[int],
     assert indexer.canonical_logs() != world.chain.logs()
 
 
-def test_skipped_heights_are_no_gap_and_can_be_verified(skipping: Callable[[int], Skipping]):
+def test_skipped_heights_are_not_reported_as_gaps_and_can_be_verified(
+    skipping: Callable[[int], Skipping],
+):
     world = skipping(2)
     world.grow([0] * 20 + [FAR] + [0] * 20 + [0, 2, 0, 3, 0])
     indexer = world.indexer()

@@ -83,14 +83,14 @@ def given_up(ask: Callable[[], object]) -> type[BaseException] | None:
 
 
 @pytest.mark.parametrize("who", ASKS)
-def test_endless_headers_are_given_up(who: str):
+def test_request_is_aborted_when_response_headers_never_end(who: str):
     with dripping() as url:
         ended = given_up(lambda: ASKS[who](url))
     assert ended is not None
     assert issubclass(ended, TransientError)
 
 
-def test_dripping_peer_returns_no_statements():
+def test_peer_with_endless_response_headers_returns_no_statements():
     with dripping() as url:
         peer, fetched_statements = Peer(url, SECONDS), list[list[StatementMessage]]()
         assert (
@@ -101,7 +101,7 @@ def test_dripping_peer_returns_no_statements():
     assert fetched_statements == [[]]
 
 
-def test_endless_headers_over_tls_are_given_up(tmp_path: Path):
+def test_request_over_tls_is_aborted_when_response_headers_never_end(tmp_path: Path):
     own = made(tmp_path, "host")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(own.certificate, own.key)

@@ -62,7 +62,7 @@ def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
         open_signer(kms.new_key(), role="signer", chain_id=1, expected=other_address)
 
 
-def test_kms_key_of_another_curve_is_rejected(kms: Kms):
+def test_kms_key_on_another_curve_is_rejected(kms: Kms):
     with pytest.raises(
         InputError, match="is ECC_NIST_P256 for SIGN_VERIFY; expected ECC_SECG_P256K1"
     ):

@@ -97,7 +97,7 @@ def test_client_certificate_is_sent_to_signer(host: RemoteHost, authority: Pair,
     assert signed.raw[0] == 2
 
 
-def test_signer_requiring_certificate_signs_nothing_without_certificate(
+def test_signer_that_requires_client_certificate_signs_nothing_without_it(
     host: RemoteHost, authority: Pair
 ):
     with pytest.raises(TransientError):

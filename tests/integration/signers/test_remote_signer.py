@@ -157,7 +157,9 @@ def test_policy_refusal_is_reported_with_reason(host: RemoteHost, why):
     assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
 
 
-def test_bearer_token_is_read_only_from_owner_readable_file(host: RemoteHost, tmp_path):
+def test_bearer_token_is_used_only_if_its_file_is_readable_by_owner_alone(
+    host: RemoteHost, tmp_path
+):
     host.token = "a-token-that-nobody-sees"  # noqa: S105  made for this test
     file = tmp_path / "token"
     file.write_text(host.token + "\n")
@@ -171,6 +173,6 @@ def test_bearer_token_is_read_only_from_owner_readable_file(host: RemoteHost, tm
         RemoteSigner(host.place()).sign_transaction(CALL)
 
 
-def test_proxy_of_environment_is_not_used(host: RemoteHost, monkeypatch):
+def test_proxy_set_in_environment_is_not_used(host: RemoteHost, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     assert RemoteSigner(host.place()).sign_transaction(CALL) == LOCAL.sign_transaction(CALL)

@@ -63,7 +63,7 @@ def host() -> Iterator[RemoteHost]:
 
 @examples(30)
 @given(TRANSACTIONS)
-def test_transaction_equals_eth_account_encoding(transaction: TransactionRequest):
+def test_signed_transaction_equals_that_of_eth_account(transaction: TransactionRequest):
     params = build_sign_transaction_params(transaction, LOCAL.address)
     del params["from"]
     if transaction.to is not None:
@@ -128,13 +128,13 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_transaction_differing_in_one_field_is_rejected_by_field_name(host: RemoteHost, name):
+def test_error_for_transaction_differing_in_one_field_names_the_field(host: RemoteHost, name):
     host.wrong = Wrong(fields=lambda params: {**params, name: OTHER[name]})
     with pytest.raises(WrongSignatureError, match=f"differing fields: {WORDS.get(name, name)}$"):
         RemoteSigner(host.place()).sign_transaction(CALL)
 
 
-def test_every_transaction_field_is_covered():
+def test_differing_field_values_cover_every_transaction_field():
     field_names = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
     assert {field.name for field in fields(TransactionRequest)} == field_names
     assert (
@@ -144,7 +144,7 @@ def test_every_transaction_field_is_covered():
 
 
 @given(st.binary(max_size=400))
-def test_garbage_is_rejected_as_transaction(raw: bytes):
+def test_malformed_signed_transaction_is_rejected(raw: bytes):
     with pytest.raises(WrongSignatureError):
         verify_signed_transaction(b"\x02" + raw, CALL, LOCAL.address)
 
@@ -204,7 +204,7 @@ def test_environment_key_is_rejected_except_on_development_chains(monkeypatch, c
 
 
 @pytest.mark.parametrize("written", ["", "0x", "01" * 31, "0x" + "01" * 33, "00" * 32, "zz" * 32])
-def test_variable_without_valid_key_is_named_without_its_value(monkeypatch, written):
+def test_error_for_invalid_key_in_variable_names_variable_but_not_its_value(monkeypatch, written):
     monkeypatch.setenv("A_KEY", written)
     with pytest.raises(InputError, match="A_KEY") as failure:
         open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=31337)

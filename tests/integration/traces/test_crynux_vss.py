@@ -139,7 +139,7 @@ def test_recorded_task_requirements_match_truth(followed: Follower):
     assert requirements == wished
 
 
-def test_recorded_groups_match_truth_with_members_and_ranks(
+def test_members_and_ranks_of_recorded_groups_match_truth(
     followed: Follower,
 ):
     assert members_of(followed) == truth.groups()
@@ -225,7 +225,7 @@ def test_window_size_does_not_change_database(size: int, database_url: str, foll
             assert uow.projections.compute_digest() == followed_uow.projections.compute_digest()
 
 
-def test_indexing_from_middle_contains_all_later_tasks_and_groups(tmp_path: Path):
+def test_indexing_from_middle_of_chain_records_all_later_tasks_and_groups(tmp_path: Path):
     later = {
         row["task_id_commitment"]: truth.tasks()[row["task_id_commitment"]]
         for row in truth.rows("task")
@@ -256,7 +256,7 @@ def _joins(row: dict[str, object]) -> bool:
     return row["action"] == "join" and bool(row["ok"]) and int(str(row["block"])) >= MIDDLE
 
 
-def test_missing_upload_ends_task_as_aborted_when_not_blamed(tmp_path: Path):
+def test_task_without_upload_ends_as_aborted_when_missing_upload_is_not_blamed(tmp_path: Path):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     reader = vss_reader(blame_missing_upload=False)
     uploads = [

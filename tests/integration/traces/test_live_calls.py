@@ -77,7 +77,7 @@ def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, st
     return [(letter.index, letter.name) for letter in dead_letters]
 
 
-def test_call_reverted_or_moved_by_fork_counts_as_on_canonical_chain(
+def test_call_reverted_or_moved_by_fork_takes_effect_as_on_canonical_chain(
     tree: BlockTree, follow: Follow
 ):
     """One joins on the first fork only, the other on the second only, a third one elsewhere."""

@@ -115,7 +115,7 @@ def test_false_call_value_is_detected_by_audit_and_repaired(
     assert values(fooled) == [ENOUGH] * JOINS
 
 
-def test_false_call_value_is_detected_and_repaired_by_verify_without_named_endpoint(
+def test_verification_without_named_endpoint_detects_and_repairs_false_call_value(
     fooled: Follower,
 ):
     verify_result = verified(fooled, repair=False)

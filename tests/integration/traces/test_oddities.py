@@ -115,7 +115,7 @@ def twice_named() -> Story:
     return story
 
 
-def test_group_naming_member_twice_is_not_scored_and_ends_task_once():
+def test_group_listing_same_task_twice_is_not_scored_and_ends_task_once():
     node, broken = twice_named().folded()
 
     assert broken == ["group_names_task_twice", "after_terminal"]
@@ -130,7 +130,7 @@ def test_group_naming_member_twice_is_not_scored_and_ends_task_once():
         ((QUIT, JOIN), Membership.MEMBER, "busy"),
     ],
 )
-def test_node_with_unending_task_breaks_no_further_rule(
+def test_later_calls_of_node_whose_task_never_ends_cause_no_further_anomaly(
     later: tuple[str, ...], membership: Membership, status: str
 ):
     story = twice_named()
@@ -158,7 +158,7 @@ def test_kickout_log_is_accepted_before_or_after_task_end(*, kickout_first: bool
     assert (node.membership, node.pending, broken) == (Membership.KICKED_OUT, None, [])
 
 
-def test_next_task_may_start_before_last_task_ends_in_same_transaction():
+def test_next_task_may_start_before_previous_task_ends_in_same_transaction():
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1), (VALIDATED, key(1)))
@@ -170,7 +170,7 @@ def test_next_task_may_start_before_last_task_ends_in_same_transaction():
     assert (get_status(node), node.running, broken) == ("busy", 1, [])
 
 
-def test_commitment_used_twice_is_one_task():
+def test_task_commitment_reused_after_task_end_starts_no_second_task():
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", aborts(1, 1))
@@ -183,7 +183,7 @@ def test_commitment_used_twice_is_one_task():
 
 
 @pytest.mark.parametrize("last_status", [7, 8, 9, 10, 11])
-def test_finished_task_aborted_again_stays_finished(last_status: int):
+def test_abort_of_finished_task_is_ignored_and_recorded_as_anomaly(last_status: int):
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1), (VALIDATED, key(1)), (REFUNDED, key(1)))

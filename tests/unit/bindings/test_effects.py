@@ -76,14 +76,14 @@ DONE = [
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_receipt_with_expected_event_has_no_missing_effect(
+def test_receipt_with_expected_event_has_no_missing_event(
     contract: Address, calldata: str, made: ReceiptLog
 ):
     assert find_missing_event(receipt(made), contract, calldata, None) is None
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_event_of_another_contract_or_subject_is_missing_effect(
+def test_event_of_another_contract_or_subject_does_not_count_as_expected_event(
     contract: Address, calldata: str, made: ReceiptLog
 ):
     elsewhere = ReceiptLog(NODE, made.topics, made.data)
@@ -98,7 +98,7 @@ def test_event_of_another_contract_or_subject_is_missing_effect(
 
 
 @pytest.mark.parametrize("words", ["0x", word(1), TWO_WORDS[:-2]])
-def test_truncated_event_is_missing_effect(words: str):
+def test_truncated_event_does_not_count_as_expected_event(words: str):
     cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
     assert (
@@ -106,7 +106,7 @@ def test_truncated_event_is_missing_effect(words: str):
     )
 
 
-def test_event_without_topics_is_missing_effect():
+def test_event_without_topics_does_not_count_as_expected_event():
     bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
     assert (
@@ -137,6 +137,6 @@ def test_group_start_requires_event_with_same_nodes_in_same_order():
     assert find_missing_event(receipt(reordered_event), NETWORK, call, None) == "GroupStarted"
 
 
-def test_group_start_without_as_of_equals_call_built_without_block():
+def test_group_start_stripped_of_its_as_of_check_equals_call_built_without_it():
     calldata = encode_start_group(TRIO, NODES, 5, Hash(word(6)))
     assert strip_as_of_check(calldata) == encode_start_group(TRIO, NODES)

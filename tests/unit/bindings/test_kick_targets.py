@@ -58,14 +58,14 @@ def error(text: str) -> str:
     return f"0x08c379a0{32:064x}{len(raw):064x}{padded.hex()}"
 
 
-def test_each_shipped_profile_has_kick_target_of_its_contracts():
+def test_default_kick_target_of_each_shipped_profile_matches_its_contracts():
     assert find_default_kick_target("reference") is TASK_NETWORK
     assert find_default_kick_target("crynux-vss") is VSS_TASK
     assert find_default_kick_target("crynux-commit") is COMMIT_TASK
     assert find_default_kick_target("config/our-network.toml") is None
 
 
-def test_only_node_staking_is_default_target_of_no_profile():
+def test_node_staking_is_the_only_kick_target_that_no_profile_uses_by_default():
     profiles = ("reference", "crynux-vss", "crynux-commit")
     assert set(KICK_TARGETS) - {find_default_kick_target(profile) for profile in profiles} == {
         NODE_STAKING
@@ -81,7 +81,7 @@ def test_vss_task_adapter_has_higher_kick_gas_limit():
     }
 
 
-def test_kick_target_named_resolves_by_exact_name_only():
+def test_kick_target_is_found_only_by_its_exact_name():
     assert kick_target_named("NodeStakingAdapter") is NODE_STAKING
     with pytest.raises(InputError, match="unknown kick target Adapter; expected one of: TaskN"):
         kick_target_named("Adapter")
@@ -112,12 +112,12 @@ def test_role_change_calls_transfer_ownership_as_node_owner():
         build_role_change(NODE_STAKING, ADAPTER, GIVEN)
 
 
-def test_role_change_of_network_without_adapter_is_rejected():
+def test_role_change_is_rejected_for_network_that_is_its_own_kick_target():
     with pytest.raises(InputError, match="TaskNetwork: the network is its own kick target; it g"):
         build_role_change(TASK_NETWORK, ADAPTER, GIVEN)
 
 
-def test_task_contract_check_calls_node_from_task_address():
+def test_task_contract_check_calls_node_contract_from_task_contract_address():
     pool_view = Told(refusal="no words", data=error("Illegal node status"))
     assert find_task_contract_mismatch(pool_view, NODE, TASK) is None
     (call,) = pool_view.asked
@@ -130,11 +130,11 @@ def test_wrong_task_contract_returns_revert_reason(data: str | None):
     assert find_task_contract_mismatch(pool_view, NODE, TASK) == "Not called by the task contract"
 
 
-def test_accepted_call_from_task_contract_returns_empty_mismatch():
+def test_task_contract_check_that_does_not_revert_returns_empty_mismatch():
     assert find_task_contract_mismatch(Told(), NODE, TASK) == ""
 
 
-def test_qos_contract_mismatch_returns_revert_reason_of_node():
+def test_wrong_qos_contract_returns_revert_reason_of_node_contract():
     assert find_qos_contract_mismatch(Told(), NODE, QOS) is None
     wrong = Told(refusal="x", data=error("Not called by the node contract"))
     assert find_qos_contract_mismatch(wrong, NODE, QOS) == "Not called by the node contract"
@@ -147,7 +147,7 @@ def test_owner_mismatch_ignores_address_case():
     assert find_owner_mismatch(Told(owner_word), NODE, ADAPTER) == mixed.lower()
 
 
-def test_staking_admin_mismatch_passes_on_not_staked_error_only():
+def test_staking_admin_check_passes_only_on_not_staked_error():
     assert (
         find_staking_admin_mismatch(
             Told(refusal="x", data=error("Node not staked")), NODE, ADAPTER
@@ -158,7 +158,7 @@ def test_staking_admin_mismatch_passes_on_not_staked_error_only():
     assert mismatch == "0x1234"
 
 
-def test_task_network_target_mismatch_reports_wrong_oracle():
+def test_wrong_oracle_of_task_network_is_reported_as_mismatch():
     wired = WiredTarget(TASK_NETWORK, NODE, ORACLE, {})
     zero_padding = "0x" + 24 * "0"
     assert find_kick_target_mismatches(Told(zero_padding + ORACLE[2:]), wired) == []

@@ -40,7 +40,7 @@ def test_deployer_that_remains_admin_is_reported():
     assert found(RoleHolder("admin", OWNER)) == {"admin of the timelock": OWNER}
 
 
-def test_second_proposer_is_reported_unless_both_are_named():
+def test_second_proposer_is_reported_unless_both_proposers_are_named():
     second = RoleHolder("proposer", STRANGER)
     assert found(second) == {"proposers of the timelock": f"{OWNER}, {STRANGER}"}
     assert found(second, named=(OWNER,)) == {"proposer of the timelock": STRANGER}

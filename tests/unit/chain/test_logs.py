@@ -132,13 +132,13 @@ def test_pending_or_malformed_log_fails_validation(changed: dict[str, Any]):
 
 
 @pytest.mark.parametrize("written", ["0x0", "0x18bcfe56800", "1700000000", 1_700_000_000, "", {}])
-def test_invalid_block_timestamp_becomes_no_time(written: object):
+def test_log_with_invalid_block_timestamp_has_unknown_time(written: object):
     (log,) = validate_logs([answer(blockTimestamp=written)], BLOCKS, WANTED)
 
     assert log.time == NO_TIME
 
 
-def test_conflicting_timestamps_of_same_block_become_no_time():
+def test_second_log_with_conflicting_block_timestamp_has_unknown_time():
     logs = validate_logs([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], BLOCKS, WANTED)
 
     assert [log.time for log in logs] == [100, NO_TIME]

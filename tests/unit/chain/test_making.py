@@ -25,7 +25,7 @@ def made_of(kind: type, values: dict[str, Any], row: Log | Call = LOG) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_made_event_equals_constructor_result(kind: type):
+def test_built_event_equals_the_constructor_result(kind: type):
     names = [field.name for field in fields(kind) if field.name not in POSITION_FIELDS]
     values = {name: place for place, name in enumerate(names)}
 
@@ -41,7 +41,7 @@ def test_omitted_values_use_defaults():
     assert event == TaskStarted(Position(7, 2, 3), 5, task(3), node(1))
 
 
-def test_call_event_position_precedes_logs():
+def test_event_of_a_call_is_positioned_before_logs():
     event = made_of(TaskStarted, {"task": task(3), "node": node(1)}, CALL)
 
     assert event.at == Position(7, 2, -1)
@@ -59,7 +59,7 @@ def test_missing_or_unexpected_values_are_rejected(values: dict[str, int], words
         made_of(TaskStarted, values)
 
 
-def test_made_event_is_frozen():
+def test_built_event_is_frozen():
     event = made_of(TaskStarted, {"task": task(1), "node": node(2)})
 
     with pytest.raises(FrozenInstanceError):

@@ -175,7 +175,7 @@ def test_every_network_event_maps_to_domain_event(
     assert reader.decode_rows([as_log(said)], []).events == [event]
 
 
-def test_no_node_or_task_event_of_network_is_ignored(reader: EventReader):
+def test_only_listed_node_or_task_events_of_the_network_are_ignored(reader: EventReader):
     _, topics = reader.contracts[NETWORK]
     events = load_abi("TaskNetwork").events.values()
 

@@ -69,7 +69,7 @@ def test_round_nodes_and_scores_are_decoded_from_push_call(reader: EventReader):
     )
 
 
-def test_only_round_log_needs_its_call(reader: EventReader):
+def test_only_logs_of_accepted_rounds_need_their_call(reader: EventReader):
     assert not reader.needs_call(as_log(network("TaskQueued", task=T)))
     assert not reader.needs_call(as_log(oracle("NodeRegistered", index=5, node=N)))
 

@@ -24,7 +24,7 @@ def test_configuration_that_is_not_utf8_is_rejected(capsys, tmp_path):
     assert "not UTF-8 text" in refused(capsys, "status", "--config", tmp_path / "bad.toml")
 
 
-def test_unknown_key_is_named(capsys, sound, tmp_path):
+def test_error_for_unknown_key_names_it(capsys, sound, tmp_path):
     sound["chain"]["finality"] = 5
     path = write(sound, tmp_path / "config.toml")
     assert "chain.finality: unknown setting" in refused(capsys, "status", "--config", path)
@@ -94,7 +94,9 @@ def test_unknown_rule_set_error_lists_available_sets(capsys, sound, tmp_path):
         ),
     ],
 )
-def test_invalid_rule_change_is_named(capsys, sound, tmp_path, rules, complaint):
+def test_error_for_invalid_rule_change_names_the_setting(
+    capsys, sound, tmp_path, rules, complaint
+):
     sound["rules"] = rules
     path = write(sound, tmp_path / "config.toml")
     assert complaint in refused(capsys, "nodes", "--config", path)
@@ -117,7 +119,7 @@ def test_invalid_rule_change_is_named(capsys, sound, tmp_path, rules, complaint)
         (("web", {"header_timeout_seconds": 0}), "web.header_timeout_seconds: Input should be"),
     ],
 )
-def test_invalid_listener_setting_is_named(capsys, sound, tmp_path, told, complaint):
+def test_error_for_invalid_listener_setting_names_it(capsys, sound, tmp_path, told, complaint):
     section, changed = told
     sound["web"] = {"port": 8080}
     sound[section] = sound.get(section, {}) | changed
@@ -181,7 +183,7 @@ def test_truncated_events_file_is_rejected(capsys, tmp_path):
     assert "line 1: broken JSON" in refused(capsys, "replay", tmp_path / "events.jsonl")
 
 
-def test_recursion_limit_is_restored(capsys):
+def test_recursion_limit_raised_by_a_library_is_restored(capsys):
     # py_ecc does, when it is imported.
     sys.setrecursionlimit(100_000)
     assert run(["--version"]) == 0

@@ -10,7 +10,7 @@ ORACLE, TIMELOCK = Address("0x" + "1" * 40), Address("0x" + "2" * 40)
 
 
 @pytest.mark.parametrize("delay", [0, 1, 86_400])
-def test_scheduled_call_has_reported_delay(delay: int):
+def test_schedule_calldata_contains_the_reported_delay(delay: int):
     call = TimelockedCall(ORACLE, "0x046f7da2")
     answer = build_timelocked_answer("resume", call, TIMELOCK, delay)
     assert (answer.to, answer.calldata) == (TIMELOCK, call.calldata)

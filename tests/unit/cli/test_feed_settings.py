@@ -28,14 +28,16 @@ def complaint(capsys, sound: Settings, tmp_path, **feed: object) -> str:
         ({"url": URL, "interval": 3}, "feed.interval: unknown setting"),
     ],
 )
-def test_invalid_feed_setting_is_reported_in_single_line(
+def test_invalid_feed_setting_is_reported_in_one_line(
     capsys, sound, tmp_path, feed: Settings, line: str
 ):
     assert line in complaint(capsys, sound, tmp_path, **feed)
 
 
 @pytest.mark.parametrize("section", ["oracle", "dispatch"])
-def test_publishing_and_dispatch_conflict_with_feed(capsys, sound, tmp_path, section: str):
+def test_publishing_or_dispatch_with_feed_is_rejected_unless_feed_may_publish(
+    capsys, sound, tmp_path, section: str
+):
     name = {"oracle": "publish", "dispatch": "enabled"}[section]
     sound[section] = {name: True}
     error_line = complaint(capsys, sound, tmp_path, url=URL)
@@ -46,7 +48,7 @@ def test_publishing_and_dispatch_conflict_with_feed(capsys, sound, tmp_path, sec
     assert "data from a feed" not in error_line
 
 
-def test_terminal_close_rule_is_rejected_for_relay(capsys, sound, tmp_path):
+def test_close_rule_terminal_is_rejected_for_relay_rules(capsys, sound, tmp_path):
     sound["rules"] = {"set": "relay", "close": "terminal"}
     assert "rules.close: must be" in complaint(capsys, sound, tmp_path, url=URL)
 

@@ -37,7 +37,7 @@ def detail(journal: list[JournalEntry]) -> IntentDetail:
     return build_intent_detail(view, None, journal)
 
 
-def test_shown_call_has_amounts_in_ether_and_transactions(capsys):
+def test_call_details_show_amounts_in_ether_and_sent_transactions(capsys):
     show_intent(detail([]))
     lines = capsys.readouterr().out.splitlines()
 
@@ -70,7 +70,7 @@ def test_intent_list_shows_why_live_call_waits(capsys):
     assert capsys.readouterr().out.splitlines()[1].endswith("underpriced")
 
 
-def test_sender_paused_for_funds_resumes_by_itself():
+def test_sender_paused_for_lack_of_funds_is_shown_as_resuming_automatically():
     assert "resumes automatically" in resume_action(SENDER, Pause(PauseKind.FUNDS, "no ether"))
 
 
@@ -80,7 +80,7 @@ def test_sender_paused_for_foreign_nonce_shows_both_remedies():
     assert action.endswith("or rotate the key")
 
 
-def test_longest_state_is_separated_from_its_message(capsys):
+def test_longest_state_name_is_separated_from_its_message(capsys):
     over = IntentState.SUPERSEDED.value
     show_intent(detail([entry(0, over, "round 4 is taken")]))
     assert f"{over} round 4 is taken" in capsys.readouterr().out

@@ -77,7 +77,7 @@ def order_of(answer):
     return [entry["task"] for entry in answer["entries"]]
 
 
-def test_tasks_are_queued_in_groups_by_value(capsys, events):
+def test_tasks_of_each_queue_group_are_sorted_by_value(capsys, events):
     values: dict[tuple[int, str | None], list[str]] = {}
     for entry in told(capsys, "--events", events)["entries"]:
         group = entry["queue_group"]
@@ -92,7 +92,7 @@ def test_tasks_are_queued_in_groups_by_value(capsys, events):
     }
 
 
-def test_groups_are_sorted_by_memory_then_card_with_any_card_last(capsys, events):
+def test_queue_groups_are_sorted_by_memory_then_card_and_any_card_comes_last(capsys, events):
     assert run(["queue", *PRICES, "--events", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
 
@@ -112,7 +112,7 @@ def test_running_task_is_not_in_queue(capsys, events):
     assert order_of(answer)[0] == task("24 a")
 
 
-def test_freed_node_takes_best_head_it_can_run(capsys, events):
+def test_freed_node_takes_the_best_queue_head_it_can_run(capsys, events):
     offer = told(capsys, "--events", events, "--node", node("N"))["offer"]
 
     # Heads 30, 30 and 20: of equal ones the older, which asked for the very card.
@@ -125,7 +125,7 @@ def test_freed_node_takes_best_head_it_can_run(capsys, events):
     }
 
 
-def test_paused_node_takes_nothing(capsys, tmp_path):
+def test_paused_node_takes_no_task(capsys, tmp_path):
     events = events_in(tmp_path, figure().pauses("B"))
     offer = told(capsys, "--events", events, "--node", node("B"))["offer"]
 
@@ -141,7 +141,7 @@ def test_node_takes_no_second_task_of_same_group(capsys, tmp_path):
     assert offer["takes"] == task("3")
 
 
-def test_capacity_drops_least_valuable_task_next(capsys, events):
+def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events):
     capacity = told(capsys, "--events", events, "--alpha", "5.5")["capacity"]
 
     # floor(5.5 * 2 members) = 11, and twelve wait already.
@@ -149,7 +149,7 @@ def test_capacity_drops_least_valuable_task_next(capsys, events):
     assert capacity["dropped_next"] == [task("8 c"), task("8 b")]
 
 
-def test_capacity_drops_whole_groups_without_started_tasks(capsys, tmp_path):
+def test_queue_over_capacity_drops_only_whole_groups_without_started_tasks(capsys, tmp_path):
     """As the dispatcher drops: a group leaves with all its tasks, and not once one has started."""
     history = History().joins("A", gpu_vram=8).creates("1", "2", of="g", fee=1)
     history.creates("3", fee=9).creates("4", "5", of="h", fee=5).starts("4", "A")
@@ -175,7 +175,7 @@ def test_queue_tables_fit_terminal_width(capsys, events):
     assert "capacity 12 tasks, with 2 members; one more would drop" in text
 
 
-def test_freed_node_of_legacy_policy_brings_two_partners(capsys, tmp_path):
+def test_freed_node_under_legacy_policy_takes_task_with_two_partner_nodes(capsys, tmp_path):
     events = events_in(tmp_path, legacy_figure())
     answer = told(capsys, "--policy", "legacy", "--events", events, "--node", node("A"))
     offer = answer["offer"]
@@ -204,7 +204,7 @@ def test_freed_node_of_legacy_policy_brings_two_partners(capsys, tmp_path):
     ]
 
 
-def test_legacy_groups_match_figure(capsys, tmp_path):
+def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
     events = events_in(tmp_path, legacy_figure())
     options = ["--policy", "legacy", "--events", str(events), "--node", node("A")]
     assert run(["queue", *PRICES, *options]) == 0
@@ -252,7 +252,7 @@ def test_pocket_policies_offer_first_task_that_fits_node(capsys, tmp_path, polic
     }
 
 
-def test_missing_price_seconds_error_names_settings(capsys, events):
+def test_error_for_missing_price_seconds_names_the_settings(capsys, events):
     line = refused(capsys, "queue", "--events", events, "--fixed", "sd=1")
 
     assert "dispatch.fixed_seconds and dispatch.unit_seconds" in line
@@ -279,7 +279,7 @@ def test_invalid_options_are_rejected(capsys, events, options, why):
     assert why in refused(capsys, "queue", "--events", events, *prices, *options)
 
 
-def test_download_request_is_shown_until_node_answers(capsys, tmp_path):
+def test_download_request_is_shown_until_the_node_has_the_model(capsys, tmp_path):
     history = History().joins("A", "B", "C").after(10)
     for name in "AB":
         history.is_asked_to_download(name, "\x1b[2Jbase")

@@ -33,7 +33,7 @@ def test_held_reports_are_listed(held: str, capsys):
     assert (gate["period"], gate["reason"], gate["facts"]["members"]) == (PERIOD, WHY, 100)
 
 
-def test_disputed_reports_are_merged_into_single_line(held: str, capsys, sqlite_url: str):
+def test_disputed_reports_are_merged_into_one_line(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         for period in range(PERIOD + 1, PERIOD + 40):
             uow.holds.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
@@ -44,7 +44,9 @@ def test_disputed_reports_are_merged_into_single_line(held: str, capsys, sqlite_
     assert "with the other reporter's" in disputed
 
 
-def test_released_report_is_no_longer_held_and_keeps_releaser(held: str, capsys, sqlite_url: str):
+def test_released_report_is_no_longer_held_and_records_who_released_it(
+    held: str, capsys, sqlite_url: str
+):
     command = ["report", "release", str(PERIOD), "--config", held]
     assert run([*command, "--dry-run"]) == 0
     assert "would be released" in capsys.readouterr().out
@@ -72,7 +74,7 @@ def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_u
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
-def test_hold_before_landed_report_is_not_listed(held: str, capsys, sqlite_url: str):
+def test_held_report_older_than_a_landed_report_is_not_listed(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
         uow.reports.add(Report(PERIOD + 1, block, 3, ZERO_HASH, block.time + 600, b""))

@@ -50,7 +50,7 @@ LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
         ("legacy", LEGACY),
     ],
 )
-def test_rules_shown_as_json_score_identically_from_file(capsys, tmp_path, name, changes):
+def test_rules_loaded_from_their_shown_json_give_identical_scores(capsys, tmp_path, name, changes):
     file = tmp_path / "mine.json"
     file.write_text(printed(capsys, "rules", "show", name, *changes, "--json"))
     rules = build_rules(name, dict(option.removeprefix("--set=").split("=") for option in changes))

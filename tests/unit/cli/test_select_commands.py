@@ -54,7 +54,7 @@ def by_node(answer):
     return {row["node"]: row for row in answer["nodes"]}
 
 
-def test_every_member_is_listed_as_candidate_or_with_reason(capsys, events, asked):
+def test_every_member_is_listed_as_candidate_or_with_ineligibility_reason(capsys, events, asked):
     rows = by_node(told(capsys, "--task", asked, "--events", events))
 
     assert {name: rows[node(name)]["why_not"] for name in "ABCDE"} == {
@@ -126,7 +126,7 @@ def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
     assert rows[node("B")]["candidate"]
 
 
-def test_at_option_selects_at_earlier_time(capsys, events, asked):
+def test_at_option_selects_as_of_an_earlier_time(capsys, events, asked):
     answer = told(capsys, "--task", asked, "--events", events, "--at", "1005")
 
     assert answer["as_of"] == {"block": 1, "time": 1005}
@@ -164,7 +164,7 @@ def test_changed_rules_are_named_in_header_and_json(capsys, events, asked):
     assert head[2] == "changed: tau_seconds=900, weight_floor=0.02"
 
 
-def test_node_without_weight_is_drawable_with_weight_floor(capsys, tmp_path, asked):
+def test_node_with_zero_weight_can_be_drawn_if_weight_floor_is_set(capsys, tmp_path, asked):
     history = network().joins("G", stake=0, models=("base",), **CARD)
     options = ["--task", asked, "--events", events_in(tmp_path, history)]
 
@@ -175,7 +175,7 @@ def test_node_without_weight_is_drawable_with_weight_floor(capsys, tmp_path, ask
     assert "must be a decimal" in refused(capsys, "select", *options, *floor)
 
 
-def test_legacy_policy_draws_three_nodes_of_same_card(capsys, tmp_path):
+def test_legacy_policy_draws_three_nodes_with_the_same_card(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
     events = events_in(tmp_path, history)
@@ -214,7 +214,7 @@ def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, asked):
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_scarce_model_is_suggested_for_download_by_other_nodes(capsys, tmp_path, asked):
+def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path, asked):
     history = network().joins("G", "H", stake=TOKENS, **CARD)
     answer = told(capsys, "--task", asked, "--events", events_in(tmp_path, history))
 
@@ -224,7 +224,7 @@ def test_scarce_model_is_suggested_for_download_by_other_nodes(capsys, tmp_path,
     ]
 
 
-def test_drawn_node_counts_as_busy_in_predownload(capsys, tmp_path, asked):
+def test_drawn_node_counts_as_busy_in_download_suggestions(capsys, tmp_path, asked):
     history = network().joins("G", stake=TOKENS, **CARD)
     options = ["--task", asked, "--events", events_in(tmp_path, history), "--seed", SEED]
     assert told(capsys, *options)["predownload"] == [
@@ -252,7 +252,7 @@ def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events)
         ("", "broken JSON"),
     ],
 )
-def test_invalid_task_is_rejected_naming_field(capsys, tmp_path, events, content, why):
+def test_invalid_task_is_rejected_with_the_reason(capsys, tmp_path, events, content, why):
     path = tmp_path / "wrong.json"
     path.write_text(content)
     line = refused(capsys, "select", "--task", path, "--events", events)
@@ -277,7 +277,7 @@ def test_invalid_options_are_rejected(capsys, events, asked, options, why):
     assert why in refused(capsys, "select", "--task", asked, "--events", events, *options)
 
 
-def test_stdin_for_task_and_events_is_rejected(capsys):
+def test_stdin_for_both_task_and_events_is_rejected(capsys):
     assert "only one can read stdin" in refused(capsys, "select", "--task", "-", "--events", "-")
 
 

@@ -57,7 +57,7 @@ def database(sound, sqlite_url):
 
 
 @vectors_of("draws", file="draw")
-def test_worked_draw_is_reproduced_from_database(capsys, vector, database, tmp_path):
+def test_worked_example_of_a_draw_is_reproduced_from_database(capsys, vector, database, tmp_path):
     config = write(database(map(node_of, vector["nodes"])), tmp_path / "config.toml")
 
     answer = answered(capsys, vector, tmp_path, "--config", config)
@@ -78,7 +78,7 @@ def test_configured_weight_floor_applies_to_select_command(capsys, database, tmp
 
 
 @pytest.mark.parametrize("name", BY_EVENTS)
-def test_worked_draw_is_reproduced_from_events(capsys, name, tmp_path):
+def test_worked_example_of_a_draw_is_reproduced_from_events(capsys, name, tmp_path):
     (vector,) = (entry for key, entry in entries().items() if name[:-1] in key)
     history = History()
     for number, node_vector in enumerate(vector["nodes"]):

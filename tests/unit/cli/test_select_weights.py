@@ -8,7 +8,7 @@ from tests.unit.cli.test_select_commands import SEED, TOKENS, printed, told
 UNFLOORED = ("--set", "weight_floor=0")
 
 
-def test_candidates_without_any_weight_are_drawn_equally(capsys, tmp_path):
+def test_candidates_that_all_have_zero_weight_have_equal_probability(capsys, tmp_path):
     events = events_in(tmp_path, History().joins("A").joins("B").joins("C"))
     options = [*UNFLOORED, "--task", task_in(tmp_path), "--events", events, "--seed", SEED]
     answer = told(capsys, *options)

@@ -20,7 +20,7 @@ def door(board: Board, clock=lambda: 0.0) -> TestClient:
     )
 
 
-def test_statement_is_served_by_round_or_node():
+def test_statement_is_served_under_its_round_or_node():
     board = Board()
     board.publish(told_report())
     board.publish(told_kick())
@@ -52,7 +52,7 @@ def test_rate_limit_applies_per_client_address():
     assert buckets.try_acquire("2001:db8:0:1::1")
 
 
-def test_rate_limiter_keeps_newest_addresses_only():
+def test_rate_limiter_tracks_only_the_newest_addresses():
     buckets = ClientBuckets(20.0, 1, lambda: 0.0)
     for number in range(3000):
         assert buckets.try_acquire(f"10.0.{number // 256}.{number % 256}")

@@ -19,7 +19,7 @@ FIRST, SECOND = "0x" + "1" * 40, "0x" + "2" * 40
 NO_CONFIG = ["--config", "no-such-file.toml"]
 
 
-def test_empty_optional_address_is_zero_address():
+def test_empty_optional_address_is_parsed_as_zero_address():
     assert parse_optional_address("") == ZERO_ADDRESS
 
 

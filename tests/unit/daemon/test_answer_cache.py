@@ -84,7 +84,7 @@ def test_halt_or_new_demo_act_invalidates_cached_response(asked: Asked):
     assert [asked.says(), asked.says()] == ["3", "3"]
 
 
-def test_response_is_cached_ten_seconds_during_backfill(asked: Asked):
+def test_response_is_cached_for_ten_seconds_during_backfill(asked: Asked):
     asked.indexed.now += HISTORY_LAG_SECONDS
     first = asked.get()
     asked.moves()
@@ -123,7 +123,7 @@ def test_non_200_response_is_not_cached(asked: Asked):
     assert [asked.says(), asked.says()] == ["1", "2"]
 
 
-def test_full_flights_serve_only_cached_responses(asked: Asked):
+def test_only_cached_responses_are_served_while_no_request_slot_is_free(asked: Asked):
     assert asked.says() == "1"
     full = AnswerFlights(0)
     assert asked.asked("/nodes", "", full) is None

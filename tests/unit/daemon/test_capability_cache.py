@@ -34,7 +34,9 @@ def test_capabilities_are_kept_after_failed_flush_and_written_later(store: Store
     assert cache.store_facts(epoch) == 0
 
 
-def test_capability_learned_during_failed_flush_overrides(store: Store, epoch: int):
+def test_capability_learned_during_a_failed_flush_replaces_the_older_value(
+    store: Store, epoch: int
+):
     fails: list[bool] = []
 
     def now() -> float:
@@ -55,7 +57,7 @@ def test_capability_learned_during_failed_flush_overrides(store: Store, epoch: i
     assert written(store, "e") == {"range": "100"}
 
 
-def test_flush_trust_writes_only_after_chain_capability(store: Store, epoch: int):
+def test_chain_flush_writes_nothing_until_a_chain_capability_is_learned(store: Store, epoch: int):
     cache = CapabilityCache(store, lambda: 1_000.0)
     cache.save_fact("e", "range", "500", 60)
     assert cache.store_chain_facts(epoch) == 0

@@ -10,7 +10,7 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=60)
 
 @examples(200)
 @given(ARRIVALS, st.integers(1, 8), st.integers(1, 8))
-def test_connection_table_stays_within_limits_and_keeps_newest(
+def test_connection_table_stays_within_limits_and_keeps_newest_connections(
     arrivals, max_connections, most_per_address
 ):
     table = ConnectionTable[int](max_connections, most_per_address)
@@ -44,7 +44,7 @@ def test_sole_connection_of_address_is_evicted_only_at_total_limit():
     assert table.add_connection("e", "e", 4.0) == ("b", "total")
 
 
-def test_crowded_address_evicts_its_own_connections():
+def test_address_with_most_connections_has_its_own_connections_evicted():
     table = ConnectionTable[int](5, 9)
     table.add_connection(0, "alone", 0.0)
     for number in range(1, 50):
@@ -61,7 +61,7 @@ def test_expired_connections_are_returned_once():
     assert list(table) == [3, 4]
 
 
-def test_oldest_half_is_removed_on_demand():
+def test_oldest_half_of_connections_is_removed_on_demand():
     table = ConnectionTable[int](9, 9)
     for number in range(5):
         table.add_connection(number, "here", float(number))

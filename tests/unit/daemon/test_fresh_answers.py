@@ -31,7 +31,7 @@ def unasked(monkeypatch):
 
 @pytest.mark.parametrize("origin", [{}, {"origin": ORIGIN}], ids=["browser", "other origin"])
 @pytest.mark.parametrize("path", ["/", "/nodes?sort=qos", "/v1/network", "/v1/nodes?limit=1"])
-def test_fresh_response_equals_original_with_headers(indexed, unasked, path, origin):
+def test_fresh_response_equals_original_including_headers(indexed, unasked, path, origin):
     client = indexed.client(cors=(ORIGIN,))
     original = client.get(path, headers=origin)
     unasked()
@@ -47,7 +47,7 @@ def test_fresh_response_with_matching_etag_returns_304(indexed, unasked):
     assert client.get("/v1/network", headers={"if-none-match": tag}).status_code == 304
 
 
-def test_other_method_query_or_path_bypasses_fresh_response(indexed):
+def test_request_with_other_method_query_or_path_bypasses_fresh_response(indexed):
     client = indexed.client()
     client.get("/v1/network")
     assert client.delete("/v1/network").status_code == 405

@@ -29,7 +29,7 @@ def test_checks_start_at_once_and_back_off():
 
 @examples(100)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 20))), st.integers(1, 5))
-def test_every_entry_is_due_once_within_limit(arrivals, max_due):
+def test_every_entry_is_due_exactly_once_in_batches_within_the_limit(arrivals, max_due):
     schedule = RecheckSchedule[int]()
     for number, (at, check_count) in enumerate(sorted(arrivals)):
         schedule.add_connection(number, at, check_count)

@@ -44,7 +44,9 @@ def version_1(root: Path, name: str, quotas: list[int | None]) -> tuple[Path, Pa
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
 @given(quotas=st.lists(QUOTAS, min_size=3, max_size=3))
 @examples(60)
-def test_smallest_quota_of_group_and_ancestors_applies(laid_out: object, quotas: list[int | None]):
+def test_smallest_quota_of_control_group_and_its_ancestors_applies(
+    laid_out: object, quotas: list[int | None]
+):
     assert callable(laid_out)
     with TemporaryDirectory() as folder:
         groups, own = laid_out(Path(folder), "/kubepods/pod1", quotas)
@@ -54,7 +56,9 @@ def test_smallest_quota_of_group_and_ancestors_applies(laid_out: object, quotas:
 
 
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
-def test_container_with_group_mounted_as_root_has_its_quota(laid_out: object, tmp_path: Path):
+def test_quota_applies_in_container_whose_control_group_is_mounted_as_root(
+    laid_out: object, tmp_path: Path
+):
     assert callable(laid_out)
     groups, own = laid_out(tmp_path, "/", [PERIOD // 2])
     own.write_text(own.read_text().replace(":/\n", ":/docker/0123456789ab\n"))
@@ -76,7 +80,7 @@ def test_affinity_applies_without_control_groups(tmp_path: Path):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone has affinities")
-def test_thread_bound_to_single_processor_counts_single_processor(tmp_path: Path):
+def test_thread_bound_to_one_processor_counts_only_one_processor(tmp_path: Path):
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:

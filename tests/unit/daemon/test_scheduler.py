@@ -89,7 +89,7 @@ def test_repeated_failure_is_logged_with_backoff():
 
 
 @pytest.mark.parametrize("failure", [FatalError("wrong chain"), KeyError("a bug")])
-def test_other_failure_propagates_unchanged(failure):
+def test_failure_that_is_not_transient_propagates_unchanged(failure):
     def turn():
         raise failure
 
@@ -212,7 +212,7 @@ def test_run_once_stops_at_first_failure():
         run_until_idle([step(turn)], threading.Event())
 
 
-def test_ended_jobs_are_not_reported_silent():
+def test_jobs_that_have_ended_are_not_reported_as_silent():
     now = 0.0
     beats = JobLiveness(lambda: now)
     beats.expect_jobs([step(lambda: None, "chain")])
@@ -222,7 +222,7 @@ def test_ended_jobs_are_not_reported_silent():
     assert beats.get_silent_jobs() == ["index"]
 
 
-def test_job_is_silent_after_five_periods_and_60_seconds():
+def test_job_is_silent_after_five_periods_but_at_least_60_seconds():
     now = 0.0
     beats = JobLiveness(lambda: now)
     beats.expect_jobs([step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)])
@@ -322,7 +322,7 @@ def test_job_brought_forward_repeatedly_runs_once_more():
     assert names_of(timetable, 1) == [None]
 
 
-def test_missed_period_is_made_up_once():
+def test_job_runs_only_once_after_several_missed_periods():
     now = 0.0
     timetable = Timetable([step(lambda: None, "a", 1), step(lambda: None, "b", 70)], lambda: now)
     assert names_of(timetable, 2) == ["a", "b"]

@@ -24,7 +24,7 @@ class Counted(Event):
         return super().wait(timeout)
 
 
-def test_concurrent_identical_requests_share_single_response():
+def test_concurrent_identical_requests_share_one_response():
     flights, is_made, makes = SingleFlight[str](1, PATIENCE_SECONDS), Event(), []
     waiters = Counted(19)
 
@@ -44,7 +44,7 @@ def test_concurrent_identical_requests_share_single_response():
     assert (responses, makes) == (["the page"] * 20, [1])
 
 
-def test_other_request_without_free_slot_returns_none():
+def test_different_request_returns_none_while_no_slot_is_free():
     flights, is_made, goes_on = SingleFlight[str](1, PATIENCE_SECONDS), Event(), Event()
 
     def make() -> str:

@@ -77,7 +77,7 @@ def makes_hash(provider: Provider, number: int) -> bool:
         (Depth.CHAIN, True, True, True),
     ],
 )
-def test_forged_block_consistency_follows_its_depth(
+def test_consistency_of_forged_block_depends_on_forgery_depth(
     tree: BlockTree, depth: Depth, *, fits_root: bool, fits_hash: bool, links: bool
 ):
     provider = liar(tree, depth)
@@ -103,7 +103,7 @@ def test_liar_serves_honest_blocks_below_and_honest_logs_above_forged_range(
     assert is_other is (depth is Depth.CHAIN)
 
 
-def test_renamed_transaction_is_consistent_in_all_responses(tree: BlockTree):
+def test_transaction_with_forged_hash_is_consistent_in_all_responses(tree: BlockTree):
     lie = ForgeryPlan("renamed", change_tx_hash=lambda name: "0xdd" + name[4:])
     provider = create_forged_provider(tree, lie, Depth.RECEIPTS, BLOCKS)
 

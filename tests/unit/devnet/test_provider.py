@@ -52,7 +52,7 @@ def test_lagging_provider_hides_blocks_above_its_head():
     )
 
 
-def test_assigned_head_causes_reorg():
+def test_setting_the_head_to_another_branch_causes_reorg():
     tree = grown()
     provider, trunk = Provider(tree), tree.last_mined
     fork = tree.mine_empty_blocks(3, parent_block=tree.genesis)
@@ -119,7 +119,7 @@ def test_skipped_heights_return_null():
     assert len(logs(provider, fromBlock="0x0", toBlock="0x5")) == 1
 
 
-def test_block_hash_with_range_is_rejected():
+def test_log_filter_with_both_block_hash_and_range_is_rejected():
     tree = grown()
     log_filter = {"blockHash": tree.last_mined.hash, "fromBlock": "0x1"}
     assert failure(Provider(tree), "eth_getLogs", log_filter)[0] == -32602

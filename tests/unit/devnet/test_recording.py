@@ -98,7 +98,7 @@ def test_unrecorded_header_fields_are_zero(tmp_path, tree):
     assert int(head["logsBloom"], 16) == int(head["receiptsRoot"], 16) == 0
 
 
-def test_unrecorded_receipts_raise_error(tmp_path, tree):
+def test_request_for_unrecorded_receipts_returns_error(tmp_path, tree):
     provider = read_recording(
         written(tmp_path / "chain.jsonl", lines(tree, kinds=["block"]))
     ).create_provider()
@@ -144,7 +144,7 @@ def test_recording_folder_of_three_files_is_read(tmp_path, tree):
         ([], "not a JSON object"),
     ],
 )
-def test_malformed_recording_is_rejected_in_single_line(tmp_path, tree, line, words):
+def test_malformed_recording_is_rejected_with_a_one_line_error(tmp_path, tree, line, words):
     path = written(tmp_path / "chain.jsonl", [*lines(tree, kinds=["block"]), line])
     with pytest.raises(InputError, match=words) as caught:
         read_recording(path)

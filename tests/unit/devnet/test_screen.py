@@ -72,7 +72,7 @@ def test_act_title_and_caption_fit_80_columns(act):
     assert len(f"    {act.caption}") <= 80
 
 
-def test_acts_never_go_backwards():
+def test_act_number_never_decreases():
     playbill, act_numbers = ActTracker(), []
     for now in (
         snapshot(),
@@ -87,7 +87,7 @@ def test_acts_never_go_backwards():
     assert act_numbers == [1, 2, 3, 4, 5, 5]
 
 
-def test_closed_kickout_interval_is_announced():
+def test_opened_and_closed_kickout_intervals_are_announced():
     now = snapshot(nodes=1)
     node = now.rows[0]
     due = replace(now, due_kickouts=(KickoutDue(node.address, Position(1, 1, 1), None),))

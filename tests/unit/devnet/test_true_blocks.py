@@ -45,13 +45,13 @@ def prove(block: Block) -> None:
 
 @examples(15)
 @given(st.lists(st.lists(txs, max_size=4), min_size=1, max_size=3))
-def test_every_block_is_proven_by_its_hash(blocks):
+def test_every_mined_block_verifies_against_its_hash(blocks):
     tree = BlockTree()
     for mined in blocks:
         prove(tree.mine(mined))
 
 
-def test_block_mined_on_older_block_is_fork():
+def test_block_mined_on_an_older_block_starts_a_fork():
     tree = BlockTree()
     trunk = tree.mine_empty_blocks(3)
     fork = tree.mine_empty_blocks(2, parent_block=tree.genesis)

@@ -76,7 +76,7 @@ def test_task_is_armed_iff_reference_policy_has_candidate(
 
 
 @pytest.mark.parametrize("running", [0, 1])
-def test_arming_many_tasks_makes_no_fit_checks_per_node(
+def test_arming_many_tasks_does_not_check_nodes_one_by_one(
     monkeypatch: pytest.MonkeyPatch, running: int
 ):
     kinds = [replace(a_task(f"{n}"), models=(f"base:{n}",)) for n in range(1000)]

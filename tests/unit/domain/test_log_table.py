@@ -45,7 +45,7 @@ def test_log_table_equals_its_logs(logs: list[Log]):
 
 
 @given(histories(), st.integers(0, 12))
-def test_joined_tables_equal_all_logs(logs: list[Log], cut: int):
+def test_joined_tables_equal_the_list_of_all_logs(logs: list[Log], cut: int):
     joined = LogTable.concatenate([logs[:cut], logs[cut:]])
     assert joined == logs
     assert joined.blocks == LogTable.from_logs(logs).blocks
@@ -72,6 +72,6 @@ def test_logs_of_two_blocks_with_same_number_are_rejected():
         LogTable.from_logs([LOG, OF_ANOTHER_BLOCK])
 
 
-def test_joined_tables_of_two_blocks_with_same_number_have_no_blocks():
+def test_blocks_of_joined_tables_with_two_blocks_of_same_number_are_rejected():
     with pytest.raises(ValueError, match="two different blocks with the same number"):
         _ = LogTable.concatenate([[LOG], [OF_ANOTHER_BLOCK]]).blocks

@@ -22,7 +22,7 @@ def seeds() -> tuple[DrawSeeds, list[DrawEpoch]]:
 
 @given(st.lists(st.integers(0, 2_000_000), min_size=1).map(sorted))
 @examples(100)
-def test_shown_seed_was_committed_before_its_first_draw(times: list[int]):
+def test_seed_is_committed_before_its_first_draw(times: list[int]):
     draw_seeds, written = seeds()
     committed: set[str] = set()
     for t in times:
@@ -46,7 +46,7 @@ def test_counters_are_never_reused_within_epoch():
     assert len({epoch for epoch, _ in reservations}) == 1
 
 
-def test_next_epoch_is_previously_committed_epoch():
+def test_draw_after_end_of_epoch_uses_the_next_committed_epoch():
     draw_seeds, _ = seeds()
     draw_seeds.reserve_counters(1, T0)
     _, (_, following) = draw_seeds.list_epochs(T0)
@@ -54,7 +54,7 @@ def test_next_epoch_is_previously_committed_epoch():
     assert (epoch, counter) == (following, 0)
 
 
-def test_old_seeds_are_shown_but_not_used_after_restart():
+def test_seeds_from_before_restart_are_published_but_not_reused():
     before, written = seeds()
     before.reserve_counters(1, T0)
     after, _ = seeds()

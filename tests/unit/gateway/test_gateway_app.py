@@ -48,7 +48,7 @@ def test_reported_outcomes_determine_selection(door: TestClient):
     assert not selection["degraded"]
 
 
-def test_explain_and_prove_return_rows_and_commitment(door: TestClient):
+def test_explain_returns_rows_and_prove_returns_commitment(door: TestClient):
     selection = door.post("/v1/select", json={**ASKED, "explain": True, "prove": True}).json()
     assert [row["reason"] for row in selection["rows"]] == ["untested", "untested"]
     epochs = door.get("/v1/epochs").json()["epochs"]
@@ -108,7 +108,7 @@ def test_select_returns_503_when_no_node_passes_checks(
     assert (check["passed"], check["reason"]) == (False, "wrong_chain")
 
 
-def test_misconfigured_outcome_triggers_immediate_check(
+def test_outcome_of_kind_misconfigured_triggers_immediate_check(
     door: TestClient, service: SelectionService
 ):
     check_requests: list[None] = []

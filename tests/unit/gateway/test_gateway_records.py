@@ -37,7 +37,7 @@ def test_outcome_older_than_window_is_ignored():
     assert [reported_outcome.outcome.node for reported_outcome in stored] == ["b"]
 
 
-def test_outcome_slightly_ahead_of_clock_counts_from_now():
+def test_outcome_slightly_ahead_of_clock_is_stored_with_current_time():
     gateway_records = records()
     _, stored = gateway_records.add_outcomes([told("a", T0 + 4_000)], T0)
     assert [reported_outcome.outcome.t_ms for reported_outcome in stored] == [T0]
@@ -82,7 +82,7 @@ def test_capacity_is_freed_when_outcomes_expire():
         assert gateway_records.add_outcomes(batch, t)[0].taken == 2
 
 
-def test_portal_api_head_never_shelves_node_but_article_does():
+def test_failing_node_loses_its_tickets_under_article_but_not_under_portal_api_head():
     # docs/explanation/pocket.md#code-against-article, 1.
     head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
     article = records()
@@ -96,6 +96,6 @@ def test_portal_api_head_never_shelves_node_but_article_does():
 
 
 @pytest.mark.parametrize("name", ["id_ms", "max_nodes", "epoch_ms", "max_rankings"])
-def test_zero_gateway_rule_is_rejected_by_name(name: str):
+def test_error_for_gateway_rule_of_zero_names_it(name: str):
     with pytest.raises(ValueError, match=name):
         GatewayRules(**{name: 0})  # type: ignore[arg-type]

@@ -34,20 +34,20 @@ def at(*heights: int) -> dict[str, ProbeAnswer]:
         (ProbeAnswer(1, 10**9), "beyond"),
     ],
 )
-def test_node_is_ineligible_for_reason_of_its_check(answer: ProbeAnswer, why: str | None):
+def test_node_is_ineligible_for_the_reason_its_check_failed(answer: ProbeAnswer, why: str | None):
     reason_by_node = reasons(checks(), {**at(100, 100, 100), "it": answer})
     assert reason_by_node == ({} if why is None else {"it": why})
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.integers(2**62, 2**63 - 1))
 @examples(100)
-def test_single_inflated_height_does_not_exclude_honest_nodes(heights, boast):
+def test_one_inflated_height_does_not_exclude_honest_nodes(heights, boast):
     # Beside at least three honest ones that agree.
     honest = at(1000, 1000, 1000, *[1000 for _ in heights])
     assert reasons(checks(), {**honest, "liar": ProbeAnswer(1, boast)}) == {"liar": "beyond"}
 
 
-def test_heights_of_wrong_chain_are_ignored():
+def test_heights_from_nodes_on_wrong_chain_are_ignored():
     wrong_chain_answers = {f"x{n}": ProbeAnswer(2, 10**6) for n in range(5)}
     assert set(reasons(checks(), {**at(10, 10, 10), **wrong_chain_answers})) == set(
         wrong_chain_answers
@@ -73,7 +73,7 @@ def test_failed_node_stays_ineligible_until_check_passes():
     assert node_checks.find_exclusion_reason("a", T0 + 1) is None
 
 
-def test_unstaked_or_unchecked_stake_is_ineligible():
+def test_node_without_stake_or_with_unknown_stake_is_ineligible():
     node_checks = checks(needs_stake=True)
     node_checks.apply_answers(at(10, 10), T0)
     assert node_checks.find_excluded(["n0", "n1"], T0) == {

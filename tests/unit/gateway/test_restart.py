@@ -58,7 +58,7 @@ def copied(template: Path, to: Path) -> Store:
     checks=st.sets(st.integers(0, 60)),
 )
 @examples(15)
-def test_restarts_change_no_ticket(
+def test_restarts_do_not_change_tickets(
     sqlite_template: Path, history: list[ReportedOutcome], restarts: set[int], checks: set[int]
 ):
     clock = Clock()
@@ -102,7 +102,7 @@ def test_failed_check_is_restored_after_restart(opened: Store, clock: Clock):
     assert session_ranking.ranking.left_out == {"node-0": "wrong_chain"}
 
 
-def test_previous_seeds_are_shown_after_restart(opened: Store, clock: Clock):
+def test_previous_seeds_are_published_after_restart(opened: Store, clock: Clock):
     before = service(opened, clock)
     done = before.select_nodes(asking("node-0"))
     before.writer.write_all()
@@ -176,7 +176,7 @@ def test_crashed_writer_reports_failure(opened: Store, clock: Clock):
     assert str(gateway_service.failure) == "the database writer has crashed"
 
 
-def test_backward_clock_does_not_move_gateway_time(opened: Store, clock: Clock):
+def test_gateway_time_does_not_go_back_when_the_clock_does(opened: Store, clock: Clock):
     gateway_service = service(opened, clock)
     gateway_service.add_outcomes([failed("node-0")])
     clock.now -= 60_000

@@ -78,7 +78,7 @@ def test_draw_is_reproducible_from_seed_session_and_counter():
     assert [selection.counter for selection in done] == list(range(50))
 
 
-def test_faster_node_gets_selected_in_proportion_to_tickets():
+def test_faster_node_is_selected_in_proportion_to_its_tickets():
     # docs/explanation/pocket.md: 0.1 s and 0.2 s are 10 and 8 tickets.
     session_selector = selector()
     session_selector.add_outcomes([told("fast"), told("slow", latency=200.0)], T0)
@@ -99,7 +99,7 @@ def test_failed_node_is_not_selected_for_six_seconds():
         assert selected_nodes == drawn
 
 
-def test_all_failed_nodes_are_drawn_equally_as_degraded():
+def test_ranking_is_degraded_with_equal_chances_when_all_nodes_failed():
     session_selector = selector()
     session_selector.add_outcomes([failed("a"), failed("b")], T0)
     done = session_selector.select_nodes(asking("a", "b"), T0)
@@ -113,7 +113,7 @@ def test_excluded_node_is_not_selected_on_retry():
     assert {session_selector.select_nodes(request, T0).nodes[0] for _ in range(50)} == {"b"}
 
 
-def test_retry_with_only_failed_nodes_selects_degraded_node():
+def test_retry_with_only_failed_nodes_left_makes_a_degraded_draw():
     session_selector = selector()
     session_selector.add_outcomes([failed("b"), failed("c")], T0)
     done = session_selector.select_nodes(asking("a", "b", "c")._replace(exclude=("a",)), T0)
@@ -121,7 +121,7 @@ def test_retry_with_only_failed_nodes_selects_degraded_node():
     assert done.ranking.degraded
 
 
-def test_empty_candidates_select_no_node():
+def test_request_without_remaining_candidates_selects_no_node():
     request = asking("a")._replace(exclude=("a",))
     assert selector().select_nodes(request, T0).nodes == []
 
@@ -169,7 +169,7 @@ def test_node_failing_check_is_left_out_with_reason():
     assert session_ranking.ranking.left_out == {"b": "wrong_chain"}
 
 
-def test_all_nodes_are_drawn_as_degraded_when_none_passes():
+def test_degraded_draw_includes_all_nodes_when_none_passes_its_check():
     session_ranking = checked().get_ranking(asking("b"), T0)
     assert session_ranking.chances == (("b", 10),)
     assert session_ranking.degraded
@@ -180,7 +180,7 @@ def test_no_node_is_drawn_when_degraded_draws_are_disabled():
         checked(all_where_none_passes=False).get_ranking(asking("b"), T0)
 
 
-def test_unstaked_node_is_not_drawn_even_when_none_passes():
+def test_unstaked_node_is_not_drawn_even_when_no_node_passes_its_check():
     checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
     checks.apply_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
     session_selector = SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, seeded())

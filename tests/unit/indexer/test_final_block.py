@@ -14,7 +14,7 @@ from tests.support.txmgr.stores import NewStore
 FOREIGN = Hash("0x" + "f0" * 32)
 
 
-def test_final_block_above_window_yields_last_block_of_window():
+def test_last_block_of_window_is_stored_as_final_if_final_block_is_above_it():
     chain = ScriptedChain()
     for _ in range(40):
         chain.mine()
@@ -25,7 +25,7 @@ def test_final_block_above_window_yields_last_block_of_window():
     assert select_final_block_to_store(window, elsewhere, None) == window.last
 
 
-def test_final_block_skipped_by_indexed_chain_raises_transient_error(
+def test_final_block_missing_from_indexed_chain_raises_transient_error(
     new_store: NewStore,
 ):
     """By its height there is nothing to compare it with, and below it nothing could be undone."""

@@ -209,7 +209,7 @@ def test_final_block_moving_without_new_block_is_stored(store: Store):
     assert follower.catch_up()
 
 
-def test_overtaken_writer_writes_nothing(store: Store):
+def test_writer_overtaken_by_another_process_writes_nothing(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
@@ -246,7 +246,7 @@ def test_window_from_another_fork_changes_nothing(store: Store):
     assert follower.catch_up()
 
 
-def test_unreadable_log_stops_before_writing(store: Store):
+def test_unreadable_log_stops_the_indexer_before_it_writes(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
@@ -262,7 +262,7 @@ def test_unreadable_log_stops_before_writing(store: Store):
     assert follower.dump() == before
 
 
-def test_window_events_are_counted_by_documented_names(store: Store):
+def test_events_of_window_are_counted_under_their_documented_names(store: Store):
     chain = mined([[NodeJoined(AT, TIME, address(1)), NodePaused(AT, TIME, address(2))]])
 
     (done,) = Follower(chain, store).catch_up()

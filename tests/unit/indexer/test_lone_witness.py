@@ -24,7 +24,7 @@ def leave_alone(chain: ScriptedChain) -> None:
     chain.other.lag = 90
 
 
-def test_sole_witness_of_fork_must_repeat_it_before_rewind(store: Store):
+def test_fork_reported_by_only_one_witness_must_be_repeated_before_rewind(store: Store):
     clock = Hand()
     follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
@@ -40,7 +40,7 @@ def test_sole_witness_of_fork_must_repeat_it_before_rewind(store: Store):
     assert isinstance(follower.step(), RewindResult)
 
 
-def test_sole_witness_changing_fork_restarts_count(store: Store):
+def test_sole_witness_that_reports_another_fork_restarts_the_count(store: Store):
     clock = Hand()
     follower = Follower(mined(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()

@@ -105,7 +105,7 @@ def test_dry_run_of_rebuild_reports_but_repairs_nothing(store: Store):
     assert follower.dump() == spoilt
 
 
-def test_differing_report_is_named_and_kept(store: Store):
+def test_report_that_differs_after_rebuild_is_named_and_kept(store: Store):
     followed(store)
     with store.read_transaction() as uow:
         before = uow.reports.list_above(-1)

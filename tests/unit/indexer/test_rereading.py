@@ -51,11 +51,11 @@ def levels(follower: Follower) -> list[tuple[BlockRange, VerificationLevel]]:
         return [(span.blocks, span.level) for span in spans]
 
 
-def test_blocks_are_not_reread_without_higher_level(follower: Follower):
+def test_blocks_are_not_reread_unless_verification_level_rises(follower: Follower):
     assert reread_all(follower, Rereader()) == []
 
 
-def test_final_blocks_are_reread_from_lowest_when_level_rises(
+def test_final_blocks_are_reread_from_the_lowest_when_verification_level_rises(
     follower: Follower,
 ):
     rereader = Rereader()
@@ -70,7 +70,7 @@ def test_final_blocks_are_reread_from_lowest_when_level_rises(
     assert reread_all(follower, Rereader()) == []
 
 
-def test_block_without_higher_level_is_not_reread_by_same_process(follower: Follower):
+def test_block_whose_level_did_not_rise_is_not_reread_by_the_same_process(follower: Follower):
     rereader = Rereader()
     follower.chain.history_level = VerificationLevel.BLOOMED
 
@@ -82,7 +82,7 @@ def test_block_without_higher_level_is_not_reread_by_same_process(follower: Foll
         assert Rereader().find_due_span(follower.chain, uow, follower.folder) is not None
 
 
-def test_gauge_is_unchanged_while_lowest_blocks_are_unavailable(follower: Follower):
+def test_gauge_of_blocks_below_level_is_unchanged_while_rereading_fails(follower: Follower):
     follower.chain.history_level = follower.chain.window_level = VerificationLevel.BLOOMED
     rereader = Rereader()
     removed_blocks = follower.chain.blocks[30:]

@@ -125,7 +125,7 @@ def test_fork_during_downtime_is_detected_at_start(store: Store):
     assert isinstance(done, RewindResult)
 
 
-def test_head_below_cursor_on_same_chain_is_only_lag(store: Store):
+def test_head_below_cursor_on_the_same_chain_is_treated_as_lag(store: Store):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()

@@ -14,7 +14,9 @@ from tests.support.txmgr.stores import NewStore
 from tests.unit.indexer.test_rewinding import BLOCKS, fresh_dump
 
 
-def test_rewind_by_command_uses_journal_within_reach(store: Store, new_store: NewStore):
+def test_rewind_by_command_uses_journal_if_block_is_within_its_reach(
+    store: Store, new_store: NewStore
+):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     full_dump = follower.dump()
@@ -68,7 +70,7 @@ def test_rewind_of_empty_database_is_rejected(store: Store):
         rewind_to_block(ScriptedChain(), store, folder(), 3, RebuildOptions())
 
 
-def test_final_fork_is_repaired_by_rewind_below_it(store: Store, new_store: NewStore):
+def test_fork_of_final_blocks_is_repaired_by_rewind_below_it(store: Store, new_store: NewStore):
     follower = Follower(mined(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(15)

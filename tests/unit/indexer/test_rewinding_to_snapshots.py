@@ -246,7 +246,7 @@ def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
     assert follower.dump() == before
 
 
-def test_rewind_skips_snapshot_missing_changed_task(
+def test_rewind_skips_snapshot_that_lacks_a_changed_task(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_codec.pack

@@ -118,7 +118,7 @@ def test_row_with_changed_column_differs(store: Store, column: Column[Any]):
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Call)])
-def test_call_is_repaired_in_every_field(store: Store, name: str):
+def test_call_with_any_wrong_field_is_repaired(store: Store, name: str):
     wrong = changed(A_CALL, name)
     with store.transaction() as uow:
         uow.calls.orphan([A_CALL])
@@ -131,7 +131,7 @@ def test_call_is_repaired_in_every_field(store: Store, name: str):
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Log)])
-def test_log_is_repaired_in_every_field(store: Store, name: str):
+def test_log_with_any_wrong_field_is_repaired(store: Store, name: str):
     wrong = changed(A_LOG, name)
     with store.transaction() as uow:
         uow.logs.orphan([A_LOG])
@@ -143,7 +143,7 @@ def test_log_is_repaired_in_every_field(store: Store, name: str):
         assert list(uow.logs.iterate_between(0, 9)) == [A_LOG]
 
 
-def test_window_with_headers_but_missing_block_is_of_another_chain(store: Store):
+def test_stored_block_missing_from_headers_of_window_is_reported_as_conflict(store: Store):
     window = said([], [])
     linked = replace(window, headers=[BlockRef(4, a_hash(4), a_hash(3), 48), window.last])
 

@@ -110,7 +110,7 @@ def test_empty_database_accepts_any_rules(store: Store):
         assert not is_folded_by(uow, RELAY)
 
 
-def test_database_stores_rules_that_folded_it(store: Store):
+def test_database_stores_the_rules_it_was_folded_with(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, RELAY)
         assert get_bound_rules(uow) == identify_rules(RELAY)

@@ -106,7 +106,7 @@ def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
     return compute_creator_spread([*honest, *[(node("mallory"), 0)] * mallorys], CRYNUX)
 
 
-def test_kickout_is_held_when_scores_of_single_creator_are_decisive():
+def test_kickout_is_held_when_the_scores_of_one_creator_are_decisive():
     # A node that brings 3 points elsewhere: 17 traps of 50 bring it under 2.0.
     caught = pool_of_two(17, 3)
     assert (caught.max_per_creator, caught.decisive_scores) == (17, 17)
@@ -121,7 +121,7 @@ def test_kickout_of_node_bad_for_every_creator_is_not_held():
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
-def test_kickout_not_held_stays_near_line_without_any_single_creator(scores):
+def test_unheld_kickout_is_near_the_line_even_without_the_scores_of_any_one_creator(scores):
     named = [(node(f"creator {n}"), score) for n, score in scores]
     if compute_creator_spread(named, CRYNUX).hold_reason(CRYNUX) is not None:
         return
@@ -138,7 +138,7 @@ def test_creator_share_limit_of_1_holds_no_kickout(new_sqlite_store):
     assert held == 0
 
 
-def test_creator_recorded_after_due_kickout_changes_no_evidence(new_sqlite_store):
+def test_creator_recorded_after_kickout_became_due_does_not_change_the_evidence(new_sqlite_store):
     """Two reporters that look at different times have to write the same bytes."""
     history = History().joins("victim", "own", "own too")
     for n in range(GROUPS):

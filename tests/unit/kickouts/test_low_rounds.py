@@ -20,7 +20,7 @@ INTERVAL = KickoutDue(ZERO_ADDRESS, Position(10, 0, 0), None)
 ROUNDS = 250
 
 
-def test_lane_never_written_has_no_low_rounds_without_reading_rounds(tmp_path: Path, monkeypatch):
+def test_counting_low_rounds_of_an_unwritten_lane_reads_no_rounds(tmp_path: Path, monkeypatch):
     rounds = Rounds()
     for number in range(1, ROUNDS + 1):
         rounds.fold_block(number, [_accepted(number)], journal=False)

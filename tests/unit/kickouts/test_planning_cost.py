@@ -59,7 +59,7 @@ def statements_of_second_tick(store: Store, open_count: int, live_count: int) ->
     return len(statements)
 
 
-def test_statement_count_is_independent_of_open_intervals(new_store):
+def test_sql_statement_count_does_not_grow_with_open_intervals(new_store):
     with new_store() as few, new_store() as many:
         assert statements_of_second_tick(few, 3, 1) == statements_of_second_tick(many, 60, 20)
 

@@ -31,13 +31,13 @@ def compared(paid: dict[str, int], *, fee: int = FEE) -> tuple[list[Earning | No
     return earned, [tasks[task(name)] for name in "123"]
 
 
-def test_winner_gets_full_fee_without_sharing():
+def test_winner_gets_full_fee_if_the_fee_is_not_shared():
     earned, _ = compared({})
     assert earned == [Earning(FEE, FEE), Earning(0, FEE), Earning(0, FEE)]
 
 
 @given(st.integers(1, 2**100))
-def test_fee_shared_by_points_matches_points(fee: int):
+def test_fee_split_by_points_is_reported_as_matching_the_points(fee: int):
     shares = split_fee(fee, [10, 5, 2])
     earned, _ = compared(dict(zip("123", shares, strict=True)), fee=fee)
     points = [(earning.points, earning.all_points) for earning in earned if earning is not None]
@@ -47,13 +47,13 @@ def test_fee_shared_by_points_matches_points(fee: int):
     )
 
 
-def test_sharing_that_differs_from_points_is_reported():
+def test_fee_split_that_differs_from_points_is_reported():
     earned, _ = compared({"1": 10, "2": 10, "3": 10})
     text = [earning.to_text() for earning in earned if earning is not None]
     assert text[0] == "earned 10 wei of 30: 10 of 17 points, BUT THE POINTS GIVE 17"
 
 
-def test_earning_without_fee_or_ending_is_none():
+def test_earning_of_task_without_fee_or_ending_is_none():
     _, (row, *_) = compared({})
     for without in (replace(row, fee=None), replace(row, ending=None)):
         assert compute_task_earning(row.key, (), {row.key: without}) is None

@@ -117,7 +117,7 @@ def test_row_without_position_is_rejected(name):
         list(decode_batch(emptied))
 
 
-def test_milliseconds_outside_second_are_rejected():
+def test_time_ms_outside_block_second_is_rejected():
     batch = build_batch(EVENTS)
     place = batch.schema.get_field_index("time_ms")
     field = batch.schema.field("time_ms")
@@ -153,7 +153,7 @@ def test_file_with_other_columns_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
-def test_damaged_file_is_named(tmp_path, kept):
+def test_error_for_damaged_file_names_it(tmp_path, kept):
     parquet_events = written(tmp_path / "out", build_batch(EVENTS))
     (path,) = parquet_events.paths
     path.write_bytes(path.read_bytes()[:kept])
@@ -161,7 +161,7 @@ def test_damaged_file_is_named(tmp_path, kept):
         list(parquet_events.read_chunks())
 
 
-def test_blocks_are_counted_up_to_last_block(tmp_path):
+def test_history_counts_only_events_up_to_max_block(tmp_path):
     history = History().joins("A").after(10).starts("1", "A").after(10).times_out("1")
     parquet_events = written(tmp_path / "out", build_batch(history.events))
     first, started, ended = (event.at.block for event in history.events[-3:])

@@ -66,7 +66,7 @@ def test_lists_are_joined_with_commas_and_conjunction():
 
 
 @given(units=st.integers(0, UNIT))
-def test_two_digits_are_rounded_down(units: int):
+def test_decimal_is_rounded_down_to_two_digits(units: int):
     formatted_decimal = format_two_decimals(units)
     assert re.fullmatch(r"[01]\.\d\d", formatted_decimal)
     assert 0 <= units - int(formatted_decimal.replace(".", "")) * UNIT // 100 < UNIT // 100

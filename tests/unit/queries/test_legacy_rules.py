@@ -68,7 +68,7 @@ def test_report_under_legacy_rules_matches_fresh_computation(
     assert played.reports == reports
 
 
-def test_larger_card_lowers_other_nodes_in_next_report(new_sqlite_store):
+def test_larger_card_lowers_scores_of_other_nodes_in_next_report(new_sqlite_store):
     history = History().joins("A", gpu_vram=8, timeout=60).after(10)
     history.joins("B", gpu_vram=24, timeout=60)
     stops = [block(1, history.time - 5), block(2, history.time)]
@@ -113,7 +113,7 @@ def stored(uow, history: History, later: int = 0, rules: Rules = RULES):
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
-def test_end_of_window_closes_due_kickout(new_sqlite_store, later):
+def test_due_kickout_is_no_longer_due_after_end_of_window(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low(), later)
         open_, due = uow.kickouts.list_open(), find_due_intervals(uow, RULES)
@@ -142,7 +142,7 @@ def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, late
     assert (counted.kickouts["due"], status_report.network.kickouts_due) == (due, due)
 
 
-def test_evidence_covers_window(new_sqlite_store):
+def test_evidence_covers_the_scores_of_its_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         stored(uow, low())
         (interval,) = uow.kickouts.list_open()
@@ -151,7 +151,7 @@ def test_evidence_covers_window(new_sqlite_store):
     assert (evidence["sum"], evidence["kickout_below"]) == (12, "7.000000000000000000")
 
 
-def test_network_kickout_keeps_evidence_of_window(new_sqlite_store):
+def test_evidence_of_window_includes_scores_before_kickout_by_the_network(new_sqlite_store):
     history = History().joins("A", "B", "C")
     for name in "12":
         ran(history, name, "CBA", "CBA")

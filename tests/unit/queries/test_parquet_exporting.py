@@ -80,7 +80,7 @@ def test_every_table_contains_only_final_blocks(follower, store, tmp_path):
     assert max(row["block"] for held in rows_by_table.values() for row in held) <= final_of(store)
 
 
-def test_repeated_exports_equal_single_export(new_store, tmp_path):
+def test_repeated_exports_contain_the_same_rows_as_one_export(new_store, tmp_path):
     with new_store() as store:
         follower = Follower(mined(TRAFFIC[:30]), store)
         for upto in (30, 31, 70, 120):
@@ -161,7 +161,7 @@ def test_interrupted_export_is_repaired_by_next_run(
     assert all_rows(tmp_path / "out") == all_rows(tmp_path / "whole")
 
 
-def test_foreign_folder_is_rejected(follower, store, tmp_path):
+def test_folder_that_is_not_an_export_is_rejected(follower, store, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="not an export"):
         export(store, tmp_path)

@@ -37,7 +37,7 @@ def test_shortest_unique_prefix_resolves_to_node(known):
                     assert begun in str(refused.value)
 
 
-def test_abbreviated_key_is_accepted_with_dots_and_any_case(known):
+def test_abbreviated_key_with_dots_is_accepted_in_any_letter_case(known):
     with known.read_transaction() as uow:
         assert find_task(uow, f"{task('1')[:10]}…") == task("1")
         assert find_task(uow, f"0x{task('1')[2:10].upper()}...") == task("1")
@@ -56,7 +56,7 @@ def test_unmatched_prefix_is_rejected(known):
 
 
 @given(digits=st.text("0123456789abcdef", min_size=1, max_size=39))
-def test_unique_prefix_among_addresses_resolves(digits):
+def test_prefix_resolves_only_if_it_is_unique_among_addresses(digits):
     addresses = [node(name) for name in NAMES]
     fitting = [address for address in addresses if address.startswith(f"0x{digits}")]
     if len(fitting) == 1:

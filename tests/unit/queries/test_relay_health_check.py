@@ -12,7 +12,7 @@ from tests.support.histories import History, node, node_after
 NOW = 5_000
 
 
-def test_exclusion_of_member_without_changes_is_reported_without_row():
+def test_exclusion_of_member_without_changes_is_reported_with_unknown_row():
     state = node_after(History().joins("A"), "A", RELAY)
     excluded_figure = RelayFigures(node("A"), 0.7, 1.0, 0.0, NOW, 0.0)
     poll = Poll({node("A"): excluded_figure}, 1, 1, NOW)

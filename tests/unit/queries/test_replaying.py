@@ -83,7 +83,7 @@ def test_replay_keys_follow_documented_order():
     assert list(printed["anomalies"][0]) == ["block", "tx", "log", "sub", "rule", "event"]
 
 
-def test_nodes_are_sorted_by_address_and_groups_by_close():
+def test_nodes_are_sorted_by_address_and_groups_by_closing_order():
     history = History().joins("C", "A", "B").starts("1", "C").submits("1")
     history.starts("2", "B").submits("2").closes("z", "2").closes("a", "1")
     printed = told(history)
@@ -115,7 +115,7 @@ def test_replay_at_time_omits_later_events():
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=8), st.booleans())
-def test_replay_without_time_folds_every_event_despite_falling_time(steps, is_last_lower):
+def test_replay_without_end_time_folds_every_event_even_if_time_decreases(steps, is_last_lower):
     history = History().joins("A", "B")
     for number, step in enumerate([*steps, -40 if is_last_lower else 40]):
         history.after(step).starts(str(number), "A").submits(str(number))
@@ -134,7 +134,7 @@ def test_replay_before_first_event_is_empty():
     assert (printed["nodes"], printed["groups"], printed["anomalies"]) == ([], [], [])
 
 
-def test_terminal_close_is_selectable_for_replay():
+def test_replay_accepts_terminal_as_close_option():
     history = History().creates("1", "2", "3", of="g")
     history.starts("1", "A").starts("2", "B").starts("3", "C")
     history.after(1).submits("1").after(1).submits("2").succeeds("1").is_refunded("2")
@@ -153,7 +153,7 @@ def test_replay_uses_and_names_given_rules():
     assert told(history, rules_with(name="ours"))["rules"] == "ours"
 
 
-def test_integers_above_2_53_are_strings():
+def test_integers_above_2_53_are_printed_as_strings():
     history = go_to(History().joins("A"), 2**53 + 1, 2**60).pauses("A")
     assert told(history)["as_of"] == {"block": str(2**53 + 1), "time": str(2**60)}
 

@@ -84,7 +84,7 @@ def test_store_snapshot_equals_snapshot_of_events(store):
     assert len(stored.nodes) > 3
 
 
-def test_waiting_tasks_are_created_but_not_started_or_ended(archive):
+def test_snapshot_lists_tasks_not_yet_started_or_ended_as_waiting(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert [waiting_task.key for waiting_task in survey.waiting] == [
@@ -95,7 +95,7 @@ def test_waiting_tasks_are_created_but_not_started_or_ended(archive):
     assert all(map(is_waiting, survey.waiting))
 
 
-def test_snapshot_lists_nodes_given_tasks_of_group(archive):
+def test_snapshot_lists_nodes_that_were_given_tasks_of_a_group(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert survey.get_group_nodes(group("g")) == {node("A")}

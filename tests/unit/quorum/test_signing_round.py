@@ -64,13 +64,15 @@ def test_kickout_is_signed_on_same_round_for_eight_rounds(tmp_path: Path):
         pytest.param(400, [5, 6, 7, 8, 9, 10, 11, 12, 13], marks=pytest.mark.slow),
     ],
 )
-def test_slow_rounds_shorten_signing_round_reuse(tmp_path: Path, seconds: int, chosen: list[int]):
+def test_signing_round_is_reused_for_fewer_rounds_if_rounds_are_slow(
+    tmp_path: Path, seconds: int, chosen: list[int]
+):
     # A signature is dead 600 s after its round; half of them are left.
     signing_rounds = [signed_on(tmp_path, last, seconds) for last in range(SINCE, SINCE + 9)]
     assert signing_rounds == chosen
 
 
-def test_signed_statement_stays_sendable_for_renewal_period(tmp_path: Path):
+def test_signed_statement_can_be_sent_throughout_the_renewal_period(tmp_path: Path):
     assert RECENT_ROUNDS - RENEWAL_ROUNDS == RENEWAL_ROUNDS
     for last in range(SINCE, SINCE + RENEWAL_ROUNDS):
         assert signed_on(tmp_path, last) == SINCE
@@ -95,7 +97,7 @@ def test_statement_expires_after_sixteenth_later_round(
         assert (stale_round_reason(uow, SINCE, digest(SINCE)) or "None").endswith(f"{not_sent}")
 
 
-def test_statement_on_replaced_round_is_dead(tmp_path: Path):
+def test_statement_on_replaced_round_has_expired(tmp_path: Path):
     with accepted(tmp_path, SINCE) as uow:
         assert round_expiry_reason(uow, SINCE, digest(99)) == "prev_reorged"
         assert (stale_round_reason(uow, SINCE, digest(99)) or "").endswith("left the chain")

@@ -26,7 +26,7 @@ def test_missed_periods_with_same_reason_are_merged():
         (ReportState.LANDED, None, "landed"),
     ],
 )
-def test_only_superseded_reason_is_counted_as_superseded(
+def test_only_missed_report_with_superseded_reason_is_counted_as_superseded(
     state: ReportState, reason: str | None, outcome: str
 ):
     stored = StoredReport(report(7), state, reason, None, None)

@@ -152,14 +152,14 @@ def test_first_block_of_later_period_makes_report_due():
     assert reporter.is_due(block(7, 119), block(8, 1000), newest_block=8)
 
 
-def test_history_outside_anchor_window_makes_no_report_due():
+def test_block_outside_anchor_window_makes_no_report_due():
     reporter = reporter_at()
 
     assert reporter.is_due(block(7, 119), block(8, 120), newest_block=107)
     assert not reporter.is_due(block(7, 119), block(8, 120), newest_block=108)
 
 
-def test_period_is_cut_once_when_time_decreases(new_sqlite_store):
+def test_only_one_report_is_cut_for_period_if_time_decreases(new_sqlite_store):
     reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as uow:
         first = reporter.on_block(uow, Rounds(), block(7, 119))
@@ -172,7 +172,7 @@ def test_period_is_cut_once_when_time_decreases(new_sqlite_store):
     assert stored.report.as_of == block(7, 119)
 
 
-def test_unsent_report_is_missed_after_leaving_anchor_window(new_sqlite_store):
+def test_unsent_report_is_marked_missed_when_its_block_leaves_the_anchor_window(new_sqlite_store):
     reporter = ReportCutter(CRYNUX, SETTINGS, anchor_window=256)
     rounds = Rounds(indexes=[NodeIndex(0, Address("0x" + 40 * "1"))])
     with new_sqlite_store() as store, store.transaction() as uow:

@@ -35,7 +35,7 @@ def name_of(row: ProviderMessage) -> str:
 
 
 @pytest.mark.parametrize("row", DIALECTS, ids=name_of)
-def test_example_message_has_kind_of_its_dialect(row: ProviderMessage):
+def test_example_message_is_classified_as_the_kind_of_its_entry(row: ProviderMessage):
     message = row.example.format(**VALUES)
 
     assert classify_error(row.code, message) is row.kind
@@ -44,7 +44,7 @@ def test_example_message_has_kind_of_its_dialect(row: ProviderMessage):
 
 
 @pytest.mark.parametrize("row", [row for row in DIALECTS if "{limit}" in row.example], ids=name_of)
-def test_stated_block_limit_is_parsed(row: ProviderMessage):
+def test_block_limit_in_example_message_is_parsed(row: ProviderMessage):
     message = row.example.format(**VALUES)
 
     stated = parse_max_blocks(message) if row.refused_feature is RefusedFeature.BLOCKS else None
@@ -55,7 +55,7 @@ def test_stated_block_limit_is_parsed(row: ProviderMessage):
     ("code", "message"),
     [(-32099, "请求失败"), (-32000, "internal error"), (0, ""), (-32603, "busy")],
 )
-def test_unknown_message_has_kind_unknown(code: int, message: str):
+def test_unrecognised_message_is_classified_as_unknown(code: int, message: str):
     assert classify_error(code, message) is ErrorKind.UNKNOWN
 
 

@@ -32,7 +32,7 @@ def test_five_consecutive_failures_open_breaker_for_ten_seconds():
 
 
 @pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
-def test_breaker_opens_above_three_failures_in_ten(every, opens):
+def test_breaker_opens_after_more_than_three_failures_in_ten_requests(every, opens):
     breaker, states = CircuitBreaker(), set()
     for turn in range(40):
         if turn % every:
@@ -44,7 +44,7 @@ def test_breaker_opens_above_three_failures_in_ten(every, opens):
     assert (BreakerState.OPEN in states) is opens
 
 
-def test_half_open_breaker_admits_single_request():
+def test_half_open_breaker_admits_only_one_request():
     breaker = opened()
 
     assert breaker.try_acquire(INITIAL_BREAKER_WAIT_SECONDS)
@@ -93,7 +93,7 @@ def test_token_bucket_without_refusal_is_unlimited():
     assert (full.rate, full.wait_seconds()) == (math.inf, 0.0)
 
 
-def test_unspecified_waits_double_up_to_30_seconds():
+def test_refusals_without_a_stated_wait_double_the_wait_up_to_30_seconds():
     clock = VirtualClock()
     token_bucket, waits = bucket(clock), []
     for _ in range(9):
@@ -128,7 +128,7 @@ def test_limited_bucket_admits_at_most_its_rate(history):
             clock.advance(event)
 
 
-def test_refusals_at_any_rate_keep_minimum_rate():
+def test_repeated_refusals_keep_the_rate_at_half_of_the_sustained_rate_or_more():
     clock = VirtualClock()
     token_bucket = bucket(clock)
     for _ in range(60):
@@ -141,7 +141,7 @@ def test_refusals_at_any_rate_keep_minimum_rate():
     assert token_bucket.rate >= 10
 
 
-def test_refusals_reduce_rate_to_half_of_sustained_rate():
+def test_refusals_reduce_the_rate_to_half_of_the_sustained_rate():
     clock = VirtualClock()
     token_bucket = bucket(clock)
     token_bucket.take_tokens(20)
@@ -178,7 +178,9 @@ def failure(kind: ErrorKind) -> RpcError:
         (ErrorKind.REFUSED, [None] * 4),
     ],
 )
-def test_fast_failures_are_retried_by_kind(kind: ErrorKind, pauses: list[float | None]):
+def test_retries_of_fast_failures_depend_on_the_error_kind(
+    kind: ErrorKind, pauses: list[float | None]
+):
     budget = RetryBudget()
 
     assert [budget.record_failure(failure(kind), tries, 0.0) for tries in range(4)] == pauses

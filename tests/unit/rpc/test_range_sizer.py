@@ -25,7 +25,7 @@ def sizes(sizer: RangeSizer, answers: int, *, logs_a_block: float = 0.0) -> list
     return range_sizes
 
 
-def test_range_doubles_first_and_then_grows_by_10_percent():
+def test_range_first_doubles_and_then_grows_by_10_percent():
     assert sizes(RangeSizer(), 6) == [100, 200, 400, 800, 880, 968]
 
 

@@ -115,7 +115,7 @@ def test_world_readable_key_file_is_rejected(
         unlock_keystore(*copies)
 
 
-def test_wrong_password_is_reported_in_single_line(files: KeyFiles, tmp_path: Path):
+def test_wrong_password_is_reported_in_one_line(files: KeyFiles, tmp_path: Path):
     copies = copied(files, tmp_path)
     copies.password_file.write_text("hunter2\n")
     with pytest.raises(InputError, match=r"keystore.json: the password in .*password is wrong"):
@@ -123,14 +123,14 @@ def test_wrong_password_is_reported_in_single_line(files: KeyFiles, tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"version": 1}', '{"version": 3}'])
-def test_malformed_keystore_is_reported_in_single_line(files: KeyFiles, tmp_path: Path, text: str):
+def test_malformed_keystore_is_reported_in_one_line(files: KeyFiles, tmp_path: Path, text: str):
     copies = copied(files, tmp_path)
     copies.keystore.write_text(text)
     with pytest.raises(InputError, match="not a keystore"):
         unlock_keystore(*copies)
 
 
-def test_missing_key_file_is_named(tmp_path: Path):
+def test_error_for_missing_key_file_names_it(tmp_path: Path):
     with pytest.raises(InputError, match="nowhere: key file not found"):
         unlock_keystore(tmp_path / "nowhere", tmp_path / "password")
 

@@ -93,7 +93,7 @@ def test_contract_state_round_trips(store: Store):
     assert rounds.index_by_node == {address(2): 0, address(1): 1}
 
 
-def test_last_setting_is_active(store: Store):
+def test_latest_setting_of_each_kind_is_active(store: Store):
     def at(block: int) -> Position:
         return Position(block, 0, 0)
 
@@ -111,7 +111,7 @@ def test_last_setting_is_active(store: Store):
     assert before == [None, a_hash(1), a_hash(1), a_hash(2)]
 
 
-def test_state_of_single_node_is_loaded_alone(store: Store):
+def test_state_is_loaded_only_for_the_requested_nodes(store: Store):
     words = {0: Word(0, 2**256 - 1, 2, 40), 5: Word(5, 0, 1, 20)}
     indexes = {
         0: NodeIndex(0, address(4)),
@@ -193,7 +193,7 @@ def test_newest_period_is_returned(store: Store):
         ]
 
 
-def test_drop_from_rewind_block_keeps_landed_reports(store: Store):
+def test_rewind_deletes_later_reports_except_landed_ones(store: Store):
     with store.transaction() as uow:
         for period in (1, 2, 3):
             uow.reports.add(report(period))
@@ -204,7 +204,7 @@ def test_drop_from_rewind_block_keeps_landed_reports(store: Store):
     assert periods == [1, 3]
 
 
-def test_cuts_since_period_match_reports(store: Store):
+def test_report_outcomes_since_period_match_stored_reports(store: Store):
     with store.transaction() as uow:
         for period in (1, 2):
             uow.reports.add(report(period))
@@ -221,7 +221,7 @@ def test_cuts_since_period_match_reports(store: Store):
     ]
 
 
-def test_complete_from_never_decreases(store: Store):
+def test_first_complete_period_never_decreases(store: Store):
     with store.transaction() as uow:
         assert uow.reports.get_first_complete_period() == 0
         for period in (5, 3):

@@ -34,7 +34,7 @@ def told(room: CoverageRepository) -> list[tuple[int, int, VerificationLevel, st
     ]
 
 
-def test_adjacent_windows_with_same_level_merge_into_interval(store: Store):
+def test_adjacent_windows_with_the_same_level_merge_into_one_interval(store: Store):
     with store.transaction() as uow:
         for first in range(0, 50, 10):
             uow.coverage.store_span(ASKED.id, covered(first, first + 9))
@@ -58,7 +58,7 @@ def test_unread_blocks_are_gaps(store: Store):
         assert uow.coverage.get_lowest_level(ASKED.id, 10, 20) is None
 
 
-def test_level_is_raised_only_where_lower(store: Store):
+def test_verification_level_is_raised_only_where_it_is_lower(store: Store):
     with store.transaction() as uow:
         uow.coverage.store_span(ASKED.id, covered(0, 9))
         uow.coverage.store_span(ASKED.id, covered(10, 19, VerificationLevel.PROVEN))
@@ -118,7 +118,7 @@ def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
         )
 
 
-def test_cut_above_applies_to_every_scope(store: Store):
+def test_delete_above_block_applies_to_every_scope(store: Store):
     with store.transaction() as uow:
         uow.coverage.store_span(ASKED.id, covered(0, 29))
         uow.coverage.store_span(MORE.id, covered(20, 29))
@@ -127,7 +127,7 @@ def test_cut_above_applies_to_every_scope(store: Store):
         assert uow.coverage.list_spans(MORE.id) == []
 
 
-def test_unnamed_coverage_is_assigned_to_first_scope(store: Store):
+def test_coverage_of_unnamed_scope_is_assigned_to_first_named_scope(store: Store):
     with store.transaction() as uow:
         uow.coverage.store_span(UNNAMED_SCOPE_ID, covered(3, 9, VerificationLevel.NOTHING, ""))
         uow.coverage.set_scope(ASKED)
@@ -222,7 +222,7 @@ def test_gaps_are_blocks_without_coverage(
             assert uow.coverage.get_lowest_span(ASKED.id, first, last) == next(iter(spans), None)
 
 
-def test_oracle_is_not_added_while_coverage_is_unnamed(store: Store):
+def test_oracle_contract_is_not_added_while_coverage_has_an_unnamed_scope(store: Store):
     stored_identity = Identity(1, Hash(a_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0)
     more = replace(stored_identity, oracle=Address(address(2)))
     with store.transaction() as uow:

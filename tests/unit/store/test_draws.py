@@ -37,7 +37,7 @@ def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
 
 @examples(25)
 @given(turns_of=turns, ancestor=st.integers(0, LAST))
-def test_take_back_above_equals_never_advancing(store: Store, turns_of, ancestor: int):
+def test_undo_above_block_equals_never_advancing_past_it(store: Store, turns_of, ancestor: int):
     with store.transaction() as uow:
         uow.draws.undo_above(-1)
         played(uow, turns_of, LAST)

@@ -165,7 +165,7 @@ def test_results_are_returned_by_scored_node(store: Store):
         assert uow.results.list_for_node(address(2)) == []
 
 
-def test_last_written_kickout_interval_is_stored(store: Store):
+def test_last_written_version_of_kickout_interval_is_stored(store: Store):
     opened, closed = Position(5, 0, 1), Position(7, 0, 2)
     still = KickoutDue(address(2), Position(3, 0, 0), None)
     with store.transaction() as uow:
@@ -178,7 +178,7 @@ def test_last_written_kickout_interval_is_stored(store: Store):
         assert uow.kickouts.list_for_node(address(1)) == [KickoutDue(address(1), opened, closed)]
 
 
-def test_task_is_counted_as_ended_by_score_or_reliability_change(store: Store):
+def test_task_with_score_or_reliability_change_is_counted_as_ended(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(1, 1), score(2, 1), score(2, 2, block=2)], rule_set=1)
         uow.reliability.append(

@@ -30,7 +30,7 @@ def test_dead_letter_is_open_while_its_block_is_canonical(store: Store):
         assert uow.dead_letters.list_between(0, 9, canonical=False) == [letter(6, -1)]
 
 
-def test_halt_is_raised_once_and_history_is_kept(store: Store):
+def test_halt_is_opened_only_once_and_its_history_is_kept(store: Store):
     evidence, cleared = (
         HaltEvidence(8, a_hash(1), a_hash(2)),
         HaltClearRecord(99, "somebody", "it was us"),

@@ -124,14 +124,14 @@ def test_duplicate_request_is_not_added(store: Store):
         assert uow.outbox.intents.list_newest(9) == [first]
 
 
-def test_two_ready_pushes_are_rejected(store: Store):
+def test_second_ready_push_is_rejected(store: Store):
     with store.transaction() as uow:
         ready(uow.outbox)
     with pytest.raises(IntegrityError), store.transaction() as uow:
         ready(uow.outbox, request("push:2"))
 
 
-def test_two_ready_kickout_calls_for_same_lane_are_rejected(store: Store):
+def test_second_ready_kickout_call_for_the_same_lane_is_rejected(store: Store):
     with store.transaction() as uow:
         ready(uow.outbox, kick("kick:1"))
         ready(uow.outbox, kick("kick:2", "ix=8"))
@@ -139,7 +139,7 @@ def test_two_ready_kickout_calls_for_same_lane_are_rejected(store: Store):
         ready(uow.outbox, kick("kick:3"))
 
 
-def test_two_ready_starts_for_same_draw_are_rejected(store: Store):
+def test_second_ready_start_for_the_same_draw_is_rejected(store: Store):
     def start(key: str, subject: str) -> CallRequest:
         about = f"{START_TASK}:{subject}"
         return request(key, kind=START_TASK, subject=subject, exclusive_key=about)
@@ -190,7 +190,7 @@ def test_finalized_receipt_ends_intent_and_slot(store: Store):
         assert (figures.gas.total(), figures.wei.total()) == (70_000, 630_000)
 
 
-def test_failed_call_ends_reverted_with_reason(store: Store):
+def test_failed_call_ends_as_reverted_with_its_reason(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, replace(RECEIPT, succeeded=False), NOW)
@@ -211,7 +211,7 @@ def test_reorg_makes_mined_call_live_again(store: Store):
         assert named(uow.outbox, slot.intent_id).state is IntentState.LIVE
 
 
-def test_unsigned_ended_call_leaves_its_nonce_to_next_call(store: Store):
+def test_call_that_ends_unsigned_leaves_its_nonce_to_the_next_call(store: Store):
     with store.transaction() as uow:
         slot = assigned(uow.outbox)
         uow.outbox.intents.end_unsent(
@@ -240,7 +240,7 @@ def test_call_that_lost_its_nonce_is_superseded(store: Store):
     assert (loser.state, loser.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
-def test_foreign_nonce_holds_its_intent(store: Store):
+def test_intent_whose_nonce_became_foreign_is_held(store: Store):
     with store.transaction() as uow:
         slot, _ = live(uow.outbox)
         uow.outbox.slots.mark_foreign(slot, NOW)
@@ -260,7 +260,7 @@ def test_repeated_wait_reason_is_journaled_once(store: Store):
     assert events == ["planned", "planned"]
 
 
-def test_daily_cost_counts_paid_and_reserved(store: Store):
+def test_daily_cost_includes_paid_and_reserved_amounts(store: Store):
     with store.transaction() as uow:
         slot, attempt = live(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
@@ -284,7 +284,7 @@ def test_vacant_nonce_costs_nothing_until_reused(store: Store):
         assert uow.outbox.slots.sum_committed_wei(ME, later.at) == COST
 
 
-def test_rewind_expires_calls_without_nonce_only(store: Store):
+def test_rewind_expires_only_calls_without_nonce(store: Store):
     with store.transaction() as uow:
         slot, _ = live(uow.outbox, request(as_of_block=90))
         doomed = planned(uow.outbox, request("push:2", as_of_block=90))

@@ -42,7 +42,7 @@ def test_single_changed_value_changes_digest(store: Store):
         assert uow.projections.compute_digest() == before
 
 
-def test_every_row_is_dumped_as_line(store: Store):
+def test_every_row_is_dumped_as_one_line(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number) for number in range(3)])
         assert [line.partition(" ")[0] for line in uow.projections.iterate_dump_lines()] == [

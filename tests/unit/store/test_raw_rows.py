@@ -82,7 +82,7 @@ def test_orphaned_logs_are_kept_beside_replacements(store: Store):
         assert (uow.logs.count(), uow.logs.count(canonical=False)) == (3, 1)
 
 
-def test_returning_orphan_becomes_canonical_again(store: Store):
+def test_orphaned_log_becomes_canonical_when_appended_again(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(6), log(7)])
         uow.logs.orphan_above(5)
@@ -116,7 +116,7 @@ def test_last_block_counts_canonical_rows_only(store: Store):
 
 
 @pytest.mark.parametrize("number", [1, 49, 50, 51, 400])
-def test_large_append_equals_small_append(store: Store, number: int):
+def test_append_of_any_size_stores_every_row_once(store: Store, number: int):
     logs = [log(index // 7, index % 7, branch=index // 7 % 2) for index in range(number)]
     calls = [call(index // 7, index % 7) for index in range(number)]
     with store.transaction() as uow:

@@ -80,7 +80,7 @@ def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
         assert slot_of(outbox, slot.nonce).mined_at == NOW.at
 
 
-def test_reorg_lets_other_call_of_nonce_win(store: Store):
+def test_other_call_of_nonce_can_be_mined_after_reorg(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = live(outbox)
@@ -178,7 +178,7 @@ def test_next_nonce_is_raised_but_never_lowered(store: Store):
         assert senders.get_next_nonce(ME) == 9
 
 
-def test_rebuilt_nonce_is_final_with_its_cost(store: Store):
+def test_rebuilt_nonce_is_stored_as_final_with_its_cost(store: Store):
     mined = CallReceipt(
         30, Hash("0x" + 64 * "b"), succeeded=True, gas_used=10, gas_price_wei=3, time=77
     )

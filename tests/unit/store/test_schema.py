@@ -113,7 +113,7 @@ def test_schema_check_does_not_create_missing_file(empty_sqlite_url: str):
     assert not Path(empty_sqlite_url.removeprefix("sqlite:///")).exists()
 
 
-def test_store_with_create_makes_its_tables(empty_database_url: str):
+def test_store_opened_with_create_makes_its_tables(empty_database_url: str):
     with Store.open(empty_database_url, create=True) as store, store.read_transaction() as uow:
         assert uow.cursor.get() is None
 
@@ -140,7 +140,9 @@ def test_newer_database_is_not_migrated(database_url: str):
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005"])
-def test_database_from_before_first_release_is_unchanged(empty_database_url: str, revision: str):
+def test_database_from_before_first_release_is_rejected_and_unchanged(
+    empty_database_url: str, revision: str
+):
     with connected(empty_database_url) as connection:
         connection.exec_driver_sql("CREATE TABLE halt (name TEXT)")
         connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
@@ -169,7 +171,9 @@ def test_database_lacking_table_is_rejected_as_prerelease(database_url: str):
 
 
 @pytest.mark.parametrize("revision", [None, "3f2a9c"])
-def test_tables_of_another_program_are_unchanged(empty_database_url: str, revision: str | None):
+def test_database_with_tables_of_another_program_is_rejected_and_unchanged(
+    empty_database_url: str, revision: str | None
+):
     with connected(empty_database_url) as connection:
         connection.exec_driver_sql("CREATE TABLE users (id INTEGER PRIMARY KEY)")
         if revision is not None:

@@ -86,7 +86,7 @@ def test_cursor_moves_forwards_and_back(store: Store):
         )
 
 
-def test_cursor_without_final_block_has_none(store: Store):
+def test_cursor_moved_without_final_block_has_no_final_block(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(5), None, 0)
         cursor = uow.cursor.get()
@@ -95,7 +95,7 @@ def test_cursor_without_final_block_has_none(store: Store):
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 3])
-def test_cursor_moved_by_another_process_is_not_moved(store: Store, epoch: int):
+def test_cursor_that_another_process_moved_cannot_be_moved(store: Store, epoch: int):
     with store.transaction() as uow:
         uow.cursor.move_to(block(5), None, uow.cursor.move_to(block(4), None, 0))
     with pytest.raises(FatalError, match="another process moved"), store.transaction() as uow:
@@ -142,7 +142,7 @@ def test_discarded_block_can_be_replaced_and_restored(store: Store):
         assert uow.blocks.get_newest() == block(2)
 
 
-def test_old_headers_are_deleted_orphans_included(store: Store):
+def test_old_headers_are_deleted_including_orphans(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(number) for number in range(5)])
         uow.blocks.orphan_above(2)
@@ -161,7 +161,7 @@ def test_bookmark_is_kept_until_cleared(store: Store):
         assert uow.bookmarks.get("rebuild") is None
 
 
-def test_last_event_is_newest(store: Store):
+def test_newly_set_last_event_replaces_the_previous_one(store: Store):
     last = LastEvent(Position(2, 1, -1, 3), 50)
     with store.transaction() as uow:
         uow.last_event.set(LastEvent(Position(1, 0, 0), 40))

@@ -75,7 +75,7 @@ def test_second_save_replaces_row(store: Store):
         ]
 
 
-def test_large_save_replaces_only_same_keys(store: Store):
+def test_large_save_replaces_only_rows_with_the_same_keys(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(number, size=1) for number in range(100)])
         uow.tasks.save([task(number, size=2) for number in range(60, 160)])
@@ -111,7 +111,7 @@ def test_open_groups_round_trip(store: Store):
 
 
 @pytest.mark.parametrize("number", [1, 49, 50, 51, 1200])
-def test_large_save_equals_small_save(store: Store, number: int):
+def test_save_of_any_size_replaces_existing_rows_and_adds_new_ones(store: Store, number: int):
     before = [task(n, created_at=Position(n, 0, 1)) for n in range(0, number, 2)]
     after = [task(n, size=n, node=address(n)) for n in range(number)]
     with store.transaction() as uow:
@@ -144,7 +144,7 @@ def test_changed_since_returns_nodes_changed_above_block(store: Store):
         assert [row.changed_at for row in uow.nodes.iterate_changed_since(2)] == [4, 3]
 
 
-def test_node_recovers_until_penalty_is_spent(store: Store):
+def test_node_is_listed_as_recovering_until_its_penalty_is_spent(store: Store):
     healing, recovered_node = node(1, base=UNIT - 1, since=1000), node(2, base=UNIT, since=1000)
     with store.transaction() as uow:
         uow.nodes.save([healing, recovered_node])

@@ -32,7 +32,7 @@ def dump_of(uow: UnitOfWork, events: list[Event], last: int) -> list[str]:
 
 @thorough
 @given(events=histories(), ancestor=st.integers(0, LAST_BLOCK), final=st.integers(0, LAST_BLOCK))
-def test_rollback_equals_never_advancing(
+def test_rollback_to_block_equals_never_advancing_past_it(
     store: Store, events: list[Event], ancestor: int, final: int
 ):
     final = min(final, ancestor)
@@ -213,7 +213,7 @@ def test_journal_reach_is_limited_to_cursor(store: Store):
         assert uow.undo.get_lowest_reachable_block() == 9
 
 
-def test_interval_closed_above_ancestor_is_open_again(store: Store):
+def test_kickout_interval_closed_above_ancestor_is_open_again(store: Store):
     before, after = (
         KickoutDue(address(1), Position(3, 0, 0), Position(8, 0, 0)),
         KickoutDue(address(2), Position(4, 0, 0), Position(5, 0, 0)),

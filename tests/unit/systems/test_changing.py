@@ -106,7 +106,7 @@ def test_missing_unpublished_legacy_value_is_rejected():
         ({"ranked_answers": "wrong"}, "ranked_answers: must be one of all, right"),
     ],
 )
-def test_invalid_change_is_named(changes, complaint):
+def test_error_for_invalid_change_names_the_rule(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
         build_rules("crynux", changes)
 
@@ -120,18 +120,18 @@ def test_invalid_change_is_named(changes, complaint):
         ({"legacy.kickout_tasks": "few"}, r"legacy\.kickout_tasks: must be a whole number"),
     ],
 )
-def test_invalid_legacy_change_is_named(changes, complaint):
+def test_error_for_invalid_legacy_change_names_the_rule(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
         build_rules("legacy", CHOSEN | changes)
 
 
 @pytest.mark.parametrize("name", ["crynux", "relay"])
-def test_rule_set_changed_to_published_values_is_unchanged(name):
+def test_changes_equal_to_published_values_leave_rule_set_unchanged(name):
     assert build_rules(name, get_published_rules(name)) == get_rules(name)
 
 
 @given(st.sampled_from(["crynux", "relay"]), sound)
-def test_changes_in_rule_set_reproduce_it(name, changes):
+def test_changes_found_in_a_rule_set_reproduce_it(name, changes):
     rules = build_rules(name, changes)
     rule_changes = find_rule_changes(rules)
     assert rule_changes.keys() <= changes.keys()
@@ -156,7 +156,7 @@ def test_change_table_supports_nested_tables_numbers_booleans_and_lists():
         parse_changes({"penalty": 0.3})
 
 
-def test_rule_sets_lists_every_name():
+def test_list_of_rule_sets_contains_every_name():
     assert list_rule_sets() == ("crynux", "relay", "crynux-docs", "legacy")
     with pytest.raises(
         ValueError, match=r"no rule set 'pocket' \(available: crynux, relay, crynux-docs, legacy"

@@ -94,7 +94,7 @@ class World:
         return turn
 
 
-def test_task_is_armed_with_candidate_and_drawn_by_next_block():
+def test_task_with_a_candidate_is_armed_and_drawn_at_the_next_block():
     world, waiting = World(), line(task(1))
     assert world.go(1, waiting, Free({})).plan == EMPTY_PLAN
     assert world.go(2, waiting, Free({NODES[0]: 5})).plan.armed_tasks == {key(1)}
@@ -114,7 +114,7 @@ def test_task_without_candidate_at_seed_block_waits_again():
     assert (turn.new_draws, turn.plan) == ((), EMPTY_PLAN)
 
 
-def test_node_goes_to_most_valuable_then_oldest_task():
+def test_node_is_drawn_for_the_most_valuable_task_and_the_oldest_among_equals():
     cheap, dear, old = task(1, fee=1), task(2, fee=3), task(3, fee=3, at=-1)
     world, pool = World(), Free({NODES[0]: 1})
     world.go(1, line(cheap, dear, old), pool)
@@ -123,7 +123,7 @@ def test_node_goes_to_most_valuable_then_oldest_task():
     assert turn.plan.armed_tasks == frozenset()
 
 
-def test_draw_ends_with_its_node_and_task_is_armed_again():
+def test_draw_ends_when_its_node_is_unavailable_and_task_is_armed_again():
     world, waiting = World(), line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
     world.go(2, waiting, Free({NODES[0]: 1}))
@@ -142,7 +142,7 @@ def test_node_is_barred_from_second_task_of_its_group():
     assert world.go(1, waiting, Free({NODES[0]: 1})).plan.armed_tasks == frozenset()
 
 
-def test_barred_node_is_not_drawn_beside_others():
+def test_barred_node_is_not_a_candidate_beside_other_nodes():
     waiting_task, fellow = task(1, group=GROUP), task(9, group=GROUP)
     fellow.node = NODES[0]
     world, pool = World(), Free({NODES[0]: 1, NODES[1]: 1})
@@ -151,7 +151,7 @@ def test_barred_node_is_not_drawn_beside_others():
     assert drawn.candidates == ((NODES[1], 1),)
 
 
-def test_draw_ends_when_node_gets_another_task_of_group():
+def test_draw_ends_when_its_node_gets_another_task_of_the_group():
     waiting_task, fellow = task(1, group=GROUP), task(9, group=GROUP)
     world, pool = World(), Free({NODES[0]: 1})
     world.go(1, line(waiting_task, fellows=[fellow]), pool)
@@ -160,13 +160,13 @@ def test_draw_ends_when_node_gets_another_task_of_group():
     assert world.go(3, line(waiting_task, fellows=[fellow]), pool).plan == EMPTY_PLAN
 
 
-def test_timed_out_group_is_not_in_line():
+def test_task_of_timed_out_group_is_not_queued():
     fellow = task(9, group=GROUP)
     fellow.abort_reason = AbortReason.GROUP_TIMEOUT
     assert line(task(1, group=GROUP), fellows=[fellow]) == []
 
 
-def test_rest_of_cancelled_group_is_not_in_line():
+def test_rest_of_cancelled_group_is_not_queued():
     """The ghost group: the answer of what is left would be compared with nothing."""
     fellow = task(9, group=GROUP)
     fellow.ending, fellow.abort_reason = Ending.ABORTED, AbortReason.CANCELLED
@@ -260,7 +260,7 @@ def staged(policy_input: Scene) -> tuple[list[QueueItem], Free]:
 
 
 @given(scenes)
-def test_node_has_at_most_single_eligible_draw(history):
+def test_node_has_at_most_one_active_draw(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
@@ -275,7 +275,7 @@ def test_node_has_at_most_single_eligible_draw(history):
 
 
 @given(scenes)
-def test_drawn_tasks_were_armed_and_in_order_of_value(history):
+def test_only_armed_tasks_are_drawn_and_in_order_of_value(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
@@ -295,7 +295,7 @@ def test_drawn_tasks_were_armed_and_in_order_of_value(history):
 
 
 @given(scenes)
-def test_new_task_is_armed_when_candidates_are_left(history):
+def test_task_without_a_draw_is_armed_if_candidates_are_left(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = staged(policy_input)
@@ -309,7 +309,7 @@ def test_new_task_is_armed_when_candidates_are_left(history):
 
 
 @given(scenes, st.integers(0, 7))
-def test_restart_or_returning_reorg_changes_nothing(history, back):
+def test_restart_or_reorg_back_to_the_same_block_does_not_change_draws(history, back):
     through = World()
     stages = [staged(policy_input) for policy_input in history]
     for number, (waiting, pool) in enumerate(stages):

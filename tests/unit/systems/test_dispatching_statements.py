@@ -102,23 +102,23 @@ def test_unmet_criteria_leave_no_candidates():
     assert weights(joined("4080").creates("t", min_vram=40)) == {}
 
 
-def test_holders_of_all_models_exclude_other_nodes():
+def test_only_nodes_holding_all_models_are_candidates_if_there_are_any():
     history = joined("one", "all", "none").adds_model("one", "base")
     history.adds_model("all", "base").adds_model("all", "lora")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"all"}
 
 
-def test_without_full_holder_all_nodes_stay_candidates():
+def test_all_nodes_are_candidates_if_no_node_holds_all_models():
     history = joined("one", "none").adds_model("one", "base")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"one", "none"}
 
 
-def test_only_eligible_holders_count_for_models():
+def test_busy_holder_of_models_does_not_exclude_other_nodes():
     history = joined("busy", "free").adds_model("busy", "base").starts("other", "busy")
     assert weights(history.creates("t", models=("base",))).keys() == {"free"}
 
 
-def test_excluded_node_is_no_candidate_until_recovery():
+def test_excluded_node_is_not_a_candidate_until_it_recovers():
     history = joined("A", "B")
     for name in "12":
         history.starts(name, "A").times_out(name)
@@ -134,7 +134,7 @@ def test_excluded_node_is_no_candidate_until_recovery():
     ("on_disk", "loaded", "boost"),
     [(0, False, "1"), (1, False, "1.35"), (2, False, "1.7"), (2, True, "2")],
 )
-def test_models_on_disk_and_in_memory_boost_by_formula(on_disk, loaded, boost):
+def test_locality_boost_for_models_on_disk_and_in_memory_matches_formula(on_disk, loaded, boost):
     models = ("base", "lora")
     history = joined("A")
     for model in models[:on_disk]:
@@ -162,12 +162,12 @@ def test_stake_score_is_monotonic_and_bounded(first_stake, second_stake, more):
 
 
 @given(st.integers(1, 10**30), st.integers(1, 10**30))
-def test_square_root_dampens_large_stakes(first_stake, second_stake):
+def test_square_root_reduces_the_advantage_of_large_stakes(first_stake, second_stake):
     low, high = sorted((first_stake, second_stake))
     assert compute_stake_score(low, high) * high >= UNIT * low - high
 
 
-def test_split_stake_weighs_more_than_single_stake():
+def test_stake_split_over_several_nodes_weighs_more_than_on_one_node():
     # Against the document: a root prefers many small stakes, so it invites Sybils.
     single_stake_history = (
         joined("rival", "whole").updates("rival", stake=400).updates("whole", stake=400)
@@ -211,7 +211,7 @@ def test_each_success_raises_chance_of_penalised_node():
     assert chances[0] < Fraction(1, 2)
 
 
-def test_zero_mean_node_has_floor_weight():
+def test_node_with_zero_mean_score_has_floor_weight():
     weight_by_name = weights(joined("A", "B").scores("A", 0).after(3600).creates("t"))
     assert weight_by_name["A"] == UNIT // 100
     assert weight_by_name["B"] > weight_by_name["A"]
@@ -235,7 +235,7 @@ def test_queue_groups_are_sorted_by_vram_then_card():
     ]
 
 
-def test_group_is_sorted_by_value():
+def test_queue_group_is_sorted_by_value():
     (entries,) = queued(("a", 2, {}), ("b", 9, {}), ("c", 5, {})).groups().values()
     assert [entry.value for entry in entries] == [9, 5, 2]
 
@@ -244,7 +244,7 @@ def test_group_is_sorted_by_value():
     ("fixed", "image", "fee", "images", "value"),
     [(0, 20, 10, 1, "1/2"), (30, 20, 10, 1, "1/5"), (30, 20, 15, 2, "3/14"), (0, 0, 7, 1, "7")],
 )
-def test_value_is_fee_over_estimated_time(fixed, image, fee, images, value):
+def test_task_value_is_fee_divided_by_estimated_time(fixed, image, fee, images, value):
     pricing = Pricing(
         dict.fromkeys(TaskKind, Fraction(fixed)), dict.fromkeys(TaskKind, Fraction(image))
     )
@@ -252,7 +252,7 @@ def test_value_is_fee_over_estimated_time(fixed, image, fee, images, value):
     assert pricing.compute_value(fold.ledger.tasks[task("t")]) == Fraction(value)
 
 
-def test_freed_node_takes_best_of_its_card_and_fitting_groups():
+def test_freed_node_takes_the_most_valuable_task_that_fits_its_card():
     orders = (
         ("any 24", 40, {"min_vram": 24}),
         ("4080", 30, {"required_gpu": "RTX 4080", "required_gpu_vram": 16}),
@@ -269,7 +269,7 @@ def test_freed_node_takes_best_of_its_card_and_fitting_groups():
 @pytest.mark.parametrize(
     ("members", "alpha", "room"), [(10, "5", 50), (3, "0.5", 1), (1, "0.2", 1), (7, "1.5", 10)]
 )
-def test_capacity_is_alpha_times_members(members, alpha, room):
+def test_queue_capacity_is_alpha_times_number_of_members(members, alpha, room):
     assert compute_queue_capacity(members, Fraction(alpha)) == room
 
 
@@ -278,6 +278,6 @@ def test_full_queue_drops_least_valuable_task():
     assert [entry.key for entry in queue.overflow(2)] == [task("b")]
 
 
-def test_new_task_may_be_dropped():
+def test_new_task_is_dropped_from_full_queue_if_it_is_the_least_valuable():
     queue = queued(("a", 5, {}), ("b", 3, {}), ("new", 3, {}))
     assert [entry.key for entry in queue.overflow(2)] == [task("new")]

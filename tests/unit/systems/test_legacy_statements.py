@@ -95,7 +95,7 @@ def test_factors_and_sum_match_formulas():
     assert factors(history, "B").size == UNIT // 3
 
 
-def test_shorter_timeout_has_higher_promptness():
+def test_node_with_shorter_timeout_has_higher_promptness():
     history = History()
     for seconds in (60, 120, 180, 300):
         history.joins(str(seconds), timeout=seconds)
@@ -111,7 +111,7 @@ def test_equal_memory_gives_equal_size_factor():
     assert factors(history, "new").size == factors(history, "old").size == UNIT // 3
 
 
-def test_card_with_6_gb_fits_no_task_needing_12():
+def test_card_with_6_gb_does_not_fit_a_task_that_needs_12_gb():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = folded(history, RULES)
     requirement = build_requirement(fold.ledger.tasks[task("t")])
@@ -122,7 +122,7 @@ def test_card_with_6_gb_fits_no_task_needing_12():
 # Submission speed
 
 
-def test_each_round_scores_by_submission_order():
+def test_each_round_is_scored_by_its_submission_order():
     history = History()
     for place, name in enumerate("ABC"):
         history.starts("t", name, place=place)
@@ -160,7 +160,7 @@ def test_new_month_resets_node_score():
     assert factors(history.after(1), "A").tally.node_score is None
 
 
-def test_window_in_seconds_resets_scores():
+def test_scores_are_reset_at_the_end_of_a_window_set_in_seconds():
     rules = build_rules("legacy", CHOSEN | {"legacy.window_seconds": "100"})
     history = runs(History().joins("A", "B", "C"), "t", "A", "B", "C")
     assert count_scores(nodes_after(history, rules)["A"], history.time, rules) == 1
@@ -184,7 +184,7 @@ def test_fee_is_split_by_task_scores(scores, shares):
     assert split_fee(1000, scores) == shares
 
 
-def test_node_below_line_with_enough_tasks_is_due_for_kickout():
+def test_node_below_kickout_line_with_enough_tasks_is_due_for_kickout():
     history = History().joins("A", "B", "C")
     for n in range(2):
         runs(history, str(n), "A", "B", "C")
@@ -193,7 +193,7 @@ def test_node_below_line_with_enough_tasks_is_due_for_kickout():
     assert [name for name in node_by_name if is_kickout_due(node_by_name[name], RULES)] == ["C"]
 
 
-def test_silent_node_scores_0_and_becomes_due():
+def test_silent_node_scores_0_and_becomes_due_for_kickout():
     history = runs(History().joins("A", "B", "off"), "good", "off", "A", "B")
     due = []
     for n in range(4):
@@ -203,7 +203,7 @@ def test_silent_node_scores_0_and_becomes_due():
     assert due == [False, True, True, True]
 
 
-def test_low_month_opens_kickout():
+def test_month_of_low_scores_makes_node_due_for_kickout():
     history = History().joins("A", "B", "off")
     for n in range(3):
         runs(history, str(n), "A", "B", silent=("off",))

@@ -121,7 +121,7 @@ def test_network_events_count_as_relays():
 # The two data points
 
 
-def test_failure_keeps_latency_of_other_outcomes():
+def test_failure_does_not_change_the_latency_of_its_node():
     session = session_of(("fast", 100)).fails("fast", 1_000)
     (row,) = session.ranking(1_000).rows
     assert (row.stats.median, row.stats.attempts) == (0.1, 6)
@@ -148,7 +148,7 @@ def test_every_relay_changes_next_ranking():
     assert session.succeeds("slow", 200, 1).tickets(1) == {"fast": 10, "slow": 6}
 
 
-def test_single_slow_outlier_keeps_median():
+def test_one_slow_outlier_does_not_change_the_median():
     session = session_of(("fast", 100)).succeeds("fast", 60_000)
     assert session.ranking().rows[0].stats.median == 0.1
 
@@ -161,14 +161,14 @@ def test_latency_up_to_150_ms_gives_ten_tickets():
     assert set(session.tickets().values()) == {10}
 
 
-def test_next_node_loses_35_tickets_per_second_of_difference():
+def test_node_loses_35_tickets_per_second_of_latency_over_the_preceding_node():
     session = session_of(("first", 100), ("second", 194), ("third", 252))
     # 0.044 * 35 = 1.54 and 0.058 * 35 = 2.03, rounded: 2 and 2.
     assert session.tickets() == {"first": 10, "second": 8, "third": 6}
 
 
 @pytest.mark.parametrize("times", [5, 50])
-def test_slowest_node_has_single_ticket(times):
+def test_slowest_node_has_only_one_ticket(times):
     assert session_of(("fast", 100), ("slow", 2_000), times=times).tickets()["slow"] == 1
 
 
@@ -178,7 +178,7 @@ def test_untested_node_has_full_weight():
     assert session.tickets() == {"fast": 10, "new": 10}
 
 
-def test_several_tickets_require_success_above_95_percent():
+def test_more_than_one_ticket_requires_a_success_rate_above_95_percent():
     session = Session().fails("fast").succeeds("fast", 100, 1_000, times=19)
     session.succeeds("slow", 100, 1_000)
     assert session.tickets(6_000)["fast"] == 1
@@ -188,7 +188,7 @@ def test_several_tickets_require_success_above_95_percent():
 # The raffle
 
 
-def test_wins_follow_tickets():
+def test_win_counts_are_proportional_to_tickets():
     ranking = session_of(("fast", 100), ("slow", 300), ("last", 2_000)).ranking()
     assert ranking.total == 16
     wins = Counter(pick_node(ranking, (n + 0.5) / 16) for n in range(16))
@@ -196,7 +196,7 @@ def test_wins_follow_tickets():
 
 
 @given(st.floats(0, 1, exclude_max=True))
-def test_same_number_picks_same_node(u):
+def test_same_random_number_picks_the_same_node(u):
     ranking = session_of(("fast", 100), ("slow", 300)).ranking()
     assert pick_node(ranking, u) == (FAST if u * 15 < 10 else SLOW)
 
@@ -210,7 +210,7 @@ def test_failures_exclude_node_for_up_to_five_minutes():
     assert session.tickets(5 * MINUTE)["slow"] == 10
 
 
-def test_out_time_is_proportional_to_failures():
+def test_exclusion_time_is_proportional_to_failures():
     session = session_of(("fast", 100)).fails("once", times=3).fails("twice", times=6)
     assert session.tickets(17_999) == {"fast": 10, "once": 0, "twice": 0}
     assert session.tickets(18_000) == {"fast": 10, "once": 1, "twice": 0}
@@ -222,13 +222,13 @@ def test_dead_node_keeps_ten_tickets_under_portal_api_head():
     assert session.tickets() == {"slow": 10, "fast": 10}
 
 
-def test_all_failing_nodes_are_candidates():
+def test_failing_nodes_are_candidates_when_all_nodes_are_failing():
     ranking = Session().fails("fast").fails("slow").ranking()
     assert ranking.degraded
     assert {row.node: row.chances for row in ranking.rows} == {FAST: 1, SLOW: 1}
 
 
-def test_latencies_are_compared_within_task_kind_only():
+def test_latencies_are_compared_only_within_the_same_task_kind():
     history = History().joins("A", stake=1).creates("image", kind=TaskKind.SD).starts("image", "A")
     history.after(9).submits("image").succeeds("image").creates("t", kind=TaskKind.LLM)
     assert verdicts(history)["A"].parts["attempts"] == "0"

@@ -117,7 +117,7 @@ def test_probe_times_depend_on_seed():
     assert all(first_time != two for first_time, two in times)
 
 
-def test_untried_nodes_are_probed_first_then_low_reliability():
+def test_untried_nodes_are_probed_first_then_those_with_low_reliability():
     nodes = [
         at_rest("A"),
         at_rest("B", base=UNIT * 8 // 10, since=END),

@@ -142,7 +142,7 @@ def test_new_task_is_dispatched_while_others_wait():
     assert town.waits == ["large"]
 
 
-def test_node_is_drawn_for_single_task():
+def test_node_is_drawn_for_only_one_task():
     town = Dispatch()
     town.history.joins("A", "B", stake=1).creates("1", "2", "3", fee=1)
     drawn = settled(town)
@@ -154,7 +154,7 @@ CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080"
 
 
 @pytest.mark.parametrize(("freed", "taken"), [("4080", "4080"), ("4090", "any 24")])
-def test_freed_node_is_drawn_for_best_of_its_card_and_fitting_tasks(freed, taken):
+def test_freed_node_is_drawn_for_the_most_valuable_task_that_fits_its_card(freed, taken):
     town = Dispatch()
     town.history.creates("any 24", fee=40, min_vram=24).creates("any 16", fee=20, min_vram=16)
     for card, fee in (("4080", 30), ("3080", 35)):
@@ -197,7 +197,7 @@ def test_only_holder_of_all_models_is_drawn():
     assert drawn_for(build) == {"all"}
 
 
-def test_all_nodes_are_drawn_without_free_holder_of_models():
+def test_any_eligible_node_is_drawn_when_no_free_node_holds_all_models():
     def build(history: History) -> None:
         history.joins("busy", "one", "none", stake=1).adds_model("one", "base")
         history.adds_model("busy", "base").adds_model("busy", "lora").starts("other", "busy")
@@ -206,7 +206,7 @@ def test_all_nodes_are_drawn_without_free_holder_of_models():
     assert drawn_for(build) == {"one", "none"}
 
 
-def test_draws_follow_stake_and_score():
+def test_draw_frequencies_follow_stake_and_score():
     history = History().joins("slow", "fast", "rich", "new", stake=100).updates("rich", stake=400)
     history.scores("slow", 2).scores("fast", 10).creates("t")
     fold, _ = folded(history)
@@ -264,5 +264,5 @@ UP_TO_TEN = [
 @pytest.mark.parametrize(
     ("holders", "others", "asked"), [*UP_TO_TEN, (0, 4, {"base": 4}), (0, 0, {})]
 )
-def test_scarce_model_is_requested_up_to_ten_holders(holders, others, asked):
+def test_downloads_of_scarce_model_are_requested_to_reach_ten_holders(holders, others, asked):
     assert asked_with(holders, others) == asked

@@ -102,7 +102,7 @@ def chosen(history: History, times: int) -> list[tuple[str, ...]]:
     ]
 
 
-def test_image_task_is_drawn_across_all_cards():
+def test_image_task_is_drawn_from_nodes_of_different_cards():
     trios = chosen(
         joined(_4090=2, _4080=1, _3080=2, _3070=3).creates("t", kind=SD, min_vram=16), 64
     )
@@ -115,7 +115,7 @@ def test_image_task_is_drawn_across_all_cards():
     }
 
 
-def test_text_task_draws_card_in_proportion_to_its_nodes():
+def test_card_for_text_task_is_drawn_in_proportion_to_its_nodes():
     trios = chosen(joined(_4090=3, _4080=6).creates("t", kind=GPT), 900)
     cards = Counter(name.partition(" ")[0] for trio in trios for name in trio)
     # 600 and 300 of 900, by the binomial within four standard deviations of 14.1; the seeds are
@@ -140,7 +140,7 @@ def with_a_laggard() -> History:
     return history.creates("t", kind=SD)
 
 
-def test_timed_out_node_has_low_weight():
+def test_node_that_timed_out_on_every_task_has_zero_weight():
     verdict_by_name = verdicts(with_a_laggard())
     assert verdict_by_name["4090 2"].weight == 0
     first, second = (verdict_by_name[name].weight or 0 for name in ("4090 0", "4090 1"))

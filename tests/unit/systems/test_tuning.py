@@ -23,14 +23,14 @@ def parameters(**changes):
     return policy.params
 
 
-def test_decimal_parameter_is_changed_and_others_stay():
+def test_changing_a_decimal_parameter_leaves_the_others_unchanged():
     assert weighting(weight_floor="0.01") == Weighting(weight_floor=UNIT // 100)
     assert weighting(fallback="false", disk_boost="1") == Weighting(
         disk_boost=UNIT, fallback=False
     )
 
 
-def test_pocket_parameters_are_converted_by_type():
+def test_pocket_parameters_are_converted_to_their_types():
     changed = parameters(expected="2.5", max_tickets="20", window_ms="60000", needs_stake="false")
     assert changed == ArticleParameters(
         expected=2.5, max_tickets=20, window_ms=60_000, needs_stake=False
@@ -99,6 +99,6 @@ def test_unknown_name_error_lists_rules_and_parameters():
         ("portal_api_head", {"cleared_ttl_ms": "1"}, "cleared_ttl_ms: must be flag_ttl_ms or"),
     ],
 )
-def test_invalid_parameter_change_is_named(name, changes, said):
+def test_error_for_invalid_parameter_change_names_it(name, changes, said):
     with pytest.raises(ValueError, match=said):
         get_policy(name, changes)

@@ -85,7 +85,7 @@ def kept(tasks: WaitingTasks) -> list[QueueItem]:
 
 @pytest.mark.parametrize("line_up", LINE_UPS)
 @given(blocks=BLOCKS)
-def test_incremental_waiting_line_equals_fresh_line(
+def test_incrementally_updated_waiting_line_equals_a_rebuilt_one(
     line_up: QueueBuilder, blocks: Iterable[dict[str, dict[str, object]]]
 ):
     rows, tasks = Rows(), WaitingTasks(line_up)
@@ -103,7 +103,7 @@ def test_incremental_waiting_line_equals_fresh_line(
 
 
 @given(blocks=BLOCKS)
-def test_classes_group_equal_requirements_and_are_never_empty(
+def test_task_classes_have_equal_requirements_and_are_never_empty(
     blocks: Iterable[dict[str, dict[str, object]]],
 ):
     rows, tasks = Rows(), WaitingTasks(LINE_UPS[0])

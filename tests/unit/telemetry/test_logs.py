@@ -87,20 +87,20 @@ def test_values_under_secret_names_are_redacted(out, name):
     assert "hunter2" not in out.getvalue()
 
 
-def test_hidden_values_are_redacted_everywhere(out):
+def test_registered_secrets_are_redacted_everywhere(out):
     register_secret("correct horse")
     structlog.get_logger().info("unlocked", detail="the words are correct horse battery")
     assert "correct horse" not in out.getvalue()
 
 
-def test_hiding_blank_values_redacts_nothing(out):
+def test_registering_blank_secret_redacts_nothing(out):
     register_secret("")
     register_secret("  ")
     structlog.get_logger().info("step done")
     assert lines(out)[0]["event"] == "step done"
 
 
-def test_tracebacks_keep_no_secret(out):
+def test_tracebacks_contain_no_secrets(out):
     try:
         int(KEYED)
     except ValueError:
@@ -142,7 +142,7 @@ def test_url_in_text_keeps_host_and_port(said, told):
     assert redact_secrets(said) == told
 
 
-def test_hidden_value_in_host_is_redacted():
+def test_registered_secret_in_host_name_is_redacted():
     register_secret("a-key-in-the-host")
     redacted = redact_secrets("https://a-key-in-the-host.example.org/x failed")
     assert redacted == "https://[redacted].example.org failed"

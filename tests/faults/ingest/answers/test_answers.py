@@ -70,7 +70,7 @@ def test_case_22_long_gap_is_read_in_bounded_windows(a_chain: AChain, open_index
     assert indexer.cursor[1] == a_chain.head.hash
 
 
-def test_case_24_logs_of_lagging_node_are_rejected_instead_of_read_as_empty(
+def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_empty(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Behind one address: the head comes from one node, the logs from one that lags."""
@@ -90,7 +90,7 @@ def test_case_24_logs_of_lagging_node_are_rejected_instead_of_read_as_empty(
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_24_empty_logs_by_number_are_checked_against_later_header(
+def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_header(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The node that gave no logs does not have the block, and neither does the address then."""
@@ -218,7 +218,7 @@ def test_case_46_malformed_log_rejects_window(history: Indexer, a_chain: AChain,
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
-def test_case_46_malformed_log_of_one_endpoint_is_read_from_another(
+def test_case_46_malformed_log_from_one_endpoint_is_read_again_from_another(
     a_chain: AChain, open_indexer: OpenIndexer, name: str
 ):
     a_chain.provider.faults.append(MISSHAPEN[name]())

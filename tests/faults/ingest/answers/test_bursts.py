@@ -93,7 +93,7 @@ def test_batch_limit_is_restored_after_burst(busy: AChain, open_indexer: OpenInd
     assert endpoint.client.batch_limit == usual
 
 
-def test_block_without_available_receipts_is_read_by_topic(
+def test_block_whose_receipts_are_unavailable_is_read_one_topic_at_a_time(
     busy: AChain, open_indexer: OpenIndexer
 ):
     """Then nothing is proven of it."""
@@ -109,7 +109,7 @@ def test_block_without_available_receipts_is_read_by_topic(
     assert (window.level, window.proven) == (VerificationLevel.SEAMED, ())
 
 
-def test_oversized_transaction_reports_max_response_setting(
+def test_error_for_oversized_transaction_names_max_response_setting(
     busy: AChain, open_indexer: OpenIndexer
 ):
     block = burst(busy, 1, LOGS)
@@ -124,7 +124,7 @@ def test_oversized_transaction_reports_max_response_setting(
 
 
 @pytest.mark.parametrize("receipts", [True, False], ids=["receipts of blocks", "of transactions"])
-def test_oversized_full_block_is_read_by_transaction(
+def test_oversized_full_block_is_read_one_transaction_at_a_time(
     busy: AChain, open_indexer: OpenIndexer, *, receipts: bool
 ):
     """Where calls are watched, blocks come with all their transactions."""

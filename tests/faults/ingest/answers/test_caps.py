@@ -60,7 +60,7 @@ def cut_off(indexer: Indexer, place: int = 0) -> float:
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside an honest one"])
 @pytest.mark.parametrize("headers", [true, no_blooms, no_roots])
 @pytest.mark.parametrize("most", CAPS)
-def test_log_cap_of_endpoint_omits_nothing_at_any_header_trust(
+def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted(
     crowded: AChain, open_indexer: OpenIndexer, most: int, headers: Headers, *, alone: bool
 ):
     cap(crowded, most, headers)
@@ -76,7 +76,7 @@ def test_log_cap_of_endpoint_omits_nothing_at_any_header_trust(
 
 
 @pytest.mark.parametrize("most", CAPS)
-def test_log_cap_without_receipts_and_hashes_is_detected_by_splitting(
+def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_unavailable(
     a_chain: AChain, open_indexer: OpenIndexer, most: int
 ):
     for number in range(30):

@@ -99,7 +99,7 @@ def test_empty_block_costs_one_header_batch_and_one_log_request(
     assert requests_for(source, provider, tree.mine(txs)) == [HEADERS, LOGS]
 
 
-def test_block_with_logs_additionally_costs_its_receipts(
+def test_block_with_logs_also_costs_one_receipts_request(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source()
@@ -109,7 +109,7 @@ def test_block_with_logs_additionally_costs_its_receipts(
     assert requests_for(source, provider, block) == [HEADERS, LOGS, RECEIPTS]
 
 
-def test_empty_block_costs_one_full_block_when_calls_are_watched(
+def test_empty_block_costs_one_full_block_request_when_calls_are_watched(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)
@@ -123,7 +123,7 @@ def test_empty_block_costs_one_full_block_when_calls_are_watched(
     assert fulls[-1] is True
 
 
-def test_watched_calls_cost_receipts_of_their_block_once(
+def test_watched_calls_cost_one_receipts_request_per_block(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)
@@ -134,7 +134,7 @@ def test_watched_calls_cost_receipts_of_their_block_once(
     assert requests_for(source, provider, block) == [HEADERS, HEADERS, LOGS, RECEIPTS]
 
 
-def test_watched_calls_are_proven_with_success_status(
+def test_watched_calls_are_proven_including_their_success_status(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)

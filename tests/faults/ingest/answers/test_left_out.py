@@ -45,7 +45,7 @@ def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_27_omission_without_receipts_is_detected_by_second_endpoint(
+def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_disabled(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy.urls, clock=clock)
@@ -60,7 +60,7 @@ def test_case_27_omission_without_receipts_is_detected_by_second_endpoint(
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_27_log_omitted_by_both_urls_of_provider_is_detected_at_another_provider(
+def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another_provider(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     urls = [f"{busy.urls[0]}/first-key", f"{busy.urls[0]}/second-key", busy.urls[1]]
@@ -139,7 +139,7 @@ def test_case_29_missing_log_is_restored_before_fold(busy: AChain, open_indexer:
     assert indexer.digest() == honest.digest()
 
 
-def test_case_29_block_with_only_log_missing_is_proven_on_reread(
+def test_case_29_block_whose_only_log_was_omitted_is_proven_on_reread(
     busy: AChain, open_indexer: OpenIndexer
 ):
     block = busy.say(task_created(1))
@@ -191,7 +191,7 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_51_proxy_caching_orphan_is_outvoted_by_synced_endpoint(
+def test_case_51_proxy_caching_an_orphaned_block_is_outvoted_by_synced_endpoint(
     busy: AChain, open_indexer: OpenIndexer
 ):
     hide(busy, block_faults.serve_cached())

@@ -67,7 +67,7 @@ def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
 
 
 @pytest.mark.parametrize("most", [5, 7, 30])
-def test_case_31_too_many_results_are_split_and_each_log_is_read_once(
+def test_case_31_range_with_too_many_results_is_split_and_each_log_is_read_once(
     history: Indexer, a_chain: AChain, most: int
 ):
     a_chain.provider.faults.append(message_faults.limit_results(most))
@@ -113,7 +113,7 @@ def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
 @pytest.mark.parametrize(
     "suggestion", ["{first}-{last}", "{last}-{first}", "1-2", "{half}-{last}"]
 )
-def test_case_34_invalid_range_suggestion_is_ignored_and_range_halved(
+def test_case_34_invalid_range_suggestion_is_ignored_and_the_range_is_halved(
     history: Indexer, a_chain: AChain, suggestion: str
 ):
     error_message = ErrorMessage(
@@ -166,7 +166,7 @@ def test_case_35_range_with_unexplained_error_is_requested_from_another_endpoint
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_35_range_with_unexplained_error_everywhere_is_split(
+def test_case_35_range_with_unexplained_error_at_every_endpoint_is_split(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     a_chain.quiet(FINALITY)

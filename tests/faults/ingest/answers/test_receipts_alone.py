@@ -79,7 +79,7 @@ def test_window_from_receipts_alone_equals_window_from_logs(
     assert alone.proven == tuple(range(blocks.first, blocks.last + 1))
 
 
-def test_endpoint_omitting_logs_omits_nothing_when_receipts_are_read(
+def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
     dense: AChain, open_indexer: OpenIndexer
 ):
     indexer, blocks = open_indexer(dense.urls[0], reports=False), the_end(dense)
@@ -106,7 +106,9 @@ def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexe
 
 
 @pytest.mark.parametrize("count", [LEAST - 1, 1])
-def test_logs_are_requested_for_few_blocks(dense: AChain, open_indexer: OpenIndexer, count: int):
+def test_logs_are_requested_when_range_has_only_a_few_blocks(
+    dense: AChain, open_indexer: OpenIndexer, count: int
+):
     last = dense.head.number - FINALITY - 2 - EMPTY - 1
     blocks = BlockRange(last - count + 1, last)
     source = learned(open_indexer(dense.urls[0]).source)
@@ -116,7 +118,7 @@ def test_logs_are_requested_for_few_blocks(dense: AChain, open_indexer: OpenInde
     assert asked_for_logs(dense, blocks)
 
 
-def test_logs_are_requested_beside_block_accepted_by_operator(
+def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
     dense: AChain, open_indexer: OpenIndexer
 ):
     source, blocks, calibration = open_indexer(dense.urls[0]).source, the_end(dense), Calibration()
@@ -163,7 +165,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
-def test_false_receipts_reject_window_without_requesting_logs(
+def test_window_with_false_receipts_is_rejected_without_requesting_logs(
     dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     source, blocks = learned(open_indexer(dense.urls[0]).source), the_end(dense)
@@ -177,7 +179,7 @@ def test_false_receipts_reject_window_without_requesting_logs(
 
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
-def test_false_receipts_beside_honest_endpoint_leave_history_complete(
+def test_history_is_complete_when_one_of_two_endpoints_returns_false_receipts(
     dense: AChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     hide(dense, lie())

@@ -83,7 +83,7 @@ def test_audit_repairs_log_omitted_by_removed_endpoint(a_chain: AChain, open_ind
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_fabricated_logs_beyond_proof_limit_are_denied_by_audit(
+def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     made_busy(a_chain)
@@ -101,7 +101,7 @@ def test_fabricated_logs_beyond_proof_limit_are_denied_by_audit(
     assert {audit.result for audit in audits if audit.difference} == {"denied"}
 
 
-def test_case_26_history_of_another_fork_is_rejected_without_proofs(
+def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.live(40)

@@ -193,7 +193,7 @@ def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: 
 
 
 @pytest.mark.parametrize("lie", LIES, ids=str)
-def test_false_sender_of_only_endpoint_is_rejected_at_every_attempt(
+def test_false_sender_from_the_only_endpoint_is_rejected_at_every_attempt(
     tree: BlockTree, open_source: Open, lie: Json
 ):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])

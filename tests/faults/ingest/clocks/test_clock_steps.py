@@ -78,7 +78,7 @@ def test_standby_takes_over_from_leader_with_stuck_loop(a_chain: AChain, tmp_pat
         standby.wait_for_block(a_chain.head.number)
 
 
-def test_standby_takes_dead_lease_after_clock_is_stepped_back(
+def test_standby_takes_over_expired_lease_after_clock_is_stepped_back(
     a_chain: AChain, clock: SteppedClock, tmp_path: Path
 ):
     path = config(a_chain, tmp_path)

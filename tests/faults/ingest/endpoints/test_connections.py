@@ -85,7 +85,7 @@ def expired(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ("expired", "TLS failed: certificate has expired"),
     ],
 )
-def test_case_56_dns_route_and_certificate_failures_are_unreachable_and_other_endpoint_is_used(
+def test_case_56_dns_route_and_certificate_failures_count_as_unreachable_and_cause_failover(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     request: pytest.FixtureRequest,

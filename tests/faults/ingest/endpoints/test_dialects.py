@@ -88,7 +88,7 @@ def test_refused_range_is_split_until_accepted(
 
 
 @rows(RefusedFeature.TIME)
-def test_run_once_succeeds_with_endpoint_reporting_its_time_limit(
+def test_run_once_succeeds_when_endpoint_reports_its_time_limit(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: ProviderMessage
 ):
     a_chain.quiet(FINALITY)
@@ -115,7 +115,7 @@ def test_range_with_gateway_timeout_is_split_until_accepted(
     assert waited == 0
 
 
-def test_range_without_response_is_smaller_in_next_tick(
+def test_range_request_without_response_is_retried_with_a_smaller_range(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer, provider = opened(a_chain, open_indexer, clock, is_alone=True)
@@ -139,7 +139,7 @@ def test_range_without_response_is_smaller_in_next_tick(
 
 @ALIVE
 @rows(RefusedFeature.RESULTS)
-def test_refused_result_size_is_split_until_accepted(
+def test_range_refused_for_its_result_size_is_split_until_accepted(
     a_chain: AChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,

@@ -117,7 +117,7 @@ def test_run_once_waits_for_probe_result(a_chain: AChain, open_indexer: OpenInde
     assert step["batch"] == 100
 
 
-def test_indexing_does_not_wait_for_counters_of_hanging_endpoint(
+def test_indexing_does_not_wait_for_contract_counters_from_hanging_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     gate = Event()

@@ -91,7 +91,7 @@ def test_case_55_silent_websocket_is_reconnected_when_polling_finds_blocks(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_case_55_websocket_backs_off_five_minutes_after_two_failures(
+def test_case_55_websocket_backs_off_for_five_minutes_after_two_failures(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, clock: VirtualClock
 ):
     failures = shown("oracle_websocket_failures_total", reason="silent")
@@ -153,12 +153,12 @@ def test_case_55_duplicate_or_unordered_heads_change_nothing(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-def test_non_websocket_url_is_input_error(clock: VirtualClock):
+def test_non_websocket_url_raises_input_error(clock: VirtualClock):
     with pytest.raises(InputError, match=r"\[chain\] websocket: .*ws:// or wss://"):
         NewHeadSubscription("http://localhost", lambda: None, lambda: PolledHead(0, 0.0), clock)
 
 
-def test_websocket_name_hides_credentials_of_url(clock: VirtualClock):
+def test_websocket_name_omits_the_credentials_in_its_url(clock: VirtualClock):
     url = "wss://me:hunter2pw@localhost:1/v3/0123456789abcdefkey"
 
     wakeups = NewHeadSubscription(url, lambda: None, lambda: PolledHead(0, 0.0), clock)

@@ -40,7 +40,7 @@ from tests.support.ingest.reading import made_busy, trust
         ErrorMessage(-32099, "请求失败"),
     ],
 )
-def test_transaction_receipts_prove_chain_without_block_receipts(
+def test_transaction_receipts_prove_chain_when_block_receipts_are_unsupported(
     a_chain: AChain, open_indexer: OpenIndexer, words: ErrorMessage
 ):
     made_busy(a_chain)
@@ -121,7 +121,7 @@ def test_endpoint_without_batch_support_gets_single_requests_permanently(
 
 
 @pytest.mark.parametrize("code", [401, 403, 405])
-def test_refused_batches_with_auth_status_do_not_stop_indexing(
+def test_batches_refused_with_auth_status_do_not_stop_indexing(
     a_chain: AChain, open_indexer: OpenIndexer, code: int
 ):
     a_chain.provider.faults.append(faults.reject_batch_by_status("no", b"no batches", code))

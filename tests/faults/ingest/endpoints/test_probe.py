@@ -77,7 +77,7 @@ def test_probe_reports_missing_capabilities(a_chain: AChain, indexer: Indexer):
     assert (facts.max_batch_size, facts.oldest_log_block) == (20, 17)
 
 
-def test_probe_reports_no_logs_by_hash_when_unknown_block_returns_empty_logs(
+def test_probe_reports_logs_by_hash_as_unsupported_when_unknown_block_returns_empty_logs(
     a_chain: AChain, indexer: Indexer
 ):
     """As Ganache does."""

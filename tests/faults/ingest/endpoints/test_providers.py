@@ -336,7 +336,7 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
     assert sum(map(bool, slow_hits)) < 4
 
 
-def test_case_57_run_once_waits_for_slow_provider_confirming_last_block(
+def test_case_57_run_once_waits_until_slow_provider_confirms_the_last_block(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     a_chain.providers[1].faults.append(eight_seconds(clock))

@@ -129,7 +129,9 @@ def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
     assert list(pair.source.endpoints.quarantine_reasons()) == [second.name]
 
 
-def test_case_52_wrong_chain_at_start_is_input_error(a_chain: AChain, open_indexer: OpenIndexer):
+def test_case_52_wrong_chain_at_start_raises_input_error(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
     a_chain.provider.faults.append(return_wrong_chain_id(5))
 
     with pytest.raises(InputError, match=r"is on chain 5, but \[chain\] id is 31337"):

@@ -85,7 +85,7 @@ def only_the_liar(busy: AChain, caught: Path) -> None:
     write(alone, caught)
 
 
-def test_only_endpoint_proven_wrong_is_not_queried_and_remedy_is_reported(
+def test_only_endpoint_is_not_queried_once_proven_wrong_and_the_remedy_is_reported(
     busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     only_the_liar(busy, caught)
@@ -97,7 +97,7 @@ def test_only_endpoint_proven_wrong_is_not_queried_and_remedy_is_reported(
     assert len(busy.provider.received_requests) == before
 
 
-def test_daemon_with_only_endpoint_proven_wrong_waits_until_it_is_readmitted(
+def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitted(
     busy: AChain, caught: Path, capsys: pytest.CaptureFixture[str]
 ):
     only_the_liar(busy, caught)
@@ -113,7 +113,7 @@ def test_daemon_with_only_endpoint_proven_wrong_waits_until_it_is_readmitted(
         running.wait_until_ready()
 
 
-def test_unconfirmed_suspect_blocks_are_counted_and_fail_run_once(
+def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
     busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = config(busy, tmp_path)

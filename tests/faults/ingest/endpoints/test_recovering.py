@@ -37,7 +37,7 @@ def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> In
     [(2, 0), (2, 3), (20, 5)],
     ids=["above the final block", "and it goes on", "below the final block"],
 )
-def test_fork_reverted_by_only_endpoint_closes_fork_watch(
+def test_fork_watch_closes_when_the_only_endpoint_reverts_its_fork(
     a_chain: AChain, alone: Indexer, clock: VirtualClock, depth: int, new_blocks: int
 ):
     original_head = a_chain.head
@@ -143,7 +143,7 @@ def test_non_secret_url_parameters_are_not_redacted(a_chain: AChain):
     assert redact_secrets("block 11 is free") == "block 11 is free"
 
 
-def test_unavailable_endpoint_is_waited_for_although_other_key_is_refused(
+def test_unavailable_endpoint_is_waited_for_although_the_other_endpoint_refuses_its_key(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*a_chain.urls, clock=clock)

@@ -49,7 +49,9 @@ def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, sit
     assert "no block is refused" in after
 
 
-def test_block_stays_refused_without_receipt_samples(a_chain: AChain, site: Site):
+def test_refused_block_stays_refused_when_receipt_samples_are_no_longer_available(
+    a_chain: AChain, site: Site
+):
     """What is known of a chain grows old in a day, and what is refused does not."""
     first = grown(a_chain, 30)[-1]
     grown(a_chain, 10)

@@ -70,7 +70,7 @@ def dripping() -> Iterator[Dripping]:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_dripping_endpoint_does_not_delay_start_of_others(
+def test_endpoint_sending_one_byte_at_a_time_does_not_delay_start_with_other_endpoints(
     a_chain: AChain, dripping: Dripping, place: int
 ):
     urls = list(a_chain.urls)
@@ -87,7 +87,7 @@ def test_dripping_endpoint_does_not_delay_start_of_others(
     pool.close()
 
 
-def test_start_with_only_dripping_endpoints_fails_with_timeout(dripping: Dripping):
+def test_start_fails_with_timeout_when_all_endpoints_send_one_byte_at_a_time(dripping: Dripping):
     pool = EndpointPool.from_urls([dripping.url], CHAIN_ID, timeout_seconds=0.3)
     reader = EventReader.from_profile("reference", CONTRACTS, ORACLE)
 
@@ -96,7 +96,7 @@ def test_start_with_only_dripping_endpoints_fails_with_timeout(dripping: Drippin
     pool.close()
 
 
-def test_dripping_body_raises_timeout(dripping: Dripping):
+def test_response_body_sent_one_byte_at_a_time_raises_timeout(dripping: Dripping):
     client = JsonRpcClient(dripping.url, timeout_seconds=0.3)
 
     with pytest.raises(RpcTimeoutError):

@@ -43,7 +43,7 @@ def ranges(a_chain: AChain) -> list[tuple[int, int] | None]:
 # --- quota and size ---
 
 
-def test_case_33_quota_error_is_waited_for_and_range_is_kept(
+def test_case_33_quota_error_causes_a_wait_and_a_retry_of_the_same_range(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(a_chain.urls[0], clock=clock)
@@ -111,7 +111,7 @@ def test_case_37_request_rate_is_reduced_and_recovers(
 @pytest.mark.parametrize(
     "fault", [faults.return_429_in_200, faults.return_throttle_text], ids=["JSON", "text"]
 )
-def test_case_38_throttling_with_http_200_is_waited_for(
+def test_case_38_throttling_response_with_http_200_causes_a_wait_and_a_retry(
     alone: Indexer, a_chain: AChain, clock: VirtualClock, fault: Callable[..., InjectedFault]
 ):
     a_chain.live(1)

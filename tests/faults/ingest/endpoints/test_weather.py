@@ -70,7 +70,9 @@ def reach(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> None:
     raise AssertionError(f"never reached {tree.last_mined.number}")
 
 
-def test_unreliable_endpoints_reduce_speed_to_no_less_than_one_third(open_indexer: OpenIndexer):
+def test_indexing_keeps_at_least_one_third_of_its_speed_with_unreliable_endpoints(
+    open_indexer: OpenIndexer,
+):
     fair, foul = (seconds_of(shares, open_indexer) for shares in ({}, BAD_WEATHER_SHARES))
 
     assert fair / foul >= 1 / 3
@@ -166,7 +168,7 @@ def test_run_once_fails_immediately_on_long_retry_after(single: AChain, tmp_path
     assert "HTTP 429" in done.stderr
 
 
-def test_signal_stops_waiting_run_once(single: AChain, tmp_path: Path):
+def test_signal_stops_run_once_while_it_waits_for_an_endpoint(single: AChain, tmp_path: Path):
     single.provider.faults.append(faults.return_429(100, methods="eth_getLogs"))
     path = write(settings(single, tmp_path), tmp_path / "config.toml")
 

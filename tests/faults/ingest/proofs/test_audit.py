@@ -134,7 +134,9 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
     assert a_chain.provider.count_requests("eth_getLogs") == before
 
 
-def test_case_29_auditor_omitting_logs_is_denied(a_chain: AChain, open_indexer: OpenIndexer):
+def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
     indexer = open_indexer(*a_chain.urls, reports=False)

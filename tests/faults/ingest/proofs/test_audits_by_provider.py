@@ -59,7 +59,7 @@ def audited_blocks(indexer: Indexer) -> int:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_log_omitted_by_both_urls_of_provider_is_detected_by_other_provider(
+def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provider(
     busy: AChain, open_indexer: OpenIndexer, *, is_restarted: bool
 ):
     leave_out(busy)
@@ -113,7 +113,7 @@ def test_nothing_is_audited_when_other_provider_was_proven_wrong(
     assert (audited_blocks(indexer), shown(POSSIBLE)) == (0, 0)
 
 
-def test_second_endpoint_of_only_provider_audits_its_first(
+def test_second_endpoint_of_the_only_provider_audits_the_first_endpoint(
     busy: AChain, open_indexer: OpenIndexer
 ):
     leave_out(busy)

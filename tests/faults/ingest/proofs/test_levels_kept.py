@@ -77,7 +77,7 @@ def doubled_logs(receipts: list[Json]) -> list[Json]:
     ("what", "depth"),
     [("invented", Depth.RECEIPTS), ("omitted", Depth.RECEIPTS), ("time", Depth.HEADERS)],
 )
-def test_case_49_two_lying_endpoints_of_three_do_not_lower_proven_level(
+def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_proven_level(
     a_chain: AChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
 ):
     """The third endpoint is silent; then it answers again."""
@@ -190,7 +190,7 @@ def test_case_49_valid_header_contradicting_its_block_lowers_level(
 
 
 @pytest.mark.parametrize("silent_place", [0, 1, 2])
-def test_case_49_lying_endpoints_at_first_start_refute_nothing_while_third_is_silent(
+def test_case_49_two_lying_endpoints_at_first_start_refute_no_headers_while_third_is_silent(
     a_chain: AChain, site: Site, silent_place: int
 ):
     grown(a_chain)

@@ -182,7 +182,7 @@ def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain
     assert asked_for(busy.providers[0], verified) == 0
 
 
-def test_repairing_verify_stores_endpoints_proven_wrong(fooled: Indexer):
+def test_verify_with_repair_stores_which_endpoints_were_proven_wrong(fooled: Indexer):
     liar, honest = fooled.source.list_endpoint_names()
     request = ReverifyRequest(
         BlockRange(0, fooled.cursor[0] - 8), VerificationLevel.PROVEN, honest, repair=True

@@ -45,7 +45,7 @@ def busy(a_chain: AChain) -> AChain:
     ],
     ids=["zero", "saturated", "of logs that nobody has"],
 )
-def test_case_48_meaningless_bloom_is_distrusted_and_skips_no_block(
+def test_case_48_meaningless_bloom_is_distrusted_and_no_block_is_skipped(
     busy: AChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
     hide(busy, bloom())
@@ -106,7 +106,7 @@ def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_level_stays(
+def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_is_kept(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Every endpoint says the same: it is a word all the same, and an operator's to believe."""
@@ -139,7 +139,7 @@ def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_49_only_responding_endpoint_does_not_lower_level(
+def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The other one is silent while it contradicts itself."""

@@ -29,7 +29,7 @@ def worthless(a_chain: AChain) -> AChain:
     return a_chain
 
 
-def test_single_endpoint_fails_run_once_until_required_level_is_lowered(
+def test_run_once_with_single_endpoint_fails_until_required_level_is_lowered(
     worthless: AChain, site: Site
 ):
     outcomes = [site.once(0) for _ in range(2)]
@@ -84,7 +84,9 @@ def test_two_urls_of_one_provider_count_as_one_witness(worthless: AChain, site: 
     assert "there is no second endpoint" in site.tell("status")[1]
 
 
-def test_zero_blooms_not_bound_by_hash_are_no_proof(a_chain: AChain, site: Site):
+def test_zero_blooms_prove_nothing_when_the_header_hash_does_not_cover_them(
+    a_chain: AChain, site: Site
+):
     grown(a_chain)
     for place in (0, 1):
         hide(a_chain, block_faults.serve_zero_bloom(), place)
@@ -95,7 +97,9 @@ def test_zero_blooms_not_bound_by_hash_are_no_proof(a_chain: AChain, site: Site)
     assert site.once(0, 1) == (0, "")
 
 
-def test_chain_too_short_to_calibrate_passes_with_status_note(a_chain: AChain, site: Site):
+def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
+    a_chain: AChain, site: Site
+):
     grown(a_chain, blocks=1)
     hide(a_chain, block_faults.serve_wrong_receipts_root())
     hide(a_chain, block_faults.serve_zero_bloom())

@@ -149,7 +149,7 @@ def test_run_once_succeeds_repeatedly_while_one_of_three_endpoints_is_on_fork(
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_case_05_two_disagreeing_providers_finalize_nothing(
+def test_case_05_nothing_is_finalized_while_two_providers_disagree(
     a_chain: AChain, site: Site, liar: int
 ):
     grown(a_chain, 12)

@@ -104,7 +104,7 @@ def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
     assert indexer.canonical_logs() == a_chain.logs(longer)
 
 
-def test_case_04_only_endpoint_must_deny_final_block_three_times(
+def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endpoint(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()

@@ -16,7 +16,9 @@ from tests.support.ingest.indexer import Indexer
 from tests.support.ingest.speaking import tx
 
 
-def test_case_13_reorg_and_back_restores_all_rows(indexer: Indexer, a_chain: AChain):
+def test_case_13_reorg_and_return_to_the_first_fork_restore_all_rows(
+    indexer: Indexer, a_chain: AChain
+):
     indexer.index()
     first, first_dump = a_chain.head, dump(indexer.url, orphans=False)
     second = a_chain.live(4, on=a_chain.back(4))
@@ -86,7 +88,9 @@ def test_case_21_constant_or_decreasing_timestamps_do_not_change_order(
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_51_proxy_caching_orphan_is_outvoted(a_chain: AChain, open_indexer: OpenIndexer):
+def test_case_51_proxy_caching_an_orphaned_block_is_outvoted(
+    a_chain: AChain, open_indexer: OpenIndexer
+):
     """It has our orphaned block in its cache, and the blocks after it from the chain."""
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
@@ -129,7 +133,7 @@ def test_case_51_fork_claimed_by_single_proxy_is_rejected(
     assert count(metrics.REORGS) == reorgs
 
 
-def test_case_51_windows_are_read_from_other_endpoint_after_rejected_fork(
+def test_case_51_windows_are_read_from_the_other_endpoint_after_a_rejected_fork(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()

@@ -161,7 +161,7 @@ def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
     holds_the_chain(indexer, a_chain)
 
 
-def test_case_11_only_event_of_block_is_removed_with_its_block(
+def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
     indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer
 ):
     without = open_indexer(*a_chain.urls)

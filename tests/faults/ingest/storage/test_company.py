@@ -16,7 +16,7 @@ from tests.support.ingest.daemons import config
 from tests.support.ingest.indexer import Indexer
 
 
-def test_case_60_second_daemon_exits_and_reports_first(
+def test_case_60_second_daemon_exits_and_reports_the_first_daemon(
     a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = config(a_chain, tmp_path)
@@ -51,7 +51,7 @@ def test_case_60_overtaken_writer_commits_nothing(
     assert other_indexer.digest() == alone.digest()
 
 
-def test_case_72_stop_during_backfill_takes_five_seconds_and_ends_at_window_boundary(
+def test_case_72_stop_during_backfill_is_in_time_and_ends_at_a_window_boundary(
     a_chain: AChain, tmp_path: Path, open_indexer: OpenIndexer
 ):
     path = config(a_chain, tmp_path)

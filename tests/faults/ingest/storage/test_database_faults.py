@@ -65,7 +65,7 @@ def as_without(indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer) -> 
     return states[0] == states[1]
 
 
-def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_with_space(
+def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_when_space_is_free(
     begun: Indexer, a_chain: AChain, open_indexer: OpenIndexer
 ):
     before = dump(begun.url)
@@ -100,7 +100,7 @@ def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
     assert as_without(begun, a_chain, open_indexer)
 
 
-def test_case_61_older_database_copy_is_continued_in_same_process(
+def test_case_61_indexing_continues_from_an_older_database_copy_in_the_same_process(
     begun: Indexer, a_chain: AChain, open_indexer: OpenIndexer, tmp_path: Path
 ):
     stale = tmp_path / "stale.sqlite"
@@ -165,7 +165,7 @@ connection.close()
 """
 
 
-def test_second_opening_of_sqlite_store_preserves_locks_of_first(tmp_path: Path):
+def test_opening_sqlite_store_a_second_time_preserves_locks_of_the_first_opening(tmp_path: Path):
     path = tmp_path / "oracle.sqlite"
     url = f"sqlite:///{path}"
     with Store.open(url, create=True) as store:

@@ -129,21 +129,21 @@ def ends_as_if_nothing_had_been(
     assert dump(mortal_url) == dump(unharmed.url)
 
 
-def test_case_58_commit_killed_at_any_point_is_repeated_without_difference(
+def test_case_58_commit_killed_at_any_point_is_repeated_with_identical_result(
     a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
 ):
     a_chain.live(12)
     ends_as_if_nothing_had_been(bearing, mortal_url, unharmed, COMMIT, bounded=bounded)
 
 
-def test_case_58_rollback_killed_at_any_point_is_repeated_without_difference(
+def test_case_58_rollback_killed_at_any_point_is_repeated_with_identical_result(
     a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery, *, bounded: bool
 ):
     a_chain.live(7, on=a_chain.back(5))
     ends_as_if_nothing_had_been(bearing, mortal_url, unharmed, ROLLBACK, bounded=bounded)
 
 
-def test_case_59_kill_between_fold_and_cursor_update_folds_nothing_twice(
+def test_case_59_kill_between_fold_and_cursor_update_causes_no_double_fold(
     a_chain: AChain, mortal_url: str, unharmed: Indexer, bearing: Nursery
 ):
     a_chain.live(12)

@@ -135,7 +135,7 @@ def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
             assert (nodes, other_parts) == (expected_nodes, expected_parts)
 
 
-def test_different_rules_or_fold_version_use_no_snapshot(
+def test_snapshot_of_different_rules_or_fold_version_is_not_used(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)

@@ -137,7 +137,7 @@ def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]
     return [(set(log_filter["address"]), set(log_filter["topics"][0])) for log_filter in questions]
 
 
-def test_case_67_only_missing_parts_of_new_contracts_and_events_are_read(
+def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
     a_chain.quiet(FINALITY)

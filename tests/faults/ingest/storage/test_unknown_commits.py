@@ -75,7 +75,7 @@ def test_lost_commit_is_reported_and_next_reader_sees_its_outcome(
 
 
 @LOSS
-def test_failure_before_commit_is_no_unknown_commit(
+def test_failure_before_commit_is_not_treated_as_unknown_commit(
     proxied: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = proxied
@@ -88,7 +88,7 @@ def test_failure_before_commit_is_no_unknown_commit(
 
 
 @LOSS
-def test_lease_is_held_when_response_of_acquisition_was_lost(
+def test_lease_is_held_although_the_response_to_its_acquisition_was_lost(
     proxied: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = proxied

@@ -60,7 +60,7 @@ def veto_over(office: Office) -> None:
         pushed_without_kickouts(office)
 
 
-def test_execution_held_by_operator_is_not_planned_again(sqlite_office: Office):
+def test_kickout_execution_held_by_operator_is_not_planned_again(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     veto_over(office)
@@ -187,7 +187,7 @@ def test_case_f56_waiting_kickout_is_dropped_and_cancelled_after_node_recovers(
     assert standing(office) is Standing.ACTIVE
 
 
-def test_case_f58_empty_bucket_defers_execution_without_polling_every_block(
+def test_case_f58_empty_kickout_bucket_defers_execution_without_polling_every_block(
     sqlite_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = sqlite_office

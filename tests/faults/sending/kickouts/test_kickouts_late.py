@@ -46,7 +46,7 @@ def some_rounds(office: Office) -> None:
         office.until_final()
 
 
-def test_dead_kickout_cancelled_by_its_node_is_proposed_again(office: Office):
+def test_kickout_cancelled_by_its_node_after_it_expired_is_proposed_again(office: Office):
     proposed(office)
     first = kick(office)
     died(office)
@@ -62,7 +62,7 @@ def test_dead_kickout_cancelled_by_its_node_is_proposed_again(office: Office):
     assert int(str(again["round"])) > int(str(first["round"]))
 
 
-def test_veto_remains_after_vetoer_is_replaced(sqlite_office: Office):
+def test_veto_stays_in_force_after_the_vetoer_is_replaced(sqlite_office: Office):
     office = sqlite_office
     proposed(office)
     premises = office.premises

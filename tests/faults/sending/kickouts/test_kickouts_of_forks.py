@@ -98,7 +98,7 @@ def test_kickout_lacking_signatures_is_signed_once_across_rounds(sqlite_office: 
     assert kick(office)["live"]
 
 
-def test_kickout_signed_on_reorged_round_is_dropped_and_proposed_on_next(
+def test_kickout_signed_on_reorged_round_is_dropped_and_proposed_in_a_later_round(
     sqlite_office: Office,
 ):
     office = sqlite_office

@@ -25,7 +25,7 @@ def held_office(sqlite_office: Office) -> Office:
     return sqlite_office
 
 
-def test_kickout_based_on_single_creator_waits_for_operator(held_office: Office):
+def test_kickout_based_on_scores_from_one_creator_waits_for_operator(held_office: Office):
     office = held_office
     with office.store.read_transaction() as uow:
         (kickout_case,) = load_kickout_cases(

@@ -105,7 +105,7 @@ def proposed_in(opened: Company) -> list[int]:
     return [int(round_) if kick == PENDING else 0 for _, kick, *_, round_, _ in held]
 
 
-def test_twenty_due_nodes_are_proposed_within_three_rounds(quick: Company):
+def test_kickouts_of_twenty_due_nodes_are_proposed_within_three_rounds(quick: Company):
     premises, office = quick.premises, quick.first.office
     many_bad(office)
     while due(office) < NODES:
@@ -127,7 +127,7 @@ def room(office: Office) -> int:
         return compute_round_capacity(office.kickouts, uow, standing)
 
 
-def test_landed_unconfirmed_proposal_counts_once_against_round_limit(sqlite_office: Office):
+def test_landed_but_unconfirmed_proposal_counts_once_against_round_limit(sqlite_office: Office):
     office, max_kicks = sqlite_office, LIMITS.max_kicks_per_round
     bad_pool(office)
     shown_low(office)

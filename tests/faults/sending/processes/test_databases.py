@@ -141,7 +141,7 @@ def test_case_f43_commit_of_unknown_outcome_is_resolved_before_push_continues(
 
 
 @pytest.mark.parametrize("fault", ["read-only", "full disk"])
-def test_case_f44_unwritable_database_sends_nothing_until_writable(
+def test_case_f44_nothing_is_sent_until_unwritable_database_is_writable_again(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], fault: str
 ):
     office = proxied_office
@@ -164,7 +164,7 @@ def test_case_f44_unwritable_database_sends_nothing_until_writable(
 
 
 @pytest.mark.postgres
-def test_case_f44_read_only_postgresql_sends_nothing_until_writable(
+def test_case_f44_nothing_is_sent_until_read_only_postgresql_is_writable_again(
     office: Office,
 ):
     office.period()

@@ -46,7 +46,7 @@ def test_killed_leader_is_replaced_immediately(
             assert not said(following, "waiting_for_lease_expiry")
 
 
-def test_possibly_dead_leader_is_waited_for_until_lease_expires(
+def test_daemon_waits_until_lease_expires_when_leader_may_still_be_alive(
     resting: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url

@@ -218,7 +218,7 @@ def _reach(daemon: Daemon, state: str, gate: faults.Gate) -> None:
     daemon.wait_for(events[state])
 
 
-def test_lease_taken_over_stops_idle_leader(
+def test_idle_leader_stops_when_its_lease_is_taken_over(
     resting: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     url = empty_sqlite_url

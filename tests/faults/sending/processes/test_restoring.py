@@ -121,7 +121,9 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         assert unsent_report_reason(office.reporting) is None
 
 
-def test_case_f19_lost_database_reuses_no_nonce_after_rebuild(office: Office, new_store: NewStore):
+def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(
+    office: Office, new_store: NewStore
+):
     office.pushed()
     office.pushed()
     with new_store() as fresh:

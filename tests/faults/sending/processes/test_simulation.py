@@ -48,7 +48,7 @@ def test_case_f74_batched_calls_keep_every_invariant(name: str, size: int, empty
         assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
 
 
-def test_case_f74_noisy_world_contains_every_kind_of_mishap(empty: Path):
+def test_case_f74_noisy_simulation_contains_every_kind_of_fault(empty: Path):
     played = play(replace(SETTINGS["twice the noise"], rounds=12), 1, empty)
     happened = " ".join(played.passed)
     for mishap in ("died", "stalled", "reorg", "spike", "lag", "answer lost", "pool lost"):
@@ -100,7 +100,7 @@ def test_reservation_above_budget_violates_simulation_invariant_i10(
     assert any(fault.startswith("I10") for fault in faults)
 
 
-def test_naive_publisher_sends_duplicates_in_same_worlds():
+def test_naive_publisher_sends_duplicates_in_the_same_simulated_worlds():
     """Were it not seen here, the zeros above would mean nothing."""
     worlds = [play_naive(SETTINGS["two"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
     assert sum(world.verdict.doubles for world in worlds) > 0

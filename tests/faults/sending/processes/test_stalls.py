@@ -82,7 +82,7 @@ def test_case_f41_leader_stalled_at_any_point_exits_and_successor_sends_once(
                 stand_still(office, stage.second, kind, stop)
 
 
-def test_without_lease_fencing_nonce_alone_limits_push_to_one_effect(
+def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
     sqlite_stage: Stand, monkeypatch: pytest.MonkeyPatch
 ):
     stage, phase = sqlite_stage, PHASES[PUSH]

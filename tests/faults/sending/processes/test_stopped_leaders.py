@@ -89,7 +89,7 @@ def keys_of(network: LocalNetwork) -> dict[str, DemoKey]:
     return key_by_role
 
 
-def test_case_f41_leaders_stopped_at_random_are_succeeded_and_each_round_lands_once(
+def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_lands_once(
     tmp_path: Path, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)

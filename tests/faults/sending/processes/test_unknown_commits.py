@@ -52,7 +52,7 @@ def signed_transactions(url: str) -> int:
 
 
 @pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda one: one.name.lower())
-def test_push_leaves_one_transaction_whichever_commit_lost_its_response(
+def test_push_sends_one_transaction_whichever_commit_response_is_lost(
     premises: Premises,
     fresh_chain: Chain,
     postgresql_server: Server,

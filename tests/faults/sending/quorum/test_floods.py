@@ -28,7 +28,9 @@ def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
         yield until_the_end.enter_context(company(premises, stores, tmp_path))
 
 
-def test_signer_with_ever_changing_statements_is_limited_in_stored_statements(three: Company):
+def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statement(
+    three: Company,
+):
     (second, liar), first = three.others, three.first.office
     three.period()
     for reporter in (second, liar):
@@ -46,7 +48,7 @@ def test_signer_with_ever_changing_statements_is_limited_in_stored_statements(th
     assert three.premises.round == 1
 
 
-def test_flooding_signer_is_accepted_later_or_immediately_when_it_agrees(
+def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwise(
     three: Company,
 ):
     liar, first = three.others[1], three.first.office

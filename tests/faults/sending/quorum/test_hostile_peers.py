@@ -209,7 +209,7 @@ def test_malformed_response_is_ignored_and_next_response_is_counted(asked: Asked
     assert asked.turns() == ["push planned"]
 
 
-def test_own_statement_returned_by_peer_is_no_second_signature(asked: Asked):
+def test_own_statement_returned_by_peer_is_not_counted_as_a_second_signature(asked: Asked):
     # The same one that we hold: a peer that shows us ourselves.
     (own_message,) = asked.board.get_statements("report/1")
     asked.hears(own_message, own_message)

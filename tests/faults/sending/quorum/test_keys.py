@@ -202,7 +202,7 @@ def test_case_f70_unrequested_statement_is_never_stored(guarded: Guarded, what: 
     assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
 
 
-def test_case_f70_signer_with_wrong_statement_is_retried_after_backoff(guarded: Guarded):
+def test_case_f70_signer_that_signed_wrong_statement_is_retried_after_backoff(guarded: Guarded):
     office, nonce = guarded.office, guarded.office.premises.nonce
     # Its rest ends when the test says so.
     office.context.sender_account.signer_backoff = Backoff(lambda: 0.0)

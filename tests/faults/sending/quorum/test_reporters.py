@@ -80,7 +80,9 @@ def test_returning_reporter_signs_same_digests_as_others(three: Company):
     assert late.reports() == three.first.reports()
 
 
-def test_case_f66_round_is_pushed_by_two_and_disagreeing_signer_is_reported(three: Company):
+def test_case_f66_round_is_pushed_with_two_signatures_and_disagreeing_signer_is_reported(
+    three: Company,
+):
     liar = three.others[1]
     before = disagreements(liar)
     three.period()
@@ -102,7 +104,7 @@ def test_case_f66_round_is_pushed_by_two_and_disagreeing_signer_is_reported(thre
     assert digests[liar.signer] != digests[three.others[0].signer] == three.first.signed()[1]
 
 
-def test_late_disagreeing_signer_is_reported_by_all(three: Company):
+def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: Company):
     signing, liar = three.others
     liar.is_down = True
     before = disagreements(liar)
@@ -139,7 +141,7 @@ def other_words(reporter: Reporter) -> ReportStatement:
     )
 
 
-def test_own_key_in_another_process_is_reported_and_signs_nothing_else(three: Company):
+def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signed(three: Company):
     first, other_reporter = three.first, three.others[0]
     other_reporter.is_down = three.others[1].is_down = True
     before = equivocations(first)

@@ -42,7 +42,9 @@ def test_paused_account_finishes_its_push_and_replacement_account_continues(
     assert second.request.account.address == office.premises.transmitter
 
 
-def test_hasty_account_change_strands_only_its_own_push(sqlite_office: Office, tmp_path: Path):
+def test_account_change_during_a_push_leaves_only_that_push_unfinished(
+    sqlite_office: Office, tmp_path: Path
+):
     office = sqlite_office
     in_flight(office)
     changed(office, tmp_path)

@@ -182,7 +182,9 @@ def test_reports_signed_before_initial_sync_are_not_logged(sqlite_office: Office
     assert [line["round"] for line in watched(sqlite_office)] == [2]
 
 
-def test_rebuilt_key_under_embargo_logs_nothing(sqlite_office: Office, thief: Office):
+def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_embargo(
+    sqlite_office: Office, thief: Office
+):
     office = sqlite_office
     assert watched(office) == []
     domain, signer = (
@@ -227,7 +229,7 @@ def test_kickout_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo
     assert office.premises.chain.time > embargoed_until
 
 
-def test_own_kickout_is_recognised_from_any_sender(
+def test_own_kickout_is_recognised_whoever_sends_it(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -250,7 +252,7 @@ def test_own_proposal_is_not_logged_as_signed_elsewhere(sqlite_office: Office):
     assert (watched(office), kicks_signed(office)) == ([], 1)
 
 
-def test_kickout_with_hidden_signatures_is_attributed_to_only_signer(
+def test_kickout_with_hidden_signatures_is_attributed_to_the_only_signer(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -259,7 +261,7 @@ def test_kickout_with_hidden_signatures_is_attributed_to_only_signer(
     assert [line["round"] for line in watched(office)] == [2]
 
 
-def test_kickout_with_hidden_signatures_is_not_attributed_among_several_signers(
+def test_kickout_with_hidden_signatures_is_not_attributed_when_there_are_several_signers(
     sqlite_office: Office,
 ):
     office = sqlite_office

@@ -69,7 +69,7 @@ def signed(office: Office) -> list[SignedStatement]:
         return uow.statements.list_for_round(office.premises.address, "report", 1)
 
 
-def test_statement_signed_by_another_process_during_signing_is_only_statement(office: Office):
+def test_statement_signed_by_another_process_during_signing_is_the_only_one_stored(office: Office):
     stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:
@@ -89,7 +89,7 @@ def test_statement_signed_by_another_process_during_signing_is_only_statement(of
     assert office.intents() == []
 
 
-def test_live_statement_stored_during_signing_stays_only_statement(office: Office):
+def test_live_statement_stored_during_signing_remains_the_only_statement(office: Office):
     stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:

@@ -78,7 +78,7 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
         assert "landed" in [state for state, _ in second.reports()]
 
 
-def test_standby_transmitter_waits_for_head_start_of_first(
+def test_standby_transmitter_waits_until_head_start_of_first_transmitter_is_over(
     premises: Premises, both_planned: tuple[Office, Office]
 ):
     _, second = both_planned
@@ -134,7 +134,7 @@ def refused() -> float:
     return REGISTRY.get_sample_value(name, {"kind": "report"}) or 0.0
 
 
-def test_contract_is_not_called_while_round_becomes_final(
+def test_contract_is_not_called_while_round_waits_for_finality(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

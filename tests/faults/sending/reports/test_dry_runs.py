@@ -267,7 +267,7 @@ def keystores(site: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_case_f69_mismatching_key_address_stops_start_with_one_line(
+def test_case_f69_mismatching_key_address_stops_start_with_a_one_line_error(
     site: Site, role: str, capsys: pytest.CaptureFixture[str]
 ):
     other_address = "0x" + 40 * "9"

@@ -179,7 +179,9 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
     assert "another process works on this database: test" in real.complaint
 
 
-def test_bump_of_mined_call_reports_that_it_is_in_block(operator: Operator, proxies: Proxies):
+def test_bump_of_mined_call_reports_that_the_call_is_already_in_a_block(
+    operator: Operator, proxies: Proxies
+):
     it_is_mined(operator.office, proxies)
     operator.go_home()
     outcome = operator.does("outbox", "bump", operator.office.intents()[0].id)

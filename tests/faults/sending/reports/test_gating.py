@@ -48,7 +48,7 @@ def ready(office: Office) -> list[str]:
     return [finding.format_line() for finding in watch.build_report().findings]
 
 
-def test_case_f50_fold_behind_head_reports_nothing(sqlite_office: Office):
+def test_case_f50_nothing_is_reported_while_fold_is_behind_head(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -63,7 +63,7 @@ def test_case_f50_fold_behind_head_reports_nothing(sqlite_office: Office):
     assert ready(office) == []
 
 
-def test_case_f50_fold_with_gap_reports_nothing(sqlite_office: Office):
+def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -178,7 +178,9 @@ def test_release_of_period_that_is_not_held_is_rejected(sqlite_office: Office):
         release_held_report(uow, 7, office.context.stamp)
 
 
-def test_case_f52_falls_above_share_cap_are_spread_over_rounds(sqlite_office: Office):
+def test_case_f52_score_falls_above_the_share_cap_are_spread_over_several_rounds(
+    sqlite_office: Office,
+):
     """See docs/reference/report-format.md#share-cap."""
     office = sqlite_office
     network, oracle = office.premises.network, office.premises.oracle

@@ -51,7 +51,7 @@ def told(office: Office, statistics: OutboxCounter) -> tuple[int, list[dict[str,
     return figures.abandoned_statements, lines
 
 
-def test_statement_out_of_attempts_is_logged_once_with_remedy(office: Office):
+def test_statement_that_used_all_its_attempts_is_logged_once_with_remedy(office: Office):
     office.period()
     office.index()
     statistics = OutboxCounter()
@@ -68,7 +68,7 @@ def test_statement_out_of_attempts_is_logged_once_with_remedy(office: Office):
     assert told(office, statistics) == (1, [])
 
 
-def test_statement_out_of_attempts_is_logged_again_after_restart(sqlite_office: Office):
+def test_statement_that_used_all_its_attempts_is_logged_again_after_restart(sqlite_office: Office):
     office = sqlite_office
     office.period()
     office.index()
@@ -101,7 +101,7 @@ def test_statement_in_flight_is_not_counted_as_given_up(sqlite_office: Office):
         assert find_abandoned_statements(uow) == []
 
 
-def test_repeated_reorgs_of_round_make_statement_given_up(
+def test_statement_is_given_up_after_repeated_reorgs_of_its_round(
     sqlite_office: Office,
 ):
     office, statistics = sqlite_office, OutboxCounter()

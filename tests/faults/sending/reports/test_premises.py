@@ -85,7 +85,7 @@ def test_case_f68_endpoint_of_another_chain_is_rejected_at_start(
         reconcile(sqlite_office.context)
 
 
-def test_case_f68_endpoint_returning_as_another_chain_stops_signing(
+def test_case_f68_endpoint_that_comes_back_with_another_chain_id_stops_signing(
     sqlite_office: Office, stranger: Proxy
 ):
     office = sqlite_office

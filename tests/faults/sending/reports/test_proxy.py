@@ -24,7 +24,9 @@ def test_push_through_two_proxies_sends_same_bytes_to_each(
     assert first.sent == second.sent
 
 
-def test_proxy_rule_skips_then_applies_limited_times(premises: Premises, open_proxy):
+def test_proxy_rule_skips_requests_then_applies_a_limited_number_of_times(
+    premises: Premises, open_proxy
+):
     proxy = open_proxy()
     rule = proxy.rule("eth_blockNumber", faults.error("busy", -32005), skip=1, times=2)
     responses = [ask(proxy, "eth_blockNumber") for _ in range(4)]
@@ -66,7 +68,7 @@ def test_stale_endpoint_stays_at_its_block(premises: Premises, open_proxy):
     assert ask(proxy, "eth_getBlockByNumber", hex(head + 1), False)["result"] is None
 
 
-def test_another_fork_links_its_own_blocks(premises: Premises, open_proxy):
+def test_blocks_of_another_fork_link_to_each_other(premises: Premises, open_proxy):
     proxy = open_proxy()
     first = premises.chain.block - 1
     proxy.rule(EVERY, faults.another_fork(first))

@@ -77,7 +77,9 @@ def held_periods(office: Office) -> list[int]:
         return [hold.period for hold in uow.holds.list_held()]
 
 
-def test_quiet_period_of_unproven_blocks_is_held_and_next_report_lands(sqlite_office: Office):
+def test_report_of_quiet_period_with_unproven_blocks_is_held_and_next_report_lands(
+    sqlite_office: Office,
+):
     office = sqlite_office
     before = busy_periods(office)
 
@@ -90,14 +92,14 @@ def test_quiet_period_of_unproven_blocks_is_held_and_next_report_lands(sqlite_of
     assert (len(held_periods(office)), office.premises.round) == (1, before + 2)
 
 
-def test_quiet_period_of_proven_blocks_lands(sqlite_office: Office):
+def test_report_of_quiet_period_with_proven_blocks_lands(sqlite_office: Office):
     office = sqlite_office
     before = busy_periods(office)
     period(office, tasks=0, level=VerificationLevel.BLOOMED)
     assert (held_periods(office), office.premises.round) == ([], before + 1)
 
 
-def test_tasks_bought_before_period_hold_no_report(sqlite_office: Office):
+def test_tasks_bought_before_the_period_do_not_cause_its_report_to_be_held(sqlite_office: Office):
     """All thirty nodes work in each period, whatever a stranger orders."""
     office = sqlite_office
     before = busy_periods(office, tasks=10 * TASKS)

@@ -14,7 +14,7 @@ from tests.support.sending.proxy import SEND, Proxy
 
 
 @pytest.mark.parametrize("age", [100, 300])
-def test_case_f35_as_of_beyond_256_blocks_is_accepted_with_larger_anchor_window(
+def test_case_f35_report_with_as_of_beyond_256_blocks_is_accepted_in_larger_anchor_window(
     sqlite_office: Office, monkeypatch: pytest.MonkeyPatch, age: int
 ):
     office = sqlite_office
@@ -36,7 +36,7 @@ def test_case_f35_as_of_beyond_256_blocks_is_accepted_with_larger_anchor_window(
     assert (only(office).request.as_of_block or 0) < premises.chain.block - age
 
 
-def test_case_f35_as_of_beyond_anchor_window_is_missed_before_signing(
+def test_case_f35_report_with_as_of_beyond_anchor_window_is_marked_missed_before_signing(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -51,7 +51,7 @@ def test_case_f35_as_of_beyond_anchor_window_is_missed_before_signing(
     assert (signed, office.intents()) == ([], [])
 
 
-def test_case_f39_call_is_not_simulated_on_its_own_as_of_block(
+def test_case_f39_call_is_not_simulated_at_its_as_of_block(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

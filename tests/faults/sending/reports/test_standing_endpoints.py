@@ -43,7 +43,7 @@ def test_endpoint_resyncing_from_genesis_does_not_stop_daemon(
     assert office.premises.round == 2
 
 
-def test_only_responding_endpoint_that_lost_chain_raises_transient_error(
+def test_transient_error_is_raised_when_the_only_responding_endpoint_lost_the_chain(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

@@ -14,14 +14,14 @@ def _counted(result: str) -> float:
     return float(SIMULATIONS.labels("push", result)._value.get())
 
 
-def test_push_simulation_is_counted_at_readying_and_signing(office: Office):
+def test_push_simulation_is_counted_when_push_becomes_ready_and_when_it_is_signed(office: Office):
     before = _counted("ok")
     office.pushed()
     assert office.states(PUSH) == ["mined"]
     assert _counted("ok") == before + 2
 
 
-def test_undecided_count_of_dispatcher_is_kept_beside_transmitter(
+def test_undecided_count_of_dispatcher_is_kept_when_transmitter_sets_its_own(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     """The context of reports has nothing undecided: it must not hide what the other one has."""

@@ -22,7 +22,7 @@ from tests.support.sending.rollups import price_oracle
         ("oversized data", PauseKind.MALFORMED),
     ],
 )
-def test_refusal_not_fixable_by_fee_bump_pauses_sender_with_its_kind(
+def test_refusal_that_no_fee_bump_can_fix_pauses_sender_with_the_matching_pause_kind(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
 ):
     office = proxied_office

@@ -168,7 +168,7 @@ def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     assert _gauge("oracle_txmgr_fee_capped") == 0
 
 
-def test_case_f13_cap_below_minimum_bump_resends_best_attempt_without_error(
+def test_case_f13_best_attempt_is_resent_without_error_when_cap_is_below_minimum_bump(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
     office = proxied_office

@@ -68,7 +68,7 @@ def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_offi
     assert office.states()[-1] == "expired"
 
 
-def test_deadline_margin_is_capped_by_most_margin_seconds(sqlite_office: Office):
+def test_deadline_margin_is_capped_by_max_margin_seconds(sqlite_office: Office):
     office = sqlite_office
     lands_after(office, 25)
     short = replace(office.context.send_settings, max_margin_seconds=20)

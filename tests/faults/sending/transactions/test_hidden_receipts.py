@@ -63,7 +63,7 @@ def confirmed(office: Office) -> list[str]:
     return [step.action for step in office.repeat(confirm_transactions) if step.action != "sent"]
 
 
-def test_receipts_hidden_by_only_endpoint_do_not_make_nonce_foreign(
+def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -89,7 +89,7 @@ def test_receipts_hidden_by_only_endpoint_do_not_make_nonce_foreign(
     assert (without_receipt(), missing_receipt_reason(office.context)) == (0, None)
 
 
-def test_nonce_is_own_when_its_block_contains_own_transaction(
+def test_used_nonce_is_not_foreign_when_a_block_contains_own_transaction(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -131,7 +131,7 @@ def test_receipts_hidden_randomly_by_two_endpoints_do_not_make_nonce_foreign(
     assert office.premises.round == len(office.states())
 
 
-def test_receipt_hidden_by_all_endpoints_stays_mined_while_block_has_transaction(
+def test_push_whose_receipt_is_hidden_stays_mined_while_block_has_its_transaction(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -233,7 +233,7 @@ def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
     assert pause_of(office) is PauseKind.FOREIGN
 
 
-def test_transaction_fabricated_by_only_endpoint_does_not_pause_sender(
+def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office

@@ -155,7 +155,7 @@ def test_rollup_operator_fee_is_reserved_and_booked(
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_huge_l1_fee_of_single_endpoint_uses_up_no_budget(
+def test_huge_l1_fee_of_single_endpoint_does_not_use_up_the_budget(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], liar: int
 ):
     office = proxied_office

@@ -27,7 +27,7 @@ from tests.support.sending.in_flight import (
 from tests.support.sending.proxy import Proxy
 
 
-def test_case_f22_insufficient_funds_in_flight_pause_sender_without_new_attempts(
+def test_case_f22_insufficient_funds_for_live_push_pause_sender_without_new_attempts(
     office: Office,
 ):
     chain, sender = office.premises.chain, office.context.account.address
@@ -56,7 +56,7 @@ def test_case_f22_insufficient_funds_in_flight_pause_sender_without_new_attempts
     assert len(attempts(office)) == 1
 
 
-def test_case_f29_spent_budget_opens_no_nonce_while_open_nonce_is_bumped_to_cap(
+def test_case_f29_no_new_nonce_is_opened_when_budget_is_spent_but_open_nonce_is_bumped_to_cap(
     office: Office,
 ):
     in_flight(office)
@@ -189,7 +189,7 @@ def _pause(office: Office) -> Pause | None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_balance_missing_at_stalled_endpoint_is_available_elsewhere(
+def test_push_is_sent_when_only_a_stalled_endpoint_reports_insufficient_balance(
     proxied_office: Office, proxies: tuple[Proxy, Proxy], place: int
 ):
     office, chain = proxied_office, proxied_office.premises.chain
@@ -225,7 +225,9 @@ def test_gas_price_of_stalled_endpoint_does_not_block_push(
     assert office.premises.round == 1
 
 
-def test_open_nonces_count_at_any_age_and_mined_nonces_from_landing(sqlite_office: Office):
+def test_budget_counts_open_nonces_at_any_age_and_mined_nonces_from_their_landing(
+    sqlite_office: Office,
+):
     office, chain = sqlite_office, sqlite_office.premises.chain
     account = office.context.account
     in_flight(office)

@@ -113,7 +113,7 @@ def claim(lie: str, office: Office, liar: Proxy, honest: Proxy) -> None:
 
 @pytest.mark.parametrize("lie", ["reverted", "mined"])
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_false_receipt_from_two_endpoints_of_single_provider_is_not_final(
+def test_false_receipt_from_two_endpoints_of_one_provider_is_not_final(
     outnumbered_office: Office, liar: Proxy, honest: Proxy, lie: str, *, is_restarted: bool
 ):
     office = outnumbered_office
@@ -139,7 +139,7 @@ def test_false_receipt_from_two_endpoints_of_single_provider_is_not_final(
     assert undecided_nonces() == 0
 
 
-def test_false_receipt_from_both_endpoints_of_only_provider_is_final(
+def test_false_receipt_from_both_endpoints_of_the_only_provider_is_final(
     sqlite_office: Office, liar: Proxy
 ):
     office = sqlite_office
@@ -151,7 +151,7 @@ def test_false_receipt_from_both_endpoints_of_only_provider_is_final(
 
 
 @pytest.mark.parametrize("fault", [null(), changed_receipt({"status": "0x0"})])
-def test_disagreeing_endpoints_of_only_provider_make_nothing_final(
+def test_nothing_is_final_while_endpoints_of_the_only_provider_disagree(
     sqlite_office: Office, open_proxy: OpenProxy, fault: Fault
 ):
     office, first, odd = sqlite_office, open_proxy(), open_proxy()
@@ -172,7 +172,7 @@ def test_disagreeing_endpoints_of_only_provider_make_nothing_final(
     assert office.states() == ["final"]
 
 
-def test_honest_endpoint_is_not_outvoted_by_hosts_configured_as_single_provider(
+def test_honest_endpoint_is_not_outvoted_by_hosts_configured_as_one_provider(
     sqlite_office: Office, open_proxy: OpenProxy, liar: Proxy
 ):
     office, honest_proxy = sqlite_office, open_proxy()
@@ -185,7 +185,7 @@ def test_honest_endpoint_is_not_outvoted_by_hosts_configured_as_single_provider(
     assert (office.states(), undecided_nonces()) == (["mined"], 1)
 
 
-def test_price_reported_twice_by_single_provider_is_not_booked(
+def test_gas_price_reported_twice_by_one_provider_is_not_booked(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
@@ -198,7 +198,7 @@ def test_price_reported_twice_by_single_provider_is_not_booked(
     assert GWEI <= (slot.gas_price_wei or 0) < fees(office)[0][0]
 
 
-def test_l1_fee_reported_twice_by_single_provider_is_not_median(
+def test_l1_fee_reported_twice_by_one_provider_is_not_taken_as_median(
     outnumbered_office: Office, liar: Proxy
 ):
     office, lines = outnumbered_office, outnumbered_office.context.sender_account.pool_view
@@ -215,7 +215,7 @@ def is_latest(question: Question) -> bool:
     return bool(question["params"][1] == "latest")
 
 
-def test_nonce_counted_as_used_by_single_provider_is_still_bumped(
+def test_nonce_reported_as_used_by_one_of_two_providers_is_still_bumped(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
@@ -228,7 +228,9 @@ def test_nonce_counted_as_used_by_single_provider_is_still_bumped(
     assert (office.states(), len(attempts(office))) == (["live"], 2)
 
 
-def test_nonce_counted_as_used_by_only_provider_is_not_bumped(sqlite_office: Office, liar: Proxy):
+def test_nonce_reported_as_used_by_the_only_provider_is_not_bumped(
+    sqlite_office: Office, liar: Proxy
+):
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
     in_flight(office)
@@ -238,7 +240,7 @@ def test_nonce_counted_as_used_by_only_provider_is_not_bumped(sqlite_office: Off
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_foreign_transaction_shown_by_single_provider_does_not_pause_sender(
+def test_foreign_transaction_shown_by_one_of_two_providers_does_not_pause_sender(
     outnumbered_office: Office, honest: Proxy, *, is_restarted: bool
 ):
     office = outnumbered_office
@@ -264,7 +266,7 @@ def test_foreign_transaction_shown_by_single_provider_does_not_pause_sender(
     assert pause_of(office) is PauseKind.FOREIGN
 
 
-def test_foreign_transaction_shown_twice_by_only_provider_pauses_sender(
+def test_foreign_transaction_shown_twice_by_the_only_provider_pauses_sender(
     sqlite_office: Office, liar: Proxy
 ):
     office = sqlite_office
@@ -278,7 +280,7 @@ def test_foreign_transaction_shown_twice_by_only_provider_pauses_sender(
     assert pause_of(office) is PauseKind.FOREIGN
 
 
-def test_higher_nonce_count_of_single_provider_stops_start_without_refusing_database(
+def test_higher_nonce_count_at_one_of_two_providers_stops_start_but_database_is_not_refused(
     outnumbered_office: Office, liar: Proxy
 ):
     office = outnumbered_office
@@ -299,7 +301,9 @@ def test_higher_nonce_count_of_single_provider_stops_start_without_refusing_data
     office.pushed()
 
 
-def test_higher_nonce_count_of_only_provider_refuses_database(sqlite_office: Office, liar: Proxy):
+def test_database_is_refused_when_the_only_provider_reports_a_higher_nonce_count(
+    sqlite_office: Office, liar: Proxy
+):
     office = sqlite_office
     office.restart(urls=two_urls_of(liar))
     liar.rule(COUNT, moved_by(5))
@@ -312,7 +316,7 @@ def test_higher_nonce_count_of_only_provider_refuses_database(sqlite_office: Off
     )
 
 
-def test_account_without_sends_per_single_provider_is_not_enrolled(
+def test_account_is_not_enrolled_when_only_one_of_two_providers_reports_no_sends(
     outnumbered_office: Office, liar: Proxy, honest: Proxy, new_sqlite_store: NewStore
 ):
     office = outnumbered_office
@@ -330,7 +334,7 @@ def test_account_without_sends_per_single_provider_is_not_enrolled(
         assert next_nonce(context) is None
 
 
-def test_account_without_sends_per_both_endpoints_of_only_provider_is_enrolled(
+def test_account_is_enrolled_when_both_endpoints_of_the_only_provider_report_no_sends(
     sqlite_office: Office, liar: Proxy, new_sqlite_store: NewStore
 ):
     office = sqlite_office
@@ -342,7 +346,9 @@ def test_account_without_sends_per_both_endpoints_of_only_provider_is_enrolled(
         assert next_nonce(context) == 0
 
 
-def test_rebuild_rejects_nonce_count_of_single_provider(outnumbered_office: Office, liar: Proxy):
+def test_rebuild_rejects_nonce_count_reported_by_only_one_of_two_providers(
+    outnumbered_office: Office, liar: Proxy
+):
     office = outnumbered_office
     liar.rule(COUNT, moved_by(3))
     with pytest.raises(TransientError, match="two providers must agree"):
@@ -352,7 +358,7 @@ def test_rebuild_rejects_nonce_count_of_single_provider(outnumbered_office: Offi
     assert compare_with_chain(office.context, 1000).is_empty
 
 
-def test_rebuild_accepts_nonce_count_of_both_endpoints_of_only_provider(
+def test_rebuild_accepts_nonce_count_of_both_endpoints_of_the_only_provider(
     sqlite_office: Office, liar: Proxy
 ):
     office = sqlite_office
@@ -394,7 +400,7 @@ LIES_ABOUT_NONCES = {
 
 
 @pytest.mark.parametrize("lie", LIES_ABOUT_NONCES)
-def test_nonces_are_not_rebuilt_from_transactions_of_single_provider(
+def test_nonces_are_not_rebuilt_from_transactions_of_only_one_provider(
     outnumbered_office: Office, liar: Proxy, new_sqlite_store: NewStore, lie: str
 ):
     office = outnumbered_office
@@ -431,7 +437,7 @@ def test_nonces_are_rebuilt_from_two_agreeing_providers_despite_false_responses(
         assert compare_with_chain(context, 1000) == findings
 
 
-def test_nonces_are_not_rebuilt_while_single_provider_returns_blocks(
+def test_nonces_are_not_rebuilt_while_only_one_of_two_providers_returns_blocks(
     outnumbered_office: Office, honest: Proxy, new_sqlite_store: NewStore
 ):
     office = outnumbered_office
@@ -443,7 +449,7 @@ def test_nonces_are_not_rebuilt_while_single_provider_returns_blocks(
             compare_with_chain(context, 1000)
 
 
-def test_price_of_rebuilt_nonce_is_lowest_reported(
+def test_rebuilt_nonce_gets_the_lowest_reported_gas_price(
     outnumbered_office: Office, liar: Proxy, new_sqlite_store: NewStore
 ):
     office = outnumbered_office

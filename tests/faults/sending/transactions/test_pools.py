@@ -85,7 +85,7 @@ def test_case_f11_middle_of_three_attempts_mined_during_downtime_is_recognised(
     assert (office.states(), office.premises.round, office.premises.nonce) == (["final"], 1, 2)
 
 
-def test_accepted_attempt_is_resent_beside_refused_fee_bump(
+def test_accepted_attempt_is_resent_after_its_fee_bump_was_refused(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office
@@ -120,7 +120,7 @@ def mined_alone(office: Office, raw: str) -> None:
     assert office.premises.nonce == 2
 
 
-def test_case_f15_nonce_too_low_is_no_error_when_own_hash_was_mined(
+def test_case_f15_nonce_too_low_is_not_an_error_when_own_hash_was_mined(
     proxied_office: Office, proxies: Proxies
 ):
     office = proxied_office

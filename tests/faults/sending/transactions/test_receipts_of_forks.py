@@ -161,7 +161,7 @@ def standing_at(number: str) -> Callable[[Question], Question]:
 
 
 @pytest.mark.parametrize("fault", [null(), another_fork(0)], ids=["stale", "on a fork"])
-def test_case_f37_disagreement_of_two_endpoints_on_receipt_makes_nothing_final(
+def test_case_f37_nothing_is_final_while_two_endpoints_disagree_on_a_receipt(
     proxied_office: Office, proxies: Proxies, fault: Fault
 ):
     office, (_, odd) = proxied_office, proxies
@@ -179,7 +179,7 @@ def test_case_f37_disagreement_of_two_endpoints_on_receipt_makes_nothing_final(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_case_f38_receipt_missing_at_single_node_is_not_lost(
+def test_case_f38_push_stays_mined_when_its_receipt_is_missing_at_a_single_endpoint(
     proxied_office: Office, proxies: Proxies, place: int
 ):
     office, lacking = proxied_office, proxies[place]

@@ -40,7 +40,7 @@ def test_expired_push_passes_its_nonce_to_next_push(office: Office):
     assert ("landed", None) in office.reports()
 
 
-def test_expired_push_that_takes_nonce_moves_next_push_to_another_nonce(
+def test_next_push_moves_to_another_nonce_when_the_expired_push_is_mined_after_all(
     sqlite_office: Office,
 ):
     office = sqlite_office
@@ -60,7 +60,7 @@ def test_expired_push_that_takes_nonce_moves_next_push_to_another_nonce(
     assert (office.premises.round, len(slots(office))) == (1, 2)
 
 
-def test_mined_unrecorded_expired_push_keeps_its_nonce(
+def test_expired_push_mined_before_it_was_recorded_keeps_its_nonce(
     sqlite_office: Office,
 ):
     office = sqlite_office

@@ -66,7 +66,7 @@ def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
     assert reverted(pair, began) == []
 
 
-def test_push_with_elapsed_delay_waits_for_head_start_blocks(
+def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
     pair: tuple[Office, Office],
 ):
     first, second = pair

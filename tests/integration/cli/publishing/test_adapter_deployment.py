@@ -124,7 +124,7 @@ def behind_a_timelock(unwatched: Unwatched) -> list[str]:
     return ["contract", "deploy", *people, *options, "--config", unwatched.config()]
 
 
-def test_adapter_is_deployed_with_oracle_and_works_once_it_has_role(
+def test_adapter_deployed_with_the_oracle_works_once_it_is_granted_its_role(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     command = deploy(unwatched, "--contract", unwatched.qos, config=unwatched.config())
@@ -165,7 +165,7 @@ def test_unknown_kick_target_is_reported_except_in_development(
     assert run([*check, "--dev"]) == 0
 
 
-def test_replacement_oracle_reports_how_role_is_handed_over(
+def test_deployment_of_replacement_oracle_reports_how_to_hand_over_the_role(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     options = ["--contract", unwatched.qos, "--yes"]
@@ -186,7 +186,7 @@ def test_replacement_oracle_reports_how_role_is_handed_over(
     assert f'address = "{second["address"]}" in place of {first["address"]}' in captured.err
 
 
-def test_nodes_expelled_by_previous_oracle_are_expelled_by_next(
+def test_nodes_expelled_by_the_previous_oracle_stay_expelled_in_its_replacement(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     options = ["--adapter", "none", "--yes"]
@@ -299,7 +299,7 @@ def test_additional_timelock_proposers_are_reported(
     assert found("--proposers", ",".join(both)) == {}
 
 
-def test_deployment_without_role_owner_sends_nothing(
+def test_deployment_without_a_required_contract_address_sends_nothing(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     staking = f"NodeStaking={unwatched.network.contracts['Node']}"

@@ -41,7 +41,7 @@ def test_show_prints_readable_text(config, capsys):
         assert re.search(f"^{line}$", stdout, re.MULTILINE)
 
 
-def test_check_of_configured_contract_finds_nothing(config, capsys):
+def test_check_reports_no_difference_if_contract_matches_configuration(config, capsys):
     assert run(["contract", "check", "--dev", "--config", str(config)]) == 0
     assert "matches the configuration" in capsys.readouterr().out
 
@@ -72,7 +72,9 @@ def test_check_reports_signer_unknown_to_contract(settings, tmp_path, capsys):
     assert f"signers: expected a list with {address}" in capsys.readouterr().out
 
 
-def test_check_rejects_contract_that_is_no_oracle(settings, network, tmp_path, capsys):
+def test_check_rejects_oracle_address_that_another_contract_has(
+    settings, network, tmp_path, capsys
+):
     settings["oracle"]["address"] = network.stage.network
     path = write(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
@@ -107,7 +109,9 @@ def test_deploy_dry_run_prints_readable_text(config, capsys):
     assert re.search(r"(?m)^arguments\.limits\.max age seconds +2 h \(7200 s\)$", stdout)
 
 
-def test_run_publishes_nothing_to_differing_contract(settings, tmp_path, capsys, watched):
+def test_run_publishes_nothing_to_a_contract_that_differs_from_the_configuration(
+    settings, tmp_path, capsys, watched
+):
     settings["oracle"]["deviation"] = 77
     settings["chain"]["endpoints"] = [watched.url]
     path = write(settings, tmp_path / "config.toml")
@@ -125,7 +129,7 @@ def test_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watched
     assert "eth_sendRawTransaction" not in watched.seen
 
 
-def test_two_hosts_of_one_provider_are_one_witness_of_deployment(tmp_path, capsys):
+def test_two_hosts_of_one_provider_count_as_one_witness_of_a_deployment(tmp_path, capsys):
     """They report alike that it failed; the honest provider stands first."""
     (tmp_path / "keys").mkdir()
     with (

@@ -101,7 +101,9 @@ def test_same_key_for_two_roles_is_reported(capsys, settings, tmp_path):
     assert not check_results["keys apart"]["passed"]
 
 
-def test_address_of_remote_signer_is_reported_as_configured(capsys, settings, tmp_path):
+def test_address_of_remote_signer_is_reported_as_taken_from_the_configuration(
+    capsys, settings, tmp_path
+):
     settings["keys"] = {
         "signer_remote_url": "http://127.0.0.1:1",
         "signer_address": "0x" + 40 * "1",
@@ -170,7 +172,9 @@ def test_invalid_key_settings_are_reported_without_showing_key(capsys, sound, tm
     ("url", "is_told"),
     [("http://10.0.0.9:9000", True), ("http://127.0.0.1:1", False), ("https://signer", False)],
 )
-def test_unencrypted_remote_signer_is_warned_of(capsys, sound, tmp_path, url, is_told):
+def test_config_check_warns_of_unencrypted_connection_to_remote_signer(
+    capsys, sound, tmp_path, url, is_told
+):
     sound["keys"] = {"signer_remote_url": url, "signer_address": "0x" + 40 * "1"}
     path = write(sound, tmp_path / "config.toml")
     capsys.readouterr()

@@ -192,7 +192,7 @@ def test_manual_proposal_is_refused_while_daemon_holds_lease(office, config, cap
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
-def test_kickout_list_shows_progress_and_remaining_bucket(office, config, capsys):
+def test_kickout_list_shows_progress_and_number_of_kickouts_left(office, config, capsys):
     assert run(["kickout", "list", "--config", config, "--ask-chain", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     (kickout,) = answer["kickouts"]
@@ -250,7 +250,9 @@ def test_proposal_is_cancelled_manually_only_when_contract_permits(office, confi
     assert not kick(office)["live"]
 
 
-def test_selftest_reports_lost_nonces(office, config, sqlite_template, tmp_path, capsys):
+def test_selftest_reports_nonces_missing_from_the_database(
+    office, config, sqlite_template, tmp_path, capsys
+):
     assert run(["selftest", "--config", config, "--json"]) == 0
     knows = {row["check"]: row["detail"] for row in json.loads(capsys.readouterr().out)}
     assert knows["transmitter's nonces"] == "the database matches the nonces on-chain"

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.slow
 HELD = replace(RULES, kick_creator_share=UNIT // 2)
 
 
-def test_held_kickout_is_proposed_with_one_creator_option(
+def test_held_kickout_is_proposed_only_with_the_one_creator_option(
     office, config, endpoint, capsys, monkeypatch
 ):
     judged = CreatorSpread.hold_reason
@@ -68,7 +68,7 @@ def test_held_kickout_is_proposed_with_one_creator_option(
 
 
 @pytest.mark.nightly
-def test_kickout_tried_already_is_refused_in_dry_run_and_real_run(office, config, capsys):
+def test_kickout_that_was_already_tried_is_refused_in_dry_run_and_real_run(office, config, capsys):
     propose = ["kickout", "propose", node_of(office), "--config", config]
     # Its sender is paused: the proposal gets no nonce, and is called off.
     hold = ["outbox", "hold", office.context.account.address, "--config", config]
@@ -91,7 +91,7 @@ def test_kickout_tried_already_is_refused_in_dry_run_and_real_run(office, config
     assert "is cancelled; see `qos-oracle outbox show " in messages[0]
 
 
-def test_full_round_is_reported(office, config, capsys):
+def test_round_with_the_maximum_number_of_proposals_is_reported(office, config, capsys):
     premises = office.premises
     none = [getattr(LIMITS, field.name) for field in fields(LIMITS)]
     none[9] = 0

@@ -106,7 +106,7 @@ def turns(running: Daemon) -> dict[str, float]:
 
 
 @pytest.mark.nightly
-def test_running_daemon_survives_null_calls_after_first_round(
+def test_running_daemon_survives_null_eth_call_responses_after_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
     network.play(2)
@@ -120,7 +120,7 @@ def test_running_daemon_survives_null_calls_after_first_round(
 
 
 @pytest.mark.nightly
-def test_running_daemon_survives_null_calls_before_first_round(
+def test_running_daemon_survives_null_eth_call_responses_before_first_round(
     network: LocalNetwork, door: Proxy, config: Path
 ):
     with daemon(config, "--publish", program=OFTEN) as running:
@@ -134,7 +134,7 @@ def test_running_daemon_survives_null_calls_before_first_round(
         assert running.stop()[0] == 0
 
 
-def test_daemon_starting_among_null_calls_waits_for_endpoint(
+def test_daemon_that_starts_during_null_eth_call_responses_waits_for_endpoint(
     network: LocalNetwork, door: Proxy, config: Path
 ):
     network.play(2)

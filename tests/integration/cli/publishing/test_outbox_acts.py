@@ -116,7 +116,9 @@ def test_call_without_nonce_is_cancelled_after_confirmation(act: Act, url: str, 
     assert state(url, 1) is IntentState.CANCELLED
 
 
-def test_call_held_for_its_nonce_can_be_cancelled(act: Act, url: str, capsys):
+def test_call_held_because_another_program_used_its_nonce_can_be_cancelled(
+    act: Act, url: str, capsys
+):
     assert act("show", 3) == 0
     assert "`outbox cancel 3 --yes` closes it" in " ".join(capsys.readouterr().out.split())
     assert act("cancel", 3, "--yes") == 0
@@ -152,7 +154,7 @@ def test_impossible_action_is_rejected_in_one_line(
     assert state(url, 2) is IntentState.LIVE
 
 
-def test_running_daemon_is_reported_with_remedy(act: Act, url: str, capsys):
+def test_action_is_refused_with_a_remedy_while_the_daemon_runs(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         uow.lease.acquire("qos-oracle run on host, process 7", 30)
     assert act("hold", 1) == 1
@@ -234,7 +236,7 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
     assert "not bumped: send ether to" in heir["what_to_do"]
 
 
-def test_call_landed_without_effect_cannot_be_released(act: Act, url: str, capsys):
+def test_call_that_landed_without_effect_cannot_be_released(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(ME)
         (attempt,) = uow.outbox.slots.list_attempts(slot)

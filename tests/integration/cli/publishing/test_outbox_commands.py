@@ -117,7 +117,7 @@ def _told(command, capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def test_status_counts_outbox(published, capsys):
+def test_status_counts_the_calls_in_the_outbox(published, capsys):
     assert run(["status", "--config", str(published)]) == Severity.ATTENTION
     assert "push" in capsys.readouterr().out
 

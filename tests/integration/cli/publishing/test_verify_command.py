@@ -114,7 +114,7 @@ def drawn_node(config: Path, key: str) -> str:
     return drawn.node
 
 
-def test_task_started_by_drawn_node_agrees(played, capsys):
+def test_verify_passes_for_a_task_started_by_its_drawn_node(played, capsys):
     check = told(capsys, played.config, played.keys[DRAWN], 0)
 
     assert check["verdict"] == "agrees"
@@ -138,7 +138,7 @@ def test_draw_is_reproducible_by_hand_from_output(played, capsys):
     assert weights[first][0] == draw["node"]
 
 
-def test_task_started_by_another_node_differs(played, capsys):
+def test_verify_reports_a_task_started_by_another_node(played, capsys):
     check = told(capsys, played.config, played.keys[DEFIED], 1)
 
     assert check["verdict"] == "differs"
@@ -208,7 +208,9 @@ def test_text_output_lists_differing_tasks(played, capsys):
 @pytest.mark.parametrize(
     "setting", ["DISPATCH__WEIGHT_FLOOR=0.5", "DISPATCH__START_BLOCK=1", "RULES__SET=relay"]
 )
-def test_settings_that_did_not_draw_are_rejected(played, monkeypatch, named, setting):
+def test_verify_rejects_settings_other_than_those_used_for_the_draw(
+    played, monkeypatch, named, setting
+):
     name, value = setting.split("=")
     monkeypatch.setenv(f"QOS_ORACLE_{name}", value)
     task = played.keys.get(named, named)

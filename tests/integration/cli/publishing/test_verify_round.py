@@ -47,7 +47,7 @@ def copied(settings, folder):
     return settings | {"database": {"url": f"sqlite:///{folder / 'copy.sqlite'}"}}
 
 
-def test_accepted_round_is_reproduced_to_its_signed_digest(settings, tmp_path, capsys):
+def test_verify_reproduces_the_signed_digest_of_an_accepted_round(settings, tmp_path, capsys):
     code, comparison = verified(capsys, settings, tmp_path)
 
     assert code == 0
@@ -79,7 +79,7 @@ def test_missing_log_is_reported_as_differing_lanes(settings, tmp_path, capsys):
     )
 
 
-def test_different_report_settings_are_reported_as_different_digest(settings, tmp_path, capsys):
+def test_different_report_settings_produce_a_different_digest(settings, tmp_path, capsys):
     other_settings = settings | {"oracle": settings["oracle"] | {"report_ttl_seconds": 601}}
     code, comparison = verified(capsys, other_settings, tmp_path)
 

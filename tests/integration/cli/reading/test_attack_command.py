@@ -29,7 +29,7 @@ def test_same_seed_prints_same_output(capsys):
     assert printed(capsys, "attack", *ONE) != printed(capsys, "attack", *ONE, "--seed", "1")
 
 
-def test_table_fits_hundred_columns(capsys):
+def test_table_fits_in_100_columns(capsys):
     code, out, _ = printed(capsys, "attack", *ONE, "--strategy", "fake-alone")
     assert code == 0
     assert "silent" in out

@@ -96,7 +96,7 @@ def test_malformed_line_after_last_block_is_reported(capsys, file):
     assert "broken JSON" in message
 
 
-def test_table_lists_every_node_within_hundred_columns(capsys, file):
+def test_table_lists_every_node_within_100_columns(capsys, file):
     names = ("crynux", "relay", "crynux@relay", "relay@crynux")
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
     captured = capsys.readouterr()
@@ -106,7 +106,7 @@ def test_table_lists_every_node_within_hundred_columns(capsys, file):
     assert max(map(len, captured.out.splitlines())) <= 100
 
 
-def test_long_system_names_are_numbered_with_legend(capsys, file):
+def test_long_system_names_are_replaced_by_numbers_with_a_legend(capsys, file):
     names = ["crynux", "relay", *(f"crynux tau_seconds={tau} penalty=0.05" for tau in (900, 901))]
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
     out = capsys.readouterr().out
@@ -120,7 +120,7 @@ def test_long_system_names_are_numbered_with_legend(capsys, file):
         assert out.count(f"\nsystem {number}: crynux tau_seconds={tau} penalty=0.05\n") == 3
 
 
-def test_too_wide_grid_prints_only_totals(capsys, file, tmp_path):
+def test_grid_with_too_many_systems_for_the_table_prints_only_totals(capsys, file, tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text('rules = "crynux"\nset.tau_seconds = [300, 600, 900, 1200, 1500]\n')
     assert backtest("--events", file, "--grid", grid) == 0
@@ -150,7 +150,7 @@ def test_rule_set_may_be_read_from_file(capsys, file, tmp_path):
     assert system["exclusion"]["intervals"] > 0
 
 
-def test_system_may_be_compared_with_changed_copy_of_itself(capsys, file):
+def test_system_can_be_compared_with_a_changed_copy_of_itself(capsys, file):
     floored = "crynux  weight_floor=0.5 boost=1"
     answer = answered(capsys, "--events", file, "--rules", "crynux", "--rules", floored)
     bare, changed_system = answer["systems"]
@@ -163,7 +163,7 @@ def test_system_may_be_compared_with_changed_copy_of_itself(capsys, file):
     assert changed_system["rules"]["boost"] == "1"
 
 
-def test_rules_file_may_have_changes_and_any_name(capsys, file, tmp_path):
+def test_rules_file_with_any_name_can_be_combined_with_changes(capsys, file, tmp_path):
     for name in ("ours.json", "our own.json"):
         rules_file = tmp_path / name
         rules_file.write_text('{"name": "ours", "version": 1}')
@@ -228,7 +228,7 @@ def test_html_page_is_well_formed_and_shows_every_node(page):
     assert {"svg", "rect", "polyline", "circle", "table"} <= parsed_page.tags
 
 
-def test_html_page_loads_nothing(page):
+def test_html_page_loads_no_external_resources(page):
     parsed_page = Page(page)
     assert parsed_page.loads == []
     assert not {"script", "link", "img", "iframe", "object", "image"} & parsed_page.tags
@@ -236,7 +236,7 @@ def test_html_page_loads_nothing(page):
     assert "@import" not in page
 
 
-def test_foreign_text_is_escaped(page):
+def test_untrusted_text_is_escaped_in_the_html_page(page):
     assert "&lt;script src=&#34;http://evil.example/x.js&#34;&gt;\\u202e" in page
     assert "\u202e" not in page
 
@@ -302,14 +302,14 @@ def test_empty_or_missing_file_is_rejected(capsys, tmp_path):
     assert "No such file" in refused(capsys, "--events", missing, "--rules", "crynux")
 
 
-def test_invalid_grid_is_rejected_with_its_file(capsys, file, tmp_path):
+def test_error_for_an_invalid_grid_names_its_file(capsys, file, tmp_path):
     grid = tmp_path / "grid.json"
     grid.write_text('{"rules": "crynux"}')
     assert f"--grid: {grid}: set: must list" in refused(capsys, "--events", file, "--grid", grid)
 
 
 @pytest.mark.evm
-def test_stored_logs_and_their_export_give_same_comparison(capsys, indexed, tmp_path):
+def test_stored_logs_and_their_export_give_the_same_comparison(capsys, indexed, tmp_path):
     assert run(["export", "--config", str(indexed)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)

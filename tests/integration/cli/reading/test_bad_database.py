@@ -25,7 +25,7 @@ def test_database_without_tables_suggests_migrate(capsys, sound, tmp_path):
         ("0005", "set [database] url to an empty database"),
     ],
 )
-def test_database_of_other_schema_version_is_rejected_with_remedy(
+def test_database_of_another_schema_version_is_rejected_with_remedy(
     capsys, sound, tmp_path, revision, words
 ):
     path = write(sound, tmp_path / "config.toml")

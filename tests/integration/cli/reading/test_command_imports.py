@@ -71,7 +71,7 @@ def test_run_command_defers_import_of_server_and_abi_libraries():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_command_imports_at_most_its_allowance(name):
+def test_command_imports_no_more_modules_than_allowed(name):
     modules = modules_of(name)
 
     assert "web3" not in modules

@@ -238,7 +238,7 @@ def test_output_pipe_closed_after_first_line_prints_nothing(tmp_path):
         OSError(errno.ENOSPC, "No space left on device"),
     ],
 )
-def test_error_of_file_other_than_output_keeps_traceback(failure, monkeypatch):
+def test_error_on_a_file_other_than_the_output_keeps_its_traceback(failure, monkeypatch):
     def fail() -> None:
         raise failure
 
@@ -262,6 +262,6 @@ def test_unexpected_exception_keeps_traceback(monkeypatch):
         run([])
 
 
-def test_group_without_command_prints_its_help(capsys):
+def test_command_group_without_a_subcommand_prints_its_help(capsys):
     assert run(["outbox"]) == 2
     assert capsys.readouterr().err.startswith("Usage: qos-oracle outbox")

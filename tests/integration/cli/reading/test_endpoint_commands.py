@@ -39,7 +39,7 @@ def config(sound, endpoints: Endpoints, tmp_path: Path) -> Path:
     return write(sound, tmp_path / "config.toml")
 
 
-def test_fit_endpoints_are_shown_and_nothing_is_written(
+def test_endpoints_without_faults_are_shown_and_nothing_is_written(
     capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
 ):
     assert run(["endpoint", "probe", "--config", str(config)]) == 0
@@ -51,7 +51,7 @@ def test_fit_endpoints_are_shown_and_nothing_is_written(
     assert not any(tmp_path.glob("*.sqlite*"))
 
 
-def test_unfit_endpoint_is_reported_and_fails_command(
+def test_unfit_endpoint_is_reported_and_fails_the_command(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     _, second, _ = endpoints
@@ -78,7 +78,7 @@ def test_endpoint_of_another_chain_is_unfit(
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "2"]) == 0
 
 
-def test_endpoint_without_checkpoint_is_unfit(
+def test_endpoint_with_a_different_checkpoint_hash_is_unfit(
     capsys: pytest.CaptureFixture[str], sound, endpoints: Endpoints, tmp_path: Path
 ):
     anchor = {"checkpoint_block": 3, "checkpoint_hash": "0x" + "ab" * 32}
@@ -112,7 +112,7 @@ def test_invalid_settings_are_rejected(
     assert complaint in capsys.readouterr().err
 
 
-def test_endpoint_number_outside_settings_is_rejected(
+def test_endpoint_number_above_configured_count_is_rejected(
     capsys: pytest.CaptureFixture[str], config: Path
 ):
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "3"]) == 2

@@ -48,7 +48,7 @@ def test_halt_list_shows_block_and_both_hashes(halted: Path, capsys):
     assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
 
 
-def test_halt_is_cleared_by_operator_with_stored_reason(halted: Path, capsys):
+def test_clearing_a_halt_stores_the_operator_and_the_reason(halted: Path, capsys):
     answer = told(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
 
     assert answer == {"halt": FINALITY_VIOLATION, "cleared": True, "reason": "ticket 12"}
@@ -123,7 +123,7 @@ def reasons(store: Store, watch: DaemonHealth) -> list[str]:
     return reason_texts
 
 
-def test_readyz_reports_reason_that_blocks_index(sqlite_url: str):
+def test_readyz_reports_why_indexing_is_blocked(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url) as store:
         watch = DaemonHealth(JobLiveness(clock))

@@ -69,7 +69,9 @@ def test_complete_index_has_no_gap_and_reports_verification_levels(
     assert capsys.readouterr().out.endswith(f"blocks 0 to {chain.head.number}: no gap\n")
 
 
-def test_gap_exits_with_1(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_gaps_command_exits_with_1_when_the_index_has_a_gap(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.transaction() as uow:
         uow.coverage.delete_above(20)
@@ -205,7 +207,7 @@ def test_recording_never_mixes_two_forks(config: str, chain: AChain, tmp_path: P
     ]
 
 
-def test_recording_without_block_receipts_contains_logs(
+def test_recording_from_endpoints_without_block_receipts_contains_all_logs(
     config: str, chain: AChain, tmp_path: Path
 ):
     for provider in chain.providers:

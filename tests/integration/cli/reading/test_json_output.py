@@ -196,7 +196,7 @@ def test_command_prints_one_json_document(copied: Path, capsys: Capture, name: s
 @pytest.mark.evm
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CALLED))
-def test_command_without_endpoint_prints_one_json_document_or_none(
+def test_command_with_unreachable_endpoint_prints_one_json_document_or_none(
     copied: Path, capsys: Capture, name: str
 ):
     """Some need no endpoint; some print what they know, and fail all the same."""

@@ -47,7 +47,7 @@ def settings(sound, sqlite_url):
     return sound
 
 
-def test_members_without_task_in_window_are_listed(capsys, settings, tmp_path):
+def test_members_without_a_task_in_the_window_are_listed(capsys, settings, tmp_path):
     path = write(settings | {"rules": LEGACY}, tmp_path / "config.toml")
     assert run(["nodes", "--without-task", "--json", "--config", str(path)]) == 0
     listed = {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}
@@ -55,7 +55,7 @@ def test_members_without_task_in_window_are_listed(capsys, settings, tmp_path):
     assert listed == {node("earlier"), node("never")}
 
 
-def test_rules_without_window_are_rejected(capsys, settings, tmp_path):
+def test_without_task_option_is_rejected_for_rules_without_a_window(capsys, settings, tmp_path):
     path = write(settings, tmp_path / "config.toml")
     line = refused(capsys, "nodes", "--without-task", "--config", path)
 

@@ -11,7 +11,7 @@ from tests.support.cli.local_network import local_network, write
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 
-def test_status_after_refused_old_copy_reports_that_nothing_is_sent(
+def test_status_reports_that_nothing_is_sent_after_an_old_database_copy_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "keys").mkdir()

@@ -106,7 +106,7 @@ def test_contracts_missing_for_profile_are_reported(capsys, settings):
         ({"Work": NODES, "More": NODES}, f"Work and More have the same address, {NODES}"),
     ],
 )
-def test_superfluous_contract_is_one_fault(capsys, settings, contracts, fault):
+def test_extra_contract_is_reported_as_a_single_fault(capsys, settings, contracts, fault):
     profile = settings({}).parent / "own.toml"
     more = OWN[OWN.index("[") :].replace("Work", "More").replace(TASKS, "0x" + "4d" * 20)
     profile.write_text(OWN + (more if "More" in contracts else ""))
@@ -138,7 +138,7 @@ def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, sound)
     assert "remove dispatch.start_block" in line
 
 
-def test_any_network_can_be_published_for(settings, sound):
+def test_publishing_can_be_configured_for_any_network(settings, sound):
     sound["oracle"] = {"address": "0x" + "0a" * 20}
 
     assert read_config(settings(VSS)).oracle.address == "0x" + "0a" * 20

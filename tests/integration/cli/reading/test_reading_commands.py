@@ -56,7 +56,7 @@ def test_nodes_are_sorted_by_descending_score(indexed, capsys):
     assert scores[0] > scores[-1]
 
 
-def test_nodes_table_has_one_full_line_per_node(indexed, capsys):
+def test_nodes_table_has_one_line_with_the_full_address_per_node(indexed, capsys):
     lines = printed(capsys, "nodes", "--config", indexed).splitlines()
 
     assert len(lines) == 13
@@ -102,7 +102,7 @@ def test_explanation_of_earlier_block_excludes_later_entries(indexed, capsys):
     assert len(then["pool"]["scores"]) < len(now["pool"]["scores"])
 
 
-def test_text_output_contains_numbers_of_json(indexed, capsys):
+def test_text_output_contains_the_numbers_of_the_json_output(indexed, capsys):
     worst = told(capsys, "nodes", "--config", indexed)["nodes"][-1]["node"]
     explanation = told(capsys, "explain", worst, "--config", indexed)
     text = printed(capsys, "explain", worst, "--full", "--config", indexed)
@@ -141,7 +141,7 @@ def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed, capsys):
 
 
 @pytest.mark.slow
-def test_entry_shows_compared_group_members(indexed, capsys):
+def test_entry_shows_the_group_members_it_was_compared_with(indexed, capsys):
     member_count = 0
     for node in told(capsys, "nodes", "--config", indexed)["nodes"]:
         explanation = told(capsys, "explain", node["node"], "--config", indexed)
@@ -217,7 +217,7 @@ def test_config_check_of_default_configuration_has_no_warnings(config, indexed, 
         (HIGHEST - 1, "too low for a report with one new node at the maximum fee"),
     ],
 )
-def test_config_check_warns_of_new_nodes_exceeding_one_report(indexed, capsys, most, warned):
+def test_config_check_warns_if_new_nodes_do_not_fit_in_one_report(indexed, capsys, most, warned):
     """No round was reported: whoever has a score waits for an index."""
     told_now = tomllib.loads(indexed.read_text("utf-8"))
     told_now["limits"] = {"max_cost_per_transaction_wei": most}

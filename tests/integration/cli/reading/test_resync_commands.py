@@ -72,7 +72,7 @@ def test_rebuild_repairs_changed_rows_and_exits_with_1(config, database, capsys)
     assert state(database) == before
 
 
-def test_rebuild_reports_report_that_is_not_reproduced(config, database, capsys):
+def test_rebuild_lists_periods_whose_report_it_cannot_reproduce(config, database, capsys):
     assert changed(database, "UPDATE report SET deadline = deadline + 1") > 0
 
     answer = told(capsys, "rebuild", "--config", config, code=1)
@@ -140,7 +140,9 @@ def test_resync_is_refused_while_daemon_holds_lease(config, database, capsys):
         ("dead-letters", "retry"),
     ],
 )
-def test_dry_run_works_beside_daemon_and_changes_nothing(config, database, capsys, command):
+def test_dry_run_works_while_daemon_holds_lease_and_changes_nothing(
+    config, database, capsys, command
+):
     with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
         uow.lease.acquire("run on elsewhere", 60)
     before = state(database)
@@ -163,7 +165,7 @@ def test_settings_of_another_network_are_input_error(network, database, tmp_path
     assert "0x" + 40 * "9" in capsys.readouterr().err
 
 
-def test_rebuild_requests_no_endpoint(network, database, tmp_path, capsys):
+def test_rebuild_sends_no_request_to_any_endpoint(network, database, tmp_path, capsys):
     settings = network.settings(tmp_path)
     settings["chain"]["endpoints"] = ["http://127.0.0.1:1"]
     offline = write(settings, tmp_path / "offline.toml")
@@ -171,7 +173,7 @@ def test_rebuild_requests_no_endpoint(network, database, tmp_path, capsys):
     assert told(capsys, "rebuild", "--config", offline)["same_state"]
 
 
-def test_empty_database_suggests_run(settings, tmp_path, capsys):
+def test_rebuild_of_an_empty_database_is_rejected(settings, tmp_path, capsys):
     settings["database"]["url"] = f"sqlite:///{tmp_path / 'new.sqlite'}"
     new = write(settings, tmp_path / "new.toml")
     assert run(["migrate", "--config", str(new)]) == 0

@@ -40,7 +40,7 @@ def expected_pools(closed: ClosedGroup) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("outcomes", ALL_GROUPS, ids="".join)
-def test_every_group_of_three_scores_as_relay_does(outcomes: tuple[str, ...]):
+def test_every_group_of_three_scores_as_the_relay_does(outcomes: tuple[str, ...]):
     closed = close_group(outcomes)
     figures = compute_figures_from_rows(rows_of(outcomes, closed), {})
 
@@ -62,7 +62,7 @@ def groups_with(end: int) -> Iterator[tuple[str, ...]]:
     return (outcomes for outcomes in ALL_GROUPS if end in close_group(outcomes).ends)
 
 
-def test_reference_relay_reproduces_groups_of_issue():
+def test_reference_relay_reproduces_groups_computed_by_hand():
     """ABT, AET, EET, EEA and AAQ, by hand."""
     assert close_group("ABT").ends == (INCORRECT, INCORRECT, None)
     assert close_group("ABT").scores == (10, 5, 0)

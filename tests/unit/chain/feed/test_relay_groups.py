@@ -96,7 +96,7 @@ def test_adjacent_groups_with_equal_results_are_ambiguous():
     assert {feed_row.id for feed_row in grouping.ambiguous} == {3, 4}
 
 
-def test_full_group_resolves_next_group_with_equal_results():
+def test_full_group_leaves_refunds_with_equal_results_to_the_next_group():
     rows = [row(1, "TaskValidated", 1), row(4, "TaskValidated", 4)]
     rows += [row(number, "TaskEndGroupRefund", number) for number in (2, 3, 5, 6)]
     assert found(rows, dict.fromkeys(range(1, 7), "0xaa")) == [[1, 2, 3], [4, 5, 6]]

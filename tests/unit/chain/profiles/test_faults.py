@@ -182,7 +182,7 @@ def test_invalid_profile_option_is_rejected(tmp_path: Path, options: dict[str, b
         load_profile(written(tmp_path, GOOD), options)
 
 
-def test_fault_of_event_disabled_by_option_is_reported(tmp_path: Path):
+def test_fault_in_an_event_disabled_by_option_is_still_reported(tmp_path: Path):
     ruled_out = """
 [[contracts.Network.events.Ended]]
 when = { "$blame" = false }
@@ -212,7 +212,7 @@ node = "a"
 # --- what it is known by ---
 
 
-def test_contract_with_calls_only_needs_another_with_events(tmp_path: Path):
+def test_contract_with_only_calls_needs_another_contract_with_events(tmp_path: Path):
     calls_alone = """
 [contracts.Register]
 abi = ["function enter()"]
@@ -243,7 +243,7 @@ def test_semantic_changes_change_profile_identity(tmp_path: Path):
     assert len({*identities, identity}) == 5
 
 
-def test_comments_and_addresses_keep_profile_identity(tmp_path: Path):
+def test_comments_and_addresses_do_not_change_profile_identity(tmp_path: Path):
     identity = opened(tmp_path, GOOD).profile.identity
     places = f'address = "0x{"1" * 40}"\nstart_block = 9\n'
     placed = GOOD.replace("[contracts.Network]\n", "[contracts.Network]\n" + places)

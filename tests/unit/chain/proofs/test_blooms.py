@@ -56,7 +56,7 @@ def test_bloom_without_required_bit_excludes_log():
     )
 
 
-def test_bloom_with_address_only_excludes_log():
+def test_bloom_with_only_the_address_excludes_log():
     assert not may_contain_log(
         compute_bloom_mask(SPEAKER), [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)]
     )

@@ -110,7 +110,7 @@ def test_receipt_of_unknown_type_is_rejected():
         proven(receipt).encode_leaf()
 
 
-def test_log_with_half_byte_is_rejected():
+def test_log_data_with_odd_number_of_hex_digits_is_rejected():
     log = {"address": "0x" + "aa" * 20, "topics": [], "data": "0x123"}
     receipt = {"status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
     with pytest.raises(ValueError, match="odd number of hex digits"):

@@ -63,7 +63,7 @@ def test_high_s_signature_recovers_signer():
     [{"type": "0x7e"}, {"r": None}, {"s": None}, {"v": None}, {"r": "0x0"}, {"s": "0x0"}],
     ids=str,
 )
-def test_unsigned_or_unknown_transaction_returns_no_signer(changed):
+def test_transaction_without_signature_or_of_unknown_type_returns_no_signer(changed):
     assert recover_signer(signed("dynamic fee", **changed)) is None
 
 
@@ -75,14 +75,14 @@ def test_invalid_signature_numbers_are_rejected(kind, changed):
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
-def test_test_chain_signs_for_accounts_with_keys(kind):
+def test_fake_chain_signs_for_accounts_with_keys(kind):
     somebody = create_account(1)
     block = BlockTree().mine([Tx(somebody, somebody, "0x12", 3, tx_type=kind)])
     (tx,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert recover_signer(tx) == somebody
 
 
-def test_test_chain_leaves_other_accounts_unsigned():
+def test_fake_chain_leaves_transactions_of_other_accounts_unsigned():
     block = BlockTree().mine([Tx(ZEROS[:42], ZEROS[:42])])
     (tx,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert (tx.compute_hash(), recover_signer(tx)) == (tx.hash, None)

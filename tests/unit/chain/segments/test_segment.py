@@ -80,7 +80,7 @@ def test_truncated_segment_is_rejected(length: int):
     ],
     ids=["plan", "number", "first", "last"],
 )
-def test_segment_of_another_order_is_rejected(order: SegmentRequest):
+def test_segment_for_another_request_is_rejected(order: SegmentRequest):
     with pytest.raises(SegmentError):
         decode_answer(encode_answer(segment()), order)
 
@@ -109,7 +109,7 @@ def test_impossible_log_rows_are_rejected(logs: list[Log]):
     ],
     ids=["a block is missing", "a block too many", "a source is missing", "a source too many"],
 )
-def test_rows_without_shared_blocks_or_sources_are_rejected(changed: dict[str, object]):
+def test_log_rows_with_missing_or_extra_blocks_or_sources_are_rejected(changed: dict[str, object]):
     full_segment = segment()
     logs = msgspec.structs.replace(full_segment.logs, **changed)
 

@@ -22,7 +22,7 @@ def sampled(outcomes: list[bool]) -> Calibration:
 
 
 @given(outcomes=samples)
-def test_feature_is_refuted_after_enough_wrong_samples_without_right_sample(
+def test_feature_is_refuted_by_enough_wrong_samples_and_no_right_one(
     outcomes: list[bool],
 ):
     calibration = sampled(outcomes)
@@ -42,7 +42,7 @@ judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * REQUIRED
 
 
 @given(outcomes=judged)
-def test_wrong_sample_with_unanswered_provider_does_not_refute(
+def test_wrong_sample_does_not_refute_a_feature_while_a_provider_has_not_answered(
     outcomes: list[tuple[bool, bool]],
 ):
     calibration = Calibration()

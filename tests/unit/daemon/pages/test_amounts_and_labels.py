@@ -65,7 +65,7 @@ def test_search_by_label_redirects_to_node(client, query, status, location):
 
 
 @given(st.integers(0, 10**40), st.integers(0, 30))
-def test_amount_is_rounded_down_within_six_decimals(units: int, decimals: int):
+def test_amount_is_rounded_down_to_six_decimals(units: int, decimals: int):
     text = format_amount(units, "CNX", decimals)
     assert text.endswith(" CNX")
     figure = text.removesuffix(" CNX").replace(",", "")

@@ -109,7 +109,7 @@ def test_every_internal_link_resolves(pages):
     assert f"/tasks/{task('0A')}" in pages
 
 
-def test_node_page_links_draws_of_node(pages):
+def test_node_page_links_to_the_draws_of_its_node(pages):
     assert f"/draws/{task('0A')}" in pages[f"/nodes/{node('B')}"]
     assert "Drawn tasks" not in pages[f"/nodes/{node('A')}"]
 

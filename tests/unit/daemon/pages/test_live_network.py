@@ -33,7 +33,7 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
     assert f'data-event="{joined.cursor_after}"' not in text
 
 
-def test_page_shows_newest_events_whatever_their_number(store, monkeypatch):
+def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
     monkeypatch.setattr(event_rows, "_MAX_EVENTS", 3)
     history = History()
     for name in "ABCDEFG":
@@ -43,7 +43,7 @@ def test_page_shows_newest_events_whatever_their_number(store, monkeypatch):
     assert [row.event.node for row in rows] == [node(name) for name in "GFE"]
 
 
-def test_consecutive_reports_are_merged_into_single_row():
+def test_consecutive_reports_are_merged_into_one_row():
     kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
     rows = merge_report_runs(
         NumberedEvent(

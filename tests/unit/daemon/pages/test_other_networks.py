@@ -76,7 +76,7 @@ def test_every_node_of_other_network_returns_200(client, name):
     assert history.status_code == 200, history.text
 
 
-def test_node_under_legacy_rules_shows_its_factors(new_sqlite_store):
+def test_page_of_node_under_legacy_rules_shows_its_factors(new_sqlite_store):
     with new_sqlite_store() as store:
         client = client_of(store, of_2024(), RULES)
         page = client.get(f"/nodes/{node('A')}").text

@@ -35,7 +35,7 @@ def test_unchanged_reliability_draws_no_mark():
     assert drawn(ReliabilityCause.SUCCEEDED, after="0.900000000000000000") == (0, 0)
 
 
-def test_every_cause_is_declared_with_existing_rules():
+def test_every_reliability_cause_is_declared_and_names_only_existing_rules():
     assert set(CAUSES) == set(ReliabilityCause)
     named = [rule for info in CAUSES.values() for rule in (info.factor_rule, info.increase_rule)]
     assert [rule for rule in named if rule is not None and not hasattr(CRYNUX, rule)] == []

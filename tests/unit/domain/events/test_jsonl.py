@@ -160,7 +160,7 @@ def test_event_type_name_is_snake_case():
     assert NAME_BY_TYPE[network_events.TaskErrorReported] == "task_error_reported"
 
 
-def test_numbers_above_2_53_are_decimal_strings():
+def test_numbers_above_2_to_the_53_are_written_as_decimal_strings():
     exact, above = 2**53, 2**53 + 1
     events = [parse_event(line(JOIN, time=exact)), parse_event(line(JOIN, time=str(above)))]
     assert [event.time for event in events] == [exact, above]

@@ -28,7 +28,7 @@ def test_time_ms_defaults_to_none_for_every_event(kind):
 
 
 @pytest.mark.parametrize("other", [6999, 8000, 0])
-def test_milliseconds_outside_second_are_rejected(other):
+def test_time_ms_outside_the_block_second_is_rejected(other):
     with pytest.raises(ValueError, match=f"^time_ms: {other} is not within the second"):
         parse_event(QUEUED % other)
 
@@ -39,7 +39,7 @@ def test_malformed_milliseconds_are_rejected(wrong):
         parse_event(QUEUED % wrong)
 
 
-def test_select_task_accepts_milliseconds_of_exported_line():
+def test_task_request_accepts_time_ms_only_with_matching_time():
     assert parse_task_request('{"time":7,"time_ms":7250}').time_ms == 7250
     with pytest.raises(ValueError, match="time_ms: 7250"):
         parse_task_request('{"time_ms":7250}')

@@ -64,7 +64,7 @@ def test_timeout_blame_matches_vectors(vector):
     } == {*blamed}
 
 
-def test_blameless_cancelled_nodes_are_aborted_and_keep_reliability():
+def test_cancellation_aborts_runs_of_blameless_nodes_and_keeps_their_reliability():
     history = cancels(three("AB"), "A", "B", "C")
     fold, _ = folded(history)
     assert endings(history) == "aat"
@@ -79,7 +79,7 @@ def test_error_report_counts_as_commitment_and_disclosure():
     assert endings(cancels(history, "A", "B", "C")) == "taa"
 
 
-def test_three_distinct_results_time_out_no_node():
+def test_cancellation_after_three_distinct_results_times_out_no_node():
     assert endings(cancels(three("ABC", "CBA"), "C", "B", "A")) == "aaa"
 
 
@@ -112,7 +112,7 @@ def test_cancellation_without_node_ends_no_run():
         (cancels(History().joins("A").starts("1", "A"), "A"), "not_of_this_generation"),
     ],
 )
-def test_illegal_cancellation_is_listed_and_ignored(history, rule):
+def test_illegal_cancellation_is_listed_as_anomaly(history, rule):
     _, changes = folded(history)
     assert [(anomaly.rule, anomaly.event) for anomaly in changes.anomalies] == [
         (rule, "task_cancelled")

@@ -48,12 +48,12 @@ def test_decay_has_documented_limits(seconds, left):
     assert compute_decay(seconds, 1800) == left
 
 
-def test_decay_is_positive_last_second_before_end():
+def test_decay_is_still_positive_one_second_before_it_ends():
     assert compute_decay(2**21 - 1, 10**6) > 0
 
 
 @given(st.integers(0, 2**21), st.integers(0, 2**21), st.integers(0, UNIT))
-def test_recovery_increases_with_time_and_stays_below_maximum(a, b, base):
+def test_recovery_increases_with_time_and_never_exceeds_the_maximum(a, b, base):
     early, late = sorted((a, b))
     first, then = (
         close_gap_to_one(base, compute_decay(early, 1800)),
@@ -72,7 +72,7 @@ def test_product_is_rounded_down(factor, other_factor):
 
 
 @given(st.integers(0, UNIT))
-def test_decimal_text_has_eighteen_digits(value):
+def test_decimal_text_has_eighteen_decimal_places(value):
     text = format_decimal(value)
     assert len(text) == 20
     assert Decimal(text).scaleb(18) == value

@@ -63,6 +63,6 @@ def test_row_stores_block_of_last_change():
     assert [fold.ledger.nodes[node(name)].changed_at for name in "AB"] == [4, 1]
 
 
-def test_success_at_full_reliability_records_no_change():
+def test_success_at_full_reliability_records_no_reliability_change():
     _, changes = folded(History().joins("A").starts("1", "A").succeeds("1"))
     assert [change.cause for change in changes.reliability] == ["joined"]

@@ -71,7 +71,7 @@ def rows_of(fold: Fold) -> tuple[object, ...]:
 
 @quick
 @given(histories, rule_sets, st.data())
-def test_fold_in_pieces_equals_fold_at_once(events, rules, data):
+def test_folding_in_pieces_equals_folding_at_once(events, rules, data):
     fold_at_once, changes = folded(events, rules)
     cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=5).map(sorted))
     pieces = Fold(rules)
@@ -117,7 +117,7 @@ def undone(fold: Fold, images: PreImages) -> None:
 
 @quick
 @given(histories, rule_sets)
-def test_pre_images_restore_every_block(events, rules):
+def test_pre_images_restore_the_state_before_every_block(events, rules):
     fold = Fold(rules)
     before = []
     for number, block in groupby(events, key=lambda event: event.at.block):
@@ -133,7 +133,7 @@ def test_pre_images_restore_every_block(events, rules):
 
 @quick
 @given(histories, rule_sets)
-def test_fold_needs_only_rows_named_by_needs(events, rules):
+def test_fold_of_a_block_needs_only_the_rows_collected_for_its_events(events, rules):
     """Every block is folded by a fold that has only the rows that `needs` names."""
     stored = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):

@@ -21,7 +21,7 @@ def status(history: History) -> str:
 
 
 @pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
-def test_submission_frees_node_only_when_flagged(kind: type):
+def test_submission_frees_its_node_only_when_the_frees_flag_is_set(kind: type):
     assert status(answered(frees=True, kind=kind)) == "available"
     assert status(answered(frees=None, kind=kind)) == "busy"
 
@@ -49,7 +49,7 @@ def test_pending_quit_takes_effect_when_submission_frees_node():
 
 
 @given(st.lists(st.tuples(st.sampled_from("123"), st.sampled_from("sfe"), st.booleans())))
-def test_running_count_equals_unfinished_tasks(steps):
+def test_running_count_equals_the_number_of_unfinished_tasks(steps):
     """Started, answered (freed or not) and ended, in any order, legal or not."""
     history = History().joins("A")
     for name, what, frees in steps:

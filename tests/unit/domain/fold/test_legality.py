@@ -123,7 +123,7 @@ ILLEGAL = [
 
 
 @pytest.mark.parametrize(("rule", "history"), ILLEGAL)
-def test_illegal_event_is_listed_and_ignored(rule, history):
+def test_illegal_event_is_listed_as_anomaly_and_ignored(rule, history):
     events = history().events
     fold, changes = folded(events)
     before, _ = folded(events[:-1])
@@ -138,7 +138,7 @@ LISTED_ONLY = {"group_names_unseen_task", "task_scored_before", "node_differs"}
 LISTED_ONLY |= {"last_status_differs", "limit_not_believed", "time_fell"}
 
 
-def test_every_ignoring_rule_has_test_case():
+def test_every_rule_that_ignores_an_event_has_a_test_case():
     assert {rule for rule, _ in ILLEGAL} == {breach.value for breach in Breach} - LISTED_ONLY
 
 
@@ -175,13 +175,13 @@ def test_legal_history_reports_no_anomaly(history):
     assert folded(history())[1].anomalies == []
 
 
-def test_terminal_event_with_other_node_is_listed_and_recorded_node_is_used():
+def test_terminal_event_with_wrong_node_is_an_anomaly_and_applies_to_the_recorded_node():
     fold, changes = folded(submitted().times_out("1", by="B"))
     assert [anomaly.rule for anomaly in changes.anomalies] == ["node_differs"]
     assert fold.ledger.nodes[node("A")].base < fold.ledger.nodes[node("B")].base
 
 
-def test_terminal_event_with_other_status_is_listed_and_recorded_status_is_used():
+def test_terminal_event_with_wrong_last_status_is_an_anomaly_and_still_ends_the_task():
     fold, changes = folded(submitted().aborts("1", last_status=LastStatus.STARTED))
     assert [anomaly.rule for anomaly in changes.anomalies] == ["last_status_differs"]
     assert fold.ledger.tasks[task("1")].ending == "aborted"
@@ -202,7 +202,7 @@ def test_terminal_event_with_matching_status_is_no_anomaly(status, history):
     assert folded(history().aborts("1", last_status=status))[1].anomalies == []
 
 
-def test_unseen_task_ends_with_any_status():
+def test_terminal_event_of_unseen_task_may_have_any_last_status():
     history = History().aborts("1", last_status=LastStatus.STARTED, by="A")
     assert folded(history)[1].anomalies == []
 
@@ -226,7 +226,7 @@ def test_disclosure_keeps_submission_time():
     )
 
 
-def test_decreasing_time_is_listed_and_event_is_applied():
+def test_event_with_decreasing_time_is_listed_as_anomaly_and_applied():
     history = History().joins("A").after(-10).pauses("A").after(5).resumes("A")
     fold, changes = folded(history)
     assert [(a.rule, a.event) for a in changes.anomalies] == [("time_fell", "node_paused")]

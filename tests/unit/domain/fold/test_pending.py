@@ -88,7 +88,7 @@ def test_node_that_quit_in_earlier_transaction_cannot_be_kicked_out():
     assert (get_status(final_node), broken) == ("quit", ["not_a_member"])
 
 
-def test_rejoined_node_is_not_kicked_out_twice():
+def test_node_slashed_after_rejoining_in_the_same_transaction_cannot_be_kicked_out():
     history = busy().asks_to_quit("A").after(5).succeeds("1").joins("A")
     history.is_slashed("A").is_kicked_out("A")
 
@@ -97,7 +97,7 @@ def test_rejoined_node_is_not_kicked_out_twice():
     assert (get_status(final_node), broken) == ("slashed", ["not_a_member"])
 
 
-def test_due_kickout_closes_when_pending_quit_takes_effect():
+def test_kickout_interval_closes_when_a_pending_quit_takes_effect():
     history = History().joins("A").scores("A", *50 * [0]).starts("x", "A").asks_to_quit("A")
     end = history.after(3).succeeds("x").events[-1]
 

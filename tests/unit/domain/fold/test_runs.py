@@ -28,7 +28,7 @@ def test_every_node_has_its_own_run():
     assert [run.reported_at is not None for run in runs] == [False, False, True]
 
 
-def test_terminal_event_with_node_ends_only_its_run():
+def test_terminal_event_that_names_a_node_ends_only_the_run_of_that_node():
     history = three().succeeds("1", "B")
     fold, _ = folded(history)
     stored_task = fold.ledger.tasks[task("1")]
@@ -37,7 +37,7 @@ def test_terminal_event_with_node_ends_only_its_run():
     assert [fold.ledger.nodes[node(name)].running for name in "ABC"] == [1, 0, 1]
 
 
-def test_terminal_event_without_node_ends_remaining_runs():
+def test_terminal_event_without_a_node_ends_all_remaining_runs():
     history = three().succeeds("1", "B").aborts("1")
     stored_task = task_after(history)
     assert [run.ending for run in stored_task.runs] == [

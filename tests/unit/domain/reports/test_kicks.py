@@ -110,7 +110,7 @@ def test_kick_refused_by_network_leaves_node_expelled():
         ([BUSY, POOR, POOR], True),
     ],
 )
-def test_two_consecutive_refusals_with_same_reason_settle_kick(reasons, is_settled):
+def test_two_consecutive_refusals_with_the_same_reason_require_an_operator(reasons, is_settled):
     kick_history = Told().proposed()
     for reason in reasons:
         kick_history.refused(reason)
@@ -118,7 +118,7 @@ def test_two_consecutive_refusals_with_same_reason_settle_kick(reasons, is_settl
     assert kick_history.kick.requires_operator is is_settled
 
 
-def test_execution_after_refusal_reopens_kick():
+def test_execution_after_refusal_resets_the_consecutive_refusals():
     kick_history = Told().proposed().refused(BUSY).executed().refused(BUSY)
 
     assert not kick_history.kick.requires_operator
@@ -135,7 +135,7 @@ def test_first_execution_position_is_kept_through_retries():
     assert (gone.tried_in, gone.tried_at > first) == (2, True)
 
 
-def test_signer_change_outdates_proposal():
+def test_signer_change_marks_the_proposal_outdated():
     kick_history = Told().proposed().other(ConfigSet, 2, ZERO_HASH)
 
     assert kick_history.kick.state is KickState.OUTDATED
@@ -162,7 +162,7 @@ def test_only_readmission_ends_expulsion():
     assert not kick_history.kick.is_expelled(0)
 
 
-def test_node_expelled_by_previous_oracle_is_expelled():
+def test_node_expelled_by_a_previous_oracle_stays_expelled():
     kick_history = Told().other(NodeExpelled, NODE)
 
     assert kick_history.kick.is_expelled(10**9)
@@ -178,7 +178,7 @@ def test_index_reuse_cancels_proposal_of_previous_node():
     assert kick_history.kick.state is KickState.CANCELLED
 
 
-def test_refusal_of_kick_proposed_before_first_block_expels_node():
+def test_refusal_of_kick_proposed_before_the_first_indexed_block_expels_the_node():
     rounds = Rounds()
     at = Position(5, 0, 0)
     rounds.fold_block(5, [KickRefused(at, 1, NODE, NETWORK, BUSY)], journal=False)

@@ -46,7 +46,7 @@ def test_first_low_run_is_returned():
     ]
 
 
-def test_unreported_or_threshold_lane_is_not_low():
+def test_unreported_lane_or_lane_at_the_threshold_is_not_low():
     assert count_newest_low_run(list(iter_lane_observations(rounds(2002), INDEX, 0)), LINE) == 0
     assert count_newest_low_run(list(iter_lane_observations(rounds(None), INDEX, 0)), LINE) == 0
     assert count_newest_low_run(list(iter_lane_observations(rounds(1, None), INDEX, 0)), LINE) == 2
@@ -57,7 +57,7 @@ lanes = st.lists(st.none() | st.sampled_from([0, 1, 1500, 2001, 2002, 9000]), ma
 
 @examples(25)
 @given(lanes, lanes, st.integers(min_value=1, max_value=4))
-def test_later_rounds_keep_first_low_run(before, after, count):
+def test_later_rounds_do_not_change_the_first_low_run(before, after, count):
     run = find_first_low_run(iter_lane_observations(rounds(*before), INDEX, 0), LINE, count)
     if len(run) == count:
         assert (
@@ -70,7 +70,7 @@ def test_later_rounds_keep_first_low_run(before, after, count):
 
 @examples(25)
 @given(lanes, st.integers(min_value=1, max_value=4))
-def test_newest_low_run_implies_first_low_run(lanes, count):
+def test_long_enough_newest_low_run_implies_a_first_low_run(lanes, count):
     observations = list(iter_lane_observations(rounds(*lanes), INDEX, 0))
     if count_newest_low_run(observations, LINE) >= count:
         assert len(find_first_low_run(observations, LINE, count)) == count

@@ -65,7 +65,7 @@ def test_registration_is_independent_of_newcomer_order(drawn_newcomers, shuffler
 
 
 @given(newcomers, st.integers(0, 4), st.integers(0, 5))
-def test_newcomers_take_free_indexes_before_appended_indexes(
+def test_newcomers_take_free_indexes_before_new_ones_are_appended(
     drawn_newcomers, free, max_registrations
 ):
     rounds = with_limit(
@@ -108,7 +108,7 @@ def test_newcomers_of_same_group_follow_group_order_then_address():
     assert choose_registrations(registered(), arrivals, [], MANY).new_nodes == (C, A, B)
 
 
-def test_newcomers_beyond_limit_lead_next_round():
+def test_newcomers_beyond_the_limit_come_first_in_the_next_round():
     rounds = with_limit(registered(), 2)
     arrivals = [Newcomer(Position(number, 0, 0), 0, address(number)) for number in (3, 1, 2)]
 
@@ -195,7 +195,7 @@ def test_excluded_node_is_registered_at_its_first_timeout():
     assert first.find_newcomer(node.address) == Newcomer(timeouts[0], 0, node.address)
 
 
-def test_departed_node_is_no_newcomer():
+def test_departed_node_is_not_a_newcomer():
     nodes, _ = folded(History().joins("A").starts("1", "A").after(60).times_out("1").quits("A"))
     (node,) = nodes.values()
 

@@ -98,7 +98,7 @@ def test_unchanged_word_is_not_sent():
 
 
 @pytest.mark.parametrize(("lane", "is_sent"), [(5101, False), (5102, True), (4902, True)])
-def test_change_is_sent_from_deviation_upwards(lane, is_sent):
+def test_change_is_sent_when_it_reaches_the_deviation(lane, is_sent):
     assert bool(sent(on_chain(one_lane(5002)), one_lane(lane))) is is_sent
 
 
@@ -149,7 +149,7 @@ def test_report_bytes_are_independent_of_word_order(before, target_words, shuffl
     assert plain.fingerprint == shuffled_report.fingerprint
 
 
-def test_fingerprint_differs_by_block():
+def test_fingerprint_depends_on_the_block():
     prints = {
         drawn(Rounds(), one_lane(5002), at=at).fingerprint
         for at in (block(), block(number=101), block(time=AT + 1))
@@ -180,7 +180,7 @@ def test_rules_id_depends_on_every_shared_setting():
 
 
 @pytest.mark.parametrize("name", ["period_seconds", "heartbeat_seconds", "deviation"])
-def test_zero_report_settings_are_rejected(name):
+def test_report_setting_of_0_is_rejected(name):
     with pytest.raises(ValueError, match=name):
         ReportSettings(**{name: 0})
 
@@ -189,7 +189,7 @@ def test_period_is_time_divided_by_length():
     assert [compute_period(time, 60) for time in (0, 59, 60, 121)] == [0, 0, 1, 2]
 
 
-def test_full_report_still_includes_words_of_registered_nodes():
+def test_full_report_still_includes_the_words_of_newly_registered_nodes():
     before = {index: replace_lane(0, 0, 5002) for index in range(MAX_WORDS)}
     target_words = {index: replace_lane(0, 0, 1) for index in range(MAX_WORDS)}
     fresh = {MAX_WORDS: replace_lane(0, 0, 5002)}
@@ -205,7 +205,7 @@ def test_full_report_still_includes_words_of_registered_nodes():
     assert decode_round(report.data).registrations.appended == (address(1),)
 
 
-def test_new_word_does_not_include_unchanged_words():
+def test_report_with_a_new_word_omits_unchanged_words():
     before = one_lane(5002, index=3)
 
     assert sent(on_chain(before), before | one_lane(7002, index=40)) == one_lane(7002, index=40)

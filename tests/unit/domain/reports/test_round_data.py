@@ -51,7 +51,7 @@ def test_truncated_round_data_is_rejected(new, indexed_words):
 
 
 @pytest.mark.parametrize("blob", [b"", b"\0\0\0", b"\0\0\0\1", b"\0\1\0\0" + bytes(39)])
-def test_round_data_shorter_than_its_counts_is_rejected(blob):
+def test_round_data_shorter_than_its_counts_require_is_rejected(blob):
     with pytest.raises(ValueError, match="too few"):
         split_registrations(blob)
 
@@ -73,7 +73,7 @@ def test_second_index_for_same_node_is_rejected():
             new.assign_indexes({address(2): 0}, 1)
 
 
-def test_node_that_gave_up_index_gets_another_in_same_round():
+def test_node_that_gave_up_its_index_gets_another_in_the_same_round():
     new = Registrations((IndexReuse(address(1), address(2)),), (address(2),))
 
     assert new.assign_indexes({address(2): 0}, 1) == {0: address(1), 1: address(2)}

@@ -26,7 +26,7 @@ def test_mass_drop_is_held():
     )
 
 
-def test_falls_above_quarter_of_members_are_held():
+def test_report_is_held_when_more_than_a_quarter_of_members_fall():
     near = LaneChange(2500, 2001)
     assert excess_change_reason([near] * 25, MEMBERS, LINE, SanityLimits()) is None
     assert "26 of 100 members would fall" in str(
@@ -44,7 +44,7 @@ def test_low_lane_becoming_unselectable_counts_as_fall():
     )
 
 
-def test_first_report_of_node_is_no_change():
+def test_first_report_of_node_does_not_count_as_change():
     assert (
         excess_change_reason([LaneChange(0, 5002)] * MEMBERS, MEMBERS, LINE, SanityLimits())
         is None
@@ -59,7 +59,7 @@ def test_mass_recovery_is_held():
 
 @examples(25)
 @given(moves, st.integers(min_value=0, max_value=19))
-def test_tiny_network_is_never_held(moves, members):
+def test_report_of_a_tiny_network_is_never_held(moves, members):
     assert excess_change_reason(moves, members, LINE, SanityLimits()) is None
     usual = [Activity(1000, 19)] * 30
     assert quiet_period_reason(Activity(0, 0), usual, members, SanityLimits()) is None
@@ -67,7 +67,7 @@ def test_tiny_network_is_never_held(moves, members):
 
 @examples(25)
 @given(moves)
-def test_share_limits_of_1_never_hold(moves):
+def test_share_limits_of_1_never_hold_a_report(moves):
     open_gate = SanityLimits(changed_share=1, kick_share=1)
     assert excess_change_reason(moves, MEMBERS, LINE, open_gate) is None
 
@@ -83,14 +83,14 @@ def quiet(now: Activity, before: list[Activity], **changes: Any) -> str | None:
     return quiet_period_reason(now, before, MEMBERS, SanityLimits(**changes))
 
 
-def test_activity_below_half_of_usual_is_held():
+def test_report_is_held_when_activity_is_below_half_of_the_usual():
     usual = [Activity(tasks, 40) for tasks in (300, 200, 200, 100, 200)]
     assert quiet(Activity(100, 19), usual) is None
     assert quiet(Activity(99, 20), usual) is None
     assert "99 tasks of 19 nodes" in str(quiet(Activity(99, 19), usual))
 
 
-def test_few_periods_or_tasks_are_never_held():
+def test_report_is_never_held_after_only_few_periods_or_few_tasks():
     nothing = Activity(0, 0)
     assert quiet(nothing, [Activity(200, 40)] * 4) is None
     assert quiet(nothing, [Activity(99, 40)] * 30) is None
@@ -100,13 +100,13 @@ def test_second_consecutive_quiet_period_is_not_held():
     assert quiet(Activity(3, 2), [*[Activity(200, 40)] * 29, Activity(5, 3)]) is None
 
 
-def test_zero_events_share_never_holds():
+def test_events_share_of_0_never_holds_a_report():
     assert quiet(Activity(0, 0), [Activity(200, 40)] * 30, events_share=0) is None
 
 
 @examples(100)
 @given(st.integers(20, 60), st.integers(100, 10_000), st.integers(0, 10_000), st.integers(5, 29))
-def test_purchased_tasks_do_not_hold_ordinary_period(nodes, usual, bought, periods):
+def test_ordinary_period_after_purchased_tasks_is_not_held(nodes, usual, bought, periods):
     """All nodes work already: more tasks do not make more nodes."""
     noisy = [Activity(usual + bought, nodes)] * periods
     assert quiet(Activity(usual, nodes), noisy) is None

@@ -47,7 +47,7 @@ def test_falls_never_exceed_contract_limit(before, target_words, cap):
 
 
 @given(some_words, some_words, caps)
-def test_every_lane_is_either_old_or_new_value(before, target_words, cap):
+def test_every_lane_has_either_its_old_or_its_new_value(before, target_words, cap):
     limited_words = limit_falls(before, target_words, cap, causes_by(FallCause.OTHER)).words
 
     for number, word in limited_words.items():
@@ -86,7 +86,7 @@ def closed_first(causes) -> list[int]:
     ]
 
 
-def test_kickout_due_lanes_fall_before_paused_lanes():
+def test_paused_departed_excluded_and_kickout_due_lanes_fall_before_others():
     causes = dict.fromkeys(range(10), FallCause.OTHER) | {
         9: FallCause.KICKOUT_DUE,
         8: FallCause.EXCLUDED,
@@ -96,11 +96,11 @@ def test_kickout_due_lanes_fall_before_paused_lanes():
     assert closed_first(causes) == [6, 7, 8, 9]
 
 
-def test_lowest_indexes_fall_first_within_same_cause():
+def test_lanes_with_the_lowest_index_fall_first_within_the_same_cause():
     assert closed_first(dict.fromkeys(range(10), FallCause.EXCLUDED)) == [0, 1, 2, 3]
 
 
-def test_causes_are_not_looked_up_when_no_lane_waits():
+def test_causes_are_not_looked_up_when_no_fall_is_deferred():
     before, target_words, cap = ten_fall(share=10_000)
 
     def unasked(_):
@@ -109,7 +109,7 @@ def test_causes_are_not_looked_up_when_no_lane_waits():
     assert limit_falls(before, target_words, cap, unasked).deferred_falls == 0
 
 
-def test_first_lane_of_node_is_no_fall():
+def test_first_lane_value_of_a_node_is_not_a_fall():
     assert (
         list(iter_falling_lanes({}, {0: replace_lane(0, 3, 1)}, RoundLimits(fall_share=0))) == []
     )

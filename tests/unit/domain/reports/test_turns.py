@@ -80,7 +80,9 @@ def chosen(chain: Chain, complete_from: int, moments: Sequence[int]) -> dict[int
 
 @examples(20)
 @given(CHAINS, LOOKS, LOOKS)
-def test_reporters_with_complete_slot_sign_same_cut(chain, first_reporter, second_reporter):
+def test_reporters_with_a_complete_slot_sign_the_same_report(
+    chain, first_reporter, second_reporter
+):
     firsts = []
     for complete_from, moments in (first_reporter, second_reporter):
         by_turn: dict[tuple[int, int], set[ReportHeader]] = {}
@@ -100,7 +102,7 @@ def test_reporters_with_complete_slot_sign_same_cut(chain, first_reporter, secon
 
 @examples(20)
 @given(CHAINS, LOOKS)
-def test_second_cut_follows_only_when_first_cannot_land(chain, reporter):
+def test_second_report_is_signed_only_after_the_first_has_expired(chain, reporter):
     complete_from, moments = reporter
     signed = chosen(chain, complete_from, sorted(moments))
     for time, cut in signed.items():
@@ -112,13 +114,13 @@ def test_second_cut_follows_only_when_first_cannot_land(chain, reporter):
 
 @examples(20)
 @given(CHAINS, st.integers(0, PERIODS * PERIOD - 1))
-def test_chosen_cut_can_land(chain, time):
+def test_chosen_report_has_records_and_is_not_expired(chain, time):
     turn = chosen(chain, 0, [time]).get(time)
 
     assert turn is None or (turn.has_records and not chain.moment(time).is_expired(turn))
 
 
-def test_reporter_without_slot_start_waits_for_next_slot():
+def test_reporter_that_missed_the_slot_start_waits_for_the_next_slot():
     chain = Chain([True] * PERIODS, frozenset(), 200)
     middle = LENGTH + 2
     time = (middle + 2) * PERIOD

@@ -54,7 +54,9 @@ def test_submission_fee_never_exceeds_cap(news, submission_policy, bounds):
 
 @examples(25)
 @given(news, submission_policy, bounds)
-def test_change_older_than_heartbeat_is_sent_at_cap(news, submission_policy, bounds):
+def test_change_older_than_heartbeat_is_sent_with_max_fee_at_the_cap(
+    news, submission_policy, bounds
+):
     old = ReportChange(news.words, news.change, news.is_urgent, bounds["heartbeat"])
     worth = decide_submission(old, submission_policy, **bounds)
     assert (worth.should_send, worth.max_fee_per_gas) == (True, bounds["cap"])
@@ -62,7 +64,9 @@ def test_change_older_than_heartbeat_is_sent_at_cap(news, submission_policy, bou
 
 @examples(25)
 @given(news, submission_policy, bounds)
-def test_band_crossing_is_sent_immediately_up_to_cap(news, submission_policy, bounds):
+def test_band_crossing_is_sent_immediately_with_max_fee_at_the_cap(
+    news, submission_policy, bounds
+):
     urgent = ReportChange(news.words, news.change, is_urgent=True, age=news.age)
     assert decide_submission(urgent, submission_policy, **bounds) == SubmissionDecision(
         should_send=True, reason="a node crosses a band", max_fee_per_gas=bounds["cap"]
@@ -71,7 +75,7 @@ def test_band_crossing_is_sent_immediately_up_to_cap(news, submission_policy, bo
 
 @examples(25)
 @given(news, bounds)
-def test_default_policy_sends_any_change_immediately_up_to_cap(news, bounds):
+def test_default_policy_sends_any_change_immediately_with_max_fee_at_the_cap(news, bounds):
     some = ReportChange(max(1, news.words), news.change, news.is_urgent, news.age)
     worth = decide_submission(some, SubmissionPolicy(), **bounds)
     assert (worth.should_send, worth.max_fee_per_gas) == (True, bounds["cap"])
@@ -97,13 +101,13 @@ def test_max_fee_grows_linearly_with_age():
     ]
 
 
-def test_change_sums_steps_over_all_lanes():
+def test_change_is_the_sum_of_steps_over_all_lanes():
     before = {0: replace_lane(replace_lane(0, 0, 5000), 1, 6000)}
     target_words = [(0, replace_lane(replace_lane(0, 0, 5100), 1, 5950)), (7, 0)]
     assert measure_change(before, target_words, 2002) == (150, False)
 
 
-def test_lane_falling_below_line_or_appearing_crosses_band():
+def test_lane_that_appears_or_falls_below_the_line_crosses_a_band():
     assert measure_change({0: 2002}, [(0, 2001)], 2002) == (1, True)
     assert measure_change({}, [(0, 5002)], 2002) == (5002, True)
     assert measure_change({0: 5002}, [(0, 1)], 2002) == (5001, True)

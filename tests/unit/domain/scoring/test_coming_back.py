@@ -30,7 +30,7 @@ def timed_out(history: History, times: int) -> History:
 
 
 @pytest.mark.parametrize("leaves", LEAVING)
-def test_rejoining_restores_no_reliability(leaves):
+def test_rejoining_does_not_restore_reliability(leaves):
     stayed = timed_out(History().joins("A"), 3)
     left = timed_out(History().joins("A"), 3)
     leaves(left, "A").after(1).joins("A")
@@ -42,7 +42,7 @@ def test_rejoining_restores_no_reliability(leaves):
         )
 
 
-def test_rejoin_without_change_records_no_reliability_change():
+def test_rejoin_records_no_reliability_change():
     _, changes = folded(timed_out(History().joins("A"), 1).quits("A").joins("A"))
     assert [change.cause for change in changes.reliability] == ["joined", "timed_out"]
 
@@ -95,7 +95,7 @@ def test_node_that_quit_while_due_is_due_again_after_rejoin():
     assert compute_long_term(rejoined_node, CRYNUX, history.time) == 0
 
 
-def test_kickout_in_transaction_of_quit_keeps_pool():
+def test_kickout_in_the_transaction_of_a_quit_keeps_the_pool():
     """A network may end a membership by both: the node was no member any more, so not due."""
     history = History().joins("A").scores("A", *[0] * 50).starts("1", "A").asks_to_quit("A")
     events = in_one_transaction(history.after(12).aborts("1").is_kicked_out("A"), 2)
@@ -111,7 +111,7 @@ def test_scores_during_absence_do_not_restore_cleared_pool():
     assert node_after(history, "A").pool == b""
 
 
-def test_literal_rules_restore_reliability_on_rejoin():
+def test_rejoin_restores_reliability_when_the_rules_say_so():
     history = timed_out(History().joins("A"), 3).quits("A").after(1).joins("A")
     rejoined_node = node_after(history, "A", TO_THE_LETTER)
     assert (rejoined_node.base, rejoined_node.since) == (UNIT, history.time)

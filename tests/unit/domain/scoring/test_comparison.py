@@ -73,7 +73,7 @@ def test_rank_correlation_equals_pearson_of_mean_ranks(values):
 
 
 @given(st.lists(st.integers(), min_size=2, max_size=30, unique=True))
-def test_rank_correlation_with_itself_is_1_and_with_reverse_is_minus_1(values):
+def test_rank_correlation_of_a_list_is_1_with_itself_and_minus_1_with_its_reverse(values):
     assert compute_rank_correlation(values, values) == UNIT
     assert compute_rank_correlation(values, [-value for value in values]) == -UNIT
 
@@ -90,7 +90,7 @@ def test_lists_of_different_lengths_are_rejected():
 
 
 @given(amounts)
-def test_rank_counts_larger_values(values):
+def test_rank_is_one_plus_the_number_of_larger_values(values):
     assert compute_ranks(values) == [
         1 + sum(other_value > value for other_value in values) for value in values
     ]

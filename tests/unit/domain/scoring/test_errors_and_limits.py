@@ -61,7 +61,7 @@ def impossible(limit):
     return history.after(1).times_out("1").closes("g", *NAMES).after(1).times_out("2")
 
 
-def test_timeout_below_min_limit_costs_no_score_or_reliability():
+def test_timeout_of_task_with_too_short_limit_costs_neither_score_nor_reliability():
     fold, changes = folded(impossible(59), DOUBTING)
     assert told(impossible(59), DOUBTING) == [(None, None, None), (None, None, None), (1, 1, 10)]
     victims = [fold.ledger.nodes[node(name)] for name in "AB"]
@@ -78,7 +78,7 @@ def test_timeout_below_min_limit_costs_no_score_or_reliability():
 
 
 @pytest.mark.parametrize("limit", [60, None])
-def test_sufficient_or_missing_timeout_limit_counts(limit):
+def test_timeout_of_task_with_sufficient_or_no_limit_counts(limit):
     fold, changes = folded(impossible(limit), DOUBTING)
     assert [bytes(fold.ledger.nodes[node(name)].pool) for name in "ABC"] == [
         bytes([0]),
@@ -88,7 +88,7 @@ def test_sufficient_or_missing_timeout_limit_counts(limit):
     assert changes.anomalies == []
 
 
-def test_default_rules_count_every_timeout_limit():
+def test_default_rules_count_a_timeout_however_short_its_limit():
     fold, changes = folded(impossible(1))
     assert fold.ledger.nodes[node("A")].base == 3 * UNIT // 10
     assert changes.anomalies == []

@@ -39,7 +39,7 @@ def test_fastest_three_score_10_5_2():
     assert told(history.closes("g", *NAMES)) == [(2, 8, 5), (3, 9, 2), (1, 7, 10)]
 
 
-def test_ranks_beyond_table_get_last_score():
+def test_ranks_beyond_the_score_table_get_its_last_score():
     history = of_three().starts("4", "D").starts("5", "E")
     for name in ("1", "2", "3", "4", "5"):
         history.after(1).submits(name)
@@ -52,13 +52,13 @@ def test_ranks_beyond_table_get_last_score():
     ]
 
 
-def test_tie_ranks_task_created_first():
+def test_tie_is_won_by_the_task_created_first():
     history = History().creates("2", "1").starts("1", "A").starts("2", "B")
     history.after(5).submits("1").submits("2").closes("g", "1", "2")
     assert told(history) == [(2, 5, 5), (1, 5, 10)]
 
 
-def test_tie_of_unseen_tasks_ranks_task_started_first():
+def test_tie_of_unseen_tasks_is_won_by_the_task_started_first():
     history = History().starts("2", "B").starts("1", "A").after(5).submits("1").submits("2")
     assert told(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
 
@@ -95,7 +95,7 @@ def test_unstarted_member_gets_no_score():
     assert rules_broken(history) == []
 
 
-def test_unseen_member_gets_no_score_and_is_anomaly():
+def test_unseen_member_gets_no_score_and_is_listed_as_anomaly():
     history = History().starts("1", "A").after(3).submits("1").closes("g", "1", "2")
     assert told(history) == [(1, 3, 10), (None, None, None)]
     assert rules_broken(history) == ["group_names_unseen_task"]
@@ -110,7 +110,7 @@ def test_group_without_ranked_member_adds_no_scores():
     assert all(member.pool == b"" for member in fold.ledger.nodes.values())
 
 
-def test_task_is_scored_only_by_first_group_naming_it():
+def test_task_is_scored_only_by_the_first_group_that_names_it():
     history = of_three().after(1).submits("1").after(1).submits("2").after(1).submits("3")
     history.closes("g", "1", "2").closes("h", "2", "3")
     _, changes = folded(history, ALL)
@@ -127,7 +127,7 @@ def test_unscored_group_leaves_its_tasks_to_next_group():
     assert [member.score for member in changes.results[1].members] == [0, 10]
 
 
-def test_group_naming_task_twice_is_ignored():
+def test_group_that_names_a_task_twice_is_ignored():
     history = of_three().after(1).submits("1").closes("g", "1", "1")
     _, changes = folded(history, ALL)
     assert changes.results == []
@@ -170,13 +170,13 @@ def test_group_closes_when_last_member_ends():
     assert changes.results[0].group == group("g")
 
 
-def test_smaller_group_never_closes():
+def test_group_with_too_few_tasks_never_closes():
     history = History().creates("1", "2", of="g").starts("1", "A").starts("2", "B")
     history.after(1).submits("1").submits("2").succeeds("1").is_refunded("2")
     assert folded(history, TERMINAL)[1].results == []
 
 
-def test_terminal_close_ignores_group_events_of_chain():
+def test_terminal_close_rule_ignores_group_events_of_the_chain():
     history = of_three(of="g").after(1).submits("1").closes("g", *NAMES)
     assert folded(history, TERMINAL)[1].results == []
     assert folded(history, ALL)[1].results != []
@@ -199,7 +199,7 @@ def test_relay_scores_timed_out_but_not_aborted_members():
     assert {entry.node for entry in changes.scores} == {node("A"), node("C")}
 
 
-def test_relay_rejects_group_with_silent_creator():
+def test_relay_scores_no_member_of_a_group_with_creator_validation_timeout():
     history = of_three().after(1).submits("1").submits("2")
     history.aborts("2", AbortReason.CREATOR_VALIDATION_TIMEOUT).closes("g", *NAMES)
     assert told(history, RELAY) == [(None, 1, None), (None, 1, None), (None, None, None)]

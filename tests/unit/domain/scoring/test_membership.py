@@ -47,7 +47,7 @@ def test_departed_node_has_no_qos():
     assert not is_excluded(departed_node, 0, CRYNUX)
 
 
-def test_node_never_seen_joining_is_scored():
+def test_node_whose_join_was_not_seen_is_scored():
     scored_node = node_after(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
     assert (scored_node.pool, scored_node.base) == (bytes([10]), 3 * UNIT // 10)
 
@@ -66,7 +66,7 @@ def test_node_update_replaces_only_given_fields():
     assert updated_node.version == (1, 2, 3)
 
 
-def test_models_in_use_are_of_last_started_task():
+def test_models_in_use_are_those_of_the_last_started_task():
     history = History().creates("1", models=("x",)).creates("2", models=("y",))
     history.starts("1", "A").succeeds("1").starts("2", "A")
     assert node_after(history, "A").in_use == ("y",)
@@ -84,14 +84,14 @@ def intervals(history, rules=CRYNUX):
     ]
 
 
-def test_node_that_is_always_third_is_not_due_for_kickout():
+def test_node_that_always_ranks_third_is_not_due_for_kickout():
     history = History().joins("A").scores("A", *[2] * 60)
     assert not is_kickout_due(node_after(history, "A"), CRYNUX)
     assert intervals(history) == []
     assert is_kickout_due(node_after(history.scores("A", 0), "A"), CRYNUX)
 
 
-def test_kickout_interval_opens_with_score_filling_bad_pool():
+def test_kickout_interval_opens_with_the_score_that_fills_a_bad_pool():
     history = History().joins("A").scores("A", *[2] * 48, 0)
     assert intervals(history) == []
 
@@ -120,7 +120,7 @@ def test_kickout_interval_closes_on_quit_and_reopens_on_rejoin():
     assert reopened == history.events[-1].at > opened
 
 
-def test_low_reliability_alone_makes_no_kickout_due():
+def test_low_reliability_alone_does_not_make_a_node_due_for_kickout():
     history = History().joins("A").scores("A", *[10] * 50)
     for n in range(20):
         history.starts(str(n), "A").times_out(str(n))
@@ -131,13 +131,13 @@ def test_low_reliability_alone_makes_no_kickout_due():
     assert len(intervals(history.scores("A", *[0] * 50))) == 1
 
 
-def test_relay_treats_zero_mean_as_new_node():
+def test_only_relay_treats_a_node_with_zero_mean_as_new():
     scored_node = node_after(History().joins("A").scores("A", 0, 0), "A", RELAY)
     assert compute_long_term(scored_node, RELAY, 0) == UNIT // 2
     assert compute_long_term(scored_node, CRYNUX, 0) == 0
 
 
-def test_restart_keeps_exact_mean_and_clears_kickout_due():
+def test_restart_keeps_the_exact_mean_and_clears_the_due_kickout():
     history = History().joins("A").scores("A", *[0] * 49, 10)
     scored_node = node_after(history, "A", RELAY)
     assert is_kickout_due(scored_node, RELAY)
@@ -150,7 +150,7 @@ def test_restart_keeps_exact_mean_and_clears_kickout_due():
     assert compute_long_term(scored_node, restarting, history.time + 9) == UNIT // 50
 
 
-def test_prior_is_copied_once_after_rejoin():
+def test_prior_mean_is_copied_into_the_pool_once_after_rejoin():
     history = History().joins("A").scores("A", 0, 2).quits("A").joins("A").scores("A", 10, 5)
     rejoined_node = node_after(history, "A", RELAY)
     assert rejoined_node.pool == bytes([3] * 48 + [10, 5])

@@ -47,7 +47,7 @@ def test_figures_match_individual_functions(rules, history):
         assert lane_from_figures(figures) == lane_of(node, time, rules, peers)
 
 
-def test_excluded_node_has_back_at_time():
+def test_excluded_node_has_a_back_at_time():
     node = node_after(History().joins("A"), "A")
     node.base = CRYNUX.exclude_enter - 1
     figures = figures_at(node, node.since, CRYNUX)

@@ -60,12 +60,12 @@ def test_qos_changes_with_every_task():
     assert qos_values == [Fraction(1, 2), 1, Fraction(3, 10)]
 
 
-def test_new_node_has_half_of_best_qos():
+def test_new_node_has_half_of_the_best_qos():
     assert qos_after(History().joins("A"), "A") == Fraction(1, 2)
     assert qos_after(History().joins("A").scores("A", 10), "A") == 1
 
 
-def test_reliability_excludes_before_long_term_score_falls():
+def test_low_reliability_excludes_a_node_before_its_long_term_score_falls():
     scored_node = node_after(times_out_on(full_of(10), "A", 2).scores("A", 0, 0), "A")
     assert compute_long_term(scored_node, CRYNUX, GENESIS_TIME) == 96 * UNIT // 100
     assert is_excluded(scored_node, GENESIS_TIME, CRYNUX)
@@ -90,7 +90,7 @@ def test_claimed_hardware_does_not_affect_score():
     assert {entry.node: entry.score for entry in changes.scores} == {node("A"): 5, node("B"): 10}
 
 
-def test_task_timed_out_by_whole_group_leaves_means_unchanged():
+def test_group_that_times_out_completely_leaves_the_means_unchanged():
     history = History().joins("A", "B", "C")
     for name in "ABC":
         history.starts(name, name)
@@ -109,7 +109,7 @@ def test_task_timed_out_by_whole_group_leaves_means_unchanged():
 
 
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
-def test_single_score_moves_full_pool_by_at_most_2_percent(scores, new):
+def test_single_score_moves_the_mean_of_a_full_pool_by_at_most_2_percent(scores, new):
     before = bytes(scores)
     after = append_score(before, new, CRYNUX)
     assert len(after) == 50
@@ -126,7 +126,7 @@ def test_faster_hardware_raises_mean_to_maximum():
     assert (means[0], means[-1]) == (216 * UNIT // 1000, UNIT)
 
 
-def test_good_node_becomes_due_for_kickout_after_41_zeros():
+def test_good_node_becomes_due_for_kickout_after_41_scores_of_0():
     # 50 scores of 10: the sum stays at 100 or more until the 41st zero.
     history = full_of(10).scores("A", *[0] * 40)
     assert not is_kickout_due(node_after(history, "A"), CRYNUX)
@@ -183,12 +183,14 @@ def test_exclusion_begins_strictly_below_10_percent(h):
 
 @pytest.mark.parametrize(("minutes", "percent"), [(30, 63), (60, 86), (90, 95)])
 @pytest.mark.parametrize("base", [0, 27 * UNIT // 1000, 3 * TENTH])
-def test_waiting_closes_documented_share_of_gap(minutes, percent, base):
+def test_waiting_closes_the_documented_share_of_the_gap_to_full_reliability(
+    minutes, percent, base
+):
     h = heal_reliability(base, 0, minutes * MINUTE, CRYNUX)
     assert round(Fraction(100 * (h - base), UNIT - base)) == percent
 
 
-def test_idle_node_recovers_towards_maximum_and_never_beyond():
+def test_reliability_of_idle_node_recovers_towards_the_maximum_and_never_beyond():
     penalised_node = node_after(times_out_on(full_of(10), "A", 3), "A")
     reliabilities = [
         compute_reliability(penalised_node, penalised_node.since + hours * 3600, CRYNUX)
@@ -206,7 +208,7 @@ def test_excluded_node_recovers_by_waiting():
 
 
 @given(reliabilities)
-def test_success_adds_15_percent_up_to_maximum(h):
+def test_success_adds_15_percent_reliability_up_to_the_maximum(h):
     assert boost_reliability(h, CRYNUX) == min(UNIT, h + 15 * UNIT // 100)
 
 
@@ -243,7 +245,7 @@ def test_first_join_starts_with_full_reliability():
 
 
 @given(st.integers(0, 49))
-def test_incomplete_pool_makes_no_kickout_due(count):
+def test_node_with_incomplete_pool_is_not_due_for_kickout(count):
     joined_node = node_after(History().joins("A"), "A")
     joined_node.pool, joined_node.pool_sum = bytes(count), 0
     assert not is_kickout_due(joined_node, CRYNUX)
@@ -257,7 +259,7 @@ def test_kicked_out_node_has_no_qos():
     assert qos_at(kicked_out_node, kicked_out_node.since, CRYNUX) is None
 
 
-def test_kickout_and_slash_have_different_membership():
+def test_kickout_and_slash_lead_to_different_membership_states():
     kicked, slashed = full_of(0).is_kicked_out("A"), full_of(0).is_slashed("A")
     assert [node_after(history, "A").membership for history in (kicked, slashed)] == [
         Membership.KICKED_OUT,

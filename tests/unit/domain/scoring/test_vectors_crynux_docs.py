@@ -65,12 +65,12 @@ def test_weight_has_no_floor(vector):
 
 
 @vectors_of("one_creator", file="crynux-docs")
-def test_kickout_is_not_held_for_single_creator(vector):
+def test_kickout_is_not_held_when_all_scores_are_from_one_creator(vector):
     spread = compute_creator_spread([(node("creator"), 0)] * vector["scores"], CRYNUX_DOCS)
     assert (spread.hold_reason(CRYNUX_DOCS) is not None) is vector["held"]
 
 
-def test_crynux_differs_from_literal_rules_only_as_documented():
+def test_crynux_differs_from_crynux_docs_only_as_documented():
     section = PAGE.read_text("utf-8").partition("## Crynux and crynux-docs")[2]
     rows = {row[0]: row[1:] for row in _ROW.findall(section.partition("\n## ")[0])}
     rules, seed = get_published_rules("crynux-docs"), get_published_rules("crynux")
@@ -86,7 +86,7 @@ def test_crynux_differs_from_literal_rules_only_as_documented():
     )
 
 
-def test_literal_rules_and_policy_share_name_and_version():
+def test_crynux_docs_rules_and_policy_share_name_and_version():
     policy = get_policy("crynux-docs")
     assert isinstance(CRYNUX_DOCS, Rules)
     assert (policy.name, policy.version) == (CRYNUX_DOCS.name, CRYNUX_DOCS.version)

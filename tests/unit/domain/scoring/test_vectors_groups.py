@@ -120,7 +120,7 @@ def check_rejection(vector: Vector) -> None:
 
 
 @vectors_of("figure_tables")
-def test_figure_tables_match_except_unscored_group(vector):
+def test_scores_match_the_figure_tables_except_for_the_unscored_group(vector):
     statuses = [
         "EndAborted/Timeout" if status == "Timeout" else status
         for status in vector["status_in_submission_order"]
@@ -133,7 +133,7 @@ def test_figure_tables_match_except_unscored_group(vector):
 
 
 @vectors_of("group_payment")
-def test_fees_are_shared_by_task_score(vector):
+def test_fees_are_shared_in_proportion_to_task_scores(vector):
     inputs = vector["input"]
     fee = int(inputs.get("fee_wei") or inputs["fee"])
     scores = inputs.get("scores_in_group_order") or inputs["task_scores"]
@@ -163,10 +163,10 @@ def test_abort_after_group_close_keeps_score(vector):
     assert changes.results[0].members[1].task == task("2")
 
 
-def test_fee_shares_without_members_are_rejected():
+def test_splitting_a_fee_among_no_members_is_rejected():
     with pytest.raises(ValueError, match="at least one member"):
         split_fee(100, [])
 
 
-def test_last_member_receives_fee_without_scores():
+def test_last_member_receives_the_whole_fee_when_no_member_scores():
     assert split_fee(100, [0, 0]) == [0, 100]

@@ -67,7 +67,7 @@ def test_long_term_score_is_mean_of_last_scores(vector):
 
 
 @vectors_of("qos_product")
-def test_qos_is_long_term_times_reliability(vector):
+def test_qos_is_long_term_score_times_reliability(vector):
     pool = b"" if vector["q_long"] is None else pool_of_mean(vector["q_long"])
     scored_node = member(pool, units(vector["h"]))
 

@@ -76,6 +76,6 @@ def test_kickout_is_held_when_single_creator_dominates_scores(vector):
 
 
 @vectors_of("weight_floor", file="seed-2")
-def test_eligible_node_weighs_at_least_floor(vector):
+def test_weight_of_eligible_node_is_at_least_the_floor(vector):
     stake, qos = units(vector["s"]), units(vector["qos"])
     assert compute_weight(UNIT, stake, qos, CRYNUX_WEIGHTING) == units(vector["weight"])

@@ -20,7 +20,7 @@ def test_month_window_matches_calendar(time):
 
 
 @given(st.integers(1970, 9999), st.integers(1, 12))
-def test_month_window_starts_on_first_at_midnight(year, month):
+def test_month_window_starts_at_midnight_on_the_first(year, month):
     first = int(datetime(year, month, 1, tzinfo=UTC).timestamp())
     window = (year - 1970) * 12 + month - 1
     assert compute_window_start(window, MONTHS) == first
@@ -29,7 +29,7 @@ def test_month_window_starts_on_first_at_midnight(year, month):
 
 
 @given(st.integers(0, 2**63 - 1), st.none() | st.integers(1, 10**9))
-def test_every_time_lies_in_exactly_its_window(time, seconds):
+def test_every_time_lies_within_its_window(time, seconds):
     legacy = legacy_with(window_seconds=seconds)
     window = compute_window(time, legacy)
     assert compute_window_start(window, legacy) <= time < compute_window_start(window + 1, legacy)

@@ -93,7 +93,7 @@ def test_paged_feed_returns_each_event_once(indexed, most):
     assert all_of(indexed, most) == all_of(indexed)
 
 
-def test_newest_place_returns_no_older_events(indexed):
+def test_feed_from_newest_cursor_returns_no_events(indexed):
     with open_snapshot(indexed.source) as snapshot:
         assert load_events_after(snapshot, find_newest_cursor(snapshot), 500) == []
 
@@ -145,7 +145,7 @@ def cleared(indexed):
         uow.halts.clear("finality_violation", HaltClearRecord(2_000, "operator@host", "ticket 12"))
 
 
-def test_halt_is_reported_at_begin_and_end(indexed):
+def test_halt_is_reported_when_it_begins_and_when_it_ends(indexed):
     with open_snapshot(indexed.source) as snapshot:
         before = find_newest_cursor(snapshot)
     halted(indexed)
@@ -162,7 +162,7 @@ def test_halt_is_reported_at_begin_and_end(indexed):
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 500])
-def test_every_halt_is_reported_once_whatever_their_number(indexed, most):
+def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, most):
     with open_snapshot(indexed.source) as snapshot:
         place = find_newest_cursor(snapshot)
     for _ in range(6):
@@ -178,7 +178,7 @@ def test_every_halt_is_reported_once_whatever_their_number(indexed, most):
         assert find_newest_cursor(snapshot) == place
 
 
-def test_halts_are_read_in_bounded_number(indexed, monkeypatch):
+def test_number_of_halts_read_at_once_is_bounded(indexed, monkeypatch):
     limits: list[int] = []
     list_from = HaltRepository.list_from
 
@@ -199,7 +199,7 @@ def with_rounds(indexed, times):
         uow.rounds.save_changes(RoundsChanges(accepted=rounds))
 
 
-def test_every_round_is_reported_once_whatever_their_number(store, monkeypatch):
+def test_every_round_is_reported_exactly_once_even_beyond_the_query_limit(store, monkeypatch):
     history = History().joins("A").after(9_000, blocks=60)
     indexed = IndexedHistory(store).whole(history)
     # Rounds of one second, of consecutive seconds, and after a pause.
@@ -215,7 +215,7 @@ def test_every_round_is_reported_once_whatever_their_number(store, monkeypatch):
         assert numbers == list(range(2, 2 + len(times)))
 
 
-def test_more_changes_than_one_query_reads_yield_same_events(indexed, monkeypatch):
+def test_feed_is_unchanged_if_its_changes_need_several_queries(indexed, monkeypatch):
     expected = all_of(indexed)
     monkeypatch.setattr(event_feed, "_MAX_CHANGES", 1)
     assert all_of(indexed) == expected

@@ -156,7 +156,7 @@ def test_timeout_marks_include_exclusion_end(indexed):
     assert any(mark.back_at is not None for mark in marks)
 
 
-def test_history_is_limited_to_requested_points(indexed):
+def test_history_is_limited_to_requested_number_of_points(indexed):
     history = asked(indexed, points=12)
     assert (len(history.rows) <= 12, history.thinned) == (True, True)
 

@@ -69,7 +69,7 @@ def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
     assert (len(listed_nodes), set(listed_nodes)) == (len(everybody), everybody)
 
 
-def test_ranking_in_memory_follows_blocks(indexed):
+def test_ranking_in_memory_is_updated_by_new_blocks(indexed):
     history = History().joins(*TEN)
     indexed.whole(history)
     assert listed(indexed).total == len(TEN)
@@ -137,7 +137,7 @@ def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rule
             assert orders_of(held) == orders_of(anew)
 
 
-def test_recovering_node_rises_without_events(indexed):
+def test_recovering_node_rises_in_ranking_without_events(indexed):
     history = History().joins("A", "B").scores("A", 10, 10).scores("B", 10, 5)
     history.creates("1").starts("1", "A").after(5).times_out("1")
     indexed.whole(history)
@@ -159,7 +159,7 @@ def test_rewind_clears_ranking(indexed):
     assert (before.total > 0, listed(indexed).total) == (True, 0)
 
 
-def test_next_page_at_later_block_is_marked_moved(indexed):
+def test_next_page_at_later_block_is_marked_as_moved(indexed):
     history = a_network()
     indexed.whole(history)
     first = listed(indexed, limit=3)
@@ -184,7 +184,7 @@ def test_cursor_of_another_sort_is_rejected(indexed):
         listed(indexed, sort="scored", cursor=cursor)
 
 
-def test_filters_keep_places(indexed):
+def test_filtered_list_keeps_ranks_of_the_full_list(indexed):
     indexed.whole(a_network())
     everybody = {row.node: row.place for row in listed(indexed).nodes}
     filtered_rows = listed(indexed, of=frozenset({node("n3"), node("n7")})).nodes

@@ -61,7 +61,7 @@ def test_recent_history_values_match_fold_at_end_of_block(store, seed, turns):
         assert list(course) == told_by_the_fold(history, name)[-MAX_TREND_POINTS:]
 
 
-def test_recent_histories_are_read_in_single_query_and_cached(new_sqlite_store):
+def test_recent_histories_are_read_in_one_query_and_cached(new_sqlite_store):
     statements = []
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(4, 60))
@@ -100,7 +100,7 @@ def test_inconsistent_history_is_not_drawn(new_sqlite_store):
     assert compute_trend(wrong, row, CRYNUX) == ()
 
 
-def test_rules_with_restarts_draw_no_recent_history(new_sqlite_store):
+def test_recent_history_is_not_drawn_under_rules_with_restarts(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RELAY).whole(a_history(6, 20))
         assert courses_in(indexed, TrendCache(RELAY)) == {}

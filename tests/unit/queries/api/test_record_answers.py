@@ -16,12 +16,12 @@ def find_missing_evidence(store, node_or_hash: str) -> str:
     return str(caught.value)
 
 
-def test_evidence_of_node_without_kickout_is_not_found_with_reason(store):
+def test_error_for_evidence_of_node_without_kickout_gives_the_reason(store):
     reason = find_missing_evidence(store, node("A"))
     assert reason == f"no kickout was proposed for node {node('A')}"
 
 
-def test_evidence_hash_without_file_is_not_found_with_reason(store):
+def test_error_for_evidence_hash_without_file_gives_the_reason(store):
     evidence_hash = "0x" + 64 * "e"
     reason = find_missing_evidence(store, evidence_hash)
     assert reason == f"evidence {evidence_hash} is not stored on this host"

@@ -9,7 +9,7 @@ from tests.support.api import IndexedHistory
 from tests.support.histories import History, node, task
 
 
-def test_block_folded_during_answer_is_left_out_of_it(store):
+def test_selection_answer_ignores_block_folded_while_it_is_built(store):
     history = History().joins("A").after(5)
     indexed = IndexedHistory(store).whole(history)
     first_block, count = history.block, len(history.events)

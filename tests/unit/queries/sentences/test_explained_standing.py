@@ -101,7 +101,7 @@ def raced(*ranks: int, history: History | None = None) -> History:
     return history
 
 
-def test_headline_names_node_that_was_always_first():
+def test_headline_reports_that_node_was_always_first():
     assert (
         format_headline(standing(raced(1, 1, 1)))
         == "First of three in all of its last three tasks."
@@ -117,7 +117,7 @@ def test_headline_names_majority_rank():
     ]
 
 
-def test_ranks_without_majority_are_counted():
+def test_headline_counts_ranks_if_none_has_a_majority():
     headline = format_headline(standing(raced(1, 1, 2, 2, 3)))
     assert (
         headline == "Of its last five tasks it was first in two, second in two, and third in one."
@@ -143,7 +143,7 @@ def test_exclusion_ends_at_announced_time():
     )
 
 
-def test_departed_slashed_new_and_paused_nodes_have_own_headline():
+def test_departed_slashed_new_and_paused_nodes_have_their_own_headlines():
     left, slashed = raced(1).quits("A"), raced(1).is_slashed("A")
     assert format_headline(standing(left)) == f"It left the network on {format_time(left.time)}."
     slashed_at = f"Slashed on {format_time(slashed.time)}, and out of the network."
@@ -156,7 +156,7 @@ def test_departed_slashed_new_and_paused_nodes_have_own_headline():
     )
 
 
-def test_low_full_pool_shows_first_places_needed():
+def test_improvement_for_low_full_pool_gives_number_of_first_places_needed():
     summary = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
     assert (
         format_headline(summary) == "To be kicked out: its last 50 tasks brought 1.00 on average."

@@ -74,7 +74,7 @@ def test_headline_matches_node_standing(changes, said):
     assert format_headline(calm_but(**changes)) == said
 
 
-def test_lift_of_excluded_node_begins_with_waiting_time():
+def test_improvement_text_of_excluded_node_begins_with_its_waiting_time():
     lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
     summary = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
     assert format_improvement(summary) == (
@@ -82,7 +82,7 @@ def test_lift_of_excluded_node_begins_with_waiting_time():
     )
 
 
-def test_details_mention_reliability_as_costly_as_ranks():
+def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
     summary = calm_but(reliability=UNIT // 2)
     assert format_details(summary) == (
         "Reliability is down to 0.50, and recovers by itself. Best of 12 nodes."

@@ -38,7 +38,7 @@ def test_draw_is_independent_of_candidate_order(candidates, seed, random):
 
 
 @given(CANDIDATES, SEEDS, st.integers(1, 8))
-def test_more_draws_extend_fewer_draws(candidates, seed, draws):
+def test_larger_draw_begins_with_the_nodes_of_a_smaller_draw(candidates, seed, draws):
     assert draw_nodes(candidates, seed, draws) == draw_nodes(candidates, seed, 8)[:draws]
 
 
@@ -62,14 +62,14 @@ def test_each_draw_is_verifiable_from_digest(candidates, seed):
         del left[drawn.node]
 
 
-def test_equal_weights_draw_node_by_index():
+def test_draw_with_equal_weights_uses_random_number_as_node_index():
     nodes = sorted(map(node, "ABCDEFGH"))
     for n in range(20):
         (drawn,) = draw_nodes([(address, 1) for address in nodes], bytes(31) + bytes((n,)), 1)
         assert drawn.node == nodes[drawn.x]
 
 
-def test_zero_weights_are_drawn_equally():
+def test_nodes_are_drawn_equally_when_all_weights_are_zero():
     drawn = draw_nodes([(node(name), 0) for name in "ABCDE"], bytes(32), 5)
     assert [node_draw.total for node_draw in drawn] == [5, 4, 3, 2, 1]
 
@@ -87,7 +87,7 @@ def test_invalid_candidates_are_rejected(candidates):
         draw_nodes(candidates, bytes(32), 1)
 
 
-def test_many_draws_follow_weights():
+def test_frequencies_of_many_draws_follow_weights():
     weights = {node(str(weight)): weight for weight in (1, 2, 3, 5, 8, 13)}
     firsts, seconds = dict.fromkeys(weights, 0), dict.fromkeys(weights, 0)
     candidates = list(weights.items())

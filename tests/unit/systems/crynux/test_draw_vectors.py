@@ -33,7 +33,7 @@ def test_vector_file_matches_reference():
 
 
 @vectors_of("draws", file="draw")
-def test_worked_draws_match_vectors(vector):
+def test_seeds_and_draws_match_worked_examples_in_vectors(vector):
     expected, nodes = vector["expected"], [node_of(node_fields) for node_fields in vector["nodes"]]
     task = create_task(TaskKey(vector["task"]))
     task.models = tuple(vector["models"])

@@ -60,7 +60,7 @@ def test_verdicts_are_independent_of_node_order(nodes, task, policy, random):
 
 @quick
 @given(networks(), requests())
-def test_stake_counts_relative_to_largest_stake_only(nodes, task):
+def test_stake_counts_only_in_relation_to_the_largest_stake(nodes, task):
     doubled = [replace(candidate, stake=2 * (candidate.stake or 0)) for candidate in nodes]
     before = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     after = verdicts(CRYNUX_POLICY, task, a_policy_input(doubled))
@@ -93,7 +93,7 @@ def test_additional_models_never_reduce_weight(nodes, task):
 
 @quick
 @given(networks(), requests())
-def test_models_exclude_nodes_only_when_candidate_holds_all_of_them(nodes, task):
+def test_nodes_lacking_models_are_excluded_only_if_a_candidate_holds_all_models(nodes, task):
     candidate_verdicts = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     if any(
         verdict.reason == IneligibilityReason.MODELS_NOT_ON_DISK for verdict in candidate_verdicts
@@ -106,7 +106,7 @@ def test_models_exclude_nodes_only_when_candidate_holds_all_of_them(nodes, task)
 
 @quick
 @given(networks(), requests(), st.integers(0, UNIT))
-def test_candidate_weighs_at_least_floor(nodes, task, floor):
+def test_candidate_weight_is_at_least_the_floor(nodes, task, floor):
     policy = CrynuxPolicy("crynux", 2, Weighting(weight_floor=floor))
     bare = CrynuxPolicy("crynux", 2, Weighting(weight_floor=0))
     plain = verdicts(bare, task, a_policy_input(nodes))
@@ -171,7 +171,7 @@ def test_node_taken_for_another_task_is_ineligible():
     assert [verdict.reason for verdict in candidate_verdicts] == [IneligibilityReason.TAKEN, None]
 
 
-def test_taken_sole_holder_of_models_leaves_task_to_others():
+def test_task_falls_back_to_other_nodes_if_the_only_holder_of_its_models_is_taken():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
     outs = [
@@ -206,7 +206,7 @@ def test_locality_boost_is_rounded_down_per_term():
     assert compute_locality_boost(owner, counted, CRYNUX_WEIGHTING) == UNIT + UNIT // 11 - 1
 
 
-def test_zero_mean_node_has_floor_weight():
+def test_node_with_zero_mean_score_has_floor_weight():
     nodes = [a_node("A", pool=bytes(3)), a_node("B")]
     weights = [
         verdict.weight for verdict in verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))
@@ -214,7 +214,7 @@ def test_zero_mean_node_has_floor_weight():
     assert weights == [UNIT // 100, UNIT // 3]
 
 
-def test_largest_stake_counts_from_busy_node():
+def test_largest_stake_includes_the_stake_of_a_busy_node():
     nodes = [a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)]
     # S and QoS are one half.
     weights = [
@@ -223,7 +223,7 @@ def test_largest_stake_counts_from_busy_node():
     assert weights == [None, UNIT // 4]
 
 
-def test_model_in_use_counts_without_disk_report():
+def test_model_in_use_counts_even_if_not_reported_on_disk():
     nodes = [a_node("A", in_use=("base:a",)), a_node("B")]
     candidate_verdicts = verdicts(
         CRYNUX_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes)
@@ -234,7 +234,7 @@ def test_model_in_use_counts_without_disk_report():
     ]
 
 
-def test_relay_requires_base_models_only():
+def test_relay_policy_requires_only_base_models():
     nodes = [
         a_node("A", models=("base:a", "plain"), in_use=("base:a", "lora:c")),
         a_node("B", models=("base:a", "lora:c"), in_use=("base:a",)),
@@ -253,13 +253,13 @@ def test_relay_requires_base_models_only():
 
 
 @pytest.mark.parametrize("field", ["weight_floor", "disk_boost", "memory_boost"])
-def test_negative_parameter_is_rejected_by_name(field):
+def test_error_for_negative_parameter_names_it(field):
     values: dict[str, Any] = {field: -1}
     with pytest.raises(ValueError, match=field):
         Weighting(**values)
 
 
-def test_relay_node_stays_excluded_until_recovery():
+def test_node_stays_excluded_until_recovery_only_under_relay_policy():
     member: Node = a_node("A", excluded=True, base=79 * UNIT // 100)
     outs = [
         verdicts(RELAY_POLICY, a_task(), a_policy_input([member], RELAY, time=NOW + seconds))[

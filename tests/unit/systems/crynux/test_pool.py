@@ -120,7 +120,7 @@ TestNetwork = Network.TestCase
 TestNetwork.settings = settings(examples(60), stateful_step_count=25)
 
 
-def test_changed_node_takes_effect_only_after_put():
+def test_changed_node_takes_effect_only_after_update_node():
     pool, member = CandidatePool(CRYNUX, CRYNUX_WEIGHTING), a_node("A")
     pool.update_node(member)
     assert pool.has_candidate(a_task(), NOW)
@@ -130,7 +130,7 @@ def test_changed_node_takes_effect_only_after_put():
     assert not pool.has_candidate(a_task(), NOW)
 
 
-def test_largest_stake_is_tracked_through_put_and_drop():
+def test_largest_stake_is_tracked_when_nodes_are_updated_or_removed():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     rich, poor = a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)
     weights = []
@@ -145,7 +145,7 @@ def test_largest_stake_is_tracked_through_put_and_drop():
     assert weights == [UNIT // 3, UNIT // 4, UNIT // 3]
 
 
-def test_pool_evaluates_exclusion_at_earlier_time():
+def test_pool_can_evaluate_exclusion_at_an_earlier_time_than_before():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", base=UNIT // 20))
     pool.update_node(a_node("B"))
@@ -162,7 +162,7 @@ def test_weight_floor_applies_during_recovery():
     assert pool.list_candidates(a_task(), NOW) == [(histories.node("A"), UNIT // 50)]
 
 
-def test_task_without_model_holders_has_no_candidate_without_fallback():
+def test_task_has_no_candidate_if_no_node_holds_its_models_and_fallback_is_off():
     pool, task = CandidatePool(RELAY, RELAY_WEIGHTING), a_task(models=("base:a",))
     pool.update_node(a_node("A"))
     assert not pool.has_candidate(task, NOW)
@@ -170,7 +170,7 @@ def test_task_without_model_holders_has_no_candidate_without_fallback():
     assert [address for address, _ in pool.list_candidates(task, NOW)] == [histories.node("B")]
 
 
-def test_restart_without_later_score_keeps_weight():
+def test_weight_is_kept_across_a_restart_without_a_later_score():
     rules = replace(RELAY, restarts=(NOW + 30,))
     pool = CandidatePool(rules, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", pool=bytes([10, 5])))
@@ -211,7 +211,7 @@ def test_cached_requirements_are_limited_in_large_network(monkeypatch):
     assert len(pool._views) == 3
 
 
-def test_single_requirement_stays_cached_in_large_network(monkeypatch):
+def test_one_requirement_stays_cached_even_in_a_large_network(monkeypatch):
     monkeypatch.setattr(pool_module, "_MAX_INDEXED_NODES", 100)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):

@@ -68,7 +68,7 @@ def test_predownload_targets_fit_task_and_lack_scarce_model(nodes, task):
     assert has_scarce_model(task.models, free, 3) == bool(predownload_by_model)
 
 
-def test_three_available_holders_need_no_predownload():
+def test_model_with_three_available_holders_needs_no_predownload():
     holders = [a_node(name, models=(MODEL,)) for name in "ABC"]
     target = a_node("D")
     assert asked([*holders, target]) == []
@@ -77,7 +77,7 @@ def test_three_available_holders_need_no_predownload():
         assert asked(fewer) == [Predownload(MODEL, 2, 0, (node("D"),))]
 
 
-def test_enough_nodes_are_selected_by_weight():
+def test_nodes_are_selected_by_weight_until_target_count_is_reached():
     nodes = [a_node(f"{n:02}", stake=n * UNIT) for n in range(20)]
     ((_, _, _, names),) = asked(nodes)
     assert names == tuple(node(f"{n}") for n in range(19, 9, -1))
@@ -89,7 +89,7 @@ def test_busy_node_is_selected_for_predownload():
     assert asked([a_node("A", running=1)]) == [Predownload(MODEL, 0, 0, (node("A"),))]
 
 
-def test_node_running_task_is_not_selected_for_predownload():
+def test_reserved_node_is_not_selected_for_predownload():
     runs, target = a_node("A", running=1), a_node("B")
     scene = replace(a_policy_input([runs, target]), reserved=frozenset({node("A")}))
     task = a_task(models=(MODEL,))

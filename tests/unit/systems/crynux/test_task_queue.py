@@ -48,7 +48,7 @@ def by_value(tasks: list[Task]) -> list[Task]:
 
 @quick
 @given(queues(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]), a_row("A"))
-def test_freed_node_takes_best_task_it_is_eligible_for(tasks, policy, node):
+def test_freed_node_takes_the_most_valuable_task_it_is_eligible_for(tasks, policy, node):
     """Heads of groups and all tasks one by one come to the same."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
     freed = replace(freed, base=a_node("A").base, excluded=False)
@@ -64,7 +64,7 @@ def test_freed_node_takes_best_task_it_is_eligible_for(tasks, policy, node):
 
 @quick
 @given(queues())
-def test_every_task_waits_in_single_group_by_value(tasks):
+def test_every_task_waits_in_exactly_one_group_sorted_by_value(tasks):
     queue = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks)
     assert [entry.task for entry in queue.in_order()] == by_value(tasks)
     groups = queue.groups()
@@ -122,7 +122,7 @@ def test_groups_are_sorted_by_memory_then_card():
     assert [*groups] == [(24, None), (16, "A4"), (16, "T4"), (16, None)]
 
 
-def test_head_unfit_for_node_is_skipped():
+def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_the_node():
     tasks = [
         a_task("1", fee=90, version=(2, 0, 0)),
         a_task("2", fee=80, models=("base:a",)),
@@ -137,14 +137,14 @@ def test_head_unfit_for_node_is_skipped():
     assert head_fees == [80, 70]
 
 
-def test_value_is_exact_with_minimum_estimate_of_1_s():
+def test_task_value_is_exact_and_uses_an_estimate_of_at_least_1_s():
     assert PRICING.compute_value(a_task(fee=7, size=1, kind=TaskKind.LLM)) == Fraction(70, 101)
     assert PRICING.compute_value(a_task(fee=7, size=9, kind=TaskKind.SD_FT)) == 7
     half = dict.fromkeys(TaskKind, Fraction(1, 4))
     assert Pricing(half, half).compute_value(a_task(fee=7, size=1)) == 7
 
 
-def test_missing_kind_or_size_gains_no_value():
+def test_missing_kind_or_size_does_not_raise_task_value():
     assert PRICING.estimate_seconds(a_task(size=3)) == 30 + 3 * 20
     assert PRICING.estimate_seconds(a_task(kind=TaskKind.SD)) == 30 + 20
     assert PRICING.compute_value(a_task()) == 0
@@ -162,12 +162,12 @@ def test_incomplete_or_negative_pricing_is_rejected():
     ("members", "alpha", "room"),
     [(0, "5", 1), (3, "0.5", 1), (5, "0.5", 2), (10, "0.3", 3), (7, "5", 35), (10**6, "1e-9", 1)],
 )
-def test_capacity_is_share_of_members_and_at_least_1(members, alpha, room):
+def test_queue_capacity_is_a_share_of_members_but_at_least_1(members, alpha, room):
     assert compute_queue_capacity(members, Fraction(alpha)) == room
 
 
 @pytest.mark.parametrize("alpha", [0, -1])
-def test_zero_alpha_is_rejected(alpha):
+def test_alpha_of_zero_or_less_is_rejected(alpha):
     with pytest.raises(ValueError, match="alpha"):
         compute_queue_capacity(10, Fraction(alpha))
 

@@ -36,7 +36,7 @@ def created(n: int, **values: Any) -> Task:
 
 
 @pytest.mark.parametrize("case", VALUES["cases"])
-def test_value_is_fee_over_estimated_seconds(case):
+def test_task_value_is_fee_divided_by_estimated_seconds(case):
     task = a_task(fee=case["fee_cnx"], size=case["images"], kind=TaskKind.SD)
     # The table gives the seconds of all images together.
     unit = Fraction(case["image_s"], case["images"])
@@ -45,7 +45,7 @@ def test_value_is_fee_over_estimated_seconds(case):
     assert abs(value - Fraction(case["value"])) < Fraction(1, 10**17)
 
 
-def test_queue_order_is_by_value_then_age():
+def test_queue_is_ordered_by_value_then_age():
     tasks = [
         created(row["id"], fee=row["priority"], started_at=started(row)) for row in ORDER["tasks"]
     ]
@@ -58,7 +58,7 @@ def started(vector: dict[str, Any]) -> Position | None:
     return Position(99, 0, 0) if vector.get("status") == "Started" else None
 
 
-def test_freed_node_compares_heads_of_its_groups():
+def test_freed_node_takes_the_most_valuable_task_at_the_head_of_its_groups():
     queue = TaskQueue(SECOND, CRYNUX_WEIGHTING)
     groups = {name: group_named(name) for name in FIGURE["groups"]}
     n = 0
@@ -84,7 +84,7 @@ def group_named(name: str) -> QueueGroup:
 
 
 @pytest.mark.parametrize("case", EVICTION["cases"])
-def test_full_queue_drops_least_valuable_including_new_task(case):
+def test_full_queue_drops_the_least_valuable_task_even_if_it_is_new(case):
     room = compute_queue_capacity(case["n_nodes"], Fraction(case["alpha"]))
     fees = [*map(int, case["queue_values"]), int(case["new_value"])]
     queue = TaskQueue(

@@ -77,7 +77,7 @@ def weighed_node(name: str, vector: Vector) -> Node:
     )
 
 
-def test_zero_mean_is_new_node_only_for_relay():
+def test_only_relay_treats_node_with_zero_mean_as_new():
     """Which the relay has otherwise (sel-05 is `crynux`'s)."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
@@ -147,7 +147,7 @@ def test_candidates_fit_task_and_have_models(name):
         assert candidates(asking(vector["task"]), nodes, system) == addresses(vector["expected"])
 
 
-def test_relay_ignores_models_on_disk_in_weight():
+def test_weight_under_relay_policy_ignores_models_on_disk():
     vector = FILTERS[GATED]
     nodes = [candidate(node_name, values) for node_name, values in vector["nodes"].items()]
     verdicts = RELAY_POLICY.create_follower().judge_candidates(
@@ -158,7 +158,7 @@ def test_relay_ignores_models_on_disk_in_weight():
 
 
 @pytest.mark.parametrize("case", FILTERS[EXCLUDING]["cases"])
-def test_excluded_node_is_no_candidate_until_recovery(case):
+def test_excluded_node_is_not_a_candidate_until_it_recovers(case):
     nodes = [candidate(node_fields["id"], node_fields) for node_fields in case["nodes"]]
     assert candidates(a_task(), nodes, SYSTEMS["relay_head"]) == addresses(case["expected"])
 
@@ -180,7 +180,7 @@ def test_reserved_node_is_not_drawn_again(case):
 
 
 @pytest.mark.parametrize("case", FILTERS[VERSIONS]["cases"])
-def test_version_fits_within_same_major(case):
+def test_node_version_fits_task_only_within_the_same_major_version(case):
     nodes = [a_node("A", version=version_of(case["node"]))]
     task = a_task(version=version_of(case["task"]))
     assert bool(candidates(task, nodes, SYSTEMS["seed_current"])) == case["ok"]

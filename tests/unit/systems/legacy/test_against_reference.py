@@ -63,7 +63,7 @@ def test_legacy_replay_matches_reference(events, legacy, later):
 
 @examples(30)
 @given(histories(), numbers(), st.data())
-def test_legacy_fold_in_pieces_equals_fold_at_once(events, legacy, data):
+def test_folding_legacy_events_in_pieces_equals_folding_them_at_once(events, legacy, data):
     rules, parsed = replace(RULES, legacy=legacy), parse_events(lines_of(events))
     cut = data.draw(st.integers(0, len(parsed)))
     single_fold, pieces = Fold(rules), Fold(rules)
@@ -79,7 +79,7 @@ def test_legacy_fold_in_pieces_equals_fold_at_once(events, legacy, data):
 
 @examples(30)
 @given(histories(), numbers())
-def test_kickout_interval_is_open_iff_due(events, legacy):
+def test_kickout_interval_is_open_exactly_if_node_is_due_for_kickout(events, legacy):
     """As each node's last event left it; the turn of a window alone closes none."""
     fold = Fold(replace(RULES, legacy=legacy))
     fold.fold_events(parse_events(lines_of(events)))

@@ -112,7 +112,7 @@ def test_task_without_enough_candidates_is_not_assigned():
 
 
 @given(st.binary(min_size=32, max_size=32), st.booleans())
-def test_three_distinct_candidates_are_chosen_from_single_card_for_gpt(seed, gpt):
+def test_three_distinct_candidates_are_chosen_and_for_gpt_all_of_the_same_card(seed, gpt):
     nodes = cards(FIGURE)
     task, policy_input = wanted(gpt=gpt, min_vram=16), policy_input_of(nodes)
     chosen = chosen_for(task, policy_input, seed)
@@ -189,13 +189,13 @@ def test_nodes_within_card_group_are_drawn_by_speed():
     assert verdict_by_node[nodes[4].address].parts["B"] == "none"
 
 
-def test_nodes_without_speed_are_drawn_equally():
+def test_nodes_are_drawn_equally_when_all_have_zero_speed():
     nodes = [scored(candidate, 0, 1) for candidate in cards({("RTX 4090", 24): 4})]
     assert set(weights_of(wanted(), policy_input_of(nodes)).values()) == {UNIT // 4}
     assert len(chosen_for(wanted(), policy_input_of(nodes)).nodes) == 3
 
 
-def test_pool_replaces_window_under_other_rules():
+def test_speed_uses_score_pool_instead_of_window_under_other_rules():
     nodes = cards({("RTX 4090", 24): 3})
     nodes[0].pool, nodes[1].pool = bytes([10, 10]), bytes([5])
     speed_by_node = compute_submission_speeds(nodes, 0, CRYNUX, equal=False)

@@ -27,14 +27,14 @@ from tests.unit.systems.legacy.networks import RULES, legacy_with, member, ran, 
 LEGACY = legacy_with()
 
 
-def test_departed_node_is_no_peer():
+def test_departed_node_does_not_count_as_a_peer():
     gone = scored(member("A", gpu_vram=80, timeout=900, membership=Membership.QUIT), 20, 1)
     assert compute_population_maxima(
         [gone, member("B", gpu_vram=8, timeout=60)], 0, RULES
     ) == PopulationMaxima(8, 60, 0)
 
 
-def test_other_rules_have_no_peers():
+def test_rules_other_than_legacy_have_no_peers():
     assert compute_population_maxima([member("A")], 0, CRYNUX) is None
     assert compute_legacy_factors(member("A"), 0, CRYNUX, None) is None
     assert compute_incentive_shares([member("A")], 0, CRYNUX) == {}
@@ -47,7 +47,7 @@ def test_legacy_score_without_peers_is_rejected():
 
 
 @pytest.mark.parametrize(("vram", "most", "size"), [(None, 24, 0), (0, 0, 0), (24, 24, UNIT)])
-def test_unknown_or_zero_video_memory_counts_zero(vram, most, size):
+def test_unknown_or_zero_video_memory_counts_as_zero(vram, most, size):
     assert compute_vram_share(vram, PopulationMaxima(most, 0, 0)) == size
 
 
@@ -63,7 +63,7 @@ def test_unknown_or_zero_video_memory_counts_zero(vram, most, size):
         (180, 300, UNIT // 2),
     ],
 )
-def test_shorter_timeout_has_higher_promptness(timeout, longest, promptness):
+def test_node_with_shorter_timeout_has_higher_promptness(timeout, longest, promptness):
     assert compute_promptness(timeout, PopulationMaxima(0, longest, 0), LEGACY) == promptness
 
 
@@ -72,7 +72,7 @@ def test_speed_is_zero_without_peers_and_none_without_tasks():
     assert compute_speed(None, PopulationMaxima(0, 0, UNIT)) is None
 
 
-def test_missing_speed_counts_zero_in_sum():
+def test_missing_speed_counts_as_zero_in_the_sum():
     fresh, old = member("A", gpu_vram=8, timeout=60), scored(member("B"), 20, 1)
     peers = compute_population_maxima([fresh, old], 0, RULES)
     assert peers is not None
@@ -121,7 +121,7 @@ def test_kickout_is_due_with_enough_tasks_until_window_ends():
     assert not is_kickout_due(node_after(low().quits("A"), "A", RULES), RULES)
 
 
-def test_group_scores_make_kickout_due_like_rounds():
+def test_group_scores_make_kickout_due_as_round_scores_do():
     history = History().joins("A", "B", "C")
     for group in "xyz":
         names = [f"{group}{place}" for place in "ABC"]
@@ -138,7 +138,7 @@ def test_group_scores_make_kickout_due_like_rounds():
     assert not is_kickout_due(node_after(history, "B", RULES), RULES)
 
 
-def test_score_at_kickout_line_is_not_due():
+def test_node_with_score_at_the_kickout_line_is_not_due_for_kickout():
     scored_node = scored(member("A"), 21, 3)
     assert not is_kickout_due(scored_node, RULES, 0)
     assert is_kickout_due(scored(scored_node, 20, 3), RULES, 0)

@@ -33,7 +33,7 @@ def started(*names):
     return history.after(5)
 
 
-def test_each_round_scores_by_its_own_order():
+def test_each_round_is_scored_by_its_own_order():
     assert scored(ran(History().joins("A", "B", "C"), "1", "ABC", "CBA"), A=12, B=10, C=12)
 
 
@@ -82,7 +82,7 @@ def test_slashed_node_keeps_its_ranks():
     assert scored(history, A=5, B=20)
 
 
-def test_score_after_node_left_is_recorded():
+def test_score_of_a_node_that_has_left_is_recorded():
     history = started("A", "B").commits("1", "A").quits("A").succeeds("1")
     assert scored(history, A=10, B=0)
 
@@ -93,7 +93,7 @@ def test_score_uses_task_key_as_group():
     assert [entry.seq for entry in changes.scores] == [1, 1, 1]
 
 
-def test_validation_group_counts_each_rank_twice():
+def test_validation_group_counts_the_score_of_each_rank_twice():
     history = History()
     for name, place in zip("123", "ABC", strict=True):
         history.joins(place).starts(name, place)
@@ -156,12 +156,12 @@ def test_group_member_silent_after_commitment_keeps_commitment_score():
     assert {ledger_node.window_count for ledger_node in fold.ledger.nodes.values()} == {1}
 
 
-def test_reveals_are_not_scored_under_rules_without_rounds():
+def test_order_of_reveals_is_not_scored_under_rules_without_rounds():
     entries = folded(committed_group("ABC", "CBA"), CRYNUX)[1].scores
     assert [entry.score for entry in entries] == [10, 5, 2]
 
 
-def test_legacy_reliability_stays_full():
+def test_reliability_stays_full_under_legacy_rules():
     history = started("A", "B").times_out("1")
     fold, changes = folded(history, RULES)
     assert {ledger_node.base for ledger_node in fold.ledger.nodes.values()} == {UNIT}
@@ -212,7 +212,7 @@ def test_window_length_in_seconds_is_supported():
     assert of_window(history, "B", rules) == ((GENESIS_TIME + 114) // 100, 20, 1)
 
 
-def test_decreasing_time_opens_no_earlier_window():
+def test_time_that_goes_back_does_not_open_an_earlier_window():
     rules = rules_with(window_seconds=100)
     history = ran(History().joins("A", "B", "C"), "1", "ABC", "ABC")
     ran(history.after(-500), "2", "ABC", "ABC")
@@ -258,6 +258,6 @@ def test_rules_mixing_both_systems_are_rejected(changes, complaint):
         ({"least_timeout_seconds": 9}, "^least_timeout_seconds: .*legacy.least_timeout_seconds"),
     ],
 )
-def test_ineffective_legacy_rule_is_rejected_with_alternative(changes, told):
+def test_error_for_rule_without_effect_under_legacy_names_the_alternative(changes, told):
     with pytest.raises(ValueError, match=told):
         replace(RULES, **changes)

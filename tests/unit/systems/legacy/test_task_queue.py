@@ -37,7 +37,7 @@ def taken(queue, freed, other_nodes):
     return None if offer is None else (offer.group.text, int(offer.waiting.value))
 
 
-def test_freed_node_with_same_cards_forms_own_trio():
+def test_freed_node_forms_a_trio_with_nodes_of_the_same_card():
     nodes = cards({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
     same, largest = combinations(nodes[0], nodes)
     assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
@@ -46,7 +46,7 @@ def test_freed_node_with_same_cards_forms_own_trio():
     assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
 
 
-def test_largest_minimum_memory_excludes_smaller_cards():
+def test_trio_with_the_largest_minimum_memory_excludes_smaller_cards():
     nodes = cards({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
     (combination,) = combinations(nodes[0], nodes)
     assert (combination.vram, [partner.gpu_name for partner in combination.partners]) == (
@@ -61,7 +61,7 @@ def test_two_free_nodes_make_no_trio():
     assert queue_of(costs(9, 0)).next_for(nodes[0], nodes) is None
 
 
-def test_unknown_cards_form_no_single_card_trio():
+def test_nodes_with_unknown_cards_do_not_form_a_same_card_trio():
     nodes = [member(name) for name in "ABC"]
     (combination,) = combinations(nodes[0], nodes)
     assert (combination.card, combination.vram) == (None, 0)
@@ -74,7 +74,7 @@ def test_freed_node_without_two_equal_cards_takes_no_gpt_task():
     assert taken(queue, nodes[0], nodes) == ("SD/24GB", 10)
 
 
-def test_most_valuable_head_wins_and_ties_go_to_oldest():
+def test_most_valuable_task_is_taken_and_the_oldest_among_equals():
     nodes = cards({("RTX 4090", 24): 3})
     queue = queue_of(costs(40, 16, block=2), costs(40, 24, gpt=True, block=1), costs(30, 8))
     assert taken(queue, nodes[0], nodes) == ("GPT/24GB", 40)
@@ -82,7 +82,7 @@ def test_most_valuable_head_wins_and_ties_go_to_oldest():
     assert taken(queue, nodes[0], nodes) == ("SD/16GB", 40)
 
 
-def test_head_unfit_for_nodes_is_skipped():
+def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_the_nodes():
     nodes = cards({("RTX 4090", 24): 3})
     for candidate in nodes:
         candidate.version = (1, 2, 0)

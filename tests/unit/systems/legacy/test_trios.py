@@ -76,7 +76,7 @@ def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]
 # --- which wait ---
 
 
-def test_group_value_is_sum_of_tasks_and_age_is_of_last_task():
+def test_value_of_group_is_sum_over_its_tasks_and_age_is_that_of_the_last_task():
     cheap, dear, late = trio("c", fee=1, at=1), trio("d", fee=2, at=2), trio("l", fee=2, at=1)
     late[2].created_at = Position(3, 0, 0)
     tasks = [*cheap, *late, *dear]
@@ -105,7 +105,7 @@ def test_remainder_of_group_never_starts():
         assert find_unstartable_tasks(remainder, tasks) == remainder
 
 
-def test_task_alone_or_in_larger_group_never_starts():
+def test_task_without_group_or_in_a_group_of_four_never_starts():
     alone, four = wanted("a"), [*trio("f"), wanted("f4", group=group("f"))]
     tasks = [alone, *four]
     assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
@@ -144,7 +144,7 @@ def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     assert {len(node_draw.candidates) for node_draw in drawn} == {5}
 
 
-def test_gpt_group_is_drawn_from_single_card():
+def test_gpt_group_is_drawn_from_nodes_of_the_same_card():
     drawer, tasks = BlockDrawer(LEGACY, explains=True), trio("g", gpt=True, min_vram=16)
     nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
     view = Seen(nodes, tasks)
@@ -159,14 +159,14 @@ def test_gpt_group_is_drawn_from_single_card():
     }
 
 
-def test_zero_speed_node_is_not_drawn_beside_others():
+def test_node_with_zero_speed_is_not_drawn_if_there_are_enough_others():
     nodes = [
         scored(member(name), total, 4) for name, total in zip("abcd", (0, 9, 9, 9), strict=True)
     ]
     assert node("a") not in drawn_by(nodes, trio("g")).values()
 
 
-def test_unavailable_node_voids_entire_group_draw():
+def test_unavailable_node_ends_the_draw_of_its_entire_group():
     nodes, tasks = cards({("RTX 4090", 24): 4}), trio("g")
     drawer, view = BlockDrawer(LEGACY), Seen(nodes, tasks)
     drawer.resume(view, block(1), {})
@@ -179,7 +179,7 @@ def test_unavailable_node_voids_entire_group_draw():
     assert again == {candidate.address for candidate in nodes} - {first[1]}
 
 
-def test_three_free_cards_get_group_of_figure():
+def test_three_free_nodes_get_the_group_shown_in_the_figure():
     figure = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
     groups = {}
     for name, fees in figure["groups"].items():
@@ -258,7 +258,7 @@ def test_group_is_drawn_entirely_or_not_at_all(models, group_orders):
 
 
 @given(networks, orders, st.integers(0, 3))
-def test_restart_changes_no_draw(models, group_orders, runs):
+def test_restart_does_not_change_draws(models, group_orders, runs):
     nodes, groups = staged(models, group_orders)
     tasks = [task for tasks in groups for task in tasks]
     view = Seen(nodes, tasks)

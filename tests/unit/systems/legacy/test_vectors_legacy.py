@@ -169,7 +169,7 @@ FIGURE = the_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free
 PRICES = the_vector("queue/q-11 legacy contract queue, price = fee/cap")
 
 
-def test_three_free_4090_take_task_of_figure():
+def test_three_free_rtx_4090_nodes_take_the_task_shown_in_the_figure():
     tasks = []
     for group, fees in FIGURE["groups"].items():
         kind, vram = group.removesuffix("GB").split("/")
@@ -190,7 +190,7 @@ def test_three_free_4090_take_task_of_figure():
     ]
 
 
-def test_contract_queue_vector_matches_with_fee_per_size():
+def test_contract_queue_vector_matches_if_value_is_fee_per_size():
     tasks = [
         wanted(f"{n}", fee=task_fields["fee"], size=task_fields["cap"])
         for n, task_fields in enumerate(PRICES["tasks"])

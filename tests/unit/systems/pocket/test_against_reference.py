@@ -99,7 +99,7 @@ def test_evaluations_match_reference_gateway(steps, params):
 
 @given(durations=st.lists(_durations, min_size=495, max_size=520))
 @examples(10)
-def test_excess_samples_are_halved_like_reference(durations):
+def test_excess_samples_are_halved_as_in_reference(durations):
     both = Both(MEANT)
     for duration in durations:
         both.step(0, "relayed", "a", duration, 1)

@@ -70,7 +70,7 @@ def test_stats_match_outcomes_of_last_five_minutes(outcomes, later, asks):
 
 @examples(60)
 @given(outcomes=_outcomes, asked=st.lists(st.integers(0, 10**7), max_size=5))
-def test_reading_stats_changes_nothing(outcomes, asked):
+def test_computing_stats_does_not_change_later_stats(outcomes, asked):
     quiet, asking, now = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE), 0
     for gap, latency in outcomes:
         now += gap
@@ -85,7 +85,7 @@ def test_reading_stats_changes_nothing(outcomes, asked):
 
 @examples(60)
 @given(times=st.lists(st.integers(0, WINDOW - 1), min_size=1, max_size=30))
-def test_late_successes_count_as_if_in_order(times):
+def test_successes_recorded_late_count_as_if_recorded_in_order(times):
     late, in_time = ArticleMemory(ARTICLE), ArticleMemory(ARTICLE)
     for at in times:
         late.record_success(A, at / WINDOW, at)
@@ -104,7 +104,7 @@ def test_future_outcomes_do_not_count():
     )
 
 
-def test_late_failure_does_not_shorten_out_time():
+def test_failure_recorded_late_does_not_shorten_exclusion_time():
     memory = ArticleMemory(ARTICLE)
     for _ in range(60):
         memory.record_failure(A, 100_000)

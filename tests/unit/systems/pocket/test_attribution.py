@@ -84,5 +84,5 @@ def _said(outcome: TaskOutcome) -> Said:
 
 @examples(100)
 @given(any_histories(any_events))
-def test_outcomes_match_endings_of_fold(events):
+def test_attributed_outcomes_match_task_endings_of_fold(events):
     assert by_us(events) == by_the_fold(events)

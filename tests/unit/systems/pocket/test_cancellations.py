@@ -59,7 +59,7 @@ def outcomes(history: History) -> list[TaskOutcome]:
         ("AC", "C", "B", ""),
     ],
 )
-def test_blamed_nodes_match_fold_timeouts(
+def test_nodes_blamed_for_cancellation_match_timeouts_of_fold(
     commits: str, discloses: str, errors: str, accepted: str
 ):
     history = three(commits, discloses, errors, accepted)

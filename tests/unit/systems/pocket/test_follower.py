@@ -95,7 +95,7 @@ def test_refunded_group_member_counts_as_success():
     assert judged(history)["A"].parts["median"] == "3.00000"
 
 
-def test_commitment_stops_duration_of_its_node_only():
+def test_commitment_ends_the_duration_of_only_its_own_node():
     history = joined("A", "B").creates("t", kind=TaskKind.SD)
     history.starts("t", "A", place=0).starts("t", "B", place=1)
     history.after(4).commits("t", "A").after(5).commits("t", "B")
@@ -111,7 +111,7 @@ def test_duration_ends_at_first_submission():
 
 
 @pytest.mark.parametrize("reason", [*AbortReason, None])
-def test_abort_is_no_attempt_for_any_reason(reason: AbortReason | None):
+def test_aborted_task_is_not_an_attempt_whatever_the_reason(reason: AbortReason | None):
     history = joined("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(5).aborts("t", reason)
     assert judged(history)["A"].parts["attempts"] == "0"
@@ -129,7 +129,9 @@ def test_invalidated_result_is_failure():
     (MEANT, 0, "flagged"),
     (PORTAL_API_HEAD, 10, "top_tier"),
 ], ids=["article", "meant", "head"])  # fmt: skip
-def test_dead_node_is_out_under_article_but_favoured_under_head(policy, weight, reason):
+def test_dead_node_is_excluded_under_article_but_favoured_under_portal_api_head(
+    policy, weight, reason
+):
     history = misses(does(joined("A", "B"), "B"), "A", times=51)
     verdict = judged(history, policy)["A"]
     assert (verdict.weight, verdict.parts["reason"]) == (weight, reason)
@@ -144,7 +146,7 @@ def test_each_failure_excludes_node_for_six_seconds():
         assert judged(history)["A"].weight == weight
 
 
-def test_node_with_unknown_stake_is_no_candidate_under_article():
+def test_node_with_unknown_stake_is_not_a_candidate_under_article():
     history = joined("known").joins("unknown").joins("none", stake=0)
     article, head = judged(history), judged(history, PORTAL_API_HEAD)
     assert {name: verdict.reason for name, verdict in article.items()} == {
@@ -165,7 +167,7 @@ def test_millisecond_times_are_used_for_durations():
 
 
 @EACH
-def test_alternating_success_and_timeout_leaves_single_ticket(policy: SelectionPolicy):
+def test_alternating_success_and_timeout_leaves_only_one_ticket(policy: SelectionPolicy):
     history = joined("A", "B")
     for _ in range(30):
         misses(does(history, "A", seconds=4), "A", seconds=4)
@@ -186,7 +188,7 @@ def test_rejoined_node_has_no_history():
     assert judged(history.joins("A", stake=1))["A"].parts["reason"] == "untested"
 
 
-def test_second_join_keeps_history():
+def test_second_join_of_a_member_keeps_its_history():
     history = misses(joined("A", "B"), "A", times=60).joins("A")
     assert judged(history)["A"].weight == 0
 
@@ -228,7 +230,7 @@ def test_ineligible_members_are_listed_with_reason():
     assert node("Q") not in verdict_by_node
 
 
-def test_flag_is_set_at_task_start_only():
+def test_failing_node_is_flagged_only_when_a_task_starts():
     history = misses(joined("A", "B"), "A", times=50)
     for _ in range(3):
         assert judged(history, MEANT)["A"].parts["reason"] == "shelved"

@@ -27,7 +27,9 @@ def row(selector: NodeSelector, node: Address = A, chain: str = "eth") -> Ranked
 
 @EACH
 @pytest.mark.parametrize("kind", OutcomeKind)
-def test_outcome_counts_for_node_only_if_blamed(kind: OutcomeKind, params: Parameters):
+def test_outcome_counts_only_if_it_is_attributed_to_the_node(
+    kind: OutcomeKind, params: Parameters
+):
     selector = NodeSelector(params)
     selector.record_outcome(RelayOutcome(A, "eth", 0, kind, 80.0))
     stats = row(selector).stats
@@ -36,7 +38,7 @@ def test_outcome_counts_for_node_only_if_blamed(kind: OutcomeKind, params: Param
     assert stats.median == (0.08 if served else 0.0)
 
 
-def test_every_outcome_kind_has_blame():
+def test_every_outcome_kind_has_an_attribution():
     assert BLAME_BY_KIND.keys() == set(OutcomeKind)
     assert Counter(BLAME_BY_KIND.values()) == {Blame.SUCCESS: 2, Blame.FAILURE: 8, Blame.NOBODY: 7}
 
@@ -66,7 +68,7 @@ def test_left_out_node_is_listed_and_excluded_from_benchmark():
     assert ranking.left_out == {A: "behind"}
 
 
-def test_unserved_chain_is_ranked_but_not_stored():
+def test_chain_without_outcomes_is_ranked_but_not_stored():
     selector = NodeSelector(ARTICLE)
     assert row(selector, chain="new").tickets == 10
     assert selector.chains == {}
@@ -78,7 +80,7 @@ _heights = st.dictionaries(
 
 
 @given(heights=_heights, allowance=st.integers(0, 50), lie=st.integers(10**7, 10**9))
-def test_single_inflated_height_does_not_raise_best_height(heights, allowance, lie):
+def test_one_inflated_height_does_not_raise_best_height(heights, allowance, lie):
     best_height = find_best_height([*heights.values(), lie], allowance)
     assert best_height is not None
     assert best_height <= max(heights.values())

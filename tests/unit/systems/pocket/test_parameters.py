@@ -41,14 +41,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("params", "changes", "line"), REFUSED)
-def test_invalid_parameter_is_rejected_by_name(
+def test_error_for_invalid_parameter_names_it(
     params: Parameters, changes: dict[str, Any], line: str
 ):
     with pytest.raises(ValueError, match=line):
         replace(params, **changes)
 
 
-def test_failure_out_time_is_window_divided_by_50():
+def test_exclusion_time_per_failure_is_window_divided_by_50():
     assert ARTICLE.out_ms_per_failure * PORTAL_API_HEAD.shelve_failures == ARTICLE.out_cap_ms
     assert ARTICLE.out_cap_ms == ARTICLE.window_ms == 5 * 60 * 1000
 

@@ -73,14 +73,16 @@ def test_cleared_flag_is_stored_for_two_hours():
 
 
 @pytest.mark.parametrize(("params", "tickets"), [(MEANT, 0), (PORTAL_API_HEAD, 10)])
-def test_dead_node_has_no_ticket_as_intended_and_all_tickets_at_head(params, tickets):
+def test_dead_node_has_no_tickets_in_intended_version_but_all_under_portal_api_head(
+    params, tickets
+):
     memory = failing(50, params)
     for now in (1_000, 100_000, 299_000):
         memory.evaluate_nodes([A], now)
         assert row(memory, now, params).tickets == tickets
 
 
-def test_alternating_success_and_failure_leaves_single_ticket():
+def test_alternating_success_and_failure_leaves_only_one_ticket():
     memory = PortalMemory(PORTAL_API_HEAD)
     for n in range(40):
         memory.record_success(A, 0.1, 2_000 * n)
@@ -115,7 +117,7 @@ _runs = st.sampled_from((1, 2, 49, 50, 51))
         max_size=30,
     )
 )
-def test_checking_suspects_equals_checking_every_node(steps, params):
+def test_checking_only_suspect_nodes_gives_the_same_result_as_checking_all(steps, params):
     quick, plain, now = PortalMemory(params), PortalMemory(params), 0
     for gap, node, well, times, absent in steps:
         now += gap

@@ -115,17 +115,17 @@ def test_small_latency_steps_cost_no_tickets(params):
     assert tickets(stairs, params) == [10] * 24
 
 
-def test_single_slow_node_keeps_all_tickets():
+def test_slow_node_keeps_all_tickets_if_it_is_the_only_node():
     assert tickets(alike(0.25), ARTICLE) == [10]
 
 
-def test_slow_node_keeps_single_ticket_under_article_and_none_under_head():
+def test_slow_node_keeps_one_ticket_under_article_but_none_under_portal_api_head():
     slow = alike(0.1, 9.0, attempts=500)
     assert tickets(slow, ARTICLE) == [10, 1]
     assert tickets(slow, PORTAL_API_HEAD) == [10, 0]
 
 
-def test_node_out_for_failures_has_no_tickets_under_article():
+def test_node_excluded_for_failures_has_no_tickets_under_article():
     good = NodeStats(Address("good"), 500, 0.99, 0.1, 0.1, failing=True, out_until_ms=6000)
     assert tickets([good, *alike(0.1)], ARTICLE) == [0, 10]
 
@@ -145,7 +145,7 @@ def shelved() -> list[NodeStats]:
     ]
 
 
-def test_all_shelved_nodes_have_equal_chance_in_caller_order():
+def test_nodes_have_equal_chances_in_caller_order_when_all_are_shelved():
     ranking = rank_nodes(shelved(), MEANT)
     assert ranking.degraded
     assert [pick_node(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
@@ -161,7 +161,7 @@ def test_latency_does_not_order_picks_among_shelved_nodes():
 
 @examples(50)
 @given(standings=_standings(), us=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
-def test_pick_many_returns_distinct_nodes_with_tickets_first(standings, us):
+def test_pick_nodes_returns_distinct_nodes_and_those_with_tickets_first(standings, us):
     ranking = rank_nodes(standings, ARTICLE)
     chosen = pick_nodes(ranking, us)
     assert len(chosen) == len(set(chosen)) == min(len(us), len(standings))
@@ -188,12 +188,12 @@ def test_pick_from_empty_ranking_is_rejected():
 
 
 @given(seed=st.binary(min_size=32, max_size=32), counter=st.integers(0, 2**64 - 1))
-def test_seed_number_picks_ranked_node(seed, counter):
+def test_number_drawn_from_seed_picks_a_ranked_node(seed, counter):
     u = compute_unit_draw(seed, "session", counter)
     assert pick_node(rank_nodes(alike(0.1, 0.2, 0.9), ARTICLE), u) in {"n00", "n01", "n02"}
 
 
-def test_largest_seed_number_picks_last_node():
+def test_largest_number_that_can_be_drawn_picks_the_last_node():
     # As a double it would be 1, and hold no ticket.
     almost = Fraction(2**64 - 1, 2**64)
     assert float(almost) == 1
@@ -229,7 +229,7 @@ def test_explanation_line_gives_cost_of_preceding_nodes():
     )
 
 
-def test_explanation_line_gives_end_of_out_time():
+def test_explanation_line_gives_end_of_exclusion():
     node = NodeStats(Address("n"), 20, 0.9, 0.1, 0.1, failing=True, out_until_ms=1_006_500)
     (row,) = rank_nodes([node], ARTICLE).rows
     assert format_explanation(row) == (

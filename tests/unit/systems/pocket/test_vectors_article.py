@@ -31,7 +31,7 @@ def relayed(node: str, t_ms: int, latency_ms: float | None) -> RelayOutcome:
 
 
 @vectors_of("examples", file=FILE)
-def test_article_examples_match_manual_results(vector: Vector):
+def test_article_examples_match_manually_computed_tickets(vector: Vector):
     outcomes = sorted(vector["outcomes"], key=lambda outcome: outcome["t_ms"])
     for expected in vector["expected"]:
         selector, now = NodeSelector(ARTICLE), expected["now_ms"]
@@ -72,7 +72,7 @@ def drawn() -> Counter[Address]:
     )
 
 
-def test_session_draws_follow_tickets():
+def test_win_counts_in_session_are_proportional_to_tickets():
     wins, relays = drawn(), sum(row["relays"] for row in ROWS)
     assert wins.total() == relays == 9085
     expected = {row["id"]: relays * row["tickets"] / TOTAL for row in ROWS}
@@ -80,7 +80,7 @@ def test_session_draws_follow_tickets():
     assert chi_square < MOST
 
 
-def test_session_tier_shares_match_article():
+def test_share_of_each_tier_in_session_matches_article():
     # Within equal tickets chance decides: no order is asked for there.
     wins, rows = drawn(), iter(ROWS)
     for size, share in zip(TIERS, SHARES, strict=True):
@@ -94,7 +94,7 @@ def test_session_tier_shares_match_article():
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
-def test_failures_exclude_node_proportionally(row: Vector):
+def test_exclusion_time_is_proportional_to_failures(row: Vector):
     selector, node = NodeSelector(ARTICLE), Address(row["id"])
     apart = HOUR // row["failures"]
     seconds_out = 0

@@ -57,7 +57,7 @@ def test_upstream_failure_limit_sets_both_parameters(params: PortalParameters):
     assert params.zero_weight_attempts == params.shelve_failures
 
 
-def test_fixed_decimals_count_is_five():
+def test_latency_is_formatted_with_five_decimals():
     assert format_five_decimals(1 / 3) == "0." + CONSTANTS["latency_decimals"] * "3"
 
 
@@ -67,7 +67,7 @@ def test_rounding_matches_javascript(vector: Vector):
 
 
 @vectors_of("arithmetic/to_fixed_5", file=POCKET)
-def test_fixed_formatting_matches_javascript(vector: Vector):
+def test_formatting_with_five_decimals_matches_javascript(vector: Vector):
     assert format_five_decimals(vector["x"]) == vector["expected"]
 
 
@@ -78,7 +78,7 @@ def test_quantiles_interpolate_between_samples(vector: Vector):
 
 
 @vectors_of("arithmetic/reduce", file=POCKET)
-def test_every_second_sample_is_kept_beyond_limit(vector: Vector):
+def test_every_second_sample_is_kept_when_limit_is_exceeded(vector: Vector):
     # One more success on top of what the list holds; it comes last.
     samples = [float(n) for n in range(1, vector["n"])]
     record = PortalRecord(samples=samples, samples_until=300_000)
@@ -133,7 +133,7 @@ def test_ranking_matches_upstream(vector: Vector, params: PortalParameters):
 
 @vectors_of("article_table/cases", file=POCKET)
 @PROFILES
-def test_article_table_matches_step_by_step(vector: Vector, params: PortalParameters):
+def test_ranking_of_article_table_matches_each_step(vector: Vector, params: PortalParameters):
     rows = {f"n{row['rank']}": row for row in ROWS.values()}
     weighted = {step["id"]: step["weighted_s"] for step in vector["steps"]}
     ranking = rank_nodes(
@@ -175,7 +175,7 @@ def distance(shares: dict[Address, float], rows: dict[str, Vector]) -> float:
 
 
 @vectors_of("article_table/rows", file=POCKET)
-def test_article_row_rates_match_counts(vector: Vector):
+def test_rates_in_article_rows_match_their_counts(vector: Vector):
     rate = vector["relays"] / (vector["relays"] + vector["failures"])
     assert round(rate, 6) == vector["success_rate_if_relays_are_successes"]
     assert round(vector["relays"] / RELAYS, 6) == vector["observed_share"]
@@ -183,7 +183,9 @@ def test_article_row_rates_match_counts(vector: Vector):
 
 @vectors_of("scaled_to_slow_work", file=POCKET)
 @PROFILES
-def test_slow_work_is_ranked_with_expected_duration(vector: Vector, params: PortalParameters):
+def test_slow_tasks_are_ranked_relative_to_expected_duration(
+    vector: Vector, params: PortalParameters
+):
     in_seconds = replace(params, expected=vector["expected_s"])
     assert in_seconds.multiplier == pytest.approx(vector["multiplier_per_s"], abs=1e-12)
     ranked = [

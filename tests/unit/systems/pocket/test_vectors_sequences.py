@@ -195,7 +195,7 @@ def test_nodes_are_sorted_by_their_weighted_latency():
 
 
 @PROFILES
-def test_tickets_never_increase_down_ranking(profile: str):
+def test_tickets_never_increase_down_the_ranking(profile: str):
     case = UNIT["rank items"]
     params = replace(PARAMS[profile], shelve_failures=5, zero_weight_attempts=5)
     nodes = [
@@ -241,7 +241,7 @@ def test_mixed_history_gives_expected_tickets_and_clears_flag(profile: str):
 
 
 @PROFILES
-def test_all_failing_nodes_keep_their_tickets(profile: str):
+def test_nodes_keep_their_tickets_when_all_nodes_are_failing(profile: str):
     memory = PortalMemory(PARAMS[profile])
     nodes = [Address(str(n)) for n in range(5)]
     for name in nodes:
