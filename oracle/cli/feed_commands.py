@@ -31,7 +31,8 @@ feed = typer.Typer(no_args_is_help=True)
 _FileArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="Witness file (JSON lines): when each feed row was first seen."
+        metavar="FILE",
+        help="File (JSON lines) with the time at which each feed row was first seen.",
     ),
 ]
 

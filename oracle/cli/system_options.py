@@ -65,7 +65,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Changed number of the rules or the policy (see `rules show NAME`); repeatable.",
+        help="Override a number of the rules or the policy (see `rules show NAME`); repeatable.",
     ),
 ]
 

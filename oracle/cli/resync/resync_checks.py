@@ -122,7 +122,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
             min=1,
             metavar="N",
             help=(
-                "Worker processes, or cluster workers of [history], that read blocks. "
+                "Number of worker processes (or Dask workers, see [history]) that read blocks. "
                 "Default: this process only."
             ),
         ),

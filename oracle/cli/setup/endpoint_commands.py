@@ -100,8 +100,7 @@ def probe_endpoints(
             "--endpoint",
             min=1,
             help=(
-                "Number of the only endpoint to probe, counted from 1 in chain.endpoints. "
-                "Default: all."
+                "Probe only this endpoint: its position in chain.endpoints, from 1. Default: all."
             ),
         ),
     ] = None,
