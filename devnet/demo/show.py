@@ -126,11 +126,15 @@ class DemoShow:
 
 @contextmanager
 def start_demo_chain(
-    screen: Screen, options: DemoOptions, start_time: int = START_TIME
+    screen: Screen,
+    options: DemoOptions,
+    start_time: int = START_TIME,
+    account_count: int = ACCOUNTS,
 ) -> Iterator[tuple[Path, LocalChain]]:
     """Start an EVM chain and create a folder for the daemon; both are removed afterwards.
 
-    `start_time` is the time of the first block, in unix seconds.
+    `start_time` is the time of the first block, in unix seconds; `account_count` is the number of
+    accounts with ether.
 
     Raises:
         InputError: the port is in use, or the chain cannot be installed.
@@ -139,7 +143,7 @@ def start_demo_chain(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qos-oracle-demo-")))
         screen.print_line("starting a local EVM chain (Anvil)")
         url = stack.enter_context(
-            run_anvil(port=options.port, accounts=ACCOUNTS, start_time=start_time)
+            run_anvil(port=options.port, accounts=account_count, start_time=start_time)
         )
         chain = LocalChain(url)
         stack.callback(chain.close)

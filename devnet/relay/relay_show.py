@@ -19,7 +19,7 @@ from devnet.demo.screen import Screen
 from devnet.demo.show import DemoOptions, start_demo_chain
 from devnet.relay.relay_history import RelayHistory
 from devnet.relay.relay_traffic import TrafficPlan, generate_history
-from devnet.relay.staked_chain import CONTRACT_NAME, StakedChain, deploy_staked_chain
+from devnet.relay.staked_chain import ACCOUNTS, CONTRACT_NAME, StakedChain, deploy_staked_chain
 from devnet.relay.stand_in_relay import StandInRelay, serve_relay
 from oracle.daemon.config.loader import read_config
 from oracle.domain.fixed_point import UNIT
@@ -221,7 +221,9 @@ def run_relay_show(screen: Screen, options: DemoOptions) -> Iterator[tuple[Relay
     """
     with ExitStack() as stack:
         start_time = int(time.clock_gettime(time.CLOCK_REALTIME)) - 5
-        folder, chain = stack.enter_context(start_demo_chain(screen, options, start_time))
+        folder, chain = stack.enter_context(
+            start_demo_chain(screen, options, start_time, account_count=ACCOUNTS)
+        )
         network = deploy_staked_chain(chain, start_time)
         screen.print_line(
             f"deployed a stand-in of NodeStaking: {network.staking_address}; the nodes have staked"
