@@ -177,7 +177,7 @@ def test_interrupted_recording_resumes(
                 ask,
             )
 
-        monkeypatch.setattr(source, "with_window", in_small_parts)
+        monkeypatch.setattr(source, "query_window", in_small_parts)
         with pytest.raises(TransientError):
             export_fixture(source, partial_path, blocks, lambda _block, _last: None)
         assert not partial_path.exists()
