@@ -12,7 +12,7 @@ from typing import Protocol
 
 from devnet.anvil import CHAIN_ID
 from devnet.crynux.commit_traffic import CommitTraffic
-from devnet.crynux.crynux_network import VSS, CrynuxNetwork, deploy_crynux_network
+from devnet.crynux.crynux_network import ACCOUNTS, VSS, CrynuxNetwork, deploy_crynux_network
 from devnet.crynux.kickout_end import read_kickout_result
 from devnet.crynux.reporting_end import ReportingSetup, deploy_reporting
 from devnet.crynux.verdict import (
@@ -189,7 +189,9 @@ def run_crynux_show(
         FatalError: the user stopped the demo before it had started.
     """
     with ExitStack() as stack:
-        folder, chain = stack.enter_context(start_demo_chain(screen, options))
+        folder, chain = stack.enter_context(
+            start_demo_chain(screen, options, account_count=ACCOUNTS)
+        )
         clock = ChainClock(START_TIME)
         network = deploy_crynux_network(chain, clock, profile)
         deployed_contracts = ", ".join(
