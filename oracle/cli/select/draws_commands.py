@@ -29,10 +29,10 @@ _SettledOption = Annotated[
     ),
 ]
 _OUTCOME_TEXTS = {
-    DrawOutcome.STARTED: "started by the node",
-    DrawOutcome.STARTED_ELSEWHERE: "started by another node",
+    DrawOutcome.STARTED: "started as drawn",
+    DrawOutcome.STARTED_ELSEWHERE: "started elsewhere",
     DrawOutcome.TASK_ENDED: "the task ended",
-    DrawOutcome.UNDONE: "voided and drawn again",
+    DrawOutcome.UNDONE: "drawn again",
 }
 
 
@@ -82,7 +82,7 @@ def _print_draws(draw_history: RecentDraws) -> None:
             (*_format_draw_cells(draw), str(draw.voided_block), _format_outcome(draw))
             for draw in draw_history.over
         ]
-        _print_rows((*_COLUMNS, "settled at", "outcome"), settled_rows)
+        _print_rows((*_COLUMNS, "settled", "outcome"), settled_rows)
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

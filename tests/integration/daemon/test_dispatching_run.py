@@ -150,7 +150,7 @@ def test_status_and_draws_show_waiting_and_pending_tasks(
     assert told(capsys, "draws", "--last", 0, "--config", path)["over"] == []
     assert run(["draws", "--config", str(path)]) == 0
     text = capsys.readouterr().out
-    assert re.search(f"{drawn['task'][:14]}… .*{drawn['node']} .* started by the node\n", text)
+    assert re.search(f"{drawn['task'][:14]}… .*{drawn['node']} .* started as drawn\n", text)
     assert max(map(len, text.splitlines())) <= 100
 
 
