@@ -43,7 +43,7 @@ def test_fresh_compilation_equals_committed_artifacts():
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_check_reports_missing_stale_and_orphaned_artifacts(copy: Path):
+def test_build_check_reports_missing_stale_and_orphaned_artifacts(copy: Path):
     missing = build(copy, "--check")
     # The timelock's source is OpenZeppelin's, and not among the copied ones.
     expected_lines = [
@@ -78,7 +78,7 @@ def test_oracle_storage_layout_matches_recorded_layout():
 @pytest.mark.parametrize(
     ("name", "bits"), [("OracleHead.Head", 256), ("Limits", 240), ("NodeScores.Node", 200)]
 )
-def test_related_fields_share_single_slot(name: str, bits: int):
+def test_struct_fields_share_one_storage_slot(name: str, bits: int):
     structs = json.loads(LAYOUT.read_text("utf-8"))["structs"]
     (fields,) = (
         held
@@ -90,7 +90,7 @@ def test_related_fields_share_single_slot(name: str, bits: int):
     assert 8 * offset + int("".join(filter(str.isdigit, kind)) or 8) == bits, label
 
 
-def test_broken_contract_changes_no_artifacts(copy: Path):
+def test_compilation_error_leaves_artifacts_unchanged(copy: Path):
     (copy / "contracts" / "Broken.sol").write_text("contract Broken {", "utf-8")
     broken = build(copy)
     assert broken.returncode == 1
@@ -105,7 +105,7 @@ def test_unknown_contract_name_is_rejected(copy: Path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_artifact_has_name_settings_and_valid_size(name: str):
+def test_artifact_has_expected_name_and_settings_and_deployable_size(name: str):
     compiled = artifact(name)
     assert compiled["contractName"] == name.rsplit("/", maxsplit=1)[-1]
     assert compiled["settings"]["evmVersion"] == "shanghai"
@@ -113,7 +113,7 @@ def test_artifact_has_name_settings_and_valid_size(name: str):
     assert str(ROOT) not in json.dumps(compiled)
 
 
-def test_every_node_and_task_event_is_indexed():
+def test_every_node_and_task_event_indexes_its_node_or_task():
     def first(event: dict[str, Any]) -> tuple[str, bool]:
         return event["inputs"][0]["name"], event["inputs"][0]["indexed"]
 

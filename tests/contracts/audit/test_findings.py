@@ -19,21 +19,21 @@ SOURCES = {
 }
 
 
-def test_baseline_finding_is_no_difference():
+def test_finding_in_the_baseline_is_not_reported():
     assert [*differences([KNOWN], Counter([KNOWN]))] == []
 
 
-def test_new_finding_is_difference():
+def test_new_finding_is_reported():
     assert [*differences([KNOWN], Counter())] == ["new: timestamp in Rounds.push (1)"]
 
 
-def test_second_finding_at_same_place_is_difference():
+def test_second_finding_at_the_same_place_is_reported_as_new():
     assert [*differences([KNOWN, KNOWN], Counter([KNOWN]))] == [
         "new: timestamp in Rounds.push (1)"
     ]
 
 
-def test_missing_finding_is_difference():
+def test_baseline_entry_without_a_finding_is_reported():
     (line,) = differences([], Counter([KNOWN]))
     assert line == "gone, take it out of the baseline: timestamp in Rounds.push (1)"
 
@@ -62,7 +62,7 @@ def test_baseline_has_fewer_than_350_lines():
     assert len(BASELINE.read_text("utf-8").splitlines()) < 350
 
 
-def test_line_is_located_in_contract_and_function(tmp_path):
+def test_source_line_is_mapped_to_its_contract_and_function(tmp_path):
     source = tmp_path / "Some.sol"
     source.write_text(
         "pragma solidity 0.8.37;\nabstract contract Head {\n    uint256 private x;\n"
@@ -74,7 +74,7 @@ def test_line_is_located_in_contract_and_function(tmp_path):
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_every_check_contract_has_holding_and_refuted_checks(name):
+def test_every_check_contract_has_checks_that_hold_and_checks_that_are_refuted(name):
     text = (ROOT / f"tests/contracts/audit/checks/{name}.sol").read_text("utf-8")
     checks = re.findall(r"function (check_\w+)", text)
     assert {wanted(check) for check in checks} == {HOLDS, REFUTED}

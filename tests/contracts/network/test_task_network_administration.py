@@ -59,7 +59,7 @@ def test_only_admin_may_change_settings(network: Network, stranger: str):
             network.by(stranger, call)
 
 
-def test_admin_transfer_takes_two_steps(network: Network, stranger: str):
+def test_admin_transfer_requires_two_steps(network: Network, stranger: str):
     offered = network.by(network.admin, network.does.offerAdmin(stranger))
     with pytest.raises(RevertedError, match="NotOffered"):
         network.by(network.admin, network.does.acceptAdmin())
@@ -80,7 +80,7 @@ def test_admin_offer_can_be_withdrawn(network: Network, stranger: str):
         network.by(stranger, network.does.acceptAdmin())
 
 
-def test_new_dispatcher_replaces_old(network: Network, stranger: str):
+def test_new_dispatcher_replaces_the_old_one(network: Network, stranger: str):
     receipt = network.by(network.admin, network.does.setDispatcher(stranger))
     task = network.create()
 
@@ -128,7 +128,7 @@ def test_new_settings_apply_immediately(network: Network):
     network.join(network.nodes[0], stake=1)
 
 
-def test_oracle_must_be_contract_and_is_replaceable(network: Network, stranger: str):
+def test_oracle_must_be_a_contract_and_can_be_replaced(network: Network, stranger: str):
     first, second = (network.chain.deploy("testing/PlainOracle").address for _ in range(2))
     for nobody in (NOBODY, stranger):
         with pytest.raises(RevertedError, match="NoCode"):

@@ -64,7 +64,7 @@ def test_second_group_decides_contest(first: Group, says: str, slashed: list[Sta
     assert network.owed(network.treasury) == slashed_stake - cost + tolls
 
 
-def test_contested_minority_keeps_fee_and_score(network: Network, first: Group):
+def test_comparison_alone_does_not_slash_the_contested_minority(network: Network, first: Group):
     receipt = first.play("AAB")
 
     assert ends(receipt, first.tasks) == ["Succeeded", "Refunded", "Invalidated"]
@@ -87,7 +87,9 @@ def test_contested_node_may_take_tasks(network: Network, first: Group):
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_quitting_during_contest_does_not_save_stake(network: Network, first: Group, place: int):
+def test_quitting_during_a_contest_does_not_save_the_stake(
+    network: Network, first: Group, place: int
+):
     """Two that lied alike would be gone before the second group has spoken."""
     liar = first.nodes[place]
     first.play("AAB")
@@ -115,7 +117,7 @@ def test_node_kicked_out_during_contest_still_loses_stake(network: Network, firs
     assert network.owed(first.nodes[2]) == 0
 
 
-def test_slash_aborts_running_task_of_node(network: Network, first: Group):
+def test_slashing_a_node_aborts_its_running_task(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("AAA")
     running = network.begun(first.nodes[2])
@@ -125,7 +127,7 @@ def test_slash_aborts_running_task_of_node(network: Network, first: Group):
     assert network.told(running)["status"] == 11
 
 
-def test_stake_is_slashed_once(network: Network, first: Group):
+def test_node_in_two_contests_is_slashed_only_once(network: Network, first: Group):
     other_group = Group(network, network.creator, word(9), [*network.nodes[3:5], first.nodes[2]])
     first.play("AAB")
     other_group.play("AAB")
@@ -141,7 +143,9 @@ def test_stake_is_slashed_once(network: Network, first: Group):
 # --- the window ---
 
 
-def test_contest_without_second_group_is_cleared_after_window(network: Network, first: Group):
+def test_contested_node_is_cleared_after_window_without_a_second_group(
+    network: Network, first: Group
+):
     first.play("AAB")
     compared = network.chain.time
     network.chain.at(compared + WINDOW)
@@ -156,7 +160,7 @@ def test_contest_without_second_group_is_cleared_after_window(network: Network, 
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
 
 
-def test_late_second_group_slashes_no_node(network: Network, first: Group):
+def test_second_group_settled_after_window_slashes_no_node(network: Network, first: Group):
     first.play("AAB")
     second = second_of(first)
     second.play("AAA")
@@ -173,7 +177,7 @@ def test_second_group_after_window_is_rejected(network: Network, first: Group):
         second_of(first)
 
 
-def test_contest_is_settled_once(network: Network, first: Group):
+def test_contest_can_be_settled_only_once(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("AAA")
     first.settle(ord("A"))

@@ -30,7 +30,7 @@ def alice(network: Network) -> str:
     return network.nodes[0]
 
 
-def test_answer_is_accepted_until_last_second_of_timeout(network: Network, alice: str):
+def test_answer_is_accepted_until_the_last_second_of_the_timeout(network: Network, alice: str):
     task = network.begun(alice)
     limit = network.time_limit(task)
     assert limit == network.chain.time + TIMEOUT
@@ -43,7 +43,7 @@ def test_answer_is_accepted_until_last_second_of_timeout(network: Network, alice
     assert network.submit(task, alice).names == ["TaskSubmitted"]
 
 
-def test_task_can_only_time_out_after_limit(network: Network, alice: str):
+def test_task_can_be_timed_out_only_after_its_time_limit(network: Network, alice: str):
     task = network.begun(alice)
     limit = network.time_limit(task)
     network.chain.at(limit + 1)
@@ -92,7 +92,9 @@ def test_started_task_cannot_be_cancelled_or_dropped(network: Network, alice: st
         network.by(network.dispatcher, network.does.dropTask(task, Why.TIMEOUT))
 
 
-def test_only_creator_may_cancel_validate_or_accept_error(network: Network, alice: str):
+def test_only_creator_may_cancel_or_validate_task_or_accept_its_error(
+    network: Network, alice: str
+):
     for act in ("cancelTask", "validateTask", "acceptError"):
         with pytest.raises(RevertedError, match="NotCreator"):
             network.by(alice, getattr(network.does, act)(network.create()))
@@ -109,12 +111,14 @@ def test_dispatcher_drops_queued_task(network: Network, reason: Why):
 
 
 @pytest.mark.parametrize("reason", [0, 2, 3, 5, 6, 7, 8, 9, 10, 11, 255])
-def test_drop_with_other_reason_is_rejected(network: Network, reason: int):
+def test_dropping_a_task_for_a_reason_other_than_timeout_or_low_fee_is_rejected(
+    network: Network, reason: int
+):
     with pytest.raises(RevertedError, match="BadReason"):
         network.by(network.dispatcher, network.does.dropTask(network.create(), reason))
 
 
-def test_accepted_error_returns_fee(network: Network, alice: str):
+def test_accepted_error_returns_the_fee_to_the_creator(network: Network, alice: str):
     task = network.begun(alice)
     reported = network.report_error(task, alice)
     with pytest.raises(RevertedError, match="WrongStatus"):
@@ -133,7 +137,7 @@ def test_result_cannot_be_accepted_as_error(network: Network, alice: str):
 
 
 @pytest.mark.parametrize("last", [Last.SUBMITTED, Last.ERROR_REPORTED])
-def test_unvalidated_answer_is_ended_by_any_account_after_deadline(
+def test_any_account_can_end_task_with_unvalidated_answer_after_deadline(
     network: Network, alice: str, last: Last
 ):
     task = network.begun(alice)
@@ -153,7 +157,7 @@ def test_unvalidated_answer_is_ended_by_any_account_after_deadline(
     assert (network.owed(alice), network.owed(network.creator)) == paid
 
 
-def test_task_without_answer_cannot_end_as_unvalidated(network: Network, alice: str):
+def test_task_without_an_answer_cannot_be_ended_as_unvalidated(network: Network, alice: str):
     for task in (network.create(), network.begun(alice), word(404)):
         with pytest.raises(RevertedError, match="WrongStatus"):
             network.by(alice, network.does.endUnvalidated(task))

@@ -36,18 +36,20 @@ def floor(network: Network, *floor_fields: int, kind: int = 0) -> dict[str, Any]
 # --- floors ---
 
 
-def test_every_kind_has_deployment_floor(network: Network):
+def test_every_task_kind_starts_with_the_floor_set_at_deployment(network: Network):
     assert [network.does.floorOf(kind).call() for kind in range(3)] == [FLOOR] * 3
     assert network.does.leastFee(0, 1).call() == TOLL
 
 
 @pytest.mark.parametrize("wrong", [(0, 0, 60, 1), (1, 1, 0, 1)])
-def test_zero_floor_is_rejected(network: Network, wrong: tuple[int, ...]):
+def test_zero_fee_floor_or_zero_timeout_floor_is_rejected(
+    network: Network, wrong: tuple[int, ...]
+):
     with pytest.raises(RevertedError, match="BadFloor"):
         floor(network, *wrong)
 
 
-def test_floor_of_unknown_kind_is_rejected(network: Network):
+def test_floor_for_an_unknown_task_kind_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="BadKind"):
         floor(network, *FLOOR, kind=3)
 
@@ -69,19 +71,19 @@ def test_timeout_below_floor_is_rejected(network: Network):
     network.create(kind=2, size=20, timeout=160)
 
 
-def test_task_needing_over_24_hours_is_rejected(network: Network):
+def test_task_whose_timeout_floor_exceeds_24_hours_is_rejected(network: Network):
     floor(network, *FLOOR[:2], 60, 2)
     with pytest.raises(RevertedError, match="BadTimeout"):
         network.create(size=DAY, timeout=DAY, fee=1000 * ETHER)
 
 
-def test_maximum_size_and_floor_have_min_fee(network: Network):
+def test_min_fee_does_not_overflow_at_maximum_size_and_floor(network: Network):
     max_uint96 = 2**96 - 1
     floor(network, max_uint96, max_uint96, 60, 0)
     assert network.does.leastFee(0, 2**32 - 1).call() == max_uint96 * 2**32 * GWEI
 
 
-def test_floor_applies_to_later_tasks_only(network: Network):
+def test_new_floor_applies_only_to_tasks_created_later(network: Network):
     task = network.begun(network.nodes[0], fee=FEE)
     floor(network, 2_000_000_000, 0, 1000, 0)
     network.chain.later(TIMEOUT + 1)
@@ -107,7 +109,9 @@ def test_timeout_toll_goes_to_treasury(network: Network):
 
 
 @pytest.mark.parametrize(("waited", "toll"), [(0, TOLL), (DAY, TOLL), (DAY + 1, 0)])
-def test_cancel_before_start_costs_toll_within_24_hours(network: Network, waited: int, toll: int):
+def test_cancelling_an_unstarted_task_costs_a_toll_only_in_the_first_24_hours(
+    network: Network, waited: int, toll: int
+):
     """Whoever sees a draw and cancels to have another one pays for each; who waits does not."""
     task = network.create()
     network.chain.at(network.chain.time + waited or network.chain.time + 1)
@@ -120,7 +124,7 @@ def test_cancel_before_start_costs_toll_within_24_hours(network: Network, waited
 # --- attacks ---
 
 
-def test_forced_timeouts_cost_attacker_toll_each(network: Network):
+def test_each_forced_timeout_costs_the_attacker_a_toll(network: Network):
     """Cheap groups with impossible timeouts: neither is there to be had."""
     cheap: dict[str, Any] = {"group": GROUP, "group_size": 3}
     with pytest.raises(RevertedError, match="FeeTooLow"):
@@ -154,7 +158,7 @@ def test_incomplete_group_cannot_start(network: Network):
     network.start(task, network.nodes[0])
 
 
-def test_node_takes_other_task_while_group_waits(network: Network):
+def test_committed_node_can_start_another_task_while_its_group_waits(network: Network):
     tasks = members(network)
     network.start(tasks[0], network.nodes[0])
     network.commit(tasks[0], network.nodes[0], word(1))

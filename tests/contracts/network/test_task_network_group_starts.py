@@ -62,7 +62,7 @@ def test_all_tasks_of_group_start_together(network: Network):
     assert [network.told(task)["node"] for task in tasks] == nodes
 
 
-def test_group_start_without_block_emits_no_draw(network: Network):
+def test_group_start_without_a_draw_block_emits_no_draw_event(network: Network):
     receipt = start(network, ordered(network), network.nodes[:3])
     assert receipt.names == ["GroupStarted", *["TaskStarted"] * 3]
 
@@ -103,7 +103,9 @@ def test_group_start_reverts_when_last_task_cannot_start(
 
 
 @pytest.mark.parametrize("spoil", ["pause", "quit", "updateVersion"])
-def test_changed_member_reverts_group_start_early(network: Network, spoil: str):
+def test_group_start_reverts_early_when_a_node_paused_quit_or_changed_version(
+    network: Network, spoil: str
+):
     """It cost the dispatcher 245,670 gas, for 28,614 of the node's own."""
     tasks, node = ordered(network), network.nodes[2]
     args = (9, 0, 0) if spoil == "updateVersion" else ()
@@ -114,14 +116,14 @@ def test_changed_member_reverts_group_start_early(network: Network, spoil: str):
     assert int(block["gasUsed"], 16) < 80_000
 
 
-def test_same_node_twice_in_group_is_rejected(network: Network):
+def test_group_start_with_the_same_node_twice_is_rejected(network: Network):
     tasks, (first_node, second_node, *_) = ordered(network), network.nodes
     with pytest.raises(RevertedError, match="TookPart"):
         start(network, tasks, [first_node, second_node, first_node])
 
 
 @pytest.mark.parametrize("part", [slice(0), slice(2), slice(1, 3)])
-def test_partial_group_start_is_rejected(network: Network, part: slice):
+def test_start_of_only_part_of_a_group_is_rejected(network: Network, part: slice):
     tasks = ordered(network)[part]
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, tasks, network.nodes[: len(tasks)])
@@ -134,7 +136,7 @@ def test_duplicate_or_foreign_task_in_group_start_is_rejected(network: Network):
             start(network, [first_task, second_task, third], network.nodes[:3])
 
 
-def test_tasks_without_group_are_rejected(network: Network):
+def test_group_start_of_a_task_without_a_group_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, [network.create()], network.nodes[:1])
 
@@ -145,7 +147,7 @@ def test_node_count_must_equal_task_count(network: Network, many: int):
         start(network, ordered(network), network.nodes[:many])
 
 
-def test_incomplete_group_start_is_rejected(network: Network):
+def test_start_of_a_group_with_missing_tasks_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, ordered(network, size=4), network.nodes[:3])
 

@@ -52,7 +52,9 @@ def network(staffed: Network, chain: Chain) -> Network:
         ("ABAAB", "Succeeded Invalidated Refunded Refunded Invalidated"),
     ],
 )
-def test_group_outcome_follows_answers(network: Network, answers: str, expected: str):
+def test_group_outcome_and_payments_follow_from_the_answers(
+    network: Network, answers: str, expected: str
+):
     tasks = play(network, answers)
     receipt = compare(network, tasks)
     outcome = ends(receipt, tasks)
@@ -73,7 +75,7 @@ def test_group_outcome_follows_answers(network: Network, answers: str, expected:
     assert network.does.activeCount().call() == len(network.nodes)
 
 
-def test_comparison_logs_are_ordered(network: Network):
+def test_group_comparison_emits_events_in_task_order(network: Network):
     tasks = play(network, "ABA")
     receipt = compare(network, tasks)
     names = [name for name in receipt.names if name != "Credited"]
@@ -96,12 +98,12 @@ def test_comparison_logs_are_ordered(network: Network):
         ("Aee", [Why.ERROR_REPORTED, Why.ERROR_REPORTED]),
     ],
 )
-def test_abort_event_has_reason(network: Network, answers: str, reasons: list[Why]):
+def test_abort_event_contains_the_reason(network: Network, answers: str, reasons: list[Why]):
     events = compare(network, play(network, answers)).events
     assert [event.args["reason"] for event in events if event.event == "TaskAborted"] == reasons
 
 
-def test_fastest_member_is_chosen_by_duration(network: Network):
+def test_fastest_member_is_chosen_by_time_since_its_own_start(network: Network):
     tasks = members(network)
     nodes = network.nodes[:3]
     network.start(tasks[0], nodes[0])
@@ -117,7 +119,7 @@ def test_fastest_member_is_chosen_by_duration(network: Network):
     assert ends(compare(network, tasks), tasks) == ["Refunded", "Succeeded", "Refunded"]
 
 
-def test_tie_goes_to_task_created_first(network: Network):
+def test_tie_between_equally_fast_tasks_goes_to_the_task_created_first(network: Network):
     chain, tasks = network.chain, members(network)
     starts, answers, reveals = [], [], []
     for task, node in zip(tasks, network.nodes, strict=False):
@@ -141,7 +143,7 @@ def test_pending_quit_takes_effect_after_comparison(network: Network):
     assert names.index("NodeQuit") > names.index("TaskRefunded")
 
 
-def test_group_is_compared_once(network: Network):
+def test_group_can_be_compared_only_once(network: Network):
     tasks = play(network, "AAA")
     compare(network, tasks)
     with pytest.raises(RevertedError, match="GroupClosed"):
@@ -175,7 +177,7 @@ def test_group_with_unanswered_member_cannot_be_compared(network: Network, waiti
     assert refused.value.values[1:] == (shown, 3)
 
 
-def test_comparison_must_list_exactly_group_members(network: Network):
+def test_comparison_must_list_exactly_the_tasks_of_the_group(network: Network):
     tasks = play(network, "AAA")
     stranger = network.create()
     wrong: tuple[list[bytes], ...] = (
@@ -203,7 +205,7 @@ def test_group_size_is_fixed(network: Network):
     "other",
     [{"size": 2}, {"timeout": TIMEOUT + 1}, {"models": ["llama"]}, {"kind": 1}, {"min_vram": 9}],
 )
-def test_tasks_of_group_must_have_same_order(network: Network, other: dict[str, Any]):
+def test_tasks_of_a_group_must_have_identical_parameters(network: Network, other: dict[str, Any]):
     network.create(group=GROUP, group_size=2)
     with pytest.raises(RevertedError, match="OrderDiffers"):
         network.create(group=GROUP, group_size=2, **other)
@@ -215,7 +217,7 @@ def test_group_may_have_sixteen_members(network: Network):
     assert network.owed(network.treasury) == 16 * TOLL
 
 
-def test_node_takes_part_in_group_once(network: Network):
+def test_node_can_take_part_in_a_group_only_once(network: Network):
     tasks = members(network)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)

@@ -79,7 +79,7 @@ def standings(network: Network, many: int) -> list[Standing]:
         ("AB", "xx", ["", ""]),
     ],
 )
-def test_revealed_answers_are_judged_without_hidden_answers(
+def test_group_outcome_depends_only_on_revealed_answers(
     network: Network, answers: str, hidden: str, expected: list[str]
 ):
     tasks = hide(network, answers, hidden)
@@ -113,7 +113,7 @@ def test_hiding_answer_does_not_avoid_contest(network: Network):
     assert network.owed(network.treasury) == MIN_STAKE
 
 
-def test_late_reveal_of_honest_node_saves_stake(network: Network):
+def test_late_reveal_by_an_honest_node_saves_its_stake(network: Network):
     honest = network.nodes[1]
     tasks = hide(network, "AA", ".x")
     compare(network, tasks)
@@ -144,7 +144,7 @@ def test_late_reveal_must_match_commitment(network: Network, wrong: str):
         network.by(node, call)
 
 
-def test_garbage_answer_is_slashed_after_late_reveal(network: Network):
+def test_node_with_garbage_answer_is_slashed_after_late_reveal_by_another_node(network: Network):
     """An honest node whose reveal was held up: the garbage is paid at first, and slashed then."""
     tasks = hide(network, "GA", ".x")
     compare(network, tasks)
@@ -154,7 +154,7 @@ def test_garbage_answer_is_slashed_after_late_reveal(network: Network):
     assert standings(network, 2) == [OUT, IN]
 
 
-def test_hidden_answer_keeps_stake_without_second_group(network: Network):
+def test_node_that_hid_its_answer_keeps_its_stake_without_a_second_group(network: Network):
     tasks = hide(network, "AB", ".x")
     compare(network, tasks)
     network.chain.later(WINDOW + 1)
@@ -181,7 +181,7 @@ def test_undecided_second_group_slashes_no_node(network: Network):
 # --- a group that its creator does not have compared ---
 
 
-def test_stake_of_hidden_answer_is_locked_until_comparison(network: Network):
+def test_stake_of_node_with_hidden_answer_is_locked_until_comparison(network: Network):
     node = network.nodes[1]
     hide(network, "AB", ".x")
     network.by(node, network.does.quit())
@@ -190,7 +190,7 @@ def test_stake_of_hidden_answer_is_locked_until_comparison(network: Network):
 
 
 @pytest.mark.parametrize("hidden", [".x", "xx"])
-def test_inactive_creator_does_not_lock_stake(network: Network, hidden: str):
+def test_inactive_creator_does_not_lock_a_node_stake_forever(network: Network, hidden: str):
     tasks = hide(network, "AB", hidden)
     node = network.nodes[1]
     with pytest.raises(RevertedError, match="StillTime"):
@@ -207,7 +207,7 @@ def test_inactive_creator_does_not_lock_stake(network: Network, hidden: str):
     assert network.owed(node) == MIN_STAKE
 
 
-def test_contested_hidden_answer_cannot_end_as_unvalidated(network: Network):
+def test_contested_hidden_answer_cannot_be_ended_as_unvalidated(network: Network):
     tasks = hide(network, "AB", ".x")
     compare(network, tasks)
     network.chain.later(VALIDATION + 1)

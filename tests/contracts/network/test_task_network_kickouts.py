@@ -93,7 +93,9 @@ def test_kickout_aborts_running_task_and_returns_its_fee(watched: Watched, bob: 
     assert network.owed(bob) == MIN_STAKE
 
 
-def test_answer_is_validated_after_kickout_and_stake_waits_for_it(watched: Watched, bob: str):
+def test_stake_is_returned_after_kickout_only_when_the_open_answer_is_validated(
+    watched: Watched, bob: str
+):
     network = watched.network
     network.change(cool_down=0, rejoin=0)
     task = network.submitted(bob)
@@ -119,7 +121,7 @@ def committing_group(network: Network, first: str) -> tuple[list[bytes], list[st
     return tasks, nodes
 
 
-def test_kicked_out_member_reveals_and_counts_in_group(watched: Watched, bob: str):
+def test_kicked_out_group_member_can_reveal_and_its_answer_counts(watched: Watched, bob: str):
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks, nodes, strict=True):
@@ -133,7 +135,7 @@ def test_kicked_out_member_reveals_and_counts_in_group(watched: Watched, bob: st
     assert ended.only("StakeReturned")["node"] == bob
 
 
-def test_kicked_out_running_member_is_not_waited_for(watched: Watched, bob: str):
+def test_group_does_not_wait_for_a_member_kicked_out_while_running(watched: Watched, bob: str):
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks[1:], nodes[1:], strict=True):
@@ -153,7 +155,7 @@ def test_kickout_overrides_pending_quit(watched: Watched, bob: str):
     assert watched.network.standing(bob) is Standing.KICKED_OUT
 
 
-def test_kicked_out_node_stays_out_permanently(watched: Watched, bob: str):
+def test_kicked_out_node_cannot_rejoin_by_default(watched: Watched, bob: str):
     watched.kick(bob)
     watched.network.chain.later(100 * 365 * 86400)
 
@@ -162,7 +164,7 @@ def test_kicked_out_node_stays_out_permanently(watched: Watched, bob: str):
     assert refused.value.values == (bob.lower(), 2**40 - 1)
 
 
-def test_cool_down_ends_exactly_on_time(watched: Watched, bob: str):
+def test_kickout_cool_down_ends_exactly_on_time(watched: Watched, bob: str):
     network = watched.network
     network.change(cool_down=5000)
     watched.kick(bob)
@@ -180,7 +182,7 @@ def test_cool_down_ends_exactly_on_time(watched: Watched, bob: str):
     network.join(bob)
 
 
-def test_cool_down_is_at_least_rejoin_delay(watched: Watched, bob: str):
+def test_kickout_cool_down_is_at_least_the_rejoin_delay(watched: Watched, bob: str):
     watched.network.change(cool_down=1)
     watched.kick(bob)
     kicked = watched.network.chain.time
@@ -191,7 +193,9 @@ def test_cool_down_is_at_least_rejoin_delay(watched: Watched, bob: str):
 
 
 @pytest.mark.parametrize("later", [5, FOREVER])
-def test_cool_down_is_fixed_at_kickout(watched: Watched, bob: str, later: int):
+def test_later_cool_down_setting_does_not_change_earlier_kickout(
+    watched: Watched, bob: str, later: int
+):
     network = watched.network
     network.change(cool_down=5000)
     watched.kick(bob)
@@ -217,14 +221,14 @@ def test_admin_may_readmit_immediately(watched: Watched, bob: str):
     assert network.standing(bob) is Standing.ACTIVE
 
 
-def test_only_kicked_out_node_is_readmitted_and_only_by_admin(network: Network, bob: str):
+def test_only_the_admin_can_readmit_and_only_a_kicked_out_node(network: Network, bob: str):
     with pytest.raises(RevertedError, match="NotKickedOut"):
         network.by(network.admin, network.does.readmit(bob))
     with pytest.raises(RevertedError, match="NotAdmin"):
         network.by(bob, network.does.readmit(bob))
 
 
-def test_receiver_rejecting_ether_is_kicked_out(watched: Watched):
+def test_node_that_rejects_ether_can_still_be_kicked_out(watched: Watched):
     network, chain = watched.network, watched.network.chain
     stubborn = chain.deploy("testing/StubbornNode")
     join = network.contract.encode_abi("join", ["Any", 8, 1, 0, 0, []])

@@ -18,7 +18,7 @@ def network(open_for_all: Network, chain: Chain) -> Network:
     return open_for_all
 
 
-def test_credit_is_withdrawn_once(network: Network):
+def test_credit_can_be_withdrawn_only_once(network: Network):
     node = network.nodes[0]
     network.join(node)
     network.by(network.creator, network.does.validateTask(network.submitted(node)))

@@ -79,7 +79,7 @@ def test_quit_during_veto_period_becomes_kickout(watched: Watched):
         watched.network.join(watched.bob)
 
 
-def test_quit_granted_after_proposal_becomes_kickout(watched: Watched):
+def test_pending_quit_becomes_kickout_when_a_kick_is_proposed_before_it_ends(watched: Watched):
     network = watched.network
     task = network.submitted(watched.bob)
     watched.quit()
@@ -90,7 +90,7 @@ def test_quit_granted_after_proposal_becomes_kickout(watched: Watched):
     assert network.standing(watched.bob) is Standing.KICKED_OUT
 
 
-def test_pending_quit_after_cleared_proposal_stays_quit(watched: Watched):
+def test_node_with_pending_quit_still_quits_after_kick_proposal_is_cleared(watched: Watched):
     network = watched.network
     task = network.submitted(watched.bob)
     watched.says("setPending", watched.bob, True)
@@ -102,7 +102,9 @@ def test_pending_quit_after_cleared_proposal_stays_quit(watched: Watched):
 
 
 @pytest.mark.parametrize("quits_first", [True, False])
-def test_quit_and_kickout_in_same_block_end_as_kickout(watched: Watched, *, quits_first: bool):
+def test_quit_and_kickout_in_the_same_block_result_in_kickout(
+    watched: Watched, *, quits_first: bool
+):
     network, chain = watched.network, watched.network.chain
     watched.says("setPending", watched.bob, True)
     to = network.contract.address
@@ -128,7 +130,7 @@ def test_low_gas_limit_does_not_bypass_kickout_on_quit(watched: Watched):
 
 
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
-def test_failing_oracle_locks_no_stake(watched: Watched, mood: Mood):
+def test_failing_oracle_does_not_prevent_return_of_stake(watched: Watched, mood: Mood):
     watched.says("setPending", watched.bob, True)
     watched.says("setMood", mood)
 
@@ -136,7 +138,7 @@ def test_failing_oracle_locks_no_stake(watched: Watched, mood: Mood):
     assert watched.network.owed(watched.bob) == MIN_STAKE
 
 
-def test_replaced_oracle_has_no_effect(watched: Watched):
+def test_replaced_oracle_can_no_longer_kick_or_block_a_quit(watched: Watched):
     network = watched.network
     watched.says("setPending", watched.bob, True)
     another = network.chain.deploy("testing/PlainOracle").address
@@ -150,7 +152,7 @@ def test_replaced_oracle_has_no_effect(watched: Watched):
 # --- giving work ---
 
 
-def test_excluded_node_gets_no_task(watched: Watched):
+def test_task_cannot_be_started_on_a_node_excluded_by_the_oracle(watched: Watched):
     network = watched.network
     task = network.create()
     watched.says("setExcluded", watched.bob, True)

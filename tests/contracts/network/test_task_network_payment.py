@@ -67,7 +67,7 @@ def points_of(order: tuple[int, ...], reveals: tuple[int, ...]) -> list[int]:
 @pytest.mark.parametrize(
     ("named", "reveals"), [((0, 1, 2), (0, 1, 2)), ((2, 0, 1), (0, 1, 2)), ((0, 1, 2), (2, 0, 1))]
 )
-def test_group_payment_follows_points_of_both_rounds(
+def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
     network: Network, order: tuple[int, ...], named: tuple[int, ...], reveals: tuple[int, ...]
 ):
     tasks = played(network, order, reveals=reveals)
@@ -84,7 +84,7 @@ def test_group_payment_follows_points_of_both_rounds(
     assert shared == split_fee(fee, points)
 
 
-def test_wrong_result_keeps_its_rank_and_gets_no_fee(network: Network):
+def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network):
     tasks = played(network, (0, 1, 2), "BAA")
     fee = network.told(tasks[1])["fee"]
     receipt = compare(network, tasks)
@@ -112,7 +112,7 @@ def test_only_admin_may_set_payment_mode(network: Network):
         network.by(network.creator, network.does.setPayment(False))
 
 
-def test_shorter_node_timeout_applies_to_task(network: Network):
+def test_node_timeout_shorter_than_task_timeout_applies_to_the_task(network: Network):
     alice = network.nodes[0]
     with pytest.raises(RevertedError, match="NotPaused"):
         network.by(alice, network.does.setTimeout(60))
@@ -138,7 +138,7 @@ def test_node_timeout_below_floor_is_raised_to_floor(network: Network, promised:
     network.submit(task, alice)
 
 
-def test_node_timeout_uses_floor_at_order_time(network: Network):
+def test_node_timeout_is_raised_to_the_floor_at_task_creation(network: Network):
     """What the admin sets later neither lengthens nor shortens what was ordered before."""
     task = network.create(timeout=120)
     network.by(network.admin, network.does.setFloor(0, (*FLOOR[:2], 100, 0)))

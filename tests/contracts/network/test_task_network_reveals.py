@@ -61,7 +61,7 @@ def test_commitment_hides_answer_until_reveal(network: Network, tasks: list[byte
     assert network.status(tasks[2]) is Status.ERROR_REPORTED
 
 
-def test_rank_is_fixed_at_commitment(network: Network, tasks: list[bytes]):
+def test_rank_depends_on_commitment_order_not_reveal_order(network: Network, tasks: list[bytes]):
     for task, node in zip(tasks, network.nodes, strict=False):
         network.chain.later(10)
         network.commit(task, node, word(1))
@@ -72,7 +72,7 @@ def test_rank_is_fixed_at_commitment(network: Network, tasks: list[bytes]):
     assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", "Refunded"]
 
 
-def test_group_answers_must_be_committed_and_single_answers_open(
+def test_group_tasks_require_commitments_and_single_tasks_reject_them(
     network: Network, tasks: list[bytes]
 ):
     node = network.nodes[0]
@@ -85,7 +85,9 @@ def test_group_answers_must_be_committed_and_single_answers_open(
         network.commit(alone, network.nodes[3], word(1))
 
 
-def test_commitment_is_accepted_until_last_second(network: Network, tasks: list[bytes]):
+def test_commitment_is_accepted_until_the_last_second_of_the_timeout(
+    network: Network, tasks: list[bytes]
+):
     limit = network.time_limit(tasks[0])
     network.chain.at(limit)
     network.commit(tasks[0], network.nodes[0], word(1))
@@ -97,7 +99,7 @@ def test_commitment_is_accepted_until_last_second(network: Network, tasks: list[
 # --- reveals ---
 
 
-def test_reveal_before_last_commitment_is_rejected(network: Network, tasks: list[bytes]):
+def test_reveal_before_the_last_commitment_is_rejected(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 1, 1)
     with pytest.raises(RevertedError, match="RevealsLater"):
         network.reveal(tasks[0])
@@ -107,7 +109,7 @@ def test_reveal_before_last_commitment_is_rejected(network: Network, tasks: list
     network.reveal(tasks[0])
 
 
-def test_ended_member_is_not_waited_for(network: Network, tasks: list[bytes]):
+def test_reveals_do_not_wait_for_a_timed_out_group_member(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 1, 1)
     network.chain.later(TIMEOUT + 1)
     network.time_out(tasks[2])
@@ -117,7 +119,9 @@ def test_ended_member_is_not_waited_for(network: Network, tasks: list[bytes]):
     assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
-def test_reveal_is_accepted_until_last_second(network: Network, tasks: list[bytes]):
+def test_reveal_is_accepted_until_the_last_second_of_the_reveal_window(
+    network: Network, tasks: list[bytes]
+):
     commit_all(network, tasks, 1, 1, 1)
     settled = network.chain.time
     network.chain.at(settled + REVEAL)
@@ -147,7 +151,7 @@ def test_unrevealed_answer_times_out(network: Network, tasks: list[bytes]):
 
 
 @pytest.mark.parametrize("wrong", ["answer", "salt", "twice", "stranger"])
-def test_reveal_must_match_commitment_and_happens_once(
+def test_reveal_that_does_not_match_commitment_or_is_repeated_is_rejected(
     network: Network, tasks: list[bytes], wrong: str
 ):
     commit_all(network, tasks, 1, 1, 1)
@@ -178,7 +182,9 @@ def test_group_is_not_compared_before_all_reveals(network: Network, tasks: list[
 # --- attacks ---
 
 
-def test_copied_commitment_cannot_be_revealed_by_copier(network: Network, tasks: list[bytes]):
+def test_copied_commitment_cannot_be_revealed_by_the_copying_node(
+    network: Network, tasks: list[bytes]
+):
     """The always-third copier: nothing is to be seen until it has committed itself."""
     honest, copier = network.nodes[0], network.nodes[2]
     commit_all(network, tasks[:2], 7, 7)
@@ -196,7 +202,9 @@ def test_copied_commitment_cannot_be_revealed_by_copier(network: Network, tasks:
     assert ends(compare(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
-def test_waiting_node_sees_no_answers_of_others(network: Network, tasks: list[bytes]):
+def test_node_that_waits_to_commit_cannot_see_answers_of_other_nodes(
+    network: Network, tasks: list[bytes]
+):
     commit_all(network, tasks[:2], 7, 7)
     answers = [network.told(task)["answer"] for task in tasks[:2]]
 

@@ -44,7 +44,7 @@ def first(network: Network) -> Group:
 # --- what a second group is ---
 
 
-def test_second_group_uses_other_nodes(network: Network, first: Group):
+def test_second_group_must_use_other_nodes_than_first_group(network: Network, first: Group):
     first.play("AAB")
     for node in first.nodes:
         with pytest.raises(RevertedError, match="TookPart"):
@@ -55,7 +55,7 @@ def test_second_group_uses_other_nodes(network: Network, first: Group):
 
 
 @pytest.mark.parametrize("wrong", ["order", "size", "alone"])
-def test_second_group_must_match_first(network: Network, first: Group, wrong: str):
+def test_second_group_must_match_the_first_group(network: Network, first: Group, wrong: str):
     first.play("AAB")
     like: dict[str, Any] = {"order": {"timeout": TIMEOUT + 1}}.get(wrong, {})
     like |= {"group": NOTHING, "group_size": 0} if wrong == "alone" else {}
@@ -86,7 +86,9 @@ def test_incomplete_second_group_is_rejected(network: Network, first: Group):
         order_second(network, first.key, SECOND, network.nodes[3:5], group_size=3)
 
 
-def test_second_group_is_ordered_by_dispatcher_within_window(network: Network, first: Group):
+def test_only_the_dispatcher_can_order_a_second_group_and_only_within_window(
+    network: Network, first: Group
+):
     first.play("AAB")
     order = network.order(group=SECOND, group_size=3)
     call = network.does.probe(order, ETHER, network.nodes[3:6], first.key)
@@ -97,7 +99,7 @@ def test_second_group_is_ordered_by_dispatcher_within_window(network: Network, f
         order_second(network, first.key, SECOND, network.nodes[3:6])
 
 
-def test_group_has_at_most_single_second_group(network: Network, first: Group):
+def test_contested_group_can_have_only_one_second_group(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("AAB")
     held = network.owed(network.dispatcher)
@@ -108,7 +110,7 @@ def test_group_has_at_most_single_second_group(network: Network, first: Group):
     assert network.owed(network.dispatcher) == held + 2 * 3 * ETHER
 
 
-def test_unanimous_group_takes_no_second_group(network: Network, first: Group):
+def test_second_group_for_a_unanimous_group_is_rejected(network: Network, first: Group):
     first.play("AAA")
     with pytest.raises(RevertedError, match="NotContested"):
         order_second(network, first.key, SECOND, network.nodes[3:6])
@@ -118,7 +120,7 @@ def test_unanimous_group_takes_no_second_group(network: Network, first: Group):
     ("second_says", "slashed"),
     [("AAC", [IN, IN, OUT]), ("BBA", [IN, IN, IN]), ("CCA", [IN, IN, IN])],
 )
-def test_minority_of_second_group_is_slashed_if_groups_agree(
+def test_minority_of_second_group_is_slashed_only_if_both_groups_agree(
     network: Network, first: Group, second_says: str, slashed: list[Standing]
 ):
     first.play("AAB")
@@ -146,7 +148,9 @@ def test_two_colluding_liars_lose_their_stakes(network: Network, first: Group):
     assert network.owed(honest) == MIN_STAKE
 
 
-def test_second_group_copying_shown_answers_settles_nothing(network: Network, first: Group):
+def test_second_group_copying_revealed_answers_cannot_settle_the_contest(
+    network: Network, first: Group
+):
     """What the first majority answered is public by then, and means nothing in another group."""
     first.play("LLA")
     second = second_of(first)
@@ -165,7 +169,7 @@ def test_second_group_copying_shown_answers_settles_nothing(network: Network, fi
     assert standings(first) == [IN, IN, IN]
 
 
-def test_contest_settled_by_wrong_result_is_rejected(network: Network, first: Group):
+def test_settling_a_contest_with_the_wrong_result_is_rejected(network: Network, first: Group):
     first.play("AAB")
     second_of(first).play("BBB")
     for wrong in ("A", "C"):

@@ -22,7 +22,7 @@ def alice(network: Network) -> str:
     return network.nodes[0]
 
 
-def test_creation_event_has_all_task_data(network: Network):
+def test_task_creation_event_contains_all_task_data(network: Network):
     order_fields: dict[str, Any] = {
         "id": word(9),
         "group": word(8),
@@ -60,7 +60,7 @@ def test_creation_event_has_all_task_data(network: Network):
     }
 
 
-def test_two_creators_may_use_same_id(network: Network):
+def test_two_creators_may_use_the_same_task_id(network: Network):
     tasks = {network.create(creator=who, id=word(1)) for who in network.chain.accounts[3:5]}
     assert len(tasks) == 2
 
@@ -86,7 +86,9 @@ def test_duplicate_task_id_is_rejected(network: Network):
         ("BadGroupSize", {"group": word(1), "group_size": 17}),
     ],
 )
-def test_invalid_order_is_rejected(network: Network, error: str, wanted: dict[str, Any]):
+def test_creation_of_a_task_with_invalid_parameters_is_rejected(
+    network: Network, error: str, wanted: dict[str, Any]
+):
     with pytest.raises(RevertedError, match=error):
         network.create(**wanted)
 
@@ -107,7 +109,7 @@ def test_task_passes_through_queue_start_and_result(network: Network, alice: str
     assert network.node(alice)["task"] == NOTHING
 
 
-def test_only_dispatcher_may_queue_start_and_drop(network: Network, alice: str):
+def test_only_dispatcher_may_queue_start_or_drop_a_task(network: Network, alice: str):
     task = network.create()
     for call in (
         network.does.queueTask(task),
@@ -118,7 +120,7 @@ def test_only_dispatcher_may_queue_start_and_drop(network: Network, alice: str):
             network.by(network.creator, call)
 
 
-def test_task_is_queued_and_started_once(network: Network, alice: str):
+def test_task_can_be_queued_and_started_only_once(network: Network, alice: str):
     task = network.create()
     network.by(network.dispatcher, network.does.queueTask(task))
     with pytest.raises(RevertedError, match="WrongStatus"):
@@ -128,7 +130,7 @@ def test_task_is_queued_and_started_once(network: Network, alice: str):
         network.start(task, alice)
 
 
-def test_node_runs_single_task_concurrently(network: Network, alice: str):
+def test_start_of_a_second_task_on_a_busy_node_is_rejected(network: Network, alice: str):
     network.begun(alice)
     with pytest.raises(RevertedError, match="NodeBusy"):
         network.start(network.create(), alice)
@@ -172,11 +174,13 @@ def test_start_on_incompatible_node_is_rejected(
         {"minor": 4, "patch": 9},
     ],
 )
-def test_task_at_hardware_limit_is_started(network: Network, alice: str, wanted: dict[str, Any]):
+def test_task_that_exactly_matches_node_hardware_or_version_is_started(
+    network: Network, alice: str, wanted: dict[str, Any]
+):
     assert network.status(network.begun(alice, **wanted)) is Status.STARTED
 
 
-def test_only_assigned_node_answers_and_only_once(network: Network, alice: str):
+def test_only_the_assigned_node_can_answer_and_only_once(network: Network, alice: str):
     task = network.begun(alice)
     for act in (network.submit, network.report_error):
         with pytest.raises(RevertedError, match="NotItsTask"):

@@ -34,7 +34,7 @@ def statuses(network: Network, tasks: list[bytes]) -> list[Status]:
 # --- taken back ---
 
 
-def test_cancel_of_single_group_member_is_rejected(network: Network):
+def test_cancelling_or_dropping_a_single_task_of_a_group_is_rejected(network: Network):
     """The ghost group: of two tasks one is cancelled, and the other's answer is never compared."""
     tasks = members(network, 2)
     with pytest.raises(RevertedError, match="InGroup"):
@@ -45,7 +45,9 @@ def test_cancel_of_single_group_member_is_rejected(network: Network):
 
 
 @pytest.mark.parametrize("created", [1, 3])
-def test_cancelled_group_ends_all_tasks_with_tolls(network: Network, created: int):
+def test_cancelling_a_group_aborts_all_its_tasks_and_charges_a_toll_for_each(
+    network: Network, created: int
+):
     tasks = [network.create(fee=ETHER, group=GROUP, group_size=3) for _ in range(created)]
     receipt = network.by(network.creator, network.does.cancelGroup(tasks[::-1]))
 
@@ -62,14 +64,14 @@ def test_cancelled_group_ends_all_tasks_with_tolls(network: Network, created: in
         network.by(network.creator, network.does.validateGroup(GROUP, tasks))
 
 
-def test_group_waiting_over_24_hours_is_cancelled_without_toll(network: Network):
+def test_group_unstarted_for_over_24_hours_is_cancelled_without_a_toll(network: Network):
     tasks = members(network)
     network.chain.at(network.chain.time + DAY + 1)
     network.by(network.creator, network.does.cancelGroup(tasks))
     assert network.owed(network.creator) == 6 * ETHER
 
 
-def test_dropped_group_costs_creator_no_toll(network: Network):
+def test_dropping_a_group_costs_the_creator_no_toll(network: Network):
     tasks = members(network)
     receipt = network.by(network.dispatcher, network.does.dropGroup(tasks, Why.FEE_TOO_LOW))
 
@@ -81,7 +83,9 @@ def test_dropped_group_costs_creator_no_toll(network: Network):
 
 @pytest.mark.parametrize("act", ["cancelGroup", "dropGroup"])
 @pytest.mark.parametrize("wrong", ["part", "twice", "other", "none"])
-def test_group_is_cancelled_entirely_or_not_at_all(network: Network, act: str, wrong: str):
+def test_cancelling_or_dropping_only_part_of_a_group_is_rejected(
+    network: Network, act: str, wrong: str
+):
     tasks, alone = members(network), network.create()
     keys = {
         "part": tasks[:2],
@@ -96,7 +100,7 @@ def test_group_is_cancelled_entirely_or_not_at_all(network: Network, act: str, w
     assert statuses(network, tasks) == [Status.CREATED] * 3
 
 
-def test_only_creator_cancels_and_only_dispatcher_drops_group(network: Network):
+def test_only_the_creator_can_cancel_and_only_the_dispatcher_can_drop_a_group(network: Network):
     tasks = members(network)
     with pytest.raises(RevertedError, match="NotCreator"):
         network.by(network.nodes[0], network.does.cancelGroup(tasks))
@@ -125,7 +129,7 @@ def test_started_group_cannot_be_cancelled(network: Network, first: str):
 # --- not started any more ---
 
 
-def test_rest_of_group_without_possible_majority_is_not_started(network: Network):
+def test_remaining_tasks_of_group_are_not_started_when_no_majority_is_possible(network: Network):
     tasks = members(network, 2)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
@@ -138,7 +142,7 @@ def test_rest_of_group_without_possible_majority_is_not_started(network: Network
     assert compare(network, tasks).names == ["GroupValidated"]
 
 
-def test_group_of_three_with_single_timeout_reaches_majority(network: Network):
+def test_group_of_three_with_one_timeout_can_still_reach_a_majority(network: Network):
     tasks = members(network)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
@@ -153,7 +157,7 @@ def test_group_of_three_with_single_timeout_reaches_majority(network: Network):
     assert names.count("TaskSucceeded") == 1
 
 
-def test_second_timeout_of_three_prevents_last_start(network: Network):
+def test_second_timeout_in_a_group_of_three_prevents_start_of_its_last_task(network: Network):
     tasks = members(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)
@@ -168,7 +172,9 @@ def test_second_timeout_of_three_prevents_last_start(network: Network):
 
 
 @pytest.mark.parametrize(("answers", "tolls"), [("AB", 2), ("A-", 2), ("ABC", 3), ("Ae-", 3)])
-def test_undecided_group_costs_creator_all_tolls(network: Network, answers: str, tolls: int):
+def test_undecided_group_costs_its_creator_the_toll_of_every_task(
+    network: Network, answers: str, tolls: int
+):
     """A ghost group that is free gives scores for gas alone."""
     compare(network, play(network, answers))
     assert network.owed(network.treasury) == tolls * TOLL
@@ -176,7 +182,7 @@ def test_undecided_group_costs_creator_all_tolls(network: Network, answers: str,
 
 
 @pytest.mark.parametrize("answers", ["ee", "eee", "AAA", "AA-"])
-def test_decided_group_costs_tolls_of_timeouts_only(network: Network, answers: str):
+def test_decided_group_costs_only_the_tolls_of_its_timeouts(network: Network, answers: str):
     compare(network, play(network, answers))
     assert network.owed(network.treasury) == answers.count("-") * TOLL
 
@@ -184,7 +190,7 @@ def test_decided_group_costs_tolls_of_timeouts_only(network: Network, answers: s
 # --- groups that are not complete in time ---
 
 
-def test_group_deadline_counts_from_latest_started_task(network: Network):
+def test_group_deadline_counts_from_the_latest_task_time_limit(network: Network):
     """Counted from its own answer, the first garbage answerer ended a group that still worked."""
     tasks = members(network, 2, timeout=2 * GROUP_TIMEOUT)
     for task, node in zip(tasks, network.nodes, strict=False):
@@ -204,7 +210,7 @@ def test_group_deadline_counts_from_latest_started_task(network: Network):
     assert network.owed(network.creator) == 3 * ETHER - 2 * TOLL
 
 
-def test_result_in_expired_group_is_paid_toll_only(network: Network):
+def test_result_in_an_expired_group_is_paid_only_the_toll(network: Network):
     tasks = members(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)
