@@ -36,7 +36,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_consumer_project_compiles_against_package(project: Path):
+def test_consumer_project_compiles_against_the_package(project: Path):
     compiled = run("node", str(HERE / "compile.mjs"), str(project), "Consumer.sol", cwd=project)
 
     assert {"Consumer", "IQoSOracle", "IKickTarget"} <= set(compiled.split())
@@ -54,7 +54,7 @@ def test_example_of_the_documentation_compiles_against_the_package(project: Path
 
 
 @pytest.mark.slow
-def test_package_contains_all_contracts_without_tests(project: Path):
+def test_package_contains_all_contracts_except_test_contracts(project: Path):
     package = project / IN_PACKAGE
     inside = {str(path.relative_to(package)) for path in package.rglob("*.sol")}
     sources = ROOT / "contracts"
@@ -65,7 +65,7 @@ def test_package_contains_all_contracts_without_tests(project: Path):
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_contracts_compile_from_package(project: Path):
+def test_contracts_compile_from_the_installed_package(project: Path):
     name = "@qos-oracle/contracts/QoSOracle.sol"
 
     assert "QoSOracle" in run("node", str(HERE / "compile.mjs"), str(project), name, cwd=project)

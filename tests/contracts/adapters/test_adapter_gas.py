@@ -34,12 +34,14 @@ def kicked(nodes: NodeNetwork, place: int, models: int) -> int:
         return receipt.gas
 
 
-def test_kickout_of_node_with_single_model_fits_gas_limit(chain: Chain):
+def test_kickout_of_a_node_with_one_model_stays_within_the_gas_limit(chain: Chain):
     for nodes in (vss_nodes(chain), commit_nodes(chain)):
         assert kicked(nodes, 4, 1) < GAS[nodes.name]
 
 
-def test_kickout_gas_grows_with_models(chain: Chain, capsys: pytest.CaptureFixture[str]):
+def test_kickout_gas_grows_with_the_number_of_models(
+    chain: Chain, capsys: pytest.CaptureFixture[str]
+):
     nodes = vss_nodes(chain)
     gas = {models: kicked(nodes, place, models) for place, models in enumerate(MODELS, start=4)}
     with capsys.disabled():
@@ -54,7 +56,7 @@ def test_kickout_gas_grows_with_models(chain: Chain, capsys: pytest.CaptureFixtu
     assert gas[25] < GAS["VssTaskAdapter"] < gas[100]
 
 
-def test_kickout_beyond_gas_limit_is_refused_without_effect(chain: Chain):
+def test_kickout_that_exceeds_the_gas_limit_is_refused_without_effect(chain: Chain):
     nodes = vss_nodes(chain)
     account = member_with(nodes, 4, 100)
     receipt = nodes.kick(account)

@@ -84,12 +84,12 @@ def test_adapter_without_role_is_detected(nodes: NodeNetwork):
     assert (mismatch.subject, mismatch.actual) == ("owner of Node", lower(nodes.owner))
 
 
-def test_qos_of_another_node_contract_is_detected(nodes: NodeNetwork):
+def test_adapter_with_the_wrong_qos_contract_is_detected(nodes: NodeNetwork):
     redeployed(nodes, qos=nodes.chain.deploy("testing/CrynuxQos", 10, 10).address)
     assert whats(nodes, wired(nodes)) == ["QOS of Node"]
 
 
-def test_adapter_of_another_oracle_or_network_is_detected(nodes: NodeNetwork):
+def test_adapter_for_another_oracle_or_network_is_detected(nodes: NodeNetwork):
     redeployed(nodes, oracle=nodes.first)
     assert whats(nodes, wired(nodes)) == ["oracle of the kick target"]
     assert "Node of the kick target" in whats(nodes, wired(nodes, Node=nodes.owner))
@@ -105,7 +105,7 @@ def test_foreign_contract_as_adapter_is_detected(nodes: NodeNetwork):
     assert whats(nodes, foreign_target) == ["kick target's code hash"]
 
 
-def test_owner_that_is_plain_account_is_reported(nodes: NodeNetwork):
+def test_adapter_owner_that_is_a_plain_account_is_reported(nodes: NodeNetwork):
     (finding,) = find_single_key_owner(lines_to(nodes), wired(nodes))
     assert finding.subject == "kick target's owner"
     redeployed(nodes, owner=nodes.caller.address)

@@ -87,7 +87,7 @@ def test_busy_node_is_expelled_at_once_and_kicked_out_after_its_task(put: Put):
     assert put.nodes.status(put.bad) == QUIT
 
 
-def test_rejoined_node_is_kicked_out_again_without_new_proposal(put: Put):
+def test_rejoined_node_can_be_kicked_out_again_without_a_new_proposal(put: Put):
     put.ready()
     put.oracle.execute(put.bad)
     place = put.nodes.chain.accounts.index(put.bad)
@@ -99,7 +99,7 @@ def test_rejoined_node_is_kicked_out_again_without_new_proposal(put: Put):
     assert put.nodes.status(put.bad) == QUIT
 
 
-def test_kickout_refused_by_adapter_without_role_succeeds_with_new_adapter(put: Put):
+def test_kickout_refused_by_an_adapter_without_the_role_succeeds_with_a_new_adapter(put: Put):
     put.ready()
     put.nodes.send(put.nodes.adapter.functions.giveBack(put.nodes.owner))
     assert kicked(put.oracle.execute(put.bad)) == ["KickExecuted", "KickRefused"]

@@ -29,7 +29,7 @@ def stubborn(nodes: NodeNetwork) -> Contract:
     return chain.contract("testing/StubbornNode", nodes.first)
 
 
-def test_rejected_stake_payment_keeps_node_and_network_continues(
+def test_node_that_rejects_its_stake_payment_stays_and_network_continues(
     nodes: NodeNetwork, stubborn: Contract
 ):
     receipt = nodes.kick(stubborn.address)
@@ -40,14 +40,18 @@ def test_rejected_stake_payment_keeps_node_and_network_continues(
     assert nodes.kick(other_members[0]).names[-1] == "Kicked"
 
 
-def test_node_is_kicked_out_once_it_accepts_stake(nodes: NodeNetwork, stubborn: Contract):
+def test_node_can_be_kicked_out_when_it_accepts_its_stake_again(
+    nodes: NodeNetwork, stubborn: Contract
+):
     nodes.kick(stubborn.address)
     nodes.send(stubborn.functions.answerWith(nodes.node.address, b"", 0))
     assert nodes.kick(stubborn.address).names[-1] == "Kicked"
     assert nodes.status(stubborn.address) == QUIT
 
 
-def test_node_rejoining_during_payment_is_new_member(nodes: NodeNetwork, stubborn: Contract):
+def test_node_that_rejoins_during_its_stake_payment_is_a_new_member(
+    nodes: NodeNetwork, stubborn: Contract
+):
     place = (
         nodes.chain.accounts.index(stubborn.address) if stubborn.address in nodes.members else 0
     )

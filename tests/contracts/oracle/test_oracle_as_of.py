@@ -46,7 +46,7 @@ def test_hash_of_another_block_is_rejected(oracle: Oracle):
     assert caught.value.values == (report.as_of, wrong, right.as_of_hash)
 
 
-def test_zero_hash_does_not_disable_check(oracle: Oracle):
+def test_zero_hash_does_not_disable_the_block_hash_check(oracle: Oracle):
     with pytest.raises(RevertedError, match="Reorged"):
         oracle.push(oracle.report(FIVE, as_of_hash=bytes(32)))
 
@@ -76,7 +76,7 @@ def test_report_of_reorged_block_is_rejected(brittle: Oracle):
     assert oracle.round == 2
 
 
-def test_report_on_reorged_round_is_rejected(brittle: Oracle):
+def test_report_based_on_a_reorged_round_is_rejected(brittle: Oracle):
     oracle, chain = brittle, brittle.chain
     first, rival = oracle.report(ONE_NODE), oracle.report((0, word(6)))
     oracle.push(first)
@@ -93,7 +93,7 @@ def test_report_on_reorged_round_is_rejected(brittle: Oracle):
     assert oracle.round == 3
 
 
-def test_kick_signed_on_reorged_round_is_rejected(brittle: Oracle):
+def test_kick_signed_for_a_reorged_round_is_rejected(brittle: Oracle):
     oracle, chain = brittle, brittle.chain
     low, rival = oracle.report(ONE_NODE), oracle.report((0, word(6)))
     oracle.push(low)
@@ -112,21 +112,21 @@ def test_kick_signed_on_reorged_round_is_rejected(brittle: Oracle):
 
 
 @pytest.mark.parametrize("back", [255, 256, 257, 500])
-def test_hash_of_distant_block_is_available(oracle: Oracle, back: int):
+def test_report_with_a_distant_as_of_block_is_accepted(oracle: Oracle, back: int):
     oracle.chain.mine(back)
     oracle.push(oracle.report(FIVE, as_of=oracle.chain.block + 1 - back))
     assert oracle.round == 2
 
 
 @pytest.mark.parametrize("back", [256, 257, 500])
-def test_wrong_hash_of_distant_block_is_rejected(oracle: Oracle, back: int):
+def test_report_with_a_wrong_hash_of_a_distant_block_is_rejected(oracle: Oracle, back: int):
     oracle.chain.mine(back)
     report = oracle.report(FIVE, as_of=oracle.chain.block + 1 - back, as_of_hash=b"\x01" * 32)
     with pytest.raises(RevertedError, match=rf"Reorged\({report.as_of}, "):
         oracle.push(report)
 
 
-def test_anchor_window_is_exact_to_block(oracle: Oracle):
+def test_anchor_window_is_exact_to_the_block(oracle: Oracle):
     oracle.limited(anchorWindow=50)
     oracle.chain.mine(60)
     old = oracle.chain.block + 1 - 51
@@ -152,7 +152,7 @@ def aged() -> Iterator[Oracle]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("back", [257, 4_096, 8_190, 8_191])
-def test_history_contract_is_used_up_to_widest_window(aged: Oracle, back: int):
+def test_history_contract_provides_hashes_up_to_the_widest_anchor_window(aged: Oracle, back: int):
     """It has kept the hash of every block; that of one is written here as the chain would."""
     as_of, stored_hash = aged.chain.block + 1 - back, b"\x07" * 32
     report = replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of, as_of_hash=stored_hash)
@@ -167,7 +167,7 @@ def test_history_contract_is_used_up_to_widest_window(aged: Oracle, back: int):
 
 
 @pytest.mark.slow
-def test_report_beyond_widest_window_is_rejected(aged: Oracle):
+def test_report_with_as_of_block_beyond_the_widest_window_is_rejected(aged: Oracle):
     as_of = aged.chain.block + 1 - 8_192
     with pytest.raises(RevertedError, match=rf"AsOfTooOld\({as_of}\)"):
         aged.push(replace(aged.report(ONE_NODE, fresh=[node(0)]), as_of=as_of))
@@ -182,7 +182,7 @@ def old_chain() -> Iterator[Chain]:
         chain.close()
 
 
-def test_oldest_as_of_block_is_256_back_without_eip_2935(old_chain: Chain):
+def test_oldest_accepted_as_of_block_is_256_back_without_eip_2935(old_chain: Chain):
     oracle = deployed(old_chain)
     old_chain.mine(300)
     far = oracle.report(ONE_NODE, fresh=[node(0)], as_of=old_chain.block + 1 - 257)
@@ -211,7 +211,7 @@ def arb_hash(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("back", [1, 100, 256])
-def test_arbitrum_block_numbers_are_used(chain: Chain, back: int):
+def test_as_of_block_is_an_arbitrum_block_number_on_arbitrum(chain: Chain, back: int):
     oracle = arbitrum(chain)
     as_of = chain.block + 1 + 1_000_000 - back
     report = oracle.report(ONE_NODE, fresh=[node(0)])
@@ -222,7 +222,7 @@ def test_arbitrum_block_numbers_are_used(chain: Chain, back: int):
 @pytest.mark.parametrize(
     ("back", "error"), [(0, "StaleAsOf"), (257, "AsOfTooOld"), (1_000_000, "AsOfTooOld")]
 )
-def test_arbitrum_anchor_window_is_used(chain: Chain, back: int, error: str):
+def test_anchor_window_counts_arbitrum_blocks_on_arbitrum(chain: Chain, back: int, error: str):
     oracle = arbitrum(chain)
     as_of = chain.block + 1 + 1_000_000 - back
     report = replace(oracle.report(ONE_NODE), as_of=as_of, as_of_hash=arb_hash(as_of))

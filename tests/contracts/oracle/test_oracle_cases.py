@@ -57,7 +57,7 @@ def test_case_f53_empty_or_truncated_data_reverts_bad_length(oracle: Oracle, bro
 
 @given(st.dictionaries(st.integers(0, 19), st.integers(1, BEST), min_size=1))
 @settings(max_examples=200)
-def test_case_f53_encoder_output_meets_contract_rules(lanes: dict[int, int]):
+def test_case_f53_encoder_output_follows_the_rules_of_the_contract(lanes: dict[int, int]):
     """By the rules as the fuzzer's model has them: no lane here is on chain yet."""
     words: dict[int, int] = {}
     for index, lane in lanes.items():
@@ -93,7 +93,7 @@ def test_case_f55_kick_stays_with_node_after_rejoin(proposed: Oracle):
     assert proposed.execute(0).names == KICKED
 
 
-def test_case_f55_reused_index_carries_no_kick(oracle: Oracle):
+def test_case_f55_new_node_on_a_reused_index_has_no_pending_kick(oracle: Oracle):
     worded(oracle, 1)
     late = oracle.signed_kick(0)
     heir = node(100)
@@ -119,7 +119,7 @@ def test_case_f57_unscored_node_cannot_be_proposed(oracle: Oracle):
         oracle.propose(100)
 
 
-def test_case_f59_reverting_network_keeps_expulsion(proposed: Oracle):
+def test_case_f59_node_stays_expelled_when_the_network_reverts_its_kick(proposed: Oracle):
     proposed.by_network("setRefuses", True)
     assert proposed.execute(0).names == ["KickExecuted", "KickRefused"]
     assert (proposed.read("weightOf", node(0)), proposed.read("bucket")[0]) == (0, 1)
@@ -153,7 +153,7 @@ def report(oracle: Oracle) -> Report:
     return oracle.report((0, full(BAD, GOOD)))
 
 
-def test_case_f60_report_of_another_chain_is_rejected(oracle: Oracle, report: Report):
+def test_case_f60_report_signed_for_another_chain_is_rejected(oracle: Oracle, report: Report):
     elsewhere = replace(report, domain=(1, report.domain[1]))
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         oracle.push(report, elsewhere.signed_by(*SIGNERS[:2]))
@@ -161,7 +161,7 @@ def test_case_f60_report_of_another_chain_is_rejected(oracle: Oracle, report: Re
     assert oracle.round == 2
 
 
-def test_case_f60_report_is_rejected_on_copied_chain(oracle: Oracle, report: Report):
+def test_case_f60_report_is_rejected_on_a_copy_of_the_chain(oracle: Oracle, report: Report):
     chain, (old, _) = oracle.chain, report.domain
     chain.rpc("anvil_impersonateAccount", oracle.transmitter)
     chain.rpc("anvil_setChainId", 4242)
@@ -173,7 +173,7 @@ def test_case_f60_report_is_rejected_on_copied_chain(oracle: Oracle, report: Rep
         chain.rpc("anvil_stopImpersonatingAccount", oracle.transmitter)
 
 
-def test_case_f60_report_of_another_contract_is_rejected(oracle: Oracle, report: Report):
+def test_case_f60_report_signed_for_another_contract_is_rejected(oracle: Oracle, report: Report):
     other_oracle = deployed(oracle.chain)
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
         other_oracle.push(
@@ -193,7 +193,7 @@ def test_case_f60_report_after_deadline_is_rejected(oracle: Oracle, report: Repo
         oracle.push(report)
 
 
-def test_case_f60_second_report_of_same_round_is_rejected(oracle: Oracle, report: Report):
+def test_case_f60_second_report_for_the_same_round_is_rejected(oracle: Oracle, report: Report):
     rival = replace(report, data=data((0, full(BAD, BAD))))
     oracle.push(report)
     oracle.chain.later(LIMITS["minInterval"])
@@ -214,7 +214,7 @@ def test_case_f60_report_on_another_history_is_rejected(oracle: Oracle):
     assert oracle.round == 3
 
 
-def test_case_f60_kick_signed_on_old_round_is_rejected(oracle: Oracle):
+def test_case_f60_kick_signed_for_an_old_round_is_rejected(oracle: Oracle):
     worded(oracle)
     late = oracle.signed_kick(0)
     for _ in range(16):

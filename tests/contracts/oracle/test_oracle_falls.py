@@ -36,19 +36,19 @@ def hundred(chain: Chain, fresh_hundred: Oracle) -> Oracle:
 
 
 @pytest.mark.parametrize("lane", [1, 2, 7_501], ids=["closed", "0", "a big fall"])
-def test_falls_at_cap_are_accepted_and_beyond_rejected(hundred: Oracle, lane: int):
+def test_score_falls_up_to_the_cap_are_accepted_and_beyond_it_rejected(hundred: Oracle, lane: int):
     with hundred.chain.undone(), pytest.raises(RevertedError, match=r"TooManyFalls\(11, 10\)"):
         hundred.reported(*put_down(hundred, 11, lane))
     hundred.reported(*put_down(hundred, 10, lane))
     assert hundred.head("openCount") == (90 if lane == 1 else 100)
 
 
-def test_small_fall_does_not_count(hundred: Oracle):
+def test_small_score_fall_does_not_count_toward_the_cap(hundred: Oracle):
     hundred.reported(*put_down(hundred, 100, BEST - 2_500))
     assert hundred.lane(99) == BEST - 2_500
 
 
-def test_closing_low_score_counts_as_fall(hundred: Oracle):
+def test_closing_a_lane_with_a_low_score_counts_as_a_fall(hundred: Oracle):
     for _ in range(10):
         hundred.reported(*put_down(hundred, 10, 2))
     assert hundred.head("openCount") == 100
@@ -57,7 +57,7 @@ def test_closing_low_score_counts_as_fall(hundred: Oracle):
         hundred.reported(*closed)
 
 
-def test_rises_and_closed_registrations_do_not_count_as_falls(hundred: Oracle):
+def test_score_rises_and_nodes_registered_as_closed_do_not_count_as_falls(hundred: Oracle):
     for count in (10, 9):
         hundred.reported(*put_down(hundred, count))
     assert hundred.head("openCount") == 81
@@ -69,7 +69,7 @@ def test_rises_and_closed_registrations_do_not_count_as_falls(hundred: Oracle):
     assert (hundred.head("openCount"), hundred.head("nodeCount")) == (100, 130)
 
 
-def test_cap_is_share_of_lanes_open_before_round(hundred: Oracle):
+def test_fall_cap_is_a_share_of_the_lanes_open_before_the_round(hundred: Oracle):
     """A report does not make room for its own falls by registering."""
     words = put_down(hundred, 11)
     words[6] = (6, words[6][1] | word(**{f"l{place}": BEST for place in range(4, 16)}))
@@ -79,7 +79,7 @@ def test_cap_is_share_of_lanes_open_before_round(hundred: Oracle):
         hundred.reported(*words, fresh=fresh)
 
 
-def test_four_lanes_may_always_fall(oracle: Oracle):
+def test_up_to_four_lanes_may_fall_whatever_the_cap(oracle: Oracle):
     oracle.limited(**CAPPED)
     with oracle.chain.undone(), pytest.raises(RevertedError, match=r"TooManyFalls\(5, 4\)"):
         oracle.reported((0, full(1, 1, 1, 1, 1)))
@@ -87,7 +87,7 @@ def test_four_lanes_may_always_fall(oracle: Oracle):
     assert oracle.head("openCount") == 16
 
 
-def test_index_reuse_is_no_fall(hundred: Oracle):
+def test_reusing_an_index_does_not_count_as_a_fall(hundred: Oracle):
     hundred.reported(*put_down(hundred, 10))
     takers = [(node(200 + number), node(number)) for number in range(10)]
     words = put_down(hundred, 9)  # nine others, while the first ten stay closed
@@ -108,7 +108,7 @@ def test_open_count_matches_lanes_after_mixed_rounds(hundred: Oracle):
 
 
 @pytest.mark.slow
-def test_stolen_quorum_closes_at_most_10_percent_per_round(hundred: Oracle):
+def test_stolen_quorum_can_close_at_most_10_percent_of_lanes_per_round(hundred: Oracle):
     begun, rounds = hundred.chain.time, 0
     while hundred.head("openCount") > 50:
         hundred.reported(*put_down(hundred, max(hundred.head("openCount") // 10, 4)))
@@ -121,7 +121,7 @@ def test_stolen_quorum_closes_at_most_10_percent_per_round(hundred: Oracle):
         hundred.reported(*put_down(hundred, 4))
 
 
-def test_stolen_quorum_expels_at_most_bucket_size(hundred: Oracle):
+def test_stolen_quorum_cannot_expel_more_nodes_than_the_bucket_size(hundred: Oracle):
     hundred.limited(**CAPPED, maxKicksPerRound=4, minOpen=0)
     hundred.reported(*put_down(hundred, 4))
     for who in range(4):

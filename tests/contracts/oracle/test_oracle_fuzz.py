@@ -23,7 +23,7 @@ def test_invariants_hold_over_three_thousand_random_calls():
     assert tally.missing() == []
 
 
-def test_same_seed_repeats_same_walk():
+def test_same_seed_repeats_the_same_random_calls():
     walks = [walk.Walk(SEED, 7) for _ in range(2)]
     for seeded_walk in walks:
         seeded_walk.run(100)
@@ -32,7 +32,7 @@ def test_same_seed_repeats_same_walk():
 
 
 @pytest.mark.nightly
-def test_model_mismatch_is_reported_with_shrunk_steps(
+def test_mismatch_with_the_model_is_reported_with_a_shortened_call_sequence(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Here the model is the one that is wrong: it knows nothing of evidence."""

@@ -20,7 +20,7 @@ def oracle(oracle: Oracle) -> Oracle:
 # --- cancelling ---
 
 
-def test_vetoer_cancels_kick_at_any_time(oracle: Oracle):
+def test_vetoer_can_cancel_a_kick_at_any_time(oracle: Oracle):
     ready(oracle)
     event = oracle.cancel(0, WHY).only("KickCancelled")
     assert event == {"node": node(0), "by": oracle.vetoer, "why": WHY}
@@ -36,31 +36,31 @@ def test_other_roles_cannot_cancel_valid_kick(oracle: Oracle, role: str):
         oracle.cancel(0, WHY, getattr(oracle, role))
 
 
-def test_any_account_cancels_kick_of_recovered_node(oracle: Oracle):
+def test_any_account_can_cancel_the_kick_of_a_recovered_node(oracle: Oracle):
     oracle.propose(0)
     worded(oracle, GOOD)
     event = oracle.cancel(0, WHY, oracle.transmitter).only("KickCancelled")
     assert event["by"] == oracle.transmitter
 
 
-def test_any_account_cancels_expired_kick(oracle: Oracle):
+def test_any_account_can_cancel_an_expired_kick(oracle: Oracle):
     oracle.propose(0)
     oracle.chain.at(oracle.held(0)["diesAt"] + 1)
     assert oracle.cancel(0, WHY, oracle.transmitter).names == ["KickCancelled"]
 
 
-def test_any_account_cancels_kick_of_replaced_configuration(oracle: Oracle):
+def test_any_account_can_cancel_a_kick_of_a_replaced_configuration(oracle: Oracle):
     oracle.propose(0)
     oracle.do("setRules", b"\x02" * 32, sender=oracle.admin)
     assert oracle.cancel(0, WHY, oracle.transmitter).names == ["KickCancelled"]
 
 
-def test_cancel_without_kick_is_rejected(oracle: Oracle):
+def test_cancelling_without_a_pending_kick_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
         oracle.cancel(0)
 
 
-def test_veto_invalidates_earlier_signatures(oracle: Oracle):
+def test_veto_invalidates_kick_signatures_given_before_it(oracle: Oracle):
     first = oracle.signed_kick(0)
     worded(oracle)
     second = oracle.signed_kick(0)
@@ -80,7 +80,7 @@ def test_veto_invalidates_earlier_signatures(oracle: Oracle):
 # --- what died ---
 
 
-def test_expired_kick_is_replaced_by_new_proposal(oracle: Oracle):
+def test_expired_kick_is_replaced_by_a_new_proposal(oracle: Oracle):
     ready(oracle)
     oracle.chain.at(oracle.held(0)["diesAt"] + 1)
     oracle.chain.mine()
@@ -99,7 +99,7 @@ def test_expelled_node_cannot_be_proposed_again(oracle: Oracle):
         oracle.propose(0)
 
 
-def test_rejoined_node_keeps_its_proposal(oracle: Oracle):
+def test_kick_proposal_stays_pending_when_its_node_quits_and_rejoins(oracle: Oracle):
     """A kickout is of an address: leaving in the hours of the veto is no escape."""
     ready(oracle)
     oracle.by_network("quit", node(0))
@@ -108,7 +108,7 @@ def test_rejoined_node_keeps_its_proposal(oracle: Oracle):
     assert oracle.execute(0).names == ["KickExecuted", "KickedOut"]
 
 
-def test_readmission_invalidates_earlier_signatures(oracle: Oracle):
+def test_readmission_invalidates_kick_signatures_given_before_it(oracle: Oracle):
     ready(oracle)
     oracle.execute(0)
     worded(oracle)

@@ -21,7 +21,7 @@ def oracle(oracle: Oracle) -> Oracle:
 # --- executing ---
 
 
-def test_any_account_executes_ready_kick(oracle: Oracle):
+def test_any_account_can_execute_a_ready_kick(oracle: Oracle):
     ready(oracle)
     receipt = oracle.execute(0)
     expected_event = {"node": node(0), "evidence": EVIDENCE, "target": oracle.network.address}
@@ -46,7 +46,7 @@ def test_contract_may_execute_kick(oracle: Oracle):
     assert receipt.names == KICKED
 
 
-def test_kick_is_executed_once(oracle: Oracle):
+def test_kick_can_be_executed_only_once(oracle: Oracle):
     ready(oracle)
     oracle.execute(0)
     with pytest.raises(RevertedError, match=rf"NoKick\({NODE}\)"):
@@ -58,7 +58,7 @@ def test_execution_without_proposal_is_rejected(oracle: Oracle):
         oracle.execute(0)
 
 
-def test_veto_delay_is_exact_to_seconds(oracle: Oracle):
+def test_veto_delay_is_exact_to_the_second(oracle: Oracle):
     oracle.propose(0)
     proposed = oracle.chain.time
     for _ in range(ROUNDS):
@@ -71,7 +71,7 @@ def test_veto_delay_is_exact_to_seconds(oracle: Oracle):
     assert oracle.execute(0).names == KICKED
 
 
-def test_execution_waits_for_newer_rounds(oracle: Oracle):
+def test_kick_cannot_be_executed_before_enough_newer_rounds(oracle: Oracle):
     oracle.propose(0)
     for _ in range(ROUNDS - 1):
         worded(oracle)
@@ -80,7 +80,7 @@ def test_execution_waits_for_newer_rounds(oracle: Oracle):
         oracle.execute(0)
 
 
-def test_newer_rounds_count_from_proposal(oracle: Oracle):
+def test_newer_rounds_are_counted_from_the_proposal(oracle: Oracle):
     call = oracle.signed_kick(0)
     for _ in range(ROUNDS):
         worded(oracle)
@@ -127,7 +127,7 @@ def test_recovered_node_is_not_kicked(oracle: Oracle):
     assert oracle.execute(0).names == KICKED
 
 
-def test_kick_below_min_open_is_rejected(oracle: Oracle):
+def test_kick_that_would_leave_fewer_than_min_open_lanes_is_rejected(oracle: Oracle):
     ready(oracle)
     oracle.reported((0, full(*[1] * 16)), (1, full(1, 1, of=4)))
     with oracle.chain.undone(), pytest.raises(RevertedError, match=r"TooFewOpen\(2, 3\)"):
@@ -136,7 +136,7 @@ def test_kick_below_min_open_is_rejected(oracle: Oracle):
     assert oracle.execute(0).names == KICKED
 
 
-def test_departed_node_is_expelled(oracle: Oracle):
+def test_node_that_quit_the_network_is_expelled_by_its_pending_kick(oracle: Oracle):
     """The target has nothing to do; who comes back weighs nothing."""
     ready(oracle)
     oracle.by_network("quit", node(0))
@@ -154,7 +154,7 @@ def bucket_of(oracle: Oracle, capacity: int, per_frame: int, frame: int = 60) ->
     assert dict(event["limits"]) == oracle.named("kickLimits") == KICK_LIMITS | changes
 
 
-def test_empty_bucket_rejects_kicks_until_refill(oracle: Oracle):
+def test_kicks_are_rejected_until_the_empty_bucket_is_refilled(oracle: Oracle):
     for who in (0, 2):
         oracle.propose(who)
     worded(oracle)
@@ -173,24 +173,24 @@ def test_empty_bucket_rejects_kicks_until_refill(oracle: Oracle):
     assert oracle.read("bucket") == [0, start + 3_600]
 
 
-def test_bucket_is_capped_at_its_size(oracle: Oracle):
+def test_bucket_is_not_refilled_beyond_its_size(oracle: Oracle):
     _, start = oracle.read("bucket")
     oracle.chain.at(start + 100 * 3_600 + 5)
     oracle.chain.mine()
     assert oracle.read("bucket") == [2, start + 100 * 3_600]
 
 
-def test_smaller_bucket_discards_excess(oracle: Oracle):
+def test_shrinking_the_bucket_discards_the_excess(oracle: Oracle):
     bucket_of(oracle, 1, 0)
     assert oracle.read("bucket") == [1, oracle.chain.time]
 
 
-def test_larger_bucket_is_not_filled(oracle: Oracle):
+def test_enlarging_the_bucket_does_not_fill_it(oracle: Oracle):
     bucket_of(oracle, 9, 1)
     assert oracle.read("bucket")[0] == 2
 
 
-def test_earlier_refill_is_kept_after_setting_change(oracle: Oracle):
+def test_refill_before_a_settings_change_is_kept(oracle: Oracle):
     bucket_of(oracle, 9, 1)
     oracle.chain.later(180)
     bucket_of(oracle, 9, 0)
@@ -198,7 +198,9 @@ def test_earlier_refill_is_kept_after_setting_change(oracle: Oracle):
 
 
 @pytest.mark.parametrize("flow", [(0, 1), (0, 0)])
-def test_bucket_without_refill_reports_zero_time(oracle: Oracle, flow: tuple[int, int]):
+def test_error_for_a_bucket_that_is_never_refilled_has_refill_time_zero(
+    oracle: Oracle, flow: tuple[int, int]
+):
     ready(oracle)
     bucket_of(oracle, *flow)
     with pytest.raises(RevertedError, match=r"BucketEmpty\(0\)"):

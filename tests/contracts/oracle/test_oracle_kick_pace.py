@@ -28,7 +28,7 @@ def rounds(oracle: Oracle, count: int) -> None:
         oracle.reported(*LANES, signers=SIGNERS)
 
 
-def test_twenty_due_nodes_are_all_proposed_within_three_rounds(quick: Oracle):
+def test_twenty_low_scored_nodes_are_all_proposed_within_three_rounds(quick: Oracle):
     """Three reporters sign on the round they see, five seconds one after the other."""
     first, begun = quick.round, quick.chain.time
     statements = [stated(quick, who) for who in range(DUE)]

@@ -22,7 +22,7 @@ def oracle(oracle: Oracle) -> Oracle:
 # --- proposing ---
 
 
-def test_proposal_event_has_node_and_times(oracle: Oracle):
+def test_kick_proposal_event_contains_node_and_times(oracle: Oracle):
     event = oracle.propose(0).only("KickProposed")
     at = oracle.chain.time + DELAY
     assert event == {
@@ -49,7 +49,7 @@ def test_node_marked_do_not_select_can_be_proposed(oracle: Oracle):
     assert oracle.propose(2).only("KickProposed")["lane"] == 1
 
 
-def test_node_above_threshold_cannot_be_proposed(oracle: Oracle):
+def test_node_with_score_above_kick_threshold_cannot_be_proposed(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NotBelowThreshold\({GOOD}\)"):
         oracle.propose(1)
 
@@ -71,7 +71,7 @@ def test_duplicate_proposal_is_rejected(oracle: Oracle):
         oracle.propose(0, evidence=b"\x07" * 32)
 
 
-def test_proposals_per_round_are_limited(oracle: Oracle):
+def test_number_of_proposals_per_round_is_limited(oracle: Oracle):
     for who in (0, 2):
         oracle.propose(who)
     with pytest.raises(RevertedError, match=r"KickLimit\(2\)"):
@@ -80,13 +80,13 @@ def test_proposals_per_round_are_limited(oracle: Oracle):
     assert oracle.propose(4).names == ["KickProposed"]
 
 
-def test_zero_kick_limit_rejects_proposals(oracle: Oracle):
+def test_proposals_are_rejected_when_the_kick_limit_is_zero(oracle: Oracle):
     oracle.limited(maxKicksPerRound=0)
     with pytest.raises(RevertedError, match=r"KickLimit\(0\)"):
         oracle.propose(0)
 
 
-def test_contract_may_forward_proposal(oracle: Oracle):
+def test_proposal_may_be_sent_through_a_contract(oracle: Oracle):
     assert oracle.forwarded(oracle.signed_kick(0)).names == ["KickProposed"]
 
 
@@ -94,7 +94,7 @@ def test_contract_may_forward_proposal(oracle: Oracle):
 
 
 @pytest.mark.parametrize("round_", [0, 3])
-def test_proposal_on_unaccepted_round_is_rejected(oracle: Oracle, round_: int):
+def test_proposal_for_a_round_that_was_not_accepted_is_rejected(oracle: Oracle, round_: int):
     with pytest.raises(RevertedError, match=rf"WrongRound\(2, {round_}\)"):
         oracle.propose(0, round=round_, report=bytes(32))
 
@@ -119,7 +119,7 @@ def test_proposal_with_wrong_report_digest_is_rejected(oracle: Oracle):
     assert caught.value.values == (right, wrong)
 
 
-def test_proposal_signed_on_another_report_is_rejected(oracle: Oracle):
+def test_proposal_signed_for_another_report_is_rejected(oracle: Oracle):
     _, _, *later_arguments = oracle.signed_kick(0).arguments
     worded(oracle)
     with pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
@@ -136,7 +136,7 @@ def test_signed_proposal_is_rejected_while_node_is_above_threshold(oracle: Oracl
     assert oracle.send(call).names == ["KickProposed"]
 
 
-def test_report_digests_of_sixteen_rounds_are_kept(
+def test_report_digests_of_the_last_sixteen_rounds_are_kept(
     oracle: Oracle,
 ):
     digests = [bytes(oracle.read("lastReport"))]
@@ -153,7 +153,7 @@ def test_report_digests_of_sixteen_rounds_are_kept(
 # --- until when ---
 
 
-def test_proposal_deadline_is_exact_to_seconds(oracle: Oracle):
+def test_proposal_deadline_is_exact_to_the_second(oracle: Oracle):
     now = oracle.chain.time
     call = oracle.signed_kick(0, deadline=now + 5)
     with oracle.chain.undone():

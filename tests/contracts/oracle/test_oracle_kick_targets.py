@@ -53,7 +53,7 @@ def refused(oracle: Oracle, receipt: Receipt) -> bytes:
 # --- who is told ---
 
 
-def test_kick_without_target_only_emits_event(oracle: Oracle):
+def test_kick_without_a_target_expels_node_without_calling_a_contract(oracle: Oracle):
     assert aimed(oracle, ZERO).only("TargetSet") == {"target": ZERO}
     receipt = oracle.execute(0)
     assert receipt.names == ["KickExecuted"]
@@ -71,20 +71,20 @@ def test_target_without_code_is_rejected(oracle: Oracle):
     assert oracle.read("target") == oracle.network.address
 
 
-def test_target_whose_code_was_removed_refuses(oracle: Oracle):
+def test_kick_with_target_whose_code_was_removed_is_reported_as_refused(oracle: Oracle):
     """A call to nobody would succeed."""
     oracle.chain.rpc("anvil_setCode", oracle.network.address, "0x")
     assert refused(oracle, oracle.execute(0)) == b"no code".ljust(32, b"\0")
 
 
-def test_target_receives_exactly_configured_gas(hostile: Oracle):
+def test_target_receives_the_configured_gas(hostile: Oracle):
     """The function's own beginning is in it: some dozens."""
     event = hostile.execute(0).only("Kicked")
     assert (event["node"], event["evidence"]) == (node(0), EVIDENCE)
     assert GAS - 1_000 < event["gas"] < GAS
 
 
-def test_network_accepts_kick_from_oracle_only(oracle: Oracle):
+def test_network_accepts_a_kick_only_from_the_oracle(oracle: Oracle):
     with pytest.raises(RevertedError, match="NotTheOracle"):
         oracle.by_network("kick", node(0), EVIDENCE)
 
@@ -165,7 +165,7 @@ def sweep(oracle: Oracle, below: int, above: int, step: int) -> None:
         assert (done, kick) == ((True, 2) if gas >= min_gas else (False, 1)), gas
 
 
-def test_low_gas_limit_never_makes_target_refuse(hostile: Oracle):
+def test_kick_with_low_gas_limit_reverts_or_is_accepted_by_target(hostile: Oracle):
     """At the least gas the target has all that it is promised; one less and nothing happens."""
     sweep(hostile, 160, 160, 20)
     sweep(hostile, 3, 3, 1)
@@ -173,7 +173,7 @@ def test_low_gas_limit_never_makes_target_refuse(hostile: Oracle):
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_4096_gas_limits_never_make_target_refuse(hostile: Oracle):
+def test_kick_at_each_of_4096_gas_limits_reverts_or_is_accepted_by_target(hostile: Oracle):
     sweep(hostile, 2_048, 2_048, 1)
 
 
@@ -184,7 +184,7 @@ def test_insufficient_gas_does_not_consume_kick(oracle: Oracle, share: int):
     assert oracle.execute(0).names == KICKED
 
 
-def test_insufficient_gas_reverts_with_not_enough_gas(oracle: Oracle):
+def test_kick_with_insufficient_gas_reverts_with_not_enough_gas(oracle: Oracle):
     call = oracle.chain.request(oracle.contract.functions.executeKick(node(0)))
     (sent,) = oracle.chain.together(call | {"gas": hex(GAS + 30_000)})
     with pytest.raises(RevertedError, match=rf"NotEnoughGas\({GAS}\)"):
@@ -266,12 +266,12 @@ def test_rejoined_node_is_kicked_again_after_kick_rounds(oracle: Oracle):
     assert not oracle.network.functions.isMember(node(0)).call()
 
 
-def test_retry_of_node_not_expelled_is_rejected(oracle: Oracle):
+def test_retry_for_a_node_that_is_not_expelled_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NotExpelled\({NODE}\)"):
         oracle.retry(0)
 
 
-def test_paused_kicks_reject_retry(oracle: Oracle):
+def test_retry_while_kicks_are_paused_is_rejected(oracle: Oracle):
     oracle.by_network("setRefuses", True)
     oracle.execute(0)
     oracle.do("pauseKicks", sender=oracle.pauser)
@@ -290,6 +290,6 @@ def test_readmission_clears_kick_and_expulsion(oracle: Oracle):
             oracle.do(name, node(0))
 
 
-def test_readmission_of_node_not_expelled_is_rejected(oracle: Oracle):
+def test_readmission_of_a_node_that_is_not_expelled_is_rejected(oracle: Oracle):
     with pytest.raises(RevertedError, match=rf"NotExpelled\({NODE}\)"):
         oracle.do("readmit", node(0), sender=oracle.admin)

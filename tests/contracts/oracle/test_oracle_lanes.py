@@ -58,7 +58,7 @@ def scenes(seed: int) -> Iterator[tuple[list[int], list[int], int, int]]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_packed_lane_checks_match_checks_of_each_lane(chain: Chain, seed: int):
+def test_checks_of_a_packed_word_match_checks_of_each_lane(chain: Chain, seed: int):
     probe = chain.deploy("testing/LanesProbe")
     previous, lanes, _, counts = zip(*scenes(seed), strict=True)
 
@@ -90,7 +90,7 @@ def test_falls_and_open_lanes_are_counted_over_many_words(chain: Chain, step: in
     assert 0 < counted[0] < counted[1]
 
 
-def test_counts_are_correct_for_maximum_report_size(chain: Chain):
+def test_falls_and_open_lanes_are_counted_in_report_of_maximum_size(chain: Chain):
     """2,047 words of 16 lanes, two for each at most: 65,504 is below 2^16."""
     probe = chain.deploy("testing/LanesProbe")
     best, out = [word(*[10_002] * 16)] * 2_047, [word(*[1] * 16)] * 2_047

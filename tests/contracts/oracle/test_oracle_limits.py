@@ -94,7 +94,7 @@ def test_out_of_range_limits_are_rejected(oracle: Oracle, name: str, wrong: int)
         ("bigFall", 0),
     ],
 )
-def test_limits_at_range_ends_are_accepted(oracle: Oracle, name: str, edge: int):
+def test_limits_at_the_ends_of_their_range_are_accepted(oracle: Oracle, name: str, edge: int):
     event = oracle.limited(**{name: edge}).only("LimitsSet")
     assert dict(event["limits"]) == LIMITS | {name: edge}
     assert oracle.named("limits") == LIMITS | {name: edge}
@@ -138,7 +138,7 @@ def test_admin_cannot_loosen_limits_beyond_floors(sound: Oracle, name: str, loos
 
 
 @pytest.mark.parametrize("name", [name for name in FLOORS if name != "anchorWindow"])
-def test_every_limit_can_have_floor(oracle: Oracle, name: str):
+def test_every_limit_can_have_a_floor(oracle: Oracle, name: str):
     """The limits of the tests are its floors: one step looser in any of them is too much."""
     is_least = TIGHTER[name] > LIMITS[name]
     one_looser = LIMITS[name] + (-1 if is_least else 1)
@@ -179,18 +179,18 @@ def test_pauser_cannot_change_anchor_window(oracle: Oracle, window: int):
     ("name", "value"),
     [("minInterval", HOUR + 1), ("vetoDelay", 7 * DAY + 1), ("maxAgeSeconds", 2 * HOUR - 1)],
 )
-def test_pauser_tightening_is_bounded(oracle: Oracle, name: str, value: int):
+def test_pauser_cannot_tighten_limits_beyond_bounds(oracle: Oracle, name: str, value: int):
     with pytest.raises(RevertedError, match="BadLimits"):
         tightened(oracle, **{name: value})
 
 
-def test_admin_limits_beyond_bounds_do_not_block_pauser(oracle: Oracle):
+def test_limits_set_by_admin_beyond_pauser_bounds_do_not_block_the_pauser(oracle: Oracle):
     beyond = {"minInterval": 2 * HOUR, "vetoDelay": 8 * DAY, "maxAgeSeconds": HOUR}
     oracle.limited(**beyond)
     tightened(oracle, fallShare=500)
     assert oracle.named("limits") == LIMITS | beyond | {"fallShare": 500}
 
 
-def test_tightening_to_same_values_is_accepted(oracle: Oracle):
+def test_tightening_limits_to_their_current_values_is_accepted(oracle: Oracle):
     tightened(oracle)
     assert oracle.named("limits") == LIMITS

@@ -89,7 +89,7 @@ def town(chain: Chain, fresh_town: Town) -> Town:
     return fresh_town
 
 
-def test_join_does_not_register_node_in_oracle(town: Town):
+def test_joining_the_network_does_not_register_a_node_in_the_oracle(town: Town):
     newcomer = town.network.nodes[4]
     assert town.network.join(newcomer).names == ["NodeJoined"]
     assert town.oracle.score(newcomer) == (False, True, 0)
@@ -98,7 +98,7 @@ def test_join_does_not_register_node_in_oracle(town: Town):
     assert town.oracle.score(newcomer) == (True, True, GOOD - 2)
 
 
-def test_paused_node_is_not_selectable_once_reported(town: Town):
+def test_paused_node_is_not_selectable_after_the_next_report(town: Town):
     town.network.by(town.ann, town.network.does.pause())
     town.reported(1)
     assert town.oracle.score(town.ann) == (True, False, 0)
@@ -143,7 +143,7 @@ def test_kicked_out_node_cannot_rejoin(town: Town):
         town.returns(town.ann)
 
 
-def test_node_readmitted_by_network_alone_has_zero_weight(town: Town):
+def test_node_readmitted_only_by_the_network_has_zero_weight(town: Town):
     """Both have to: the network lets it in, the oracle lets it work."""
     town.kicked()
     town.network.by(town.network.admin, town.network.does.readmit(town.ann))
@@ -155,7 +155,7 @@ def test_node_readmitted_by_network_alone_has_zero_weight(town: Town):
     assert "NodeKickedOut" in town.oracle.retry(town.ann).names
 
 
-def test_node_readmitted_by_both_works_again(town: Town):
+def test_node_readmitted_by_network_and_oracle_gets_its_weight_back(town: Town):
     town.kicked()
     town.network.by(town.network.admin, town.network.does.readmit(town.ann))
     town.oracle.do("readmit", town.ann, sender=town.oracle.admin)
@@ -177,7 +177,7 @@ def test_quit_during_veto_period_becomes_kickout(town: Town):
     assert town.weight(town.ann) == 0
 
 
-def test_quit_and_kick_in_same_block_both_succeed(town: Town):
+def test_quit_and_kick_in_the_same_block_both_succeed(town: Town):
     town.reported(BAD)
     town.kick_is_ready(town.ann, BAD)
     chain = town.network.chain
@@ -190,7 +190,7 @@ def test_quit_and_kick_in_same_block_both_succeed(town: Town):
     assert town.weight(town.ann) == 0
 
 
-def test_quit_after_veto_stays_quit(town: Town):
+def test_node_that_quits_after_a_veto_can_rejoin(town: Town):
     town.reported(BAD)
     town.kick_is_ready(town.ann, BAD)
     town.oracle.cancel(town.ann)
@@ -206,7 +206,7 @@ def test_kick_aborts_running_task(town: Town):
     assert town.network.status(task) is Status.ABORTED
 
 
-def test_reverting_receiver_does_not_block_kick(town: Town):
+def test_node_that_rejects_its_stake_payment_can_still_be_kicked(town: Town):
     chain, network = town.network.chain, town.network
     stubborn = chain.deploy("testing/StubbornNode")
     join = encoded(network.does.join(GPU, VRAM, *VERSION, []))
@@ -224,7 +224,7 @@ def test_reverting_receiver_does_not_block_kick(town: Town):
         chain.send(stubborn.functions.say(network.contract.address, withdraw))
 
 
-def test_foreign_oracle_expels_without_network_effect(town: Town):
+def test_kick_by_a_foreign_oracle_is_refused_by_the_network(town: Town):
     """Its word is refused by the network; whoever reads it knows what he reads."""
     chain = town.network.chain
     arguments = setup(town.network.contract.address, chain.accounts[:3])

@@ -30,7 +30,7 @@ def fresh_at(oracle: Oracle, time: int) -> bool:
 # --- what it stops ---
 
 
-def test_pause_stops_rounds_until_it_ends(oracle: Oracle):
+def test_reports_are_rejected_until_the_pause_ends(oracle: Oracle):
     report = oracle.report((0, full()), deadline=oracle.chain.time + 3_600)
     until = paused(oracle, 3_000)
     with pytest.raises(RevertedError, match=rf"Paused\({until}\)"):
@@ -40,7 +40,7 @@ def test_pause_stops_rounds_until_it_ends(oracle: Oracle):
     assert oracle.round == 2
 
 
-def test_pause_stops_kicks_but_not_veto(oracle: Oracle):
+def test_kicks_are_rejected_but_a_veto_is_accepted_during_a_pause(oracle: Oracle):
     worded(oracle)
     oracle.propose(0)
     call = oracle.signed_kick(2)
@@ -52,7 +52,7 @@ def test_pause_stops_kicks_but_not_veto(oracle: Oracle):
     assert oracle.cancel(0, WHY).names == ["KickCancelled"]
 
 
-def test_paused_kicks_resume_only_by_admin(oracle: Oracle):
+def test_only_the_admin_can_resume_paused_kicks(oracle: Oracle):
     ready(worded(oracle))
     call = oracle.signed_kick(2)
     event = oracle.do("pauseKicks", sender=oracle.pauser).only("KicksPaused")
@@ -97,7 +97,7 @@ def test_pause_cool_down_equals_pause_length(oracle: Oracle, length: int):
     paused(oracle, 7 * DAY)
 
 
-def test_resume_ends_pause_and_cool_down_early(oracle: Oracle):
+def test_resume_ends_the_pause_early_and_shortens_its_cool_down(oracle: Oracle):
     report = oracle.report((0, full()))
     begun = paused(oracle, DAY) - DAY
     oracle.chain.at(begun + 600)
@@ -124,7 +124,7 @@ def test_resume_without_pause_is_rejected(oracle: Oracle):
 # --- scores in a pause ---
 
 
-def test_pause_extends_score_freshness(oracle: Oracle):
+def test_pause_extends_the_freshness_of_scores(oracle: Oracle):
     oracle.reported((0, full(1)))
     pushed = oracle.head("pushedAt")
     paused(oracle, 7 * DAY)
@@ -150,7 +150,7 @@ def test_pause_does_not_revive_stale_scores(oracle: Oracle, late: int, *, holds:
     assert oracle.head("heldSeconds") == (DAY - 600 if holds else 0)
 
 
-def test_resume_of_late_pause_keeps_earlier_held_seconds(oracle: Oracle):
+def test_resume_of_pause_begun_after_expiry_keeps_earlier_held_seconds(oracle: Oracle):
     """The first pause held its seconds; the second, begun too late, resumes and leaves them."""
     end = paused(oracle, 600)
     oracle.chain.at(end + MAX_AGE + 700)
@@ -159,7 +159,7 @@ def test_resume_of_late_pause_keeps_earlier_held_seconds(oracle: Oracle):
     assert oracle.head("heldSeconds") == 600
 
 
-def test_pauses_accumulate_until_next_round(oracle: Oracle):
+def test_held_seconds_accumulate_over_pauses_until_the_next_round(oracle: Oracle):
     for _ in range(3):
         oracle.chain.at(paused(oracle, 100) + 100)
     oracle.chain.mine()
@@ -168,13 +168,13 @@ def test_pauses_accumulate_until_next_round(oracle: Oracle):
     assert oracle.head("heldSeconds") == 0
 
 
-def test_pause_does_not_affect_reading(oracle: Oracle):
+def test_scores_and_weights_can_be_read_during_a_pause(oracle: Oracle):
     paused(oracle, DAY)
     assert oracle.score(0) == (True, True, START - 2)
     assert oracle.read("weightOf", node(99)) == 5_000
 
 
-def test_new_pauser_inherits_cool_down(oracle: Oracle):
+def test_pause_cool_down_also_applies_to_a_new_pauser(oracle: Oracle):
     until = paused(oracle, 600)
     heir = oracle.chain.accounts[8]
     oracle.do("setPauser", heir, sender=oracle.admin)

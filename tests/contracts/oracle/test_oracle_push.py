@@ -39,7 +39,7 @@ def test_signed_report_writes_words_and_emits_event(oracle: Oracle):
     }
 
 
-def test_head_matches_accepted_report(oracle: Oracle):
+def test_oracle_head_matches_the_accepted_report(oracle: Oracle):
     report = oracle.report((0, SIXTEEN), (1, FOUR))
     oracle.push(report)
     assert oracle.named("head") == {
@@ -78,7 +78,7 @@ def test_report_with_wrong_previous_digest_is_rejected(oracle: Oracle):
         oracle.push(report)
 
 
-def test_same_report_is_not_accepted_twice(oracle: Oracle):
+def test_same_report_cannot_be_accepted_twice(oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     oracle.push(report)
     with pytest.raises(RevertedError, match=r"WrongRound\(3, 2\)"):
@@ -106,7 +106,7 @@ def test_wrong_configuration_digest_is_rejected(
     assert oracle.round == 2
 
 
-def test_report_under_old_rules_is_rejected(oracle: Oracle):
+def test_report_signed_under_old_rules_is_rejected(oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     oracle.do("setRules", b"\x02" * 32, sender=oracle.admin)
     with pytest.raises(RevertedError, match=r"WrongConfig\(2, 1\)"):
@@ -144,7 +144,7 @@ def test_deadline_over_60_minutes_ahead_is_rejected(oracle: Oracle):
     assert oracle.round == 2
 
 
-def test_min_interval_is_exact_to_seconds(oracle: Oracle):
+def test_min_interval_is_exact_to_the_second(oracle: Oracle):
     oracle.push(oracle.report((0, SIXTEEN)))
     pushed = oracle.chain.time
     oracle.chain.at(pushed)
@@ -181,7 +181,7 @@ def test_account_with_delegated_code_cannot_push_report(oracle: Oracle):
         oracle.push(oracle.report((0, SIXTEEN)))
 
 
-def test_self_call_by_delegation_cannot_push_report(oracle: Oracle):
+def test_self_call_by_an_account_with_delegated_code_cannot_push_report(oracle: Oracle):
     """Sender and origin are one there, and the input that readers see is not the report's."""
     sender, call = oracle.transmitter, oracle.call(oracle.report((0, SIXTEEN)))
     oracle.chain.rpc("anvil_setCode", sender, "0xef0100" + oracle.network.address[2:])
@@ -191,13 +191,13 @@ def test_self_call_by_delegation_cannot_push_report(oracle: Oracle):
         oracle.chain.send(passed_on, sender=sender)
 
 
-def test_anyone_may_transmit(oracle: Oracle):
+def test_any_account_may_transmit_a_signed_report(oracle: Oracle):
     outsider = oracle.chain.accounts[9]
     receipt = oracle.send(oracle.call(oracle.report((0, SIXTEEN))), sender=outsider)
     assert receipt.only("RoundAccepted")["transmitter"] == outsider
 
 
-def test_second_transmitter_of_same_report_gets_wrong_round(oracle: Oracle):
+def test_second_transmission_of_the_same_report_reverts_with_wrong_round(oracle: Oracle):
     call = oracle.call(oracle.report((0, SIXTEEN)))
     chain = oracle.chain
     senders = (oracle.transmitter, chain.accounts[9])
@@ -220,7 +220,7 @@ def test_signature_for_wrong_domain_is_rejected(oracle: Oracle):
             oracle.push(report, replace(report, domain=wrong).signed_by(*SIGNERS[:2]))
 
 
-def test_report_of_old_chain_id_is_rejected_after_fork(chain: Chain, oracle: Oracle):
+def test_report_signed_for_old_chain_id_is_rejected_after_a_fork(chain: Chain, oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     old, _ = report.domain
     chain.rpc("anvil_impersonateAccount", oracle.transmitter)  # Anvil's keys stay with the old id

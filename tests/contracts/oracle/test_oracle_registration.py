@@ -26,7 +26,7 @@ def closed(oracle: Oracle) -> Oracle:
 # --- appending ---
 
 
-def test_new_node_gets_next_index_with_first_score(oracle: Oracle):
+def test_new_node_gets_the_next_index_and_its_first_score(oracle: Oracle):
     receipt = oracle.reported((1, FIVE), fresh=[A])
     assert receipt.names == ["NodeRegistered", "RoundAccepted"]
     assert receipt.only("NodeRegistered") == {"index": 20, "node": A}
@@ -68,14 +68,14 @@ def test_new_node_without_score_is_rejected(
         oracle.push(oracle.report(*words, fresh=[A, B]))
 
 
-def test_new_nodes_span_several_words(chain: Chain):
+def test_new_nodes_may_span_several_words(chain: Chain):
     oracle = deployed(chain)
     oracle.registered(33)
     assert [oracle.lane(index) for index in (0, 15, 16, 32, 33)] == [START] * 4 + [0]
     assert oracle.read("indexOf", node(32)) == 32
 
 
-def test_registrations_beyond_limit_are_rejected(closed: Oracle):
+def test_more_registrations_than_the_limit_are_rejected(closed: Oracle):
     closed.limited(maxNewNodes=2)
     takers = [(C, node(2))]
     report = closed.report((1, SIX), fresh=[A, B], reused=takers)
@@ -92,7 +92,7 @@ def test_truncated_addresses_are_rejected(oracle: Oracle, size: int):
         oracle.push(oracle.report(data=report_data[:size]))
 
 
-def test_full_index_space_reverts(oracle: Oracle):
+def test_registration_reverts_when_all_indexes_are_taken(oracle: Oracle):
     """16,777,215 nodes are too many for a test: the head's slot is written by hand."""
     chain, here = oracle.chain, oracle.contract.address
     last, place = 2**24 - 1, 32 + 3 * 40 + 24  # bits of the fields before nodeCount
@@ -107,7 +107,7 @@ def test_full_index_space_reverts(oracle: Oracle):
 # --- reusing ---
 
 
-def test_closed_index_is_reused_by_another_node(closed: Oracle):
+def test_index_of_a_closed_lane_can_be_reused_by_another_node(closed: Oracle):
     receipt = closed.reported((0, full(l2=7_000)), reused=[(A, node(2))])
     assert receipt.names == ["NodeReleased", "NodeRegistered", "RoundAccepted"]
     assert receipt.only("NodeReleased") == {"index": 2, "node": node(2)}
@@ -118,7 +118,7 @@ def test_closed_index_is_reused_by_another_node(closed: Oracle):
     assert closed.score(2) == (False, True, 0)
 
 
-def test_index_of_open_lane_is_not_reusable(oracle: Oracle):
+def test_index_of_an_open_lane_cannot_be_reused(oracle: Oracle):
     for lane in (START, 2):
         oracle.reported((0, full(l2=lane)))
         report = oracle.report((0, full(l2=9)), reused=[(A, node(2))])
@@ -128,29 +128,29 @@ def test_index_of_open_lane_is_not_reusable(oracle: Oracle):
                 oracle.push(report)
 
 
-def test_lane_closed_in_same_round_is_not_reusable(oracle: Oracle):
+def test_lane_closed_in_the_same_round_cannot_be_reused(oracle: Oracle):
     with pytest.raises(RevertedError, match="NotReleasable"):
         oracle.push(oracle.report((0, full(l2=1)), reused=[(A, node(2))]))
 
 
 @pytest.mark.parametrize("old", [A, ZERO])
-def test_index_of_unregistered_node_is_not_reusable(closed: Oracle, old: str):
+def test_index_of_an_unregistered_node_cannot_be_reused(closed: Oracle, old: str):
     with pytest.raises(RevertedError, match=rf"NotReleasable\({old.lower()}\)"):
         closed.push(closed.report((0, full(l2=9)), reused=[(B, old)]))
 
 
-def test_reused_index_without_score_stays_closed(closed: Oracle):
+def test_reused_index_without_a_score_stays_closed(closed: Oracle):
     """It is closed until a report says otherwise: nobody inherits a score."""
     closed.reported((1, full(of=4)), reused=[(A, node(2))])
     assert closed.score(A) == (True, False, 0)
 
 
-def test_index_reused_twice_in_same_report_is_rejected(closed: Oracle):
+def test_reusing_an_index_twice_in_one_report_is_rejected(closed: Oracle):
     with pytest.raises(RevertedError, match="NotReleasable"):
         closed.push(closed.report((0, full(l2=9)), reused=[(A, node(2)), (B, node(2))]))
 
 
-def test_address_registered_twice_in_same_report_is_rejected(closed: Oracle):
+def test_registering_an_address_twice_in_one_report_is_rejected(closed: Oracle):
     report = closed.report((0, full(l2=9)), (1, FIVE), fresh=[A], reused=[(A, node(2))])
     with pytest.raises(RevertedError, match=rf"AlreadyRegistered\({A.lower()}\)"):
         closed.push(report)
@@ -162,7 +162,7 @@ def test_node_may_reuse_its_own_index(closed: Oracle):
     assert (closed.read("indexOf", node(2)), closed.lane(2)) == (2, 9)
 
 
-def test_released_node_gets_index_again(closed: Oracle):
+def test_node_that_lost_its_index_can_register_again(closed: Oracle):
     closed.reported((0, full(l2=9)), reused=[(A, node(2))])
     closed.reported((1, FIVE), fresh=[node(2)])
     assert closed.read("indexOf", node(2)) == 20
@@ -171,7 +171,7 @@ def test_released_node_gets_index_again(closed: Oracle):
 # --- reusing, and kickouts ---
 
 
-def test_index_with_pending_kick_is_not_reusable(oracle: Oracle):
+def test_index_of_a_node_with_a_pending_kick_cannot_be_reused(oracle: Oracle):
     worded(oracle)
     oracle.propose(2)
     report = oracle.report((0, full(l2=9)), reused=[(A, node(2))])
@@ -184,7 +184,7 @@ def test_index_with_pending_kick_is_not_reusable(oracle: Oracle):
     assert oracle.read("indexOf", A) == 2
 
 
-def test_expired_kick_frees_index_and_is_not_revived(oracle: Oracle):
+def test_index_can_be_reused_after_kick_expiry_and_the_kick_is_not_revived(oracle: Oracle):
     worded(oracle)
     oracle.propose(2)
     oracle.do("setRules", b"\x02" * 32, sender=oracle.admin)
@@ -207,7 +207,7 @@ def test_expelled_node_stays_expelled_after_losing_index(oracle: Oracle):
     assert (oracle.read("weightOf", node(0)), oracle.read("isSelectable", node(0))) == (0, False)
 
 
-def test_kick_follows_address_not_index(oracle: Oracle):
+def test_kick_belongs_to_the_node_address_not_to_its_index(oracle: Oracle):
     """The proposal of an address that has given its index up reaches nobody."""
     worded(oracle, 1)
     late = oracle.signed_kick(0)

@@ -45,14 +45,14 @@ def test_only_admin_may_change_settings(oracle: Oracle, name: str, who: str):
 
 @pytest.mark.parametrize("name", PAUSER_CALLS)
 @pytest.mark.parametrize("who", ["admin", "vetoer", "transmitter"])
-def test_only_pauser_may_tighten(oracle: Oracle, name: str, who: str):
+def test_only_pauser_may_tighten_limits(oracle: Oracle, name: str, who: str):
     """The admin can do the same by setting; at once only the pauser can."""
     sender = getattr(oracle, who)
     with pytest.raises(RevertedError, match=rf"NotAllowed\({sender.lower()}\)"):
         oracle.do(name, *PAUSER_CALLS[name], sender=sender)
 
 
-def test_admin_transfer_takes_two_steps(oracle: Oracle):
+def test_admin_transfer_requires_two_steps(oracle: Oracle):
     heir = oracle.chain.accounts[8]
     offered = oracle.do("transferAdmin", heir, sender=oracle.admin)
     assert offered.only("AdminOffered") == {"to": heir}
@@ -66,7 +66,7 @@ def test_admin_transfer_takes_two_steps(oracle: Oracle):
     oracle.do("setVetoer", heir, sender=heir)
 
 
-def test_only_offered_account_accepts_admin_role(oracle: Oracle):
+def test_only_the_offered_account_can_accept_the_admin_role(oracle: Oracle):
     oracle.do("transferAdmin", oracle.chain.accounts[8], sender=oracle.admin)
     for who in (oracle.transmitter, oracle.admin):
         with pytest.raises(RevertedError, match="NotAllowed"):
@@ -81,7 +81,7 @@ def test_admin_offer_can_be_withdrawn(oracle: Oracle):
 
 
 @pytest.mark.slow
-def test_admin_offer_is_accepted_once(oracle: Oracle):
+def test_admin_offer_can_be_accepted_only_once(oracle: Oracle):
     new, newer = oracle.chain.accounts[7:9]
     oracle.do("transferAdmin", new, sender=oracle.admin)
     oracle.do("acceptAdmin", sender=new)
@@ -110,14 +110,14 @@ def test_admin_cannot_kick_or_veto(oracle: Oracle):
 
 
 @pytest.mark.parametrize("name", ["pauser", "vetoer"])
-def test_admin_sets_pauser_and_vetoer(oracle: Oracle, name: str):
+def test_admin_can_set_pauser_and_vetoer(oracle: Oracle, name: str):
     who = oracle.chain.accounts[8]
     event = oracle.do(f"set{name.title()}", who, sender=oracle.admin).only("RoleSet")
     assert event == {"role": role(name), "who": who}
     assert oracle.read(name) == who
 
 
-def test_new_vetoer_replaces_old(oracle: Oracle):
+def test_new_vetoer_replaces_the_old_one(oracle: Oracle):
     heir = oracle.chain.accounts[8]
     ready(worded(oracle))
     oracle.do("setVetoer", heir, sender=oracle.admin)
@@ -126,6 +126,6 @@ def test_new_vetoer_replaces_old(oracle: Oracle):
     assert oracle.cancel(0, HASH, heir).names == ["KickCancelled"]
 
 
-def test_signers_hold_no_role(oracle: Oracle):
+def test_signers_are_not_admin_pauser_or_vetoer(oracle: Oracle):
     signers = {signer.address for signer in SIGNERS}
     assert not signers & {oracle.read(name) for name in ("admin", "pauser", "vetoer")}

@@ -19,7 +19,7 @@ def replaced(oracle: Oracle, signers: list[str], quorum: int) -> None:
     oracle.do("setSigners", signers, quorum, sender=oracle.admin)
 
 
-def test_config_event_has_digest(oracle: Oracle):
+def test_config_event_contains_the_configuration_digest(oracle: Oracle):
     rotations: list[tuple[list[str], int]] = [([STRANGER.address], 1), (THREE, 2)]
     for count, (signers, quorum) in enumerate(rotations, 2):
         receipt = oracle.do("setSigners", signers, quorum, sender=oracle.admin)
@@ -30,7 +30,7 @@ def test_config_event_has_digest(oracle: Oracle):
         assert oracle.head("configCount") == count
 
 
-def test_new_rules_make_new_configuration(oracle: Oracle):
+def test_changing_the_rules_creates_a_new_configuration(oracle: Oracle):
     rules = b"\x02" * 32
     receipt = oracle.do("setRules", rules, sender=oracle.admin)
     assert receipt.names == ["RulesSet", "ConfigSet"]
@@ -44,7 +44,7 @@ def test_zero_rules_hash_is_rejected(oracle: Oracle):
         oracle.do("setRules", bytes(32), sender=oracle.admin)
 
 
-def test_returning_signer_does_not_revive_old_signatures(oracle: Oracle):
+def test_restoring_the_old_signers_does_not_revive_their_old_signatures(oracle: Oracle):
     """The same signers, quorum and rules again, after two rotations: another configuration."""
     worded(oracle)
     report, kick = oracle.report(WORDS), oracle.signed_kick(0)
@@ -61,7 +61,7 @@ def test_returning_signer_does_not_revive_old_signatures(oracle: Oracle):
     assert oracle.propose(0).names == ["KickProposed"]
 
 
-def test_rotation_invalidates_old_proposals(oracle: Oracle):
+def test_signer_rotation_invalidates_pending_kick_proposals(oracle: Oracle):
     worded(oracle)
     ready(oracle)
     assert pending(oracle)
@@ -76,7 +76,7 @@ def test_rotation_invalidates_old_proposals(oracle: Oracle):
         oracle.execute(0)
 
 
-def test_new_signers_repropose_old_kick(oracle: Oracle):
+def test_new_signers_can_repropose_a_kick_of_the_old_signers(oracle: Oracle):
     worded(oracle).propose(0)
     replaced(oracle, [STRANGER.address], 1)
     oracle.reported((0, full(1)), signers=[STRANGER])
@@ -91,7 +91,7 @@ def test_new_signers_repropose_old_kick(oracle: Oracle):
 # --- a signer is dropped ---
 
 
-def test_dropped_signer_leaves_order_of_others(oracle: Oracle):
+def test_dropping_a_signer_keeps_the_order_of_the_others(oracle: Oracle):
     receipt = oracle.do("dropSigner", THREE[1], sender=oracle.pauser)
     left = [THREE[0], THREE[2]]
     assert receipt.only("SignersSet") == {"signers": left, "quorum": 2}
@@ -104,7 +104,7 @@ def test_dropped_signer_leaves_order_of_others(oracle: Oracle):
     assert event["signers"] == 0b11
 
 
-def test_dropping_signer_invalidates_proposals(oracle: Oracle):
+def test_dropping_a_signer_invalidates_pending_kick_proposals(oracle: Oracle):
     ready(worded(oracle))
     oracle.do("dropSigner", THREE[2], sender=oracle.pauser)
     assert not pending(oracle)
@@ -112,7 +112,7 @@ def test_dropping_signer_invalidates_proposals(oracle: Oracle):
         oracle.execute(0)
 
 
-def test_dropping_below_quorum_is_rejected(oracle: Oracle):
+def test_dropping_a_signer_below_the_quorum_is_rejected(oracle: Oracle):
     oracle.do("dropSigner", THREE[0], sender=oracle.pauser)
     with pytest.raises(RevertedError, match="BadSigners"):
         oracle.do("dropSigner", THREE[1], sender=oracle.pauser)
@@ -120,12 +120,12 @@ def test_dropping_below_quorum_is_rejected(oracle: Oracle):
 
 
 @pytest.mark.parametrize("who", [STRANGER.address, "0x" + 40 * "0"])
-def test_dropping_non_signer_is_rejected(oracle: Oracle, who: str):
+def test_dropping_an_account_that_is_no_signer_is_rejected(oracle: Oracle, who: str):
     with pytest.raises(RevertedError, match="BadSigners"):
         oracle.do("dropSigner", who, sender=oracle.pauser)
 
 
-def test_dropping_only_signer_is_rejected(oracle: Oracle):
+def test_dropping_the_only_signer_is_rejected(oracle: Oracle):
     replaced(oracle, THREE[:1], 1)
     with pytest.raises(RevertedError, match="BadSigners"):
         oracle.do("dropSigner", THREE[0], sender=oracle.pauser)

@@ -51,7 +51,7 @@ def grown_old(oracle: Oracle) -> None:
     ],
     ids=["do not select", "0", "0.0001", "0.5", "1.0"],
 )
-def test_lane_decodes_to_score_and_weight(
+def test_lane_is_decoded_to_score_and_weight(
     oracle: Oracle, lane: int, score: tuple[bool, bool, int], weight: int
 ):
     oracle.reported((1, full(7, lane, of=4)))
@@ -59,27 +59,27 @@ def test_lane_decodes_to_score_and_weight(
     assert answers(oracle, 17) == (weight, score[1], False, False)
 
 
-def test_unregistered_node_is_newcomer(oracle: Oracle):
+def test_unregistered_node_has_the_newcomer_weight(oracle: Oracle):
     """Who is a member, the network knows: the oracle asks nobody."""
     assert oracle.read("scoreOf", OUTSIDER)[:4] == [False, True, 0, 1]
     assert answers(oracle, OUTSIDER) == (NEWCOMER, True, False, False)
 
 
-def test_before_first_round_every_node_is_newcomer(chain: Chain):
+def test_every_node_has_the_newcomer_weight_before_the_first_round(chain: Chain):
     oracle = deployed(chain)
     assert not oracle.read("isFresh")
     assert oracle.read("scoreOf", OUTSIDER) == [False, True, 0, 0, chain.time]
     assert answers(oracle, OUTSIDER) == (NEWCOMER, True, False, False)
 
 
-def test_score_has_round_and_age(oracle: Oracle):
+def test_score_is_returned_with_its_round_and_age(oracle: Oracle):
     oracle.reported((0, full()))
     oracle.chain.later(100)
     oracle.chain.mine()
     assert oracle.read("scoreOf", node(0)) == [True, True, 5_000, 2, 100]
 
 
-def test_stale_oracle_excludes_and_ranks_no_node(oracle: Oracle):
+def test_stale_oracle_gives_every_node_the_newcomer_weight(oracle: Oracle):
     oracle.reported((0, full(1, 9_002)))
     oracle.chain.at(oracle.head("pushedAt") + MAX_AGE)
     oracle.chain.mine()
@@ -99,7 +99,7 @@ def test_stale_oracle_excludes_and_ranks_no_node(oracle: Oracle):
     assert (answers(oracle, 0)[0], answers(oracle, 1)[0]) == (0, 9_001)
 
 
-def test_node_with_pending_kick_is_read_by_lane(oracle: Oracle):
+def test_pending_kick_does_not_change_the_weight_of_a_node(oracle: Oracle):
     worded(oracle)
     oracle.propose(0)
     assert answers(oracle, 0) == (2_000, True, False, True)
@@ -107,7 +107,7 @@ def test_node_with_pending_kick_is_read_by_lane(oracle: Oracle):
     assert answers(oracle, 0) == (NEWCOMER, True, False, True)
 
 
-def test_expelled_node_has_zero_weight_even_when_stale(oracle: Oracle):
+def test_expelled_node_has_zero_weight_even_if_the_oracle_is_stale(oracle: Oracle):
     worded(oracle)
     ready(oracle)
     assert oracle.execute(0).names == KICKED
@@ -118,7 +118,7 @@ def test_expelled_node_has_zero_weight_even_when_stale(oracle: Oracle):
         grown_old(oracle)
 
 
-def test_node_kept_by_network_is_still_expelled(oracle: Oracle):
+def test_node_whose_kick_the_network_refuses_is_still_expelled(oracle: Oracle):
     worded(oracle)
     ready(oracle)
     oracle.by_network("setRefuses", True)
@@ -127,7 +127,7 @@ def test_node_kept_by_network_is_still_expelled(oracle: Oracle):
     assert answers(oracle, 0) == (0, False, True, False)
 
 
-def test_expulsion_ends_at_its_time(oracle: Oracle):
+def test_expulsion_ends_at_the_time_set_when_it_began(oracle: Oracle):
     """A later change of the length is for later expulsions."""
     day = tuple((KICK_LIMITS | {"kickCooldown": 86_400}).values())
     oracle.do("setKickLimits", day, sender=oracle.admin)
@@ -149,7 +149,7 @@ def test_expulsion_ends_at_its_time(oracle: Oracle):
     assert "KickProposed" in oracle.propose(0).names
 
 
-def test_new_oracle_keeps_expelled_nodes_of_previous(chain: Chain):
+def test_new_oracle_keeps_expelled_nodes_of_the_previous_one(chain: Chain):
     oracle = deployed(chain, expelled=[OUTSIDER, node(5)])
     oracle.registered(6, lane=9_002)
     for who in (OUTSIDER, 5):
@@ -159,7 +159,7 @@ def test_new_oracle_keeps_expelled_nodes_of_previous(chain: Chain):
     assert answers(oracle, 5) == (9_001, True, False, False)
 
 
-def test_words_and_lanes_agree(oracle: Oracle):
+def test_stored_words_and_lanes_have_the_same_values(oracle: Oracle):
     lanes = [*range(100, 116)]
     oracle.reported((0, word(*lanes)), (1, full(116, of=4)))
     last = full(116, of=4)
@@ -170,7 +170,7 @@ def test_words_and_lanes_agree(oracle: Oracle):
     assert stored_lanes == [*range(100, 117), START, START, START, 0]
 
 
-def test_unregistered_node_is_named_in_error(oracle: Oracle):
+def test_error_for_an_unregistered_node_names_it(oracle: Oracle):
     with pytest.raises(Exception, match=OUTSIDER[2:].lower()):
         oracle.read("indexOf", OUTSIDER)
 
@@ -218,13 +218,13 @@ def test_draw_without_selectable_candidates_reverts(draw: Draw, candidates: tupl
 
 
 @pytest.mark.parametrize(("seed", "drawn"), [(4_999, GOOD), (5_000, POOR), (10_000, OUT)])
-def test_stale_oracle_draws_all_nodes_equally(draw: Draw, seed: int, drawn: str):
+def test_all_nodes_are_drawn_equally_when_the_oracle_is_stale(draw: Draw, seed: int, drawn: str):
     draw.oracle.chain.later(LIMITS["maxAgeSeconds"] + 1)
     draw.oracle.chain.mine()
     assert draw.pick(GOOD, POOR, OUT, seed=seed) == drawn
 
 
-def test_expelled_node_is_not_drawn_when_stale(draw: Draw):
+def test_expelled_node_is_not_drawn_even_if_the_oracle_is_stale(draw: Draw):
     oracle = draw.oracle
     oracle.propose(OUT)
     for _ in range(ROUNDS):

@@ -32,7 +32,7 @@ MAX_CODE, MAX_INIT_CODE = 24_576, 49_152
 TOLERANCE = 0.01
 
 
-def test_new_oracle_has_setup_values(chain: Chain):
+def test_new_oracle_has_the_values_passed_to_its_constructor(chain: Chain):
     oracle = deployed(chain)
     read = oracle.read
     assert oracle.named("head") == {

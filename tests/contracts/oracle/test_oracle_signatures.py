@@ -38,7 +38,7 @@ def test_any_quorum_in_any_order_is_accepted(
     [((STRANGER, A), 0), ((A, STRANGER), 1), ((A, A), 1)],
     ids=["stranger first", "stranger last", "twice"],
 )
-def test_stranger_and_duplicate_signer_are_rejected(
+def test_signatures_by_a_stranger_or_a_duplicate_signer_are_rejected(
     oracle: Oracle, signers: tuple[LocalAccount, ...], position: int
 ):
     report = oracle.report((0, full(5)))
@@ -68,7 +68,7 @@ def test_high_s_signature_is_rejected(oracle: Oracle):
         oracle.push(report, twisted)
 
 
-def test_high_s_copy_of_same_signer_is_rejected(oracle: Oracle):
+def test_high_s_copy_of_a_signature_does_not_count_as_second_signer(oracle: Oracle):
     report = oracle.report((0, full(5)))
     twice = report.signed_by(A) + high_s(report.signed_by(A))
     with pytest.raises(RevertedError, match=r"BadSignature\(1\)"):
@@ -112,7 +112,7 @@ def test_kick_signature_is_rejected_for_report(oracle: Oracle):
         oracle.push(oracle.report((0, full(2))), kick)
 
 
-def test_replaced_signers_are_rejected(oracle: Oracle):
+def test_signatures_of_replaced_signers_are_rejected(oracle: Oracle):
     oracle.do("setSigners", [STRANGER.address, C.address], 2, sender=oracle.admin)
     report = oracle.report((0, full(5)))
     with oracle.chain.undone(), pytest.raises(RevertedError, match=r"BadSignature\(0\)"):
@@ -154,6 +154,6 @@ def test_invalid_signers_or_quorum_are_rejected(oracle: Oracle, signers: list[st
 
 
 @pytest.mark.parametrize(("count", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (255, 128)])
-def test_majority_quorum_is_accepted(oracle: Oracle, count: int, quorum: int):
+def test_quorum_of_the_smallest_majority_is_accepted(oracle: Oracle, count: int, quorum: int):
     oracle.do("setSigners", numbered(count), quorum, sender=oracle.admin)
     assert oracle.head("quorum") == quorum

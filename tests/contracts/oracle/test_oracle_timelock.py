@@ -86,7 +86,7 @@ def test_owner_cannot_bypass_timelock_delay(locked: Locked):
         locked.schedule(*taking_over(locked), delay=DELAY - 1)
 
 
-def test_takeover_and_kick_do_not_fit_in_single_block(locked: Locked):
+def test_signer_takeover_and_kick_do_not_fit_in_one_block(locked: Locked):
     """With the delay over, and every transaction of the attack in one block."""
     oracle, chain = locked.oracle, locked.oracle.chain
     calls = taking_over(locked)
@@ -122,7 +122,7 @@ def test_timelock_cannot_loosen_limits_beyond_floors(locked: Locked):
         locked.carry_out(call)
 
 
-def test_scheduled_batch_is_cancelled_by_vetoer(locked: Locked):
+def test_vetoer_can_cancel_a_scheduled_batch(locked: Locked):
     calls = taking_over(locked)
     receipt = locked.schedule(*calls)
     assert receipt.names == ["CallScheduled"] * 3 + ["CallSalt"]
@@ -136,7 +136,7 @@ def test_scheduled_batch_is_cancelled_by_vetoer(locked: Locked):
         locked.carry_out(*calls)
 
 
-def test_signer_rotation_fits_within_pause(locked: Locked):
+def test_signer_rotation_through_the_timelock_fits_within_a_pause(locked: Locked):
     """The emergency order: pause, drop the stolen signer, schedule new ones, execute, resume."""
     oracle, does = locked.oracle, locked.oracle.contract.functions
     new = [STRANGER.address, SIGNERS[1].address, SIGNERS[2].address]

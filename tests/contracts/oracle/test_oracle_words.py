@@ -23,7 +23,7 @@ def test_malformed_words_are_rejected(oracle: Oracle, broken: bytes):
         oracle.push(oracle.report(data=broken))
 
 
-def test_words_beyond_limit_are_rejected(oracle: Oracle):
+def test_report_with_more_words_than_the_limit_is_rejected(oracle: Oracle):
     oracle.limited(maxWords=1)
     with pytest.raises(RevertedError, match=r"BadLength\(74\)"):
         oracle.push(oracle.report(data=WHOLE))
@@ -32,7 +32,7 @@ def test_words_beyond_limit_are_rejected(oracle: Oracle):
 
 
 @pytest.mark.parametrize("second", [0, 1])
-def test_word_indexes_must_ascend(oracle: Oracle, second: int):
+def test_word_indexes_must_be_ascending(oracle: Oracle, second: int):
     report = oracle.report((1, FOUR), (second, FOUR))
     with pytest.raises(RevertedError, match=rf"NotAscending\({second}\)"):
         oracle.push(report)
@@ -49,21 +49,21 @@ def test_word_indexes_must_ascend(oracle: Oracle, second: int):
     ],
     ids=["next lane", "last lane", "empty word past the end", "next word", "last word"],
 )
-def test_lane_of_unregistered_index_is_rejected(oracle: Oracle, index: int, lanes: int):
+def test_lane_at_an_unregistered_index_is_rejected(oracle: Oracle, index: int, lanes: int):
     with pytest.raises(RevertedError, match=rf"UnknownNode\({index}\)"):
         oracle.push(oracle.report((index, lanes)))
     with pytest.raises(RevertedError, match=rf"UnknownNode\({index}\)"):
         oracle.push(oracle.report((0, SIXTEEN), (index, lanes)))
 
 
-def test_last_registered_lane_is_writable(oracle: Oracle):
+def test_lane_of_the_last_registered_node_is_writable(oracle: Oracle):
     oracle.push(oracle.report((1, full(l3=9_000, of=4))))
     assert oracle.lane(19) == 9_000
 
 
 @pytest.mark.parametrize("lane", [10_003, 0x7FFF, 0x8000, 0xFFFF])
 @pytest.mark.parametrize("place", [0, 7, 15])
-def test_lane_above_maximum_score_is_rejected(oracle: Oracle, lane: int, place: int):
+def test_lane_value_above_maximum_score_is_rejected(oracle: Oracle, lane: int, place: int):
     lanes = SIXTEEN | 0xFFFF << 16 * place
     lanes ^= (0xFFFF ^ lane) << 16 * place
     with pytest.raises(RevertedError, match=r"ScoreTooHigh\(0\)"):
@@ -71,19 +71,19 @@ def test_lane_above_maximum_score_is_rejected(oracle: Oracle, lane: int, place: 
 
 
 @pytest.mark.parametrize("place", [0, 15])
-def test_written_lane_cannot_be_erased(oracle: Oracle, place: int):
+def test_written_lane_cannot_be_reset_to_zero(oracle: Oracle, place: int):
     with pytest.raises(RevertedError, match=r"ScoreErased\(0\)"):
         oracle.push(oracle.report((0, SIXTEEN & ~(0xFFFF << 16 * place))))
 
 
-def test_rejected_word_reverts_earlier_words(oracle: Oracle):
+def test_rejected_word_also_reverts_earlier_words_of_the_report(oracle: Oracle):
     with pytest.raises(RevertedError, match=r"ScoreTooHigh\(1\)"):
         oracle.push(oracle.report((0, SIXTEEN), (1, full(10_003, of=4))))
     assert oracle.read("wordsAt", 0, 2) == [full(), full(of=4)]
     assert oracle.round == 1
 
 
-def test_join_between_signing_and_push_changes_nothing(oracle: Oracle):
+def test_node_joining_between_signing_and_push_does_not_invalidate_report(oracle: Oracle):
     report = oracle.report((0, SIXTEEN))
     oracle.by_network("joinMany", 100, 1)
     oracle.push(report)

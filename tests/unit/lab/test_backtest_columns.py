@@ -28,7 +28,7 @@ def grid(text, *, is_toml=False):
     return parse_grid(text, SystemBase.find_by_name, is_toml=is_toml)
 
 
-def test_system_name_selects_rule_set_and_its_policy():
+def test_system_name_selects_a_rule_set_and_its_policy():
     (crynux, relay), notes = columns("crynux", "relay")
     assert (crynux.name, crynux.rules, crynux.policy) == ("crynux", CRYNUX, "crynux")
     assert (relay.name, relay.rules, relay.policy) == ("relay", RELAY, "relay")
@@ -40,19 +40,19 @@ def test_at_sign_selects_another_policy():
     assert (column.name, column.rules, column.policy) == ("crynux@relay", CRYNUX, "relay")
 
 
-def test_rule_set_from_json_uses_policy_of_its_name_or_crynux():
+def test_rule_set_from_json_uses_the_policy_of_the_same_name_or_crynux():
     assert SystemBase.from_rules_json('{"name": "relay", "version": 7}').policy == "relay"
     assert SystemBase.from_rules_json('{"name": "ours", "version": 1}').policy == "crynux"
 
 
-def test_change_applies_to_every_rule_set_and_marks_name():
+def test_change_applies_to_every_rule_set_and_adds_an_asterisk_to_its_name():
     (crynux, relay), notes = columns("crynux", "relay", changes=["penalty=0.5"])
     assert crynux.rules.penalty == relay.rules.penalty == UNIT // 2
     assert (crynux.name, relay.name) == ("crynux*", "relay*")
     assert notes == []
 
 
-def test_change_for_single_rule_set_leaves_others_unchanged():
+def test_change_for_one_rule_set_leaves_others_unchanged():
     (crynux, relay), _ = columns("crynux", "relay", changes=["crynux:penalty=0.5"])
     assert (crynux.rules.penalty, relay) == (UNIT // 2, columns("relay")[0][0])
 
@@ -63,7 +63,7 @@ def test_change_for_named_system_overrides_global_change():
         assert (crynux.rules.penalty, relay.rules.penalty) == (6 * UNIT // 10, UNIT // 2)
 
 
-def test_policy_setting_is_changed_like_rule():
+def test_policy_setting_can_be_changed_like_a_rule():
     (crynux, article), notes = columns("crynux", "article", changes=["weight_floor=0.01"])
     assert (crynux.name, crynux.rules, crynux.policy_changes) == (
         "crynux*",
@@ -75,7 +75,7 @@ def test_policy_setting_is_changed_like_rule():
     assert notes == ["article has no rule weight_floor: it is compared without that change"]
 
 
-def test_rule_unused_by_legacy_is_not_changed_there():
+def test_rule_that_legacy_does_not_use_is_not_changed_in_legacy():
     (crynux, legacy), notes = columns("crynux", "legacy", changes=[*LEGACY, "pool_size=30"])
     assert (crynux.rules.pool_size, legacy.rules.pool_size) == (30, CRYNUX.pool_size)
     assert notes == ["legacy has no rule pool_size: it is compared without that change"]
@@ -87,7 +87,7 @@ def test_system_without_rules_has_policy_parameters():
     assert article.rules == CRYNUX
 
 
-def test_system_is_compared_with_changed_copy_of_itself():
+def test_system_can_be_compared_with_a_changed_copy_of_itself():
     bases = [
         SystemBase.find_by_name("crynux"),
         SystemBase.find_by_name("crynux").with_changes(["weight_floor=0.01", "boost=1"]),
@@ -98,7 +98,7 @@ def test_system_is_compared_with_changed_copy_of_itself():
     assert (floored.rules.boost, floored.policy_changes) == (UNIT, {"weight_floor": "0.01"})
 
 
-def test_own_change_overrides_change_by_system_name():
+def test_change_of_one_column_overrides_change_by_system_name():
     bases = [
         SystemBase.find_by_name("crynux"),
         SystemBase.find_by_name("crynux").with_changes(["penalty=0.5"]),
@@ -110,7 +110,7 @@ def test_own_change_overrides_change_by_system_name():
     assert first_column.rules.tau_seconds == second_column.rules.tau_seconds == 9
 
 
-def test_grid_varies_policy_settings():
+def test_grid_can_vary_policy_settings():
     tried = grid('{"rules": "crynux", "set": {"weight_floor": ["0", "0.01"]}}')
     built_columns, _ = build_columns([], [], tried)
     assert [column.name for column in built_columns] == [
@@ -120,13 +120,13 @@ def test_grid_varies_policy_settings():
     assert [column.parameters["weight_floor"] for column in built_columns] == ["0", "0.01"]
 
 
-def test_grid_over_already_changed_setting_is_rejected():
+def test_grid_over_a_setting_changed_in_its_system_is_rejected():
     tried = Grid([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: crynux boost=1 has its own value"):
         build_columns([], [], tried)
 
 
-def test_grid_system_compared_twice_is_rejected():
+def test_grid_column_equal_to_another_compared_system_is_rejected():
     tried = Grid([SystemBase.find_by_name("crynux")], {"boost": ["1"]})
     with pytest.raises(ValueError, match="crynux boost=1 is compared twice"):
         build_columns([SystemBase.find_by_name("crynux").with_changes(["boost=1"])], [], tried)
@@ -140,25 +140,25 @@ def test_grid_system_compared_twice_is_rejected():
         (["boost=1", "boost=2"], "crynux: boost: given twice"),
     ],
 )
-def test_invalid_own_change_is_rejected(words, said):
+def test_invalid_change_of_a_system_is_rejected(words, said):
     with pytest.raises(ValueError, match=said):
         SystemBase.find_by_name("crynux").with_changes(words)
 
 
-def test_legacy_rules_are_changed_by_dotted_names():
+def test_legacy_rules_can_be_changed_by_dotted_names():
     (column,), _ = columns("legacy", changes=LEGACY)
     assert column.rules.legacy is not None
     assert column.rules.legacy.kickout_tasks == 10
 
 
-def test_rule_missing_in_system_is_noted():
+def test_change_of_a_rule_that_a_system_lacks_is_noted():
     _, notes = columns("crynux", "legacy", changes=[*LEGACY, "legacy.window_seconds=3600"])
     assert notes == [
         "crynux has no rule legacy.window_seconds: it is compared without that change"
     ]
 
 
-def test_every_grid_combination_becomes_column():
+def test_every_grid_combination_becomes_a_column():
     tried = grid(
         '{"rules": "crynux", "set": {"tau_seconds": [900, 1800], "penalty": ["0.3", 0.5]}}'
     )
@@ -173,7 +173,7 @@ def test_every_grid_combination_becomes_column():
     assert built_columns[1].rules.penalty == UNIT // 2
 
 
-def test_grid_is_read_from_toml_with_dotted_names_and_several_rule_sets():
+def test_grid_in_toml_can_have_dotted_names_and_several_rule_sets():
     text = 'rules = ["crynux", "relay"]\n[set]\nrank_scores = [[10, 5, 2], [10, 9, 6]]\n'
     built_columns, _ = build_columns([], [], grid(text, is_toml=True))
     assert [column.rules.rank_scores for column in built_columns] == 2 * [(10, 5, 2), (10, 9, 6)]

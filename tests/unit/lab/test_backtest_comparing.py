@@ -41,7 +41,7 @@ def test_node_that_left_has_no_rank():
     assert node("A") in side.final_ranks
 
 
-def test_system_correlates_fully_with_itself():
+def test_correlation_of_a_system_with_itself_is_1():
     compared = compare_events(
         two_of_unequal_luck().events, columns("crynux", "relay"), BacktestPlan()
     )
@@ -49,7 +49,7 @@ def test_system_correlates_fully_with_itself():
     assert compared.compute_correlation(crynux, crynux) == UNIT
 
 
-def test_exclusion_intervals_are_summed():
+def test_exclusion_totals_are_computed_for_each_system():
     history = History().joins("A").starts("1", "A").starts("2", "A").after(10)
     history.times_out("1").times_out("2").after(7).joins("B")
     crynux, relay = compare_events(
@@ -61,7 +61,7 @@ def test_exclusion_intervals_are_summed():
     assert relay.exclusion.interval_count == 0
 
 
-def test_even_expected_shares_have_zero_gini():
+def test_gini_of_equal_expected_shares_is_zero():
     history = History().joins("A", "B", stake=10**18)
     history.starts("1", "A").aborts("1").starts("2", "A").aborts("2")
     (side,) = compare_events(history.events, columns("crynux"), BacktestPlan()).results
@@ -89,7 +89,7 @@ def test_comparison_without_draws_has_no_expected_shares():
     assert side.compute_actual_share(node("A")) == UNIT
 
 
-def test_draw_sample_has_requested_size():
+def test_number_of_judged_starts_is_the_requested_sample_size():
     history = History().joins("A", "B")
     for name in map(str, range(20)):
         history.starts(name, "A").aborts(name)
@@ -127,7 +127,7 @@ def silent_after_joining():
     return history.scores("A", 0).after(90_000).starts("1", "B")
 
 
-def test_zero_mean_node_has_share_only_with_weight_floor():
+def test_node_with_zero_mean_score_has_a_share_only_with_a_weight_floor():
     bases = [
         SystemBase.find_by_name("crynux").with_changes(["weight_floor=0"]),
         SystemBase.find_by_name("crynux"),
@@ -150,7 +150,7 @@ def test_ticket_score_is_relative_to_maximum_tickets():
     assert side.final_ranks[node("A")].score == bare.final_ranks[node("A")].score == UNIT
 
 
-def test_single_job_and_two_jobs_produce_same_comparison(monkeypatch):
+def test_one_process_and_two_processes_produce_the_same_comparison(monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     events = two_of_unequal_luck().events
     both = columns("crynux", "relay")
@@ -160,7 +160,7 @@ def test_single_job_and_two_jobs_produce_same_comparison(monkeypatch):
     assert single_job.instants == two.instants == tuple(sorted(single_job.instants))
 
 
-def test_progress_ends_at_all_events_of_all_columns():
+def test_last_progress_report_counts_all_events_of_all_columns():
     progress_calls = []
     events = two_of_unequal_luck().events
     compare_events(
@@ -178,7 +178,7 @@ def test_empty_history_is_rejected():
         compare_events([], columns("crynux"), BacktestPlan())
 
 
-def test_legacy_rules_score_node_relative_to_peers(tmp_path):
+def test_legacy_rules_score_a_node_relative_to_its_peers(tmp_path):
     changes = ("legacy.vram_weight=1", "legacy.timeout_weight=0", "legacy.speed_weight=0")
     more = ("legacy.least_timeout_seconds=1", "legacy.kickout_below=0", "legacy.kickout_tasks=1")
     (column,) = columns("legacy", changes=changes + more)

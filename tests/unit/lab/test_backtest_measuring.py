@@ -25,7 +25,7 @@ def twice_late():
     return late.starts("2", "A").after(10).times_out("2")
 
 
-def test_exclusion_interval_spans_timeout_to_recovery_second(bench):
+def test_exclusion_interval_lasts_from_timeout_until_recovery(bench):
     history = twice_late()
     base = folded(history)[0].ledger.nodes[node("A")].base
     began = history.time
@@ -39,7 +39,7 @@ def test_exclusion_interval_spans_timeout_to_recovery_second(bench):
     assert interval.seconds == interval.until - began
 
 
-def test_ongoing_exclusion_interval_counts_to_last_event(bench):
+def test_ongoing_exclusion_interval_is_counted_up_to_the_last_event(bench):
     (interval,) = bench.measure(twice_late().after(5).joins("B")).intervals
     assert (interval.until, interval.seconds) == (None, 5)
 
@@ -69,7 +69,7 @@ def test_second_timeout_extends_exclusion_interval(bench):
     assert heal_reliability(base, 1015, interval.until, CRYNUX) >= UNIT // 10
 
 
-def test_relay_exclusion_lasts_to_exit_threshold(bench):
+def test_relay_exclusion_lasts_until_the_exit_threshold_is_reached(bench):
     history = History().joins("A")
     for name in "1234":
         history.starts(name, "A").after(1).times_out(name)
@@ -81,13 +81,13 @@ def test_relay_exclusion_lasts_to_exit_threshold(bench):
     assert heal_reliability(base, began, interval.until, RELAY) >= 8 * UNIT // 10
 
 
-def test_interval_is_counted_from_first_block(bench):
+def test_exclusion_interval_is_counted_from_the_first_block(bench):
     history = twice_late().after(3).joins("B").after(4).joins("C")
     (interval,) = bench.measure(history, blocks=(4, None)).intervals
     assert (interval.since, interval.seconds, interval.began_before) == (1020, 4, True)
 
 
-def test_interval_ended_before_first_block_is_not_counted(bench):
+def test_exclusion_interval_that_ended_before_first_block_is_not_counted(bench):
     history = twice_late().after(9000).joins("B").after(4).joins("C")
     assert bench.measure(history, blocks=(history.block - 1, None)).intervals == ()
 
@@ -97,7 +97,7 @@ def third_for_ever(times):
     return History().joins("A").scores("A", *[0] * times)
 
 
-def test_kickout_is_due_with_score_filling_low_pool(bench):
+def test_kickout_becomes_due_with_the_score_that_fills_a_low_score_pool(bench):
     rules = rules_with(pool_size=3)
     history = third_for_ever(3)
     (due,) = bench.measure(history.after(10).joins("B"), rules).kickouts
@@ -105,11 +105,11 @@ def test_kickout_is_due_with_score_filling_low_pool(bench):
     assert (due.closed_block, due.kicked_block) == (None, None)
 
 
-def test_kickout_not_due_is_not_reported(bench):
+def test_kickout_that_is_not_due_is_not_reported(bench):
     assert bench.measure(third_for_ever(2), rules_with(pool_size=3)).kickouts == ()
 
 
-def test_kickout_reports_time_of_network_kick(bench):
+def test_kickout_contains_the_time_of_the_network_kick(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history, rules_with(pool_size=3))
     (due,) = measured.kickouts
@@ -118,21 +118,21 @@ def test_kickout_reports_time_of_network_kick(bench):
     assert measured.kicks == (NetworkKick(node("A"), 5, history.time, was_due=True),)
 
 
-def test_network_kick_without_due_kickout_is_reported(bench):
+def test_network_kick_of_a_node_whose_kickout_was_not_due_is_reported(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history)
     assert measured.kickouts == ()
     assert measured.kicks == (NetworkKick(node("A"), 5, history.time, was_due=False),)
 
 
-def test_kickout_closed_before_first_block_is_not_counted(bench):
+def test_kickout_that_closed_before_the_first_block_is_not_counted(bench):
     history = third_for_ever(3).scores("A", 10).after(10).joins("B")
     rules = rules_with(pool_size=3)
     assert len(bench.measure(history, rules).kickouts) == 1
     assert bench.measure(history, rules, blocks=(history.block, None)).kickouts == ()
 
 
-def test_chances_are_weights_over_their_sum(bench):
+def test_expected_shares_are_weights_divided_by_their_sum(bench):
     history = History().joins("A", "B", "C").starts("1", "B")
     spread = bench.measure(history, policy=ByName({"A": 1, "B": 2, "C": 1})).spread
     quarter = CHANCE_UNIT // 4
@@ -140,26 +140,26 @@ def test_chances_are_weights_over_their_sum(bench):
     assert spread.actual == {node("B"): 1}
 
 
-def test_busy_node_is_no_candidate(bench):
+def test_busy_node_is_not_a_candidate(bench):
     history = History().joins("A", "B").starts("1", "A").after(1).starts("2", "B")
     spread = bench.measure(history).spread
     half = CHANCE_UNIT // 2
     assert spread.expected == {node("A"): half, node("B"): half + CHANCE_UNIT}
 
 
-def test_zero_weights_give_equal_chances(bench):
+def test_nodes_have_equal_chances_when_all_weights_are_zero(bench):
     history = History().joins("A", "B").starts("1", "A")
     spread = bench.measure(history, policy=ByName({"A": 0, "B": 0})).spread
     assert spread.expected == {node("A"): CHANCE_UNIT // 2, node("B"): CHANCE_UNIT // 2}
 
 
-def test_start_without_candidates_is_counted_as_unplaced(bench):
+def test_start_for_which_no_node_is_a_candidate_is_counted_as_unplaced(bench):
     history = History().starts("1", "A").joins("B").starts("2", "B")
     spread = bench.measure(history).spread
     assert (spread.judged, spread.unplaced) == (2, 1)
 
 
-def test_nodes_with_task_of_same_group_are_no_candidates(bench):
+def test_node_with_a_task_of_the_same_group_is_not_a_candidate(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").submits("1")
     history.aborts("1").starts("2", "B")
     spread = bench.measure(history).spread
@@ -169,7 +169,7 @@ def test_nodes_with_task_of_same_group_are_no_candidates(bench):
     }
 
 
-def test_group_from_before_first_block_is_respected(bench):
+def test_group_started_before_the_first_block_still_excludes_its_node(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").aborts("1")
     history.after(1).starts("2", "B")
     spread = bench.measure(history, blocks=(2, None)).spread
@@ -206,14 +206,14 @@ def test_policy_receives_all_events_in_order(bench):
     assert policy.seen == history.events
 
 
-def test_members_and_nodes_with_tasks_are_present(bench):
+def test_nodes_that_are_members_or_run_tasks_are_present(bench):
     history = History().joins("A", "B").quits("A").updates("U", stake=1).after(1)
     history.joins("C").starts("1", "D")
     assert bench.measure(history).present_nodes == tuple(map(node, "ABCD"))
     assert bench.measure(history, blocks=(2, None)).present_nodes == tuple(map(node, "BCD"))
 
 
-def test_instant_scores_include_all_events_of_that_time(bench):
+def test_scores_at_an_instant_include_all_events_of_that_time(bench):
     history = History().joins("A").starts("1", "A").after(10).times_out("1").after(10).quits("A")
     over_time = bench.measure(
         history, asked=MeasurementPlan(instants=(1009, 1010, 1020))
@@ -227,14 +227,14 @@ def test_events_after_last_block_are_not_read(bench):
     assert bench.kept.to_time == GENESIS_TIME
 
 
-def test_history_without_events_in_range_is_rejected(tmp_path):
+def test_history_without_events_in_the_block_range_is_rejected(tmp_path):
     path, events = tmp_path / "events", History().after(1).joins("A").events
     for first, last, message in ((0, None, "empty"), (3, None, "--from 3"), (0, 1, "--to 1")):
         with pytest.raises(InputError, match=message):
             write_history(events if first or last else [], path, first, last)
 
 
-def test_history_of_several_chunks_round_trips(tmp_path):
+def test_history_of_several_chunks_is_read_back_unchanged(tmp_path):
     history = History()
     for number in range(EVENTS_PER_CHUNK + 1):
         history.updates("A", stake=number)
@@ -243,7 +243,7 @@ def test_history_of_several_chunks_round_trips(tmp_path):
     assert [event for chunk in written_history.read_chunks() for event in chunk] == history.events
 
 
-def test_start_sample_has_requested_size_and_depends_on_seed():
+def test_start_sample_has_the_requested_size_and_depends_on_the_seed():
     assert choose_starts(10, 10, 0) is None
     sample = choose_starts(1000, 10, 0)
     assert sample is not None

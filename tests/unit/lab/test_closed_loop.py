@@ -30,7 +30,7 @@ def test_simulated_network_produces_only_legal_events(name, rules, seed):
 
 @examples(20)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
-def test_node_earnings_equal_creator_payments(name, rules, seed):
+def test_total_node_earnings_equal_total_creator_payments(name, rules, seed):
     result = played(name, rules, network(tasks=200, seed=seed))
     money = [owner.money for owner in result.owners.values()]
     assert (
@@ -42,12 +42,12 @@ def test_node_earnings_equal_creator_payments(name, rules, seed):
 
 @examples(10)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
-def test_same_seed_produces_same_result(name, rules, seed):
+def test_same_seed_produces_the_same_result(name, rules, seed):
     loop = network(tasks=150, seed=seed)
     assert played(name, rules, loop) == played(name, rules, loop)
 
 
-def test_other_seed_produces_other_result():
+def test_different_seeds_produce_different_results():
     assert played("silent", "crynux", network(seed=1)) != played(
         "silent", "crynux", network(seed=2)
     )
@@ -91,7 +91,7 @@ def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     assert out_after >= loop.economics.report_seconds + loop.economics.veto_delay
 
 
-def test_shared_card_costs_less_and_is_slower():
+def test_nodes_that_share_a_card_have_lower_hosting_costs():
     loop = network()
     own = create_typical_node(loop)
     apart = run_closed_loop(column(), loop, Cast([*create_honest_nodes(loop), own, own]))

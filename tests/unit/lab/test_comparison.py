@@ -29,13 +29,15 @@ def histories(tmp_path_factory):
     return folder
 
 
-def test_every_history_is_mentioned_on_comparison_page():
+def test_every_history_is_mentioned_on_the_comparison_page():
     assert [name for name in HISTORIES if f"{name}.jsonl" not in PAGE] == []
     assert len(EXAMPLES) >= len(HISTORIES)
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES)
-def test_page_example_prints_documented_output(command, shown, histories, capsys, monkeypatch):
+def test_example_on_the_page_prints_the_documented_output(
+    command, shown, histories, capsys, monkeypatch
+):
     monkeypatch.chdir(histories)
     assert run(shlex.split(command.replace("\\\n", ""))) == 0
     printed = capsys.readouterr().out

@@ -12,7 +12,7 @@ LONG = {"tasks": 3000}
 LONGER = {"tasks": 7000, "nodes": 20}
 
 
-def test_commit_reveal_reduces_copying_gain():
+def test_commit_reveal_reduces_the_gain_from_copying():
     hidden = found("copy", "crynux", network())
     revealed = found("copy", "crynux", network("commit_reveal=false"))
     assert revealed.drawn_ratio > 2 * hidden.drawn_ratio
@@ -20,7 +20,7 @@ def test_commit_reveal_reduces_copying_gain():
 
 
 @pytest.mark.slow
-def test_instant_error_pays_more_when_errors_rank_by_time():
+def test_instant_error_strategy_gets_more_tasks_when_errors_rank_by_time():
     loop = network("error_is_slashed=false", tasks=1500)
     every = "crynux ranked_answers=all error_rank"
     last = found("instant-error", f"{every}=last", loop)
@@ -29,7 +29,7 @@ def test_instant_error_pays_more_when_errors_rank_by_time():
 
 
 @pytest.mark.slow
-def test_rejoining_brings_no_gain_without_reliability_reset():
+def test_leaving_and_rejoining_brings_no_gain_without_a_reliability_reset():
     loop = network("rejoin_delay=1", **LONG)
     unhealed = found("leave-and-return", "crynux rejoin_heals=false", loop)
     healed = found("leave-and-return", "crynux rejoin_heals=true", loop)
@@ -46,7 +46,7 @@ def test_revalidation_reduces_slashing_of_honest_nodes():
 
 
 @pytest.mark.slow
-def test_trap_groups_pay_only_without_floors_and_tolls():
+def test_trap_groups_are_profitable_only_without_floors_and_tolls():
     every = "crynux ranked_answers=all"
     free = found("trap-groups", every, network("floors=false", "tolls=false", **LONG))
     paid = found("trap-groups", every, network(**LONG))
@@ -58,7 +58,7 @@ def test_trap_groups_pay_only_without_floors_and_tolls():
 
 
 @pytest.mark.slow
-def test_kickouts_caused_by_single_creator_are_held():
+def test_most_kickouts_caused_by_a_single_creator_are_held():
     loop = network("floors=false", "tolls=false", "veto_delay=600", **LONG)
     every = "crynux ranked_answers=all"
     single_creator, many = (
@@ -77,7 +77,7 @@ def test_trap_groups_cause_no_kickouts_under_crynux():
 
 
 @pytest.mark.slow
-def test_weight_floor_lets_silent_node_be_drawn():
+def test_silent_node_is_drawn_more_often_with_a_weight_floor():
     loop = network(tasks=1500, load=25)
     without = found("silent", "crynux weight_floor=0", loop)
     floored = found("silent", "crynux weight_floor=0.05", loop)
@@ -107,7 +107,7 @@ def test_new_address_after_kickout_earns_less_than_honest_node():
 
 
 @pytest.mark.slow
-def test_garbage_first_strategy_pays_only_when_every_answer_ranks():
+def test_garbage_first_strategy_is_profitable_only_when_every_answer_ranks():
     loop = network(tasks=6000)
     ranked = found("garbage-first-lapsed", "crynux ranked_answers=all", loop)
     judged = found("garbage-first-lapsed", "crynux", loop)

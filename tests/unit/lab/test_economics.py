@@ -20,14 +20,14 @@ def test_min_fee_covers_gpu_time_of_min_timeout():
         )
 
 
-def test_timeout_toll_is_min_fee_limited_by_fee():
+def test_timeout_toll_is_the_min_fee_but_not_more_than_the_fee():
     economics = Economics(base_fee=10, unit_fee=0)
     assert economics.compute_toll(1, 500) == 10
     assert economics.compute_toll(1, 4) == 4
     assert economics.with_changes({"tolls": "false"}).compute_toll(1, 500) == 0
 
 
-def test_gas_cost_uses_gas_price():
+def test_gas_cost_is_gas_times_gas_price():
     economics = Economics(gas_price=2 * 10**9)
     assert economics.compute_gas_cost(GasAction.JOIN) == 2 * 107_180
 
@@ -45,6 +45,6 @@ def test_hosting_cost_is_proportional_to_time():
         ({"base_fee": "1.5"}, "base_fee: must be a whole number"),
     ],
 )
-def test_invalid_network_setting_is_named(changes, said):
+def test_error_for_an_invalid_network_setting_names_it(changes, said):
     with pytest.raises(ValueError, match=said):
         Economics().with_changes(changes)

@@ -19,7 +19,7 @@ def test_first_system_has_distance_1_for_every_goal():
         )
 
 
-def test_goal_weights_scale_measures():
+def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
     first, second = measure_systems([column(), column("crynux weight_floor=4")], PLAN)
     failures, gini = (
         Goal.parse("failures").compute_distance(second, first),
@@ -42,12 +42,12 @@ def test_goal_weights_scale_measures():
         ("gini=0.5", "gini: the weight must be"),
     ],
 )
-def test_invalid_goal_is_named(text, said):
+def test_error_for_an_invalid_goal_names_it(text, said):
     with pytest.raises(ValueError, match=said):
         Goal.parse(text)
 
 
-def test_search_keeps_nearest_trial_within_tries():
+def test_search_returns_the_nearest_trial_within_max_trials():
     values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
     search_plan = SearchPlan(
         SystemBase.find_by_name("crynux"), values, Goal.parse("wasted,failures"), max_trials=5

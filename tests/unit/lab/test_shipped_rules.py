@@ -43,7 +43,7 @@ def test_no_strategy_gains_or_harms_beyond_limit_except_listed_findings(rules, p
     } == set()
 
 
-def test_every_listed_finding_names_played_strategy():
+def test_every_listed_finding_names_a_simulated_strategy():
     every = [REASON_BY_FINDING, *REASONS_BY_RULE_SET.values()]
     strategies = {strategy for reasons in every for strategy, _ in reasons}
     assert strategies <= {shipped_strategy.name for shipped_strategy in STRATEGIES}
@@ -51,7 +51,7 @@ def test_every_listed_finding_names_played_strategy():
     assert REASONS_BY_RULE_SET.keys() <= set(list_rule_sets())
 
 
-def test_every_strategy_has_baseline_and_description():
+def test_every_strategy_has_a_baseline_and_a_description():
     assert {strategy.baseline for strategy in STRATEGIES} == set(BASELINES)
     assert all(len(strategy.description.split()) > 3 for strategy in STRATEGIES)
     assert len({strategy.name for strategy in STRATEGIES}) == len(STRATEGIES)
