@@ -56,12 +56,12 @@ def compare_nodes(
     Raises:
         FatalError: the daemon's command or the replay fails.
     """
-    daemon_rows = json.loads(_run_oracle("nodes", "--json", "--config", str(configuration)))
+    page = json.loads(_run_oracle("nodes", "--json", "--config", str(configuration)))
     block_time = int(
         network.chain.make_request("eth_getBlockByNumber", "latest", False)["timestamp"], 16
     )
     replayed_by_node = _replay_events(lines, network.profile, block_time)
-    return [_compare_node(network, row, replayed_by_node) for row in daemon_rows]
+    return [_compare_node(network, row, replayed_by_node) for row in page["nodes"]]
 
 
 def _compare_node(
