@@ -33,7 +33,9 @@ class DryRunContext(AccountContext):
 def build_dry_run_context(context: AccountContext) -> DryRunContext:
     """Return a copy of the context for a dry run."""
     values_by_field = {field.name: getattr(context, field.name) for field in fields(context)}
-    return DryRunContext(**{**values_by_field, "publisher": context.sender_account.to_read_only()})
+    return DryRunContext(
+        **{**values_by_field, "sender_account": context.sender_account.to_read_only()}
+    )
 
 
 def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
