@@ -78,7 +78,7 @@ class Counting:
     """A store that counts the transactions that write."""
 
     def __init__(self, store: Store) -> None:
-        self.reading = store.read_transaction
+        self.read_transaction = store.read_transaction
         self._transaction = store.transaction
         self.writes = 0
 
