@@ -42,7 +42,7 @@ def devnet(folder: Path, *options: str) -> Iterator[Devnet]:
         lines: list[str] = []
         reading = Thread(target=lines.extend, args=(running.stderr,), daemon=True)
         try:
-            while not (lines and lines[-1].startswith("Ctrl-C")):
+            while not (lines and "Ctrl-C" in lines[-1]):
                 lines.append(running.stderr.readline())
                 assert lines[-1], lines
             # Its pipe must not fill up: it tells of each fault.
