@@ -1,9 +1,10 @@
 """Admits planned calls: simulates and prices them and checks the caps (planned -> ready)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from oracle.chain.heads import Heads
+from oracle.domain.ids import Address
 from oracle.signing.signer import Fees
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import YIELDED_CLASS, Intent, IntentState
@@ -319,15 +320,17 @@ def _mark_ready(
     with context.store.read_transaction() as uow:
         update_budget_metrics(uow, context)
         budget = Budget.from_outbox(uow, context, balance)
-        prepared_calls = uow.outbox.intents.list_in_states(
+        prepared_intents = uow.outbox.intents.list_in_states(
             context.account, [IntentState.READY, IntentState.ASSIGNED]
         )
+        prepared_ids = {_get_exclusive_key(intent): intent.id for intent in prepared_intents}
         obstacles = list[Reason | None]()
         for call in priced:
-            obstacle = _exclusive_call_obstacle(call.intent, prepared_calls)
-            obstacles.append(obstacle or _payment_obstacle(uow, budget, call, fees))
-            if obstacles[-1] is None:
-                prepared_calls.append(call.intent)
+            obstacle = _exclusive_call_obstacle(call.intent, prepared_ids)
+            obstacle = obstacle or _payment_obstacle(uow, budget, call, fees)
+            obstacles.append(obstacle)
+            if obstacle is None:
+                prepared_ids[_get_exclusive_key(call.intent)] = call.intent.id
     pairs = list(zip(priced, obstacles, strict=True))
     affordable = [call for call, reason in pairs if reason is None]
     if affordable:
@@ -342,20 +345,27 @@ def _mark_ready(
     ]
 
 
-def _exclusive_call_obstacle(intent: Intent, prepared_calls: Sequence[Intent]) -> Reason | None:
-    """Return why a call waits for another of its `exclusive_key`, or None if it does not.
+def _get_exclusive_key(intent: Intent) -> tuple[Address, str | None]:
+    return intent.request.contract, intent.request.exclusive_key
 
-    The planner plans one call per key, but an operator who releases a held call makes it planned
+
+def _exclusive_call_obstacle(
+    intent: Intent, prepared_ids: Mapping[tuple[Address, str | None], int]
+) -> Reason | None:
+    """Return why a call waits for another one of its `exclusive_key`, or None.
+
+    `prepared_ids` has the intents that are ready, or that have a nonce but no signed bytes. The
+    planner plans one call per key, but an operator who releases a held call makes it planned
     beside its successor.
     """
-    key = intent.request.contract, intent.request.exclusive_key
-    if intent.request.exclusive_key is None:
+    contract, exclusive_key = _get_exclusive_key(intent)
+    prepared_id = prepared_ids.get((contract, exclusive_key))
+    if exclusive_key is None or prepared_id is None:
         return None
-    for call in prepared_calls:
-        if (call.request.contract, call.request.exclusive_key) == key:
-            text = f"intent {call.id} for {key[1]} is sent first; only one is prepared at a time"
-            return "exclusive_call_pending", text
-    return None
+    text = (
+        f"intent {prepared_id} for {exclusive_key} is sent first; only one is prepared at a time"
+    )
+    return "exclusive_call_pending", text
 
 
 def _payment_obstacle(

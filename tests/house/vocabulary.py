@@ -48,10 +48,10 @@ _CODE_OF_TEMPLATE = re.compile(
 Counts = Mapping[str, Mapping[str, int]]
 
 
-class EmptyName(NamedTuple):
-    """A name of empty words, or a word of the dialect; `where` is a path, and a line for a name.
+class Finding(NamedTuple):
+    """A name of empty words in a package, or a word of the dialect in a collection of texts.
 
-    For a word, `package` is the collection of texts.
+    `where` is a path; for a name, a path and a line.
     """
 
     package: str
@@ -60,14 +60,14 @@ class EmptyName(NamedTuple):
     where: str
 
 
-def empty_names(root: Path, packages: Iterable[str]) -> Iterator[EmptyName]:
+def empty_names(root: Path, packages: Iterable[str]) -> Iterator[Finding]:
     """Yield the names of the product that are made of empty words."""
     for package in packages:
         for path in sorted((root / package).rglob("*.py")):
             for kind, name, line in _names(ast.parse(path.read_text("utf-8"))):
                 if is_empty(kind, name):
                     where = f"{path.relative_to(root)}:{line}"
-                    yield EmptyName(package, kind, name, where)
+                    yield Finding(package, kind, name, where)
 
 
 def is_empty(kind: str, name: str) -> bool:
@@ -86,12 +86,12 @@ def count_empty_names(root: Path, packages: Iterable[str]) -> dict[str, dict[str
     return {package: {kind: counts[package, kind] for kind in KINDS} for package in counted}
 
 
-def dialect_words(root: Path) -> Iterator[EmptyName]:
+def dialect_words(root: Path) -> Iterator[Finding]:
     """Yield the words of the dialect in documentation, page templates and contract comments."""
     for collection, path, text in _texts(root):
         for kind, words in _WORDS.items():
             for word in words.findall(text):
-                yield EmptyName(collection, kind, word.lower(), str(path.relative_to(root)))
+                yield Finding(collection, kind, word.lower(), str(path.relative_to(root)))
 
 
 def count_dialect_words(root: Path) -> dict[str, dict[str, int]]:

@@ -78,7 +78,7 @@ def _render_factors(
     vram, timeout = _format_quantity(node.gpu_vram, "GB"), _format_quantity(node.timeout, "s")
     yield f"R = {format_decimal(factors.size)} ({vram} of at most {peers.max_vram} GB)"
     timeout_range = f"{legacy.least_timeout_seconds} to {peers.max_timeout} s"
-    yield (f"P = {format_decimal(factors.promptness)} (timeout {timeout}, range {timeout_range})")
+    yield f"P = {format_decimal(factors.promptness)} (timeout {timeout}, range {timeout_range})"
     if factors.speed is None:
         yield "B = none (no node score), counts as 0"
     else:
