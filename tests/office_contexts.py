@@ -80,7 +80,7 @@ def contexts_of(office: Any, domain: Domain, rules: Rules, rules_hash: Hash) -> 
         rank=TransmitterRank(
             has_others=peers is not None or head_start > 0,
             head_start_seconds=head_start,
-            head_start_blocks=equipment.get("blocks_ahead", 0),
+            head_start_blocks=0,
         ),
     )
     quorum = QuorumContext(account_context, office.settings, equipment.get("board"), peers)

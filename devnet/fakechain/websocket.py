@@ -27,9 +27,9 @@ Send = Callable[[dict[str, Any]], None]
 class PushServer:
     """A WebSocket server and its faults, which may be changed at any time.
 
-    `is_silent`: the connection stays open, but no heads are sent. `is_double`: each head is sent
-    twice. `is_backwards`: of two heads, the second is sent first. `remaining_heads`: the number of
-    heads after which the server closes its connections.
+    `is_silent`: the connection stays open, but no heads are sent. `sends_twice`: each head is
+    sent twice. `reverses_pairs`: of two heads, the second is sent first. `remaining_heads`: the
+    number of heads after which the server closes its connections.
     """
 
     url: str

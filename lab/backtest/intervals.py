@@ -140,7 +140,7 @@ class KickoutTracker:
                 self._close_interval(change, event)
 
     def record_kickout(self, event: NodeKickedOut) -> None:
-        """Record a kickout by the network; call `note_intervals` for the same event first."""
+        """Record a kickout by the network; call `update_intervals` for the same event first."""
         was_due = event.node in self._previously_due
         kick = NetworkKick(event.node, event.at.block, event.time, was_due)
         self._kicks.append(kick)

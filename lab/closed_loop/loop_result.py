@@ -37,14 +37,14 @@ class LoopResult:
 
     `orders`, `failed`, `lies`: the number of honest applications' orders that were judged, that
     had no result, and that had a false result. `present_seconds`, `excluded_seconds`: the seconds
-    in which good nodes were members, and in which they were excluded. `kicked_good`,
-    `slashed_good`, `held_good`: the number of good nodes that were kicked out, slashed, or due for
-    a kickout that was held. `gini`: the Gini coefficient of the good nodes' tasks, in units of
-    10^-18. `kickout_delays`: for each honest node that stopped permanently, the seconds until its
-    kickout, or None if it was never kicked out. `stay_durations`: the same, with the seconds to
-    the end of the loop instead of None. `wasted`: the number of tasks that started on stopped
-    nodes. `anomalies`: the number of events that the fold classified as illegal or against the
-    rules.
+    in which good nodes were members, and in which they were excluded. `kicked_good_nodes`,
+    `slashed_good_nodes`, `held_good_kickouts`: the number of good nodes that were kicked out,
+    slashed, or due for a kickout that was held. `gini`: the Gini coefficient of the good nodes'
+    tasks, in units of 10^-18. `kickout_delays`: for each honest node that stopped permanently,
+    the seconds until its kickout, or None if it was never kicked out. `stay_durations`: the same,
+    with the seconds to the end of the loop instead of None. `wasted`: the number of tasks that
+    started on stopped nodes. `anomalies`: the number of events that the fold classified as illegal
+    or against the rules.
     """
 
     seconds: int

@@ -57,7 +57,7 @@ def find_timelock_weaknesses(
 ) -> list[ContractMismatch]:
     """Return the accounts that have a role of the timelock but should not.
 
-    `named_proposers`: the expected proposers; if it is empty, any single proposer is accepted.
+    `expected_proposers`: the expected proposers; if it is empty, any single proposer is accepted.
     """
     proposers = expected_proposers or roles.get_accounts(PROPOSER_NAME)
     allowed_by_role = {

@@ -163,7 +163,7 @@ def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
     return endpoint.gives_block_receipts
 
 
-# Checks a call against the transaction as the endpoint gave it: see SenderCheck.
+# Checks a call against the transaction as the endpoint gave it: see SenderChecker.
 RawTransaction = dict[str, object]
 CallCheck = Callable[[Call, RawTransaction], None]
 

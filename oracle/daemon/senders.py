@@ -317,7 +317,7 @@ def open_reporter_contexts(
     """Return the contexts of reports and kickouts under a lease; `clock` returns unix seconds.
 
     Raises:
-        InputError: see `refuse_unproven_feed`.
+        InputError: see `check_feed_may_publish`.
     """
     index, peers = reporter.index, reporter.peers
     oracle, reporters_section = index.config.oracle, index.config.reporters
@@ -352,7 +352,7 @@ def open_dispatcher(
     """Return the context that starts tasks under a lease; `clock` returns unix seconds.
 
     Raises:
-        InputError: see `open_dispatch_account`, `refuse_unproven_feed` and `open_results_folder`.
+        InputError: see `open_dispatch_account`, `check_feed_may_publish`, `open_results_folder`.
         TransientError: see `open_dispatch_account`.
     """
     config = index.config

@@ -79,7 +79,7 @@ class _CandidateGroup:
     """The rows of a group before invalid results are added: a winner and its refunds, or aborts.
 
     With `accepts_invalid`, a nearby invalid result may belong to the group. `winner` is None if
-    the group ended without a winner. With `is_doubtful`, a nearby row may belong to this group or
+    the group ended without a winner. With `is_ambiguous`, a nearby row may belong to this group or
     to another one.
     """
 

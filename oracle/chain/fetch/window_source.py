@@ -42,7 +42,7 @@ from oracle.rpc.endpoints.range_sizer import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Rounds through the endpoints for one window: request not understood, feature refuted, retry.
+# Rounds through the endpoints for one window: request not understood, feature unsupported, retry.
 _MAX_ROUNDS = 4
 
 
@@ -215,8 +215,8 @@ class WindowSource:
     def find_level_shortfall(self) -> LevelShortfall | None:
         """Return why history cannot reach the wanted level, or None if it can or may later."""
         wanted_level = self.policy.get_max_level(is_history=True)
-        refuted_features = self._verifier.find_unsupported_features(wanted_level)
-        if not refuted_features:
+        unsupported_features = self._verifier.find_unsupported_features(wanted_level)
+        if not unsupported_features:
             return None
         lower_level = (
             VerificationLevel.PINNED if self.policy.every_header else VerificationLevel.SEAMED
@@ -228,9 +228,11 @@ class WindowSource:
             lower_level = VerificationLevel.BLOOMED
         # Without a valid header hash, a lying endpoint can make any root fit.
         unproven_below = (
-            VerificationLevel.AUDITED if HeaderFeature.HEADER in refuted_features else wanted_level
+            VerificationLevel.AUDITED
+            if HeaderFeature.HEADER in unsupported_features
+            else wanted_level
         )
-        return LevelShortfall(wanted_level, lower_level, refuted_features, unproven_below)
+        return LevelShortfall(wanted_level, lower_level, unsupported_features, unproven_below)
 
     def calibrate(self) -> None:
         """Sample the chain's headers if samples are needed and none were taken recently.
@@ -347,9 +349,9 @@ class WindowSource:
         return self.calibration.demotion_count
 
     def _mark_contradicted_features_unsupported(self, fetch_round: _FetchRound) -> None:
-        """Mark an unproven feature as refuted if all providers contradict it in the same way.
+        """Mark an unproven feature as unsupported if all providers contradict it in the same way.
 
-        A feature that blocks have proven is not refuted by agreement alone.
+        A feature that blocks have proven is not given up by agreement alone.
         """
         providers_by_claim: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
         provider_by_endpoint = self._endpoints.providers()

@@ -1,4 +1,4 @@
-"""Tracks which header features of a chain are proven by samples, or refuted by proof.
+"""Tracks which header features of a chain are proven by samples, or unsupported.
 
 Some chains have zero blooms, others have invented receipts roots. Each chain has one
 `Calibration`, whose findings persist over restarts. See
@@ -17,16 +17,16 @@ from oracle.chain.verification.refused_blocks import ACCEPTED_PREFIX, REFUSAL_FA
 from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 
-# A feature is proven after this many valid blocks with logs, and refuted after this many invalid
-# ones without a valid one.
+# A feature is proven after this many valid blocks with logs, and unsupported after this many
+# invalid ones without a valid one.
 REQUIRED_SAMPLES = 20
-# Seconds until a refuted feature is sampled again.
+# Seconds until an unsupported feature is sampled again.
 RETRY_SECONDS = 3600.0
 # Seconds until the newest blocks are scanned again, if there were too few samples.
 _SCAN_SECONDS = 600.0
 # Seconds until the next scan while the answer of a provider is pending.
 _UNDECIDED_SCAN_SECONDS = 10.0
-# Fact-name suffix of a refuted feature that was sampled again recently.
+# Fact-name suffix of an unsupported feature that was sampled again recently.
 _RECENTLY_TRIED_SUFFIX = "_tried"
 
 
@@ -50,7 +50,7 @@ class _FeatureState:
     """The hashes of the sampled blocks of one feature; a block that was valid once stays valid.
 
     `undecided_blocks` were invalid at every endpoint that answered, while a provider did not
-    answer. `refuted_at` is when the chain was last found not to have the feature, or None.
+    answer. `unsupported_since` is when the chain was last found not to have the feature, or None.
     """
 
     valid_blocks: set[str] = field(default_factory=set)
@@ -80,9 +80,9 @@ class Calibration:
     """Counts samples, and decides which features of a chain's headers are valid; thread-safe.
 
     A feature that is valid in twenty blocks is proven, and stays proven over restarts. Only a
-    proof refutes it again (`refute`): answers that contradict it are refused, however many
-    endpoints give them. A feature that is valid in no block is refuted once every provider was
-    queried.
+    proof shows that the chain does not support it after all (`mark_unsupported`): answers that
+    contradict it are refused, however many endpoints give them. A feature that is valid in no
+    block is unsupported once every provider was queried.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -94,7 +94,7 @@ class Calibration:
     _unanswered_providers: tuple[str, ...] = ()
     # Blocks that an operator accepted although a feature of their header is invalid.
     _accepted_blocks: set[tuple[HeaderFeature, str]] = field(default_factory=set)
-    # The number of refutations in this process.
+    # How often this process marked a feature as unsupported.
     demotion_count: int = 0
     _scanned_at: float | None = None
     _lock: RLock = field(default_factory=RLock, repr=False)
@@ -108,16 +108,16 @@ class Calibration:
         for feature in HeaderFeature:
             stored_value = stored_facts.get(format_trust_fact(feature))
             is_tried = format_trust_fact(feature) + _RECENTLY_TRIED_SUFFIX in stored_facts
-            refuted_at = self.clock() - (0.0 if is_tried else RETRY_SECONDS)
+            unsupported_since = self.clock() - (0.0 if is_tried else RETRY_SECONDS)
             self._state_by_feature[feature] = _FeatureState(
                 is_proven=stored_value == "right",
-                unsupported_since=refuted_at if stored_value == "wrong" else None,
+                unsupported_since=unsupported_since if stored_value == "wrong" else None,
             )
             self._update_metric(feature)
         self._restore_refusals(stored_facts)
 
     def is_proven(self, feature: HeaderFeature) -> bool:
-        """Return whether the feature was proven for the chain, and not refuted since."""
+        """Return whether the feature was proven for the chain and is not unsupported since."""
         with self._lock:
             return self._state_by_feature[feature].is_proven
 
@@ -127,9 +127,9 @@ class Calibration:
             return self._state_by_feature[feature].unsupported_since is not None
 
     def needs_samples(self, feature: HeaderFeature) -> bool:
-        """Return whether samples are needed: the feature is neither proven nor recently refuted.
+        """Return whether the feature is neither proven nor recently found to be unsupported.
 
-        A refuted feature stays refuted while it is sampled again.
+        An unsupported feature stays unsupported while it is sampled again.
         """
         with self._lock:
             state = self._state_by_feature[feature]
@@ -202,7 +202,7 @@ class Calibration:
             return None
 
     def mark_unsupported_features(self) -> None:
-        """Mark features without a valid sample as refuted, after new and old blocks were sampled.
+        """Mark features without a valid sample as unsupported, once new and old blocks are read.
 
         A feature of which some samples are valid is left undecided until there are more samples.
         """
@@ -212,7 +212,7 @@ class Calibration:
                     continue
                 if state.unsupported_since is not None:
                     state.unsupported_since = self.clock()
-                    self._store_refutation(feature)
+                    self._store_unsupported(feature)
                 elif not state.valid_blocks and len(state.invalid_blocks) >= REQUIRED_SAMPLES:
                     self.mark_unsupported(
                         feature, f"invalid in all {len(state.invalid_blocks)} blocks with logs"
@@ -236,14 +236,14 @@ class Calibration:
             return (feature, block_hash) in self._accepted_blocks
 
     def mark_unsupported(self, feature: HeaderFeature, proof: str) -> None:
-        """Mark a feature as refuted, until samples show it to be valid.
+        """Mark a feature as unsupported, until samples show it to be valid.
 
-        `proof` is logged; a proven feature must not be refuted without a proof.
+        `proof` is logged; a proven feature needs a proof.
         """
         with self._lock:
             was_proven = self._state_by_feature[feature].is_proven
             self._state_by_feature[feature] = _FeatureState(unsupported_since=self.clock())
-            self._store_refutation(feature)
+            self._store_unsupported(feature)
             self.demotion_count += 1
         if was_proven:
             DEMOTED.labels(feature).inc()
@@ -293,7 +293,7 @@ class Calibration:
             self._state_by_feature[feature] = _FeatureState(is_proven=True)
             self._store_finding(feature, "right")
 
-    def _store_refutation(self, feature: HeaderFeature) -> None:
+    def _store_unsupported(self, feature: HeaderFeature) -> None:
         self._store_finding(feature, "wrong")
         if self.capability_store is not None:
             self.capability_store.save_fact(

@@ -26,7 +26,7 @@ class VerificationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LevelShortfall:
-    """The reason why history cannot reach the wanted level: the chain lacks `refuted_features`.
+    """Why history cannot reach the wanted level: the chain lacks the `unsupported_features`.
 
     `reachable_level` is the level that can be configured instead. Below `unproven_below`, a block
     relies on the endpoint that gave it.

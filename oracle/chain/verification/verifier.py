@@ -111,7 +111,7 @@ class WindowVerifier:
         )
 
     def find_unsupported_features(self, level: VerificationLevel) -> tuple[HeaderFeature, ...]:
-        """Return the refuted features among those that blocks at this level rely on.
+        """Return the unsupported features among those that blocks at this level rely on.
 
         Without a valid header hash, roots and blooms are unproven claims of the endpoint.
         """
@@ -306,7 +306,7 @@ class WindowVerifier:
                 window.limit_level(header.block.number, VerificationLevel.BLOOMED)
 
     def _mark_unsupported_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
-        """Mark a feature as refuted if the block's valid header proves that it has no root."""
+        """Mark a feature as unsupported if the block's valid header proves that it has no root."""
         if not is_root_absent(header, feature):
             return False
         self.calibration.mark_unsupported(

@@ -37,8 +37,8 @@ def build_node_explanation(
     """Explain a node's score at a block, or at the cursor's block if `block_number` is None.
 
     Raises:
-        QuestionError: the block is above the last indexed block.
-        NotKnownError: the node was not seen up to the block, or the time of the block is not
+        RequestError: the block is above the last indexed block.
+        NotFoundError: the node was not seen up to the block, or the time of the block is not
             stored.
     """
     with open_snapshot(source) as snapshot:
@@ -52,7 +52,7 @@ def build_node_explanation(
 
 
 def explain_known_node(source: ApiSource, address: Address, block: BlockRef) -> Explanation:
-    """Return the explanation of a node; raise NotKnownError if it was not seen up to the block."""
+    """Return the explanation of a node; raise NotFoundError if it was not seen up to the block."""
     try:
         return explain_score(source.archive, address, block)
     except InputError as error:

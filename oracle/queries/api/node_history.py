@@ -92,7 +92,7 @@ def build_node_history(
     """Return the history of an existing node.
 
     Raises:
-        QuestionError: the span is empty, or longer than 400 days.
+        RequestError: the span is empty, or longer than 400 days.
     """
     rules = snapshot.source.archive.rules
     end_time = min(

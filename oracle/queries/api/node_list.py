@@ -53,7 +53,7 @@ class NodeListQuery:
 
 
 def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
-    """Return one page; raise QuestionError if this API did not issue the cursor."""
+    """Return one page; raise RequestError if this API did not issue the cursor."""
     ranking = snapshot.get_ranking()
     epoch, start_key = (None, None) if query.cursor is None else _decode_cursor(query)
     matching_nodes = (
@@ -105,8 +105,8 @@ def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:
     """Return the node with this address, or the only node whose address starts with `prefix`.
 
     Raises:
-        NotKnownError: no address starts with `prefix`.
-        AmbiguousError: several addresses start with it.
+        NotFoundError: no address starts with `prefix`.
+        AmbiguousPrefixError: several addresses start with it.
     """
     addresses = snapshot.uow.nodes.list_by_prefix(prefix[2:], _MAX_CANDIDATES)
     if not addresses:
@@ -122,7 +122,7 @@ def _encode_cursor(epoch: int, sort: NodeSort, key: SortKey) -> str:
 
 
 def _decode_cursor(query: NodeListQuery) -> tuple[int, SortKey]:
-    """Decode a cursor; raise QuestionError if it is malformed or belongs to another sort order."""
+    """Decode a cursor; raise RequestError if it is malformed or belongs to another sort order."""
     text = query.cursor or ""
     try:
         fields = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

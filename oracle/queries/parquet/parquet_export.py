@@ -74,7 +74,7 @@ def export_blocks(
     """Write the blocks that became final since the last run, saving after each range.
 
     Args:
-        folder: opened with the `load_source` of this database.
+        folder: opened with the `load_export_source` of this database.
         store: read in one snapshot per range.
         reader: decodes logs to events.
         on_progress: called after each range.

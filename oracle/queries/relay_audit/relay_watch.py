@@ -82,7 +82,7 @@ class RelayWatch:
 
         Raises:
             RpcError: the relay does not respond in time.
-            FeedAnswerError: the response is not that of a relay.
+            FeedResponseError: the response is not that of a relay.
         """
         self._read_rows(is_first=True)
         for number in range(poll_count):

@@ -104,7 +104,7 @@ class NonceQueries:
         signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
             pub_attempt.c.tx_hash.between(low, high)
         )
-        # Hashes from a lost database exist only in the text that `record_rebuilt` writes.
+        # Hashes from a lost database exist only in the text that `record_rebuilt_nonce` writes.
         rebuilt = select(pub_intent.c.error_text, pub_intent.c.id).where(
             pub_intent.c.kind == REBUILT, pub_intent.c.error_text.startswith(f"0x{digits}")
         )

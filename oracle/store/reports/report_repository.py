@@ -176,7 +176,7 @@ class ReportRepository:
         return [_decode_cut_row(row) for row in rows]
 
     def get_first_complete_period(self) -> int:
-        """Return the period from which on no report was left out (see `mark_left_out_below`)."""
+        """Return the period from which on no report is left out; 0 if none was set."""
         return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
     def set_first_complete_period(self, period: int) -> None:

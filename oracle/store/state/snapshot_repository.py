@@ -65,7 +65,7 @@ class SnapshotRepository:
     def save(self, snapshot: StateSnapshot, made_by: bytes) -> None:
         """Store a snapshot; delete those of another `made_by`, and surplus ones.
 
-        See `choose_surplus`.
+        See `choose_snapshots_to_delete`.
         """
         checksum = sha256(snapshot.body).digest()
         block, logs, body = snapshot

@@ -27,7 +27,7 @@ from oracle.systems.weighted_draw import NodeDraw, draw_indexes
 
 
 class CandidateList(NamedTuple):
-    """Candidates sorted by address, for `draw_places`, which modifies the last two fields."""
+    """Candidates sorted by address, for `draw_indexes`, which modifies the last two fields."""
 
     addresses: list[Address]
     weights: "list[int] | array[int]"

@@ -112,7 +112,7 @@ def _requests(tree: ast.Module) -> Iterator[ast.Dict]:
 
 def pipelines(house: House) -> list[str]:
     """Return who gives nonces to transactions."""
-    return house.where(lambda source: source.room != "store" and ".take_nonce(" in source.text)
+    return house.where(lambda source: source.room != "store" and ".allocate_nonce(" in source.text)
 
 
 def abi_readers(house: House) -> list[str]:

@@ -21,7 +21,7 @@ def is_late(error):
 import web3
 class Name: ...
 def give(senders):
-    return exec(senders.take_nonce())
+    return exec(senders.allocate_nonce())
 ''',
     "docs/there.md": "there\n",
     "docs/decisions/0001-a.md": "not a page to read\n" * 1000,

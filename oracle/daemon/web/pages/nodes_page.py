@@ -74,7 +74,7 @@ def build_sparklines(snapshot: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[s
 
 
 def parse_query(request: PageRequest) -> NodeListQuery:
-    """Return the query of a request; raise QuestionError if order, state or prefix is invalid."""
+    """Return the query of a request; raise RequestError if order, state or prefix is invalid."""
     sort, state, prefix = (
         request.get_field("sort") or "qos",
         request.get_field("state"),
@@ -95,7 +95,7 @@ def parse_query(request: PageRequest) -> NodeListQuery:
 
 
 def _parse_own_nodes(text: str | None) -> frozenset[str]:
-    """Return the addresses of `?of=`; raise QuestionError for too many or an invalid one."""
+    """Return the addresses of `?of=`; raise RequestError for too many or an invalid one."""
     entries = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
     if len(entries) > _MAX_ADDRESSES:
         raise RequestError(f"of: {len(entries)} addresses; expected at most {_MAX_ADDRESSES}")

@@ -94,7 +94,7 @@ class PageRequest:
         """Return a field of the query, or None if it is empty.
 
         Raises:
-            QuestionError: the field is too long.
+            RequestError: the field is too long.
         """
         value = self.query.get(name, "").strip()
         if len(value) > max_length:
@@ -106,7 +106,7 @@ def parse_node_prefix(text: str) -> str:
     """Return an address prefix in lower case; the `0x` may be left out.
 
     Raises:
-        QuestionError: `text` is not hex, too long, or a full address with a wrong checksum.
+        RequestError: `text` is not hex, too long, or a full address with a wrong checksum.
     """
     entered = text.strip()
     has_prefix = entered[:2].lower() == "0x"
@@ -120,7 +120,7 @@ def parse_node_prefix(text: str) -> str:
 
 
 def parse_task_key(text: str) -> TaskKey:
-    """Return the key of a task in lower case; raise QuestionError unless it is a valid hash."""
+    """Return the key of a task in lower case; raise RequestError unless it is a valid hash."""
     try:
         return TaskKey(parse_hash(text.strip()))
     except HexNameError as error:

@@ -54,9 +54,9 @@ def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
     A number denotes a round, 64 hex digits a task, and a label or fewer hex digits a node.
 
     Raises:
-        QuestionError: the text is none of these.
-        NotKnownError: no node has this prefix.
-        AmbiguousError: several nodes match.
+        RequestError: the text is none of these.
+        NotFoundError: no node has this prefix.
+        AmbiguousPrefixError: several nodes match.
     """
     query = text.strip()
     if _NUMBER.fullmatch(query):

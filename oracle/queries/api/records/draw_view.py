@@ -28,7 +28,7 @@ def list_draws(snapshot: ApiSnapshot, limit: int) -> DrawPage:
 
 
 def list_task_draws(snapshot: ApiSnapshot, task: TaskKey) -> TaskDraws:
-    """Return the draws of a task; raise NotKnownError if no node was drawn for it."""
+    """Return the draws of a task; raise NotFoundError if no node was drawn for it."""
     stored_draws = snapshot.uow.draws.list_for_task(task)
     if not stored_draws:
         raise NotFoundError(f"no node was drawn for task {task}")

@@ -76,7 +76,7 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
     """Recompute a task's draw with this seed block, or its newest draw if `seed_block` is None.
 
     Raises:
-        NotKnownError: there is no such draw, or it cannot be recomputed here.
+        NotFoundError: there is no such draw, or it cannot be recomputed here.
     """
     settings = source.dispatch
     if settings is None:

@@ -84,7 +84,7 @@ class EventCursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "EventCursor":
-        """Parse an event's id; raise QuestionError if it is malformed."""
+        """Parse an event's id; raise RequestError if it is malformed."""
         if re.fullmatch(ID_PATTERN, text) is None:
             raise RequestError("Last-Event-ID: not an event id of this API")
         return cls(*map(int, text.split("-")))

@@ -63,7 +63,7 @@ class TaskAnswer(TaskRequirements, Answer):
 
 
 def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
-    """Return a task; raise NotKnownError if it was never seen."""
+    """Return a task; raise NotFoundError if it was never seen."""
     task = snapshot.uow.tasks.get_many([task_key]).get(task_key)
     if task is None:
         raise NotFoundError(f"task {task_key} was not found in the indexed blocks")
@@ -83,7 +83,7 @@ def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
 
 
 def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
-    """Return a group, closed or open; raise NotKnownError if no task belongs to it."""
+    """Return a group, closed or open; raise NotFoundError if no task belongs to it."""
     results = snapshot.uow.results.list_for_group(group)
     if results:
         newest_result = results[-1]

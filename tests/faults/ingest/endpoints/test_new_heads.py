@@ -135,7 +135,7 @@ def test_case_55_repeatedly_closed_websocket_leaves_no_gap(
     assert indexer.canonical_logs() == a_chain.logs()
 
 
-@pytest.mark.parametrize("wrong", ["is_double", "is_backwards"])
+@pytest.mark.parametrize("wrong", ["sends_twice", "reverses_pairs"])
 def test_case_55_duplicate_or_unordered_heads_change_nothing(
     a_chain: AChain, indexer: Indexer, line: PushServer, woken: Event, wrong: str
 ):

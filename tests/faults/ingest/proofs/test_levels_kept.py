@@ -190,7 +190,7 @@ def test_case_49_valid_header_contradicting_its_block_lowers_level(
 
 
 @pytest.mark.parametrize("silent_place", [0, 1, 2])
-def test_case_49_two_lying_endpoints_at_first_start_refute_no_headers_while_third_is_silent(
+def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_third_is_silent(
     a_chain: AChain, site: Site, silent_place: int
 ):
     grown(a_chain)
@@ -215,7 +215,7 @@ def test_case_49_two_lying_endpoints_at_first_start_refute_no_headers_while_thir
     assert (honest, site.rows()) == ((0, ""), site.truth())
 
 
-def test_case_49_unprovable_headers_are_refuted_after_all_providers_responded(
+def test_case_49_unprovable_headers_are_unsupported_after_all_providers_responded(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
@@ -233,7 +233,7 @@ def test_case_49_unprovable_headers_are_refuted_after_all_providers_responded(
     assert indexer.canonical_logs() == busy.logs()
 
 
-def test_case_49_refuted_headers_do_not_block_indexing_while_provider_is_silent(
+def test_case_49_unsupported_headers_do_not_block_indexing_while_a_provider_is_silent(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:

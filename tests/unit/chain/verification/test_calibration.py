@@ -22,7 +22,7 @@ def sampled(outcomes: list[bool]) -> Calibration:
 
 
 @given(outcomes=samples)
-def test_feature_is_refuted_by_enough_wrong_samples_and_no_right_one(
+def test_feature_is_unsupported_after_enough_wrong_samples_and_no_right_one(
     outcomes: list[bool],
 ):
     calibration = sampled(outcomes)
@@ -42,7 +42,7 @@ judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * REQUIRED
 
 
 @given(outcomes=judged)
-def test_wrong_sample_does_not_refute_a_feature_while_a_provider_has_not_answered(
+def test_wrong_sample_decides_nothing_about_a_feature_while_a_provider_has_not_answered(
     outcomes: list[tuple[bool, bool]],
 ):
     calibration = Calibration()
