@@ -65,9 +65,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     *,
     admin: Annotated[
         str,
-        typer.Option(
-            "--admin", help="Address of the multisig that proposes to the timelock (required)."
-        ),
+        typer.Option("--admin", help="Address of the multisig that proposes to the timelock."),
     ],
     signers: Annotated[
         str,
