@@ -29,7 +29,7 @@ from oracle.store.state.snapshot_codec import PackedState, pack, unpack_state
 from oracle.store.state.snapshot_repository import StateSnapshot
 
 # Maximum number of snapshots tried before everything is folded from the start.
-_MAX_SNAPSHOTS = 3
+MAX_SNAPSHOTS_TRIED = 3
 
 
 class NoNearbySnapshotError(OracleError):
@@ -79,7 +79,7 @@ def fold_state_up_to(
     version = compute_snapshot_version(reader, rules, min_scores)
     tried_count = 0
     for snapshot in uow.snapshots.iterate_up_to(last_block, version):
-        if tried_count == _MAX_SNAPSHOTS:
+        if tried_count == MAX_SNAPSHOTS_TRIED:
             break
         tried_count += 1
         _check_distance(uow, snapshot.block + 1, last_block, max_logs)

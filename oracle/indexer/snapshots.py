@@ -1,7 +1,9 @@
-"""Makes snapshots of the state, and checks the state against a refold from a snapshot.
+"""Makes snapshots of the state, checks the state against them, and refolds from one.
 
 A snapshot is folded from the raw rows and the previous snapshot. It takes nothing from the state
-tables except tasks that ended long ago, so it also serves as an independent check of the state.
+tables except tasks that ended long ago, so it also serves as an independent check of the state. A
+rewind that goes back further than the undo journal refolds from a snapshot. See
+docs/explanation/storage.md#state-snapshots.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,21 +13,27 @@ from typing import Any, TypeVar
 import msgspec
 
 from oracle.chain.protocols import LogReader
+from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
+from oracle.indexer.completeness import check_raw_rows
 from oracle.indexer.folded_state import (
+    MAX_SNAPSHOTS_TRIED,
     FoldedState,
     compute_snapshot_version,
     fold_state_up_to,
     pack_state,
 )
-from oracle.indexer.provenance import get_rebuild_count
-from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.provenance import get_rebuild_count, rebuild_reason
+from oracle.indexer.rebuild import RebuildOptions, fold_stored_rows
+from oracle.indexer.rules_binding import is_folded_by
 from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
+from oracle.store.state.snapshot_codec import unpack_state
 from oracle.store.state.snapshot_repository import StateSnapshot
 from oracle.store.state.task_repository import encode_task_row
 
@@ -233,3 +241,53 @@ def _index_rows(
     value_by_key: Mapping[Key, Value], to_row: Callable[[Value], Row]
 ) -> dict[Key, Row]:
     return {key: to_row(value) for key, value in value_by_key.items()}
+
+
+def refold_from_snapshot(
+    uow: UnitOfWork,
+    folder: EventFolder,
+    last_block: int,
+    min_scores: int,
+    rebuild_options: RebuildOptions,
+) -> int | None:
+    """Restore the newest usable snapshot below `last_block`, refold, and return its block.
+
+    The cursor has to be at `last_block`, in the caller's transaction. Returns None, and changes
+    nothing, if the state is known to differ from the raw rows or if no snapshot is usable. A
+    snapshot is not usable if it is damaged, or has other rules or another version of the fold or
+    profile.
+
+    Raises:
+        IncompleteLogsError: raw rows were lost or changed; the transaction has to end.
+    """
+    if not _is_state_trusted(uow, folder):
+        return None
+    snapshot_block = _restore_newest_snapshot(
+        uow, last_block, compute_snapshot_version(folder.reader, folder.rules, min_scores)
+    )
+    if snapshot_block is None:
+        return None
+    check_raw_rows(uow, last_block)
+    fold_stored_rows(uow, folder, BlockRange(snapshot_block + 1, last_block), rebuild_options)
+    return snapshot_block
+
+
+def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
+    """Return whether the stored state equals a fold of the stored rows by this program.
+
+    A restored snapshot takes the rows of tasks that ended long before from that state.
+    """
+    return (
+        rebuild_reason(uow, folder.reader) is None
+        and is_folded_by(uow, folder.rules)
+        and state_mismatch(uow) is None
+    )
+
+
+def _restore_newest_snapshot(uow: UnitOfWork, last_block: int, version: bytes) -> int | None:
+    for tried_count, snapshot in enumerate(uow.snapshots.iterate_up_to(last_block - 1, version)):
+        if tried_count == MAX_SNAPSHOTS_TRIED:
+            return None
+        if uow.projections.restore(snapshot.block, unpack_state(snapshot.body)):
+            return snapshot.block
+    return None

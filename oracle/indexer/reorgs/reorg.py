@@ -28,7 +28,7 @@ from oracle.indexer.reorgs.fork_detection import (
     judge_fork,
     reject_fork_claim,
 )
-from oracle.indexer.snapshot_refold import refold_from_snapshot
+from oracle.indexer.snapshots import refold_from_snapshot
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.raw.reorg_repository import Reorg
