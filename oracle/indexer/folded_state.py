@@ -15,15 +15,14 @@ from oracle.domain.fold.row_prefetch import (
     collect_open_group_task_keys,
     collect_task_keys,
 )
-from oracle.domain.ids import GroupKey, TaskKey
+from oracle.domain.ids import TaskKey
 from oracle.domain.reports.registration import FirstEvents
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.task import Task
 from oracle.errors import OracleError
-from oracle.indexer.feeds.feed_events import merge_feed_events
-from oracle.indexer.stored_events import iterate_log_chunks
+from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import UnitOfWork
 from oracle.store.state.snapshot_codec import PackedState, pack, unpack_state
 from oracle.store.state.snapshot_repository import StateSnapshot
@@ -150,11 +149,8 @@ def _fold_remaining(
     first_block = 0 if state.snapshot_block is None else state.snapshot_block + 1
     if first_block > last_block:
         return
-    for blocks, logs in iterate_log_chunks(uow, BlockRange(first_block, last_block)):
-        decoded = reader.decode_rows(
-            logs, list(uow.calls.iterate_between(blocks.first, blocks.last))
-        )
-        decoded = merge_feed_events(uow, reader, decoded, blocks)
+    remaining_blocks = BlockRange(first_block, last_block)
+    for blocks, _, decoded in iterate_decoded_chunks(uow, reader, remaining_blocks):
         if state.snapshot_block is not None:
             _load_omitted_rows(uow, state, decoded, state.snapshot_block)
         state.fold.fold_events(decoded.events)
@@ -176,26 +172,14 @@ def _load_omitted_rows(
     task_keys = collect_task_keys(decoded.events)
     _load_tasks(uow, ledger.tasks, task_keys, snapshot_block)
     known_tasks = {key: ledger.tasks[key] for key in task_keys & ledger.tasks.keys()}
-    group_keys = collect_open_group_keys(decoded.events, known_tasks, rules) - ledger.groups.keys()
-    for group in uow.groups.get_many(group_keys).values():
+    group_keys = collect_open_group_keys(decoded.events, known_tasks, rules)
+    for group in uow.groups.get_many(group_keys - ledger.groups.keys()).values():
         members = uow.tasks.get_many(group.tasks).values()
         if any(task.seen_at <= snapshot_block for task in members):
             # A group that is not among the snapshot's open ones was closed, and is never reopened.
             if not group.closed or any(task.seen_at > snapshot_block for task in members):
                 raise _ChangedRowError
             ledger.groups[group.group] = group
-    _load_group_members(
-        uow,
-        state,
-        group_keys | (collect_open_group_keys(decoded.events, known_tasks, rules)),
-        snapshot_block,
-    )
-
-
-def _load_group_members(
-    uow: UnitOfWork, state: FoldedState, group_keys: set[GroupKey], snapshot_block: int
-) -> None:
-    ledger = state.fold.ledger
     open_groups = [ledger.groups[key] for key in group_keys & ledger.groups.keys()]
     _load_tasks(uow, ledger.tasks, collect_open_group_task_keys(open_groups), snapshot_block)
 

@@ -1,7 +1,10 @@
 """Refolds the stored raw rows without requests to the chain, and checks that reports stay equal.
 
 Everything happens in one transaction: readers see the old state until the commit, an interruption
-keeps the old state, and a dry run is a real run that is rolled back at its end.
+keeps the old state, and a dry run is a real run that is rolled back at its end. Raw rows that were
+damaged since their commit are not refolded (docs/explanation/storage.md#raw-checksums). Dead
+letters, which are logs and calls that could not be decoded, are retried by a refold
+(docs/explanation/ingest.md#decoding).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,17 +12,82 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.logs import DeadLetter
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook, HookStops
-from oracle.indexer.completeness import check_raw_rows
-from oracle.indexer.feeds.feed_events import merge_feed_events
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import increment_rebuild_count, record_fold_version
 from oracle.indexer.rules_binding import bind_rules
-from oracle.indexer.stored_events import iterate_log_chunks
+from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import Store, UnitOfWork
+from oracle.store.raw.raw_checksums import DamagedSpan
 from oracle.store.state.cursor_repository import Cursor
+
+# Maximum number of spans listed in an error.
+_MAX_LISTED_SPANS = 3
+_NAME_BY_KIND = {"log": "logs", "call": "calls", "feed": "feed rows"}
+
+
+class IncompleteLogsError(InputError):
+    """Raw rows were lost or changed outside the program, so a fold of them would be wrong."""
+
+
+def find_damaged_spans(
+    uow: UnitOfWork, last_block: int, verified: BlockRange | None = None
+) -> list[DamagedSpan]:
+    """Return the spans up to `last_block` whose rows differ from those that were committed.
+
+    `verified`: blocks that were just found equal to the chain; spans inside them are left out.
+    """
+    identity = uow.identity.get()
+    first_block = 0 if identity is None else min(identity.start_block, last_block)
+    spans = uow.raw_checksums.find_damaged_spans(first_block, last_block)
+    return [span for span in spans if verified is None or not _is_inside(span, verified)]
+
+
+def check_raw_rows(uow: UnitOfWork, last_block: int, verified: BlockRange | None = None) -> None:
+    """Check that the raw rows are complete before they are refolded.
+
+    Raises:
+        IncompleteLogsError: rows up to `last_block` are missing, added or changed.
+    """
+    spans = find_damaged_spans(uow, last_block, verified)
+    if spans:
+        damage_text = "; ".join(describe_damage(spans[:_MAX_LISTED_SPANS]))
+        raise IncompleteLogsError(f"raw rows: {damage_text}; {_repair_advice(spans)}")
+
+
+def describe_damage(spans: Sequence[DamagedSpan]) -> list[str]:
+    """Return a line for each span: its blocks, and what is wrong with their rows."""
+    return [
+        f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} "
+        f"differ from those that were committed ({_describe_missing(span.missing)})"
+        for span in spans
+    ]
+
+
+def _describe_missing(missing_count: int) -> str:
+    if missing_count == 0:
+        return "a row was changed"
+    return f"{missing_count} missing" if missing_count > 0 else f"{-missing_count} too many"
+
+
+def _repair_advice(spans: Sequence[DamagedSpan]) -> str:
+    first = min(span.blocks.first for span in spans)
+    last = max(span.blocks.last for span in spans)
+    unlisted_count = len(spans) - _MAX_LISTED_SPANS
+    remaining_text = "" if unlisted_count <= 0 else f"{unlisted_count} more spans are damaged; "
+    return (
+        f"{remaining_text}damaged rows are not folded; run `qos-oracle resync verify --from "
+        f"{first} --to {last} --repair` to read these blocks again"
+    )
+
+
+def _is_inside(span: DamagedSpan, verified: BlockRange) -> bool:
+    is_contained = verified.first <= span.blocks.first and span.blocks.last <= verified.last
+    # The rows of a feed cannot be proven by the chain.
+    return is_contained and span.kind != "feed"
 
 
 def _ignore_progress(_block: int, _last: int) -> None:
@@ -187,17 +255,68 @@ def fold_stored_rows(
     final_number = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     check = check or _HookCheck(())
     log_count = 0
-    for chunk, logs in iterate_log_chunks(uow, blocks):
-        calls = list(uow.calls.iterate_between(chunk.first, chunk.last))
-        decoded = folder.reader.decode_rows(logs, calls)
+    for chunk, chunk_log_count, decoded in iterate_decoded_chunks(uow, folder.reader, blocks):
         uow.dead_letters.append(decoded.dead_letters)
-        decoded = merge_feed_events(uow, folder.reader, decoded, chunk)
         stops = check.collect_stops(uow, chunk)
         folder.fold_events(
             uow, decoded, final_number=final_number, stops=stops, on_stop=check.compare_at_stop
         )
-        log_count += len(logs)
+        log_count += chunk_log_count
         rebuild_options.progress(chunk.last, blocks.last)
     uow.undo.prune_to(min(final_number, blocks.last))
     increment_rebuild_count(uow)
     return log_count
+
+
+# Above every block.
+_MAX_BLOCK = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class RetryResult:
+    """The dead letters that can, and cannot, be decoded now; `rebuilt` is None if none can."""
+
+    readable: tuple[DeadLetter, ...]
+    unreadable: tuple[DeadLetter, ...]
+    rebuilt: RebuildResult | None
+
+
+def get_open_letters(store: Store) -> list[DeadLetter]:
+    """Return the dead letters that are still unreadable, in order of position."""
+    with store.read_transaction() as uow:
+        return uow.dead_letters.list_open(0, _MAX_BLOCK)
+
+
+def retry_dead_letters(
+    store: Store, folder: EventFolder, rebuild_options: RebuildOptions
+) -> RetryResult:
+    """Decode the dead letters again; if any is readable now, refold everything.
+
+    The state is then as if they had been readable from the start.
+
+    Raises:
+        InputError: nothing is indexed yet.
+    """
+    open_before = get_open_letters(store)
+    unreadable = list(_find_unreadable(store, folder, open_before))
+    unreadable_positions = {_position_of(letter) for letter in unreadable}
+    readable = tuple(
+        letter for letter in open_before if _position_of(letter) not in unreadable_positions
+    )
+    rebuilt = rebuild_state(store, folder, rebuild_options) if readable else None
+    return RetryResult(readable, tuple(unreadable), rebuilt)
+
+
+def _find_unreadable(
+    store: Store, folder: EventFolder, letters: list[DeadLetter]
+) -> Iterator[DeadLetter]:
+    """Decode the blocks of these dead letters again, and yield the dead letters that remain."""
+    with store.read_transaction() as uow:
+        for block in sorted({letter.block for letter in letters}):
+            logs = list(uow.logs.iterate_between(block, block))
+            calls = list(uow.calls.iterate_between(block, block))
+            yield from folder.reader.decode_rows(logs, calls).dead_letters
+
+
+def _position_of(letter: DeadLetter) -> tuple[int, int, int]:
+    return letter.block, letter.tx, letter.index

@@ -15,7 +15,6 @@ import msgspec
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
-from oracle.indexer.completeness import check_raw_rows
 from oracle.indexer.folded_state import (
     MAX_SNAPSHOTS_TRIED,
     FoldedState,
@@ -25,7 +24,7 @@ from oracle.indexer.folded_state import (
 )
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import get_rebuild_count, rebuild_reason
-from oracle.indexer.rebuild import RebuildOptions, fold_stored_rows
+from oracle.indexer.rebuild import RebuildOptions, check_raw_rows, fold_stored_rows
 from oracle.indexer.rules_binding import is_folded_by
 from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork

@@ -1,4 +1,4 @@
-"""Exports the events in the stored logs as JSON lines, for `replay` and other tools.
+"""Reads the events of the stored rows, for refolds, and as JSON lines for `replay`.
 
 See docs/reference/events-and-jsonl.md#the-file-format.
 """
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
+from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import event_to_json
@@ -34,11 +35,8 @@ def iterate_stored_events(
     uow: UnitOfWork, reader: LogReader, blocks: BlockRange
 ) -> Iterator[DomainEvent]:
     """Yield the events of these blocks in order of position; raises like `export_events`."""
-    for chunk, logs in iterate_log_chunks(uow, blocks):
-        decoded = reader.decode_rows(
-            logs, list(uow.calls.iterate_between(chunk.first, chunk.last))
-        )
-        yield from merge_feed_events(uow, reader, decoded, chunk).events
+    for _, _, decoded in iterate_decoded_chunks(uow, reader, blocks):
+        yield from decoded.events
 
 
 def format_events(events: Iterable[DomainEvent]) -> Iterator[str]:
@@ -46,7 +44,17 @@ def format_events(events: Iterable[DomainEvent]) -> Iterator[str]:
     return map(event_to_json, events)
 
 
-def iterate_log_chunks(
+def iterate_decoded_chunks(
+    uow: UnitOfWork, reader: LogReader, blocks: BlockRange
+) -> Iterator[tuple[BlockRange, int, DecodedEvents]]:
+    """Yield chunks of whole blocks: the range, the number of logs, and the events in order."""
+    for chunk, logs in _iterate_log_chunks(uow, blocks):
+        calls = list(uow.calls.iterate_between(chunk.first, chunk.last))
+        decoded = reader.decode_rows(logs, calls)
+        yield chunk, len(logs), merge_feed_events(uow, reader, decoded, chunk)
+
+
+def _iterate_log_chunks(
     uow: UnitOfWork, blocks: BlockRange
 ) -> Iterator[tuple[BlockRange, list[Log]]]:
     """Yield the logs in chunks of whole blocks.

@@ -15,7 +15,7 @@ from oracle.cli.options import (
 from oracle.cli.resync.resync_session import describe_rebuild, open_resync_session, print_line
 from oracle.daemon.records import open_records
 from oracle.domain.logs import DeadLetter
-from oracle.indexer.audit.dead_letters import get_open_letters, retry_dead_letters as retry_letters
+from oracle.indexer.rebuild import get_open_letters, retry_dead_letters as retry_letters
 from oracle.queries.resync_models import (
     DeadLetterRetry,
     build_dead_letter_entry,

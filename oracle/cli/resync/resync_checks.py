@@ -34,8 +34,13 @@ from oracle.indexer.audit.reverify import (
     reverify_blocks as verify_blocks,
 )
 from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state
-from oracle.indexer.completeness import describe_damage, find_damaged_spans
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_state
+from oracle.indexer.rebuild import (
+    RebuildOptions,
+    RebuildResult,
+    describe_damage,
+    find_damaged_spans,
+    rebuild_state,
+)
 from oracle.queries.resync_models import (
     build_gaps_answer,
     build_state_check_answer,

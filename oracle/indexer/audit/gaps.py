@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLevel
-from oracle.indexer.completeness import find_damaged_spans
 from oracle.indexer.provenance import build_scope
+from oracle.indexer.rebuild import find_damaged_spans
 from oracle.store.database import UnitOfWork
 from oracle.store.raw.raw_checksums import DamagedSpan
 from oracle.store.state.cursor_repository import Cursor

@@ -11,9 +11,14 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.errors import TransientError
 from oracle.indexer.audit.row_diff import RowDiff
-from oracle.indexer.completeness import IncompleteLogsError
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
+from oracle.indexer.rebuild import (
+    IncompleteLogsError,
+    RebuildOptions,
+    RebuildResult,
+    rebuild_up_to,
+    rewrite_cursor,
+)
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 

@@ -16,9 +16,8 @@ from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.indexer.feeds.feed_events import merge_feed_events
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.stored_events import iterate_log_chunks
+from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.projections import ProjectionRow
 
@@ -84,13 +83,13 @@ def refold_into_temporary_store(
             log_count = 0
             with store.transaction() as writer:
                 state_folder = EventFolder(rules, reader)
-                for blocks, logs in iterate_log_chunks(uow, BlockRange(0, cursor.number)):
-                    calls = list(uow.calls.iterate_between(blocks.first, blocks.last))
-                    decoded = reader.decode_rows(logs, calls)
+                indexed_blocks = BlockRange(0, cursor.number)
+                for blocks, chunk_log_count, decoded in iterate_decoded_chunks(
+                    uow, reader, indexed_blocks
+                ):
                     writer.dead_letters.append(decoded.dead_letters)
-                    decoded = merge_feed_events(uow, reader, decoded, blocks)
                     state_folder.fold_events(writer, decoded, final_number=final_number)
-                    log_count += len(logs)
+                    log_count += chunk_log_count
                     progress(blocks.last, cursor.number)
                 writer.undo.prune_to(min(final_number, cursor.number))
             with store.read_transaction() as reader_uow:

@@ -12,10 +12,14 @@ from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.audit.counter_check import compare_counters
-from oracle.indexer.audit.dead_letters import get_open_letters, retry_dead_letters
 from oracle.indexer.audit.gaps import find_gaps
 from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
-from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.indexer.rebuild import (
+    RebuildOptions,
+    get_open_letters,
+    rebuild_state,
+    retry_dead_letters,
+)
 from oracle.queries.stats import compute_integrity_statistics
 from oracle.store.database import Store
 from oracle.store.state.cursor_repository import Cursor

@@ -11,9 +11,8 @@ from sqlalchemy import update
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
-from oracle.indexer.completeness import IncompleteLogsError
 from oracle.indexer.provenance import mark_fold_stale
-from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.rebuild import IncompleteLogsError, RebuildOptions
 from oracle.indexer.reorgs.reorg import RewindResult, rewind_to_block
 from oracle.indexer.rules_binding import bind_rules
 from oracle.indexer.snapshots import (

@@ -11,8 +11,12 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 from sqlalchemy.sql.sqltypes import Boolean, LargeBinary, Text
 
 from oracle.indexer.audit.state_check import find_differing_rows, refold_into_temporary_store
-from oracle.indexer.completeness import IncompleteLogsError, find_damaged_spans
-from oracle.indexer.rebuild import RebuildOptions, rebuild_state
+from oracle.indexer.rebuild import (
+    IncompleteLogsError,
+    RebuildOptions,
+    find_damaged_spans,
+    rebuild_state,
+)
 from oracle.store.database import UnitOfWork
 from oracle.store.state.projections import PROJECTIONS
 from oracle.store.tables.chain_tables import call, undo

@@ -14,7 +14,6 @@ from oracle.domain.coverage import IngestScope
 from oracle.domain.fold.fold import FOLD_VERSION
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
-from oracle.indexer.audit.dead_letters import get_open_letters, retry_dead_letters
 from oracle.indexer.audit.gaps import find_gaps
 from oracle.indexer.audit.scope_backfill import (
     ScopeBackfill,
@@ -23,7 +22,7 @@ from oracle.indexer.audit.scope_backfill import (
 )
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.rebuild import RebuildOptions
+from oracle.indexer.rebuild import RebuildOptions, get_open_letters, retry_dead_letters
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE, node
