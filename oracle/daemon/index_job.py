@@ -10,11 +10,10 @@ from oracle.daemon.maintenance_jobs import MaintenanceJobs, unsound_blocks_reaso
 from oracle.daemon.scheduler import TickFacts
 from oracle.domain.health import Condition
 from oracle.errors import TransientError
-from oracle.indexer.block_confirmation import unconfirmed_reason
+from oracle.indexer.block_confirmation import get_refusal, unconfirmed_reason
 from oracle.indexer.block_hooks import group_numbers_by_name
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
-from oracle.indexer.refused_block import get_refusal
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.reporting.readiness import find_first_gap

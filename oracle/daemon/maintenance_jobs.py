@@ -13,7 +13,6 @@ from oracle.daemon.scheduler import TickFacts
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.audit.counter_check import CounterComparison, CounterQuery, compare_counters
-from oracle.indexer.audit.disputes import get_disputes
 from oracle.indexer.audit.quarantine_liars import record_proven_wrong
 from oracle.indexer.audit.reread import Rereader, RereadResult, reread_next_window
 from oracle.indexer.audit.scope_backfill import (
@@ -21,7 +20,7 @@ from oracle.indexer.audit.scope_backfill import (
     ScopeBackfillResult,
     backfill_next_gap,
 )
-from oracle.indexer.audit.unproven_history import unproven_history_reason
+from oracle.indexer.audit.unproven_history import get_disputes, unproven_history_reason
 from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.feeds.feed_faults import find_holding_fault, format_fault
 from oracle.indexer.folded_state import NoNearbySnapshotError

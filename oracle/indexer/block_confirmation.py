@@ -1,28 +1,44 @@
-"""Confirms a block with an endpoint of another provider before it counts as final.
+"""Confirms a block with another provider before it counts as final, and stores refused blocks.
 
 A forged header chain is consistent in itself: its roots, blooms and hashes match. An endpoint of
 another provider exposes it by showing a different block. The parent links of a confirmed block
 prove all blocks below it, so only one header has to be requested. See
 docs/explanation/reorgs.md#confirmed-by-a-second-provider.
+
+A refused block is stored until it is explained, so that every attempt fails the same way. It is
+explained once an endpoint proves it, once two endpoints agree on it, or once an operator accepts
+it by a setting or by `resync refusal --accept`.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
 from enum import Enum, auto
 
-from oracle.chain.verification.refused_blocks import BLOCK_HASH_CHECK, BlockRefusal
+from oracle.chain.verification.refused_blocks import (
+    BLOCK_HASH_CHECK,
+    CALIBRATION_CHECK,
+    REFUSAL_FACT,
+    BlockRefusal,
+    BlockRefusedError,
+)
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Hash
-from oracle.errors import TransientError
-from oracle.indexer.refused_block import clear_refusal, get_refusal, store_refusal
-from oracle.indexer.reorgs.fork_detection import MIN_PROVIDERS, ForkContext, OutvotedError
-from oracle.store.database import UnitOfWork
+from oracle.errors import InputError, TransientError
+from oracle.indexer.reorgs.fork_detection import (
+    MIN_PROVIDERS,
+    ForkContext,
+    OutvotedError,
+    count_providers,
+    fetch_hashes_at,
+)
+from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
+from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
 # A fault that an endpoint's own headers prove, regardless of other endpoints.
 _INCONSISTENT_HEADERS = "its own headers do not link or do not match their hashes"
 # A fact of the chain, not of an endpoint: the reason why no further block counts as final.
-_CHAIN_FACTS_KEY, _UNCONFIRMED_FACT = "", "unconfirmed"
+_UNCONFIRMED_FACT = "unconfirmed"
 
 
 class Confirmation(Enum):
@@ -52,7 +68,7 @@ def confirm_block(
         TransientError: both sides are consistent, so neither is accepted (BlockRefusedError), or
             an endpoint does not respond during the check.
     """
-    has_single_provider = len(set(fork_context.chain.get_providers().values())) < MIN_PROVIDERS
+    has_single_provider = count_providers(fork_context.chain) < MIN_PROVIDERS
     if not has_single_provider:
         _check_refused_block(fork_context, blocks)
     second_block = fork_context.chain.fetch_second_witness(block.number, source_endpoint)
@@ -70,7 +86,7 @@ def confirm_block(
 
 def unconfirmed_reason(uow: UnitOfWork) -> str | None:
     """Return why no further block counts as final, or None if blocks are confirmed."""
-    return uow.facts.get(_CHAIN_FACTS_KEY, _UNCONFIRMED_FACT, 0)
+    return uow.facts.get(CHAIN_FACTS_KEY, _UNCONFIRMED_FACT, 0)
 
 
 def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Confirmation) -> None:
@@ -91,9 +107,9 @@ def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Conf
                 f"no second provider confirms block {block.number}: blocks from there on are not "
                 "final, and nothing that needs final blocks is done (chain.endpoints)"
             )
-            uow.facts.set(_CHAIN_FACTS_KEY, {_UNCONFIRMED_FACT: reason}, None)
+            uow.facts.set(CHAIN_FACTS_KEY, {_UNCONFIRMED_FACT: reason}, None)
         else:
-            uow.facts.delete(_CHAIN_FACTS_KEY, _UNCONFIRMED_FACT)
+            uow.facts.delete(CHAIN_FACTS_KEY, _UNCONFIRMED_FACT)
         if ends_dispute and refusal is not None:
             clear_refusal(uow, BlockRange(refusal.number, refusal.number))
 
@@ -113,7 +129,7 @@ def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
     if refusal is None or not _is_dispute_up_to(refusal, blocks.last):
         return
     supporters = _group_providers_by_hash(
-        fork_context, _fetch_hashes_at(fork_context, refusal.number)
+        fork_context, fetch_hashes_at(fork_context.chain, refusal.number)
     )
     if max(map(len, supporters.values()), default=0) < MIN_PROVIDERS:
         raise store_refusal(fork_context.store, refusal)
@@ -124,7 +140,7 @@ def _resolve_conflict(
 ) -> None:
     """Find out which of two blocks is on the chain; demote the endpoints that are wrong."""
     block_number, chain = block.number, fork_context.chain
-    hash_by_endpoint = _fetch_hashes_at(fork_context, block_number) | {source_endpoint: block.hash}
+    hash_by_endpoint = fetch_hashes_at(chain, block_number) | {source_endpoint: block.hash}
     providers_by_hash = _group_providers_by_hash(fork_context, hash_by_endpoint)
     accepted_hashes = {
         block_hash
@@ -194,10 +210,47 @@ def _store_conflict(
     )
 
 
-def _fetch_hashes_at(fork_context: ForkContext, block_number: int) -> dict[str, Hash]:
-    """Return the hash that each endpoint shows at this height, if its head is that high."""
-    return {
-        witness.endpoint: witness.block.hash
-        for witness in fork_context.chain.fetch_witnesses(block_number)
-        if witness.block is not None and witness.head.number >= block_number
-    }
+def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
+    """Return the refused block that is not explained yet, or None."""
+    text = uow.facts.get(CHAIN_FACTS_KEY, REFUSAL_FACT, 0)
+    return None if text is None else BlockRefusal.from_json(text)
+
+
+def store_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
+    """Store a refusal, unless one is stored already; return the error of the stored refusal."""
+    with store.transaction() as uow:
+        existing_refusal = get_refusal(uow)
+        if existing_refusal is None:
+            uow.facts.set(CHAIN_FACTS_KEY, {REFUSAL_FACT: refusal.to_json()}, None)
+    return BlockRefusedError(existing_refusal or refusal)
+
+
+def clear_refusal(uow: UnitOfWork, blocks: BlockRange) -> None:
+    """Delete a refusal inside these blocks, which were read at the required level."""
+    refusal = get_refusal(uow)
+    if refusal is not None and blocks.first <= refusal.number <= blocks.last:
+        uow.facts.delete(CHAIN_FACTS_KEY, REFUSAL_FACT)
+
+
+def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
+    """Accept the refused block as served, on an operator's command, and return it.
+
+    Raises:
+        InputError: no block is refused, two endpoints show two blocks, or a provider does not
+            respond.
+    """
+    refusal = get_refusal(uow)
+    if refusal is None:
+        raise InputError("no block is refused; there is nothing to accept")
+    if refusal.check == BLOCK_HASH_CHECK:
+        raise InputError(
+            f"block {refusal.number}: two endpoints show different blocks, so it cannot be "
+            "accepted; remove the wrong endpoint from [chain] endpoints, or add a third"
+        )
+    if refusal.check == CALIBRATION_CHECK:
+        raise InputError(
+            f"block {refusal.number}: a provider does not respond, so it cannot be accepted; wait "
+            "for it, remove its endpoints from [chain] endpoints, or lower the level in [verify]"
+        )
+    uow.facts.set(CHAIN_FACTS_KEY, {refusal.acceptance_fact: reason}, None)
+    return refusal

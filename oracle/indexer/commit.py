@@ -14,11 +14,11 @@ from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
+from oracle.indexer.block_confirmation import clear_refusal
 from oracle.indexer.block_hooks import HookNote, HookStops, max_header_depth
 from oracle.indexer.feeds.feed_events import merge_feed_events
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_fold_version, record_window
-from oracle.indexer.refused_block import clear_refusal
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.tracing import start_span

@@ -18,6 +18,7 @@ from oracle.indexer.block_confirmation import (
     Confirmation,
     confirm_block,
     record_confirmation,
+    store_refusal,
 )
 from oracle.indexer.block_hooks import first_header_block, max_header_depth
 from oracle.indexer.commit import (
@@ -28,9 +29,14 @@ from oracle.indexer.commit import (
 )
 from oracle.indexer.feeds.head_limit import FeedHeadLimit
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.refused_block import store_refusal
 from oracle.indexer.reorgs.finality_halt import HaltChanged
-from oracle.indexer.reorgs.fork_detection import ForkContext, ForkWatch, OutvotedError
+from oracle.indexer.reorgs.fork_detection import (
+    MIN_PROVIDERS,
+    ForkContext,
+    ForkWatch,
+    OutvotedError,
+    count_providers,
+)
 from oracle.indexer.reorgs.reorg import RewindResult, rewind_if_forked
 from oracle.indexer.reorgs.reorg_watch import check_for_reorg
 from oracle.store.database import Store, UnitOfWork
@@ -281,7 +287,7 @@ def _confirm_safe_block(
     if safe.hash not in {block.hash for block in known_blocks if block is not None}:
         return None
     second_block = fork_context.chain.fetch_second_witness(safe.number, heads.endpoint)
-    has_single_provider = len(set(fork_context.chain.get_providers().values())) <= 1
+    has_single_provider = count_providers(fork_context.chain) < MIN_PROVIDERS
     is_confirmed = (
         has_single_provider if second_block is None else second_block[1].hash == safe.hash
     )

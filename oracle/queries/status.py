@@ -19,8 +19,8 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership
-from oracle.indexer.audit.disputes import Dispute, get_disputes
-from oracle.indexer.refused_block import get_refusal
+from oracle.indexer.audit.unproven_history import Dispute, get_disputes
+from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.snapshots import state_mismatch
 from oracle.kickouts.kickout_eligibility import count_held_intervals, find_due_intervals

@@ -20,7 +20,7 @@ from oracle.cli.options import (
 from oracle.cli.write_session import open_write_session
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
-from oracle.indexer.refused_block import accept_refused_block as accept_block, get_refusal
+from oracle.indexer.block_confirmation import accept_refused_block as accept_block, get_refusal
 from oracle.queries.resync_models import RefusalAnswer, RefusedBlock
 
 _ACCEPT_COMMAND = "`qos-oracle resync refusal --accept --reason TEXT`"

@@ -17,7 +17,6 @@ from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
-from oracle.indexer.audit.disputes import Dispute, build_dispute, record_dispute
 from oracle.indexer.audit.judgement import AuditResult, resolve_disputed_blocks
 from oracle.indexer.audit.quarantine_liars import count_usable_witnesses, record_proven_wrong
 from oracle.indexer.audit.repair import RepairContext
@@ -26,6 +25,7 @@ from oracle.indexer.audit.row_diff import (
     compare_rows,
     find_conflicting_block,
 )
+from oracle.indexer.audit.unproven_history import Dispute, build_dispute, record_dispute
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.rpc.background import run_in_background

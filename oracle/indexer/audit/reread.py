@@ -17,11 +17,10 @@ from oracle.errors import FatalError, InputError, TransientError
 from oracle.indexer.audit.repair import RepairContext
 from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
 from oracle.indexer.audit.row_diff import RowDiff, check_same_chain_or_blame, compare_rows
-from oracle.indexer.block_confirmation import confirm_block
+from oracle.indexer.block_confirmation import clear_refusal, confirm_block, store_refusal
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
-from oracle.indexer.refused_block import clear_refusal, store_refusal
 from oracle.indexer.reorgs.fork_detection import ForkContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor

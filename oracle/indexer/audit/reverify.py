@@ -14,7 +14,6 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
-from oracle.indexer.audit.disputes import settle_disputes
 from oracle.indexer.audit.quarantine_liars import (
     describe_wrong_blocks,
     is_stored_data_wrong,
@@ -22,6 +21,7 @@ from oracle.indexer.audit.quarantine_liars import (
 )
 from oracle.indexer.audit.repair import find_proven_blocks, repair_blocks, select_repairs
 from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare_rows, require_indexed
+from oracle.indexer.audit.unproven_history import settle_disputes
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult

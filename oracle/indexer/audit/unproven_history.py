@@ -1,13 +1,23 @@
-"""Reports blocks of history that are unproven although [verify] requires a proof.
+"""Reports blocks of history that are unproven: disputed ones, and those below the required level.
 
-On a chain whose headers prove nothing the required level cannot be reached. The missing level
-counts as a failure until a second endpoint agrees on every block, or an operator lowers the level.
-A chain that is too short to be judged is exempt.
+A dispute is about blocks on which two endpoints differ while no proof shows which is right. The
+stored rows of these blocks rest on one endpoint's claim, which another endpoint denies. The
+dispute is stored and reported until an operator verifies the blocks.
+
+On a chain whose headers prove nothing the level that [verify] requires cannot be reached. The
+missing level counts as a failure until a second endpoint agrees on every block, or an operator
+lowers the level. A chain that is too short to be judged is exempt.
 """
 
+import msgspec
+
 from oracle.chain.source import ChainSource
+from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
+from oracle.indexer.audit.judgement import AuditResult
 from oracle.indexer.audit.quarantine_liars import count_usable_witnesses
+from oracle.indexer.audit.row_diff import RowDiff
+from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
 from oracle.store.database import UnitOfWork
 
 
@@ -42,3 +52,66 @@ def unproven_history_reason(
         f"requires; {advice}, or lower the requirement with "
         f'verify.history = "{shortfall.reachable_level.name.lower()}"'
     )
+
+
+_FACT_PREFIX = "disputed "
+
+
+class Dispute(msgspec.Struct, frozen=True):
+    """The disputed blocks, the endpoints of both sides, and the number of differing rows."""
+
+    first: int
+    last: int
+    giver: str
+    auditor: str
+    rows: int
+
+    @property
+    def message(self) -> str:
+        """Description of the dispute, and how to end it."""
+        return (
+            f"blocks {self.first} to {self.last} are unproven: {self.giver} and {self.auditor} "
+            f"differ about {self.rows} rows, and no proof shows which is right; to accept the "
+            f"rows of an endpoint that you trust, run `qos-oracle resync verify --from "
+            f"{self.first} --to {self.last} --endpoint NAME --repair`"
+        )
+
+
+def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
+    """Return the dispute of an audit; `difference` is the complete one, from before any repair."""
+    blocks = difference.blocks
+    return Dispute(
+        blocks[0], blocks[-1], audit.source_endpoint, audit.auditor, difference.row_count
+    )
+
+
+def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
+    """Store a dispute, unless one about its first block is already stored."""
+    if any(
+        existing_dispute.first <= dispute.first <= existing_dispute.last
+        for existing_dispute in get_disputes(uow)
+    ):
+        return
+    uow.facts.set(
+        CHAIN_FACTS_KEY,
+        {f"{_FACT_PREFIX}{dispute.first}": msgspec.json.encode(dispute).decode()},
+        None,
+    )
+
+
+def get_disputes(uow: UnitOfWork) -> list[Dispute]:
+    """Return the open disputes, by block."""
+    fact_by_name = uow.facts.get_all(CHAIN_FACTS_KEY, 0)
+    disputes = [
+        msgspec.json.decode(fact_by_name[name], type=Dispute)
+        for name in fact_by_name
+        if name.startswith(_FACT_PREFIX)
+    ]
+    return sorted(disputes, key=lambda dispute: dispute.first)
+
+
+def settle_disputes(uow: UnitOfWork, blocks: BlockRange) -> None:
+    """Delete disputes inside these blocks, which an operator has verified."""
+    for dispute in get_disputes(uow):
+        if blocks.first <= dispute.first and dispute.last <= blocks.last:
+            uow.facts.delete(CHAIN_FACTS_KEY, f"{_FACT_PREFIX}{dispute.first}")

@@ -19,6 +19,8 @@ from oracle.indexer.reorgs.fork_detection import (
     ForkJudgement,
     ForkVerdict,
     OutvotedError,
+    count_providers,
+    fetch_hashes_at,
     get_block_seconds,
     judge_fork,
 )
@@ -144,7 +146,7 @@ def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
         or fork_context.fork_watch.final.seconds_left(fork_context.now)
     ):
         return None
-    hash_by_endpoint = _fetch_hashes_at(fork_context, cursor.final_number)
+    hash_by_endpoint = fetch_hashes_at(fork_context.chain, cursor.final_number)
     if not _is_final_block_confirmed(fork_context, cursor, hash_by_endpoint, pause_seconds):
         return None
     fork_context.fork_watch.final.reset()
@@ -164,15 +166,6 @@ def clear_stored_halt(uow: UnitOfWork, name: str, cleared: HaltClearRecord) -> b
     return was_active
 
 
-def _fetch_hashes_at(fork_context: ForkContext, block_number: int) -> dict[str, Hash]:
-    """Return the hash that each endpoint shows at this height, if its head is that high."""
-    return {
-        witness.endpoint: witness.block.hash
-        for witness in fork_context.chain.fetch_witnesses(block_number)
-        if witness.block is not None and witness.head.number >= block_number
-    }
-
-
 def _is_final_block_confirmed(
     fork_context: ForkContext,
     cursor: Cursor,
@@ -186,8 +179,8 @@ def _is_final_block_confirmed(
     if set(hash_by_endpoint.values()) != {cursor.final_hash}:
         fork_evidence.reset()
         return False
-    provider_by_endpoint = fork_context.chain.get_providers()
-    if len(set(provider_by_endpoint.values())) >= MIN_PROVIDERS:
+    if count_providers(fork_context.chain) >= MIN_PROVIDERS:
+        provider_by_endpoint = fork_context.chain.get_providers()
         return (
             len({provider_by_endpoint.get(endpoint, endpoint) for endpoint in hash_by_endpoint})
             >= MIN_PROVIDERS

@@ -169,6 +169,20 @@ class ForkContext:
     now: float = 0.0
 
 
+def count_providers(chain: ChainReader) -> int:
+    """Return the number of providers that the configured endpoints belong to."""
+    return len(set(chain.get_providers().values()))
+
+
+def fetch_hashes_at(chain: ChainReader, block_number: int) -> dict[str, Hash]:
+    """Return the hash that each endpoint shows at this height, if its head is that high."""
+    return {
+        witness.endpoint: witness.block.hash
+        for witness in chain.fetch_witnesses(block_number)
+        if witness.block is not None and witness.head.number >= block_number
+    }
+
+
 def judge_fork(
     fork_context: ForkContext, claim: ForkClaim, fork_evidence: ForkEvidence
 ) -> ForkJudgement:
@@ -248,11 +262,7 @@ def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int
     if cursor is None or cursor.final_number is None or cursor.final_hash is None:
         return {}
     final = cursor.final_number, cursor.final_hash
-    hash_by_endpoint = {
-        witness.endpoint: witness.block.hash
-        for witness in fork_context.chain.fetch_witnesses(cursor.final_number)
-        if witness.block is not None and witness.head.number >= cursor.final_number
-    }
+    hash_by_endpoint = fetch_hashes_at(fork_context.chain, cursor.final_number)
     if cursor.final_hash not in hash_by_endpoint.values():
         return {}
     return {
