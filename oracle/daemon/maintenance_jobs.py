@@ -12,14 +12,14 @@ from oracle.daemon.lease.lease_keeper import renew_held_lease
 from oracle.daemon.scheduler import TickFacts
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.counter_check import CounterComparison, CounterQuery, compare_counters
-from oracle.indexer.audit.quarantine_liars import record_proven_wrong
+from oracle.indexer.audit.judgement import record_proven_wrong
 from oracle.indexer.audit.reread import Rereader, RereadResult, reread_next_window
 from oracle.indexer.audit.scope_backfill import (
     ScopeBackfill,
     ScopeBackfillResult,
     backfill_next_gap,
 )
+from oracle.indexer.audit.state_check import CounterComparison, CounterQuery, compare_counters
 from oracle.indexer.audit.unproven_history import get_disputes, unproven_history_reason
 from oracle.indexer.block_confirmation import unconfirmed_reason
 from oracle.indexer.feeds.feed_faults import find_holding_fault, format_fault

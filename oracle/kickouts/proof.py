@@ -14,8 +14,8 @@ from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.state.task import Task
-from oracle.errors import FatalError, InputError, TransientError
-from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
+from oracle.indexer.audit.reverify import reverify_and_repair
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store, UnitOfWork
@@ -68,23 +68,13 @@ class EvidenceVerifier:
         Raises:
             TransientError: no endpoint returns a complete and consistent response now.
         """
+        context = RepairContext(self.chain, self.store, self.folder, self.options)
         verified_count = 0
         for blocks in _join_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
-            request = ReverifyRequest(blocks, proof.level, repair=True)
-            verified = self._verify_blocks(request)
+            verified = reverify_and_repair(context, blocks, proof.level)
             if verified.reached_level >= proof.level and not verified.difference:
                 verified_count += len(blocks)
         return verified_count
-
-    def _verify_blocks(self, request: ReverifyRequest) -> VerifyResult:
-        try:
-            return reverify_blocks(self.chain, self.store, self.folder, request, self.options)
-        except InputError:
-            raise
-        except FatalError as error:
-            # One endpoint that contradicts a final block proves nothing: `finality_halt` compares
-            # other endpoints. A lost lease is detected when it is renewed.
-            raise TransientError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,10 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.audit.gaps import Gaps, find_gaps
 from oracle.indexer.audit.reverify import (
-    ReverifyRequest,
     VerifyResult,
     reverify_blocks as verify_blocks,
 )
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state
 from oracle.indexer.rebuild import (
     RebuildOptions,
@@ -155,11 +155,14 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         comparison = None
         if scope is not VerifyScope.STATE:
             blocks = _resolve_block_range(index, first_block, last_block)
-            request = ReverifyRequest(blocks, VerificationLevel[level.name], endpoint, repair)
             if workers is not None:
                 use_segment_workers(index, workers)
             comparison = verify_blocks(
-                index.chain, index.store, index.folder, request, rebuild_options
+                RepairContext(index.chain, index.store, index.folder, rebuild_options),
+                blocks,
+                VerificationLevel[level.name],
+                endpoint,
+                repair=repair,
             )
         stored_check = _check_stored_data(
             index, rebuild_options, compare=scope is not VerifyScope.LOGS

@@ -16,14 +16,18 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
-from oracle.errors import TransientError
-from oracle.indexer.audit.judgement import AuditResult, resolve_disputed_blocks
-from oracle.indexer.audit.quarantine_liars import count_usable_witnesses, record_proven_wrong
-from oracle.indexer.audit.repair import RepairContext
+from oracle.indexer.audit.judgement import (
+    AuditResult,
+    count_usable_witnesses,
+    record_proven_wrong,
+    resolve_disputed_blocks,
+)
 from oracle.indexer.audit.row_diff import (
+    RepairContext,
     check_same_chain_or_blame,
     compare_rows,
     find_conflicting_block,
+    require_cursor,
 )
 from oracle.indexer.audit.unproven_history import Dispute, build_dispute, record_dispute
 from oracle.indexer.folder import EventFolder
@@ -201,7 +205,7 @@ def _compare_blocks(
                 ),
             )
     with store.read_transaction() as uow:
-        check_same_chain_or_blame(chain, uow, _require_cursor(uow), window)
+        check_same_chain_or_blame(chain, uow, require_cursor(uow), window)
     audit = AuditResult(
         window.range,
         target.source_endpoint,
@@ -220,7 +224,7 @@ def _compare_blocks(
         auditor.skip_blocks(target, audit.blocks)
         return audit
     with context.rebuild_options.transaction(store) as uow:
-        newest_number = _require_cursor(uow).number
+        newest_number = require_cursor(uow).number
         uow.coverage.record_audit(folder.scope.id, audit.blocks, window.endpoint, newest_number)
     return audit
 
@@ -291,10 +295,3 @@ def _blame_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult
     if audit.proven_wrong:
         chain.mark_proven_wrong(audit.at_fault, audit.proven_wrong)
         record_proven_wrong(chain, context.store, context.rebuild_options)
-
-
-def _require_cursor(uow: UnitOfWork) -> Cursor:
-    cursor = uow.cursor.get()
-    if cursor is None:
-        raise TransientError("the index is empty; it was rewound during this run")
-    return cursor

@@ -1,33 +1,117 @@
 """Finds out which of two endpoints is right about blocks on which they differ.
 
-The side that the receipts prove wins, and an endpoint that was proven wrong is quarantined.
-Without a proof missing rows are inserted, stored rows stay, and the blocks are reported as
-unproven. See docs/explanation/verification.md#l5.
+The side that the receipts prove wins, and an endpoint that was proven wrong is quarantined, in
+this process and in later ones. The proof consists of the receipts root, the transactions root and
+the header hash of a final block; data that is only late proves nothing. Without a proof missing
+rows are inserted, stored rows stay, and the blocks are reported as unproven. See
+docs/explanation/verification.md#l5.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import ChainReader
+from oracle.chain.verification.proven_lies import count_log_contents
+from oracle.chain.watched_calls import is_watched_call
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
+from oracle.domain.ids import Address
+from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
-from oracle.indexer.audit.quarantine_liars import (
-    describe_wrong_blocks,
-    is_served_data_wrong,
-    is_stored_data_wrong,
-)
-from oracle.indexer.audit.repair import (
+from oracle.indexer.audit.row_diff import (
     RepairContext,
+    RowDiff,
+    check_same_chain_or_blame,
+    compare_rows,
     find_proven_blocks,
     repair_blocks,
+    require_cursor,
     select_repairs,
 )
-from oracle.indexer.audit.row_diff import RowDiff, check_same_chain_or_blame, compare_rows
-from oracle.indexer.rebuild import RebuildResult
-from oracle.store.database import UnitOfWork
-from oracle.store.state.cursor_repository import Cursor
+from oracle.indexer.folder import EventFolder
+from oracle.indexer.rebuild import RebuildOptions, RebuildResult
+from oracle.rpc.endpoints.providers import WitnessQuorum
+from oracle.store.database import Store, UnitOfWork
+
+SelectorsByContract = Mapping[Address, frozenset[str]]
+
+
+def is_served_data_wrong(
+    window: BlockWindow, logs: Iterable[Log], calls: Iterable[Call], selectors: SelectorsByContract
+) -> bool:
+    """Return whether logs and calls of a proven block contradict its proof.
+
+    The proof does not cover the positions of logs, or calls that were read without the whole
+    block.
+    """
+    has_other_logs = count_log_contents(logs) != count_log_contents(window.logs)
+    return has_other_logs or _count_call_contents(calls, selectors) != _count_call_contents(
+        window.calls, selectors
+    )
+
+
+def is_stored_data_wrong(
+    uow: UnitOfWork, folder: EventFolder, block_number: int, window: BlockWindow
+) -> bool:
+    """Return whether the stored rows of a block contradict its proof in this window."""
+    logs = uow.logs.iterate_between(block_number, block_number)
+    calls = uow.calls.iterate_between(block_number, block_number)
+    proven_window = BlockWindow(
+        window.range,
+        window.first_parent,
+        window.last,
+        [],
+        [log for log in window.logs if log.block == block_number],
+        [call for call in window.calls if call.block == block_number],
+    )
+    return is_served_data_wrong(proven_window, logs, calls, folder.reader.selectors)
+
+
+def describe_wrong_blocks(blocks: Sequence[int]) -> str:
+    """Return what an endpoint was proven wrong about, or "" for no blocks."""
+    if not blocks:
+        return ""
+    suffix = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
+    return f"had other logs or calls than the receipts of block {min(blocks)}{suffix}"
+
+
+def count_usable_witnesses(chain: ChainReader) -> int:
+    """Return the number of witnesses that were not proven wrong."""
+    providers = chain.get_providers()
+    return WitnessQuorum(providers).count_witnesses(
+        providers.keys() - chain.get_proven_wrong().keys()
+    )
+
+
+def record_proven_wrong(
+    chain: ChainReader, store: Store, rebuild_options: RebuildOptions
+) -> list[str]:
+    """Store the endpoints proven wrong while reading blocks; return the new ones."""
+    reason_by_endpoint = chain.get_proven_wrong()
+    if not reason_by_endpoint:
+        return []
+    with store.read_transaction() as uow:
+        new_endpoints = (
+            reason_by_endpoint.keys() - uow.facts.quarantine.get_reason_by_endpoint().keys()
+        )
+    if new_endpoints:
+        with rebuild_options.transaction(store) as uow:
+            for endpoint in sorted(new_endpoints):
+                uow.facts.quarantine.add(endpoint, reason_by_endpoint[endpoint])
+    return sorted(new_endpoints)
+
+
+def _count_call_contents(
+    calls: Iterable[Call], selectors: SelectorsByContract
+) -> Counter[tuple[object, ...]]:
+    return Counter(
+        (call.tx, call.to, call.value, call.input, call.succeeded)
+        for call in calls
+        if is_watched_call(call.to, call.input, selectors)
+    )
+
 
 # Maximum number of blocks per window whose receipts are requested to settle a difference.
 _MAX_PROOFS = 50
@@ -72,7 +156,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
     window_by_block = _fetch_proofs(chain, audit)
     repair, rebuild_result, wrong_blocks = RowDiff(), None, list[int]()
     with folder.resume_from(None), rebuild_options.transaction(context.store) as uow:
-        cursor = _require_cursor(uow)
+        cursor = require_cursor(uow)
         # Blocks that were proven before stay as stored, unless a newer proof contradicts them.
         proven = find_proven_blocks(uow, folder.scope, audit.blocks)
         for number, window in window_by_block.items():
@@ -120,7 +204,7 @@ def _confirm_auditor_lie(
     """
     chain, selectors = context.chain, context.folder.reader.selectors
     with context.store.read_transaction() as uow:
-        final_number = _require_cursor(uow).final_number
+        final_number = require_cursor(uow).final_number
     number = min(proofs, default=0)
     if (
         number not in proofs
@@ -187,10 +271,3 @@ def _fetch_proof(chain: ChainReader, number: int, audit: AuditResult) -> BlockWi
         if is_proven and window.last.number == number:
             return window
     return None
-
-
-def _require_cursor(uow: UnitOfWork) -> Cursor:
-    cursor = uow.cursor.get()
-    if cursor is None:
-        raise TransientError("the index is empty; it was rewound during this run")
-    return cursor

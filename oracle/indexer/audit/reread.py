@@ -13,17 +13,20 @@ from oracle.chain.protocols import ChainReader
 from oracle.chain.verification.refused_blocks import BlockRefusedError
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, VerificationLevel
-from oracle.errors import FatalError, InputError, TransientError
-from oracle.indexer.audit.repair import RepairContext
-from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
-from oracle.indexer.audit.row_diff import RowDiff, check_same_chain_or_blame, compare_rows
+from oracle.indexer.audit.reverify import reverify_and_repair
+from oracle.indexer.audit.row_diff import (
+    RepairContext,
+    RowDiff,
+    check_same_chain_or_blame,
+    compare_rows,
+    require_cursor,
+)
 from oracle.indexer.block_confirmation import clear_refusal, confirm_block, store_refusal
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 from oracle.indexer.reorgs.fork_detection import ForkContext
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 
@@ -109,7 +112,7 @@ def reread_next_window(
         return None
     window = _read_window(context, due_span.blocks)
     with store.read_transaction() as uow:
-        check_same_chain_or_blame(chain, uow, _require_cursor(uow), window)
+        check_same_chain_or_blame(chain, uow, require_cursor(uow), window)
         difference = compare_rows(uow, window)
     repaired = _repair_rows(context, difference) if difference else None
     with rebuild_options.transaction(store) as uow:
@@ -142,17 +145,7 @@ def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult |
     blocks = BlockRange(difference.blocks[0], difference.blocks[-1])
     with context.store.read_transaction() as uow:
         spans = uow.coverage.list_spans(context.folder.scope.id, blocks.first, blocks.last)
-    request = ReverifyRequest(blocks, VerificationLevel.PROVEN, repair=True)
-    try:
-        verify_result = reverify_blocks(
-            context.chain, context.store, context.folder, request, context.rebuild_options
-        )
-    except InputError:
-        raise
-    except FatalError as error:
-        # One endpoint's claim about a final block is not fatal; finality_halt compares all
-        # endpoints.
-        raise TransientError(str(error)) from error
+    verify_result = reverify_and_repair(context, blocks, VerificationLevel.PROVEN)
     if verify_result.repaired is not None:
         prefix = (
             f"was wrong about {verify_result.difference.row_count} rows of blocks "
@@ -163,10 +156,3 @@ def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult |
         ):
             context.chain.report_wrong_logs(source_endpoint, f"{prefix} {blocks.last}")
     return verify_result.repaired
-
-
-def _require_cursor(uow: UnitOfWork) -> Cursor:
-    cursor = uow.cursor.get()
-    if cursor is None:
-        raise TransientError("the index is empty; it was rewound during this run")
-    return cursor

@@ -11,39 +11,33 @@ from dataclasses import dataclass, field
 import msgspec
 
 from oracle.chain.fetch.fetcher import BlockWindow
-from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
-from oracle.indexer.audit.quarantine_liars import (
+from oracle.errors import FatalError, InputError, TransientError
+from oracle.indexer.audit.judgement import (
     describe_wrong_blocks,
     is_stored_data_wrong,
     record_proven_wrong,
 )
-from oracle.indexer.audit.repair import find_proven_blocks, repair_blocks, select_repairs
-from oracle.indexer.audit.row_diff import RowDiff, check_same_chain, compare_rows, require_indexed
+from oracle.indexer.audit.row_diff import (
+    RepairContext,
+    RowDiff,
+    check_same_chain,
+    compare_rows,
+    find_proven_blocks,
+    repair_blocks,
+    require_indexed,
+    select_repairs,
+)
 from oracle.indexer.audit.unproven_history import settle_disputes
-from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_proven_blocks
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult
-from oracle.store.database import Store, UnitOfWork
+from oracle.indexer.rebuild import RebuildResult
+from oracle.store.database import UnitOfWork
 
 # Maximum number of blocks that are read, compared and recorded at a time.
 CHUNK = 1_000
 # Windows with fewer blocks are recorded block by block.
 MIN_SPAN_BLOCKS = 25
-
-
-@dataclass(frozen=True, slots=True)
-class ReverifyRequest:
-    """Blocks to verify, the level to reach, and the endpoint to read from (None: any usable one).
-
-    `repair`: whether rows are repaired where possible, followed by a refold.
-    """
-
-    blocks: BlockRange
-    level: VerificationLevel
-    endpoint: str | None = None
-    repair: bool = False
 
 
 @dataclass(slots=True)
@@ -83,32 +77,35 @@ class _RunProgress:
 
 
 def reverify_blocks(
-    chain: ChainReader,
-    store: Store,
-    folder: EventFolder,
-    request: ReverifyRequest,
-    rebuild_options: RebuildOptions,
+    context: RepairContext,
+    blocks: BlockRange,
+    level: VerificationLevel,
+    endpoint: str | None = None,
+    *,
+    repair: bool = False,
 ) -> VerifyResult:
     """Read the blocks again and compare; raise the coverage level of those that are equal.
 
-    A dry run writes nothing, and needs no lease.
+    `level`: the level to reach. `endpoint`: the endpoint to read from; None: any usable one.
+    `repair`: whether rows are repaired where possible, followed by a refold. A dry run writes
+    nothing, and needs no lease.
 
     Raises:
         InputError: the range exceeds the indexed blocks, or there is no endpoint of that name.
         TransientError: the chain is reorganising, or does not respond.
         FatalError: a final block differs between the chain and the database.
     """
-    run = _ReverifyRun(chain, store, folder, request, rebuild_options)
+    run = _ReverifyRun(context, blocks, level, endpoint)
     progress, resumed_at = run.load_progress()
     for window in run.read_windows(progress):
         run.record_window(window, progress)
     difference, unequal_windows = run.recheck_unequal(progress)
     repaired, unrepaired_count = None, difference.row_count
-    if request.repair and difference:
+    if repair and difference:
         repaired, unrepaired_count = run.repair(difference, unequal_windows)
     run.finish(is_equal=unrepaired_count == 0)
     return VerifyResult(
-        request.blocks,
+        blocks,
         VerificationLevel(progress.reached),
         tuple(progress.endpoints),
         difference,
@@ -118,26 +115,47 @@ def reverify_blocks(
     )
 
 
+def reverify_and_repair(
+    context: RepairContext, blocks: BlockRange, level: VerificationLevel
+) -> VerifyResult:
+    """Call `reverify_blocks` with `repair` in the daemon.
+
+    One endpoint's claim about a final block is not fatal there: finality_halt compares all
+    endpoints.
+
+    Raises:
+        InputError: the range exceeds the indexed blocks.
+        TransientError: no endpoint returns a complete and consistent response now.
+    """
+    try:
+        return reverify_blocks(context, blocks, level, repair=True)
+    except InputError:
+        raise
+    except FatalError as error:
+        raise TransientError(str(error)) from error
+
+
 @dataclass(frozen=True, slots=True)
 class _ReverifyRun:
-    chain: ChainReader
-    store: Store
-    folder: EventFolder
-    request: ReverifyRequest
-    rebuild_options: RebuildOptions
+    context: RepairContext
+    blocks: BlockRange
+    level: VerificationLevel
+    endpoint: str | None
 
     @property
     def _bookmark_key(self) -> str:
-        blocks, level = self.request.blocks, self.request.level.value
-        return f"verify {blocks.first} {blocks.last} {level} {self.request.endpoint or ''}"
+        blocks, level = self.blocks, self.level.value
+        return f"verify {blocks.first} {blocks.last} {level} {self.endpoint or ''}"
 
     def load_progress(self) -> tuple[_RunProgress, int | None]:
         """Return the progress to start from, and the block to resume at, or None for a new run."""
-        first_block = self.request.blocks.first
-        with self.store.read_transaction() as uow:
-            require_indexed("verify", uow, self.request.blocks)
+        first_block = self.blocks.first
+        with self.context.store.read_transaction() as uow:
+            require_indexed("verify", uow, self.blocks)
             stored_progress = (
-                None if self.rebuild_options.dry_run else uow.bookmarks.get(self._bookmark_key)
+                None
+                if self.context.rebuild_options.dry_run
+                else uow.bookmarks.get(self._bookmark_key)
             )
         if stored_progress is None:
             return _RunProgress(first_block), None
@@ -146,21 +164,21 @@ class _ReverifyRun:
 
     def read_windows(self, progress: _RunProgress) -> Iterator[BlockWindow]:
         """Yield the remaining windows, each read after the previous one was recorded."""
-        last_block = self.request.blocks.last
+        last_block = self.blocks.last
         while progress.next <= last_block:
             remaining = BlockRange(progress.next, last_block)
-            yield self.chain.fetch_verified_window(
-                remaining, self.request.level, self.request.endpoint, max_blocks=CHUNK
+            yield self.context.chain.fetch_verified_window(
+                remaining, self.level, self.endpoint, max_blocks=CHUNK
             )
-            self.rebuild_options.renew_lease()
-            self.rebuild_options.progress(progress.next - 1, last_block)
+            self.context.rebuild_options.renew_lease()
+            self.context.rebuild_options.progress(progress.next - 1, last_block)
 
     def record_window(self, window: BlockWindow, progress: _RunProgress) -> None:
         """Compare one window, and store the progress."""
         with self._transaction() as uow:
             difference = self._compare_window(uow, window)
             progress.add_window(window, difference)
-            if self.rebuild_options.dry_run:
+            if self.context.rebuild_options.dry_run:
                 return
             if not difference:
                 self._raise_level(uow, window)
@@ -173,13 +191,13 @@ class _ReverifyRun:
             last_checked = first - 1
             while last_checked < last:
                 remaining = BlockRange(last_checked + 1, last)
-                window = self.chain.fetch_verified_window(
-                    remaining, self.request.level, self.request.endpoint
+                window = self.context.chain.fetch_verified_window(
+                    remaining, self.level, self.endpoint
                 )
                 last_checked = window.range.last
                 with self._transaction() as uow:
                     difference = self._compare_window(uow, window)
-                    if not difference and not self.rebuild_options.dry_run:
+                    if not difference and not self.context.rebuild_options.dry_run:
                         self._raise_level(uow, window)
                 if difference:
                     total_difference.merge(difference)
@@ -198,34 +216,35 @@ class _ReverifyRun:
             number for window in unequal_windows for number in _get_proven_block_numbers(window)
         }
         rebuild_result = None
-        with self.folder.resume_from(None), self.rebuild_options.transaction(self.store) as uow:
-            cursor = require_indexed("verify", uow, self.request.blocks)
-            stored_proven = find_proven_blocks(uow, self.folder.scope, self.request.blocks)
-            for window in unequal_windows if self.chain.are_receipts_provable() else ():
+        folder, rebuild_options = self.context.folder, self.context.rebuild_options
+        with folder.resume_from(None), rebuild_options.transaction(self.context.store) as uow:
+            cursor = require_indexed("verify", uow, self.blocks)
+            stored_proven = find_proven_blocks(uow, folder.scope, self.blocks)
+            for window in unequal_windows if self.context.chain.are_receipts_provable() else ():
                 self._quarantine_sources(uow, window, cursor.final_number or 0)
             row_diff = select_repairs(difference, served_proven, stored_proven)
             if row_diff:
                 # The rest of the difference stays as it is and is not verified.
-                verified = (
-                    self.request.blocks if row_diff.row_count == difference.row_count else None
-                )
+                verified = self.blocks if row_diff.row_count == difference.row_count else None
                 rebuild_result = repair_blocks(
-                    uow, self.folder, cursor, row_diff, self.rebuild_options, verified
+                    uow, folder, cursor, row_diff, rebuild_options, verified
                 )
                 for window in unequal_windows:
                     if not compare_rows(uow, window):
                         self._raise_level(uow, window)
-        self.folder.discard_memory()
+        folder.discard_memory()
         return rebuild_result, difference.row_count - row_diff.row_count
 
     def _quarantine_sources(self, uow: UnitOfWork, window: BlockWindow, final_number: int) -> None:
         """Quarantine the endpoints that served rows proven wrong, up to the final block."""
         for block_number in sorted(_get_proven_block_numbers(window)):
             if block_number > final_number or not is_stored_data_wrong(
-                uow, self.folder, block_number, window
+                uow, self.context.folder, block_number, window
             ):
                 continue
-            for span in uow.coverage.list_spans(self.folder.scope.id, block_number, block_number):
+            for span in uow.coverage.list_spans(
+                self.context.folder.scope.id, block_number, block_number
+            ):
                 if span.endpoint not in {"", window.endpoint}:
                     uow.facts.quarantine.add(span.endpoint, describe_wrong_blocks([block_number]))
 
@@ -234,32 +253,32 @@ class _ReverifyRun:
 
         Blocks that equal those of an endpoint that an operator chose are no longer disputed.
         """
-        if self.rebuild_options.dry_run:
+        if self.context.rebuild_options.dry_run:
             return
-        record_proven_wrong(self.chain, self.store, self.rebuild_options)
-        with self.rebuild_options.transaction(self.store) as uow:
+        record_proven_wrong(self.context.chain, self.context.store, self.context.rebuild_options)
+        with self.context.rebuild_options.transaction(self.context.store) as uow:
             uow.bookmarks.delete(self._bookmark_key)
             if is_equal:
                 cursor, identity = uow.cursor.get(), uow.identity.get()
                 if cursor is not None and identity is not None:
                     indexed = BlockRange(identity.start_block, cursor.number)
-                    uow.raw_checksums.recompute_checksums(self.request.blocks, indexed)
-            if is_equal and self.request.endpoint is not None:
-                settle_disputes(uow, self.request.blocks)
+                    uow.raw_checksums.recompute_checksums(self.blocks, indexed)
+            if is_equal and self.endpoint is not None:
+                settle_disputes(uow, self.blocks)
 
     def _transaction(self) -> AbstractContextManager[UnitOfWork]:
         return (
-            self.store.read_transaction()
-            if self.rebuild_options.dry_run
-            else self.rebuild_options.transaction(self.store)
+            self.context.store.read_transaction()
+            if self.context.rebuild_options.dry_run
+            else self.context.rebuild_options.transaction(self.context.store)
         )
 
     def _compare_window(self, uow: UnitOfWork, window: BlockWindow) -> RowDiff:
-        check_same_chain(uow, require_indexed("verify", uow, self.request.blocks), window)
+        check_same_chain(uow, require_indexed("verify", uow, self.blocks), window)
         return compare_rows(uow, window)
 
     def _raise_level(self, uow: UnitOfWork, window: BlockWindow) -> None:
-        scope, level = self.folder.scope, window.level
+        scope, level = self.context.folder.scope, window.level
         if len(window.range) < MIN_SPAN_BLOCKS and len(window.headers) == len(window.range):
             # A few blocks are recorded one by one, so that intervals stay few and long.
             block_hashes = [(block.number, block.hash) for block in window.headers]

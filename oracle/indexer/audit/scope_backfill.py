@@ -13,14 +13,11 @@ from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, IngestScope
 from oracle.domain.ids import Address
-from oracle.errors import TransientError
-from oracle.indexer.audit.repair import RepairContext
-from oracle.indexer.audit.row_diff import check_same_chain_or_blame
+from oracle.indexer.audit.row_diff import RepairContext, check_same_chain_or_blame, require_cursor
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import mark_fold_stale, rebuild_reason
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult, rebuild_up_to, rewrite_cursor
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.state.cursor_repository import Cursor
 
 # Maximum number of blocks per request; the chain may return fewer.
 CHUNK = 10_000
@@ -153,7 +150,7 @@ def _fill_gap(
         context.folder.resume_from(None),
         context.rebuild_options.transaction(context.store) as uow,
     ):
-        cursor = _require_cursor(uow)
+        cursor = require_cursor(uow)
         for window in windows:
             check_same_chain_or_blame(context.chain, uow, cursor, window)
         rewrite_cursor(uow, cursor)
@@ -201,15 +198,8 @@ def _refold_scope(context: RepairContext, reason: str) -> ScopeBackfillResult:
         context.folder.resume_from(None),
         context.rebuild_options.transaction(context.store) as uow,
     ):
-        cursor = _require_cursor(uow)
+        cursor = require_cursor(uow)
         rewrite_cursor(uow, cursor)
         rebuilt = rebuild_up_to(uow, context.folder, cursor.number, context.rebuild_options)
     context.folder.discard_memory()
     return ScopeBackfillResult(reason, rebuilt=rebuilt)
-
-
-def _require_cursor(uow: UnitOfWork) -> Cursor:
-    cursor = uow.cursor.get()
-    if cursor is None:
-        raise TransientError("the index is empty; it was rewound during this run")
-    return cursor

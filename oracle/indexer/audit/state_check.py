@@ -1,25 +1,33 @@
-"""Compares the state with a fold of the raw rows: one half of `resync verify`.
+"""Compares the state with a fold of the raw rows, and with the contracts' own counters.
 
-The raw rows are folded into a temporary database, so that the real one is only read.
+The fold is one half of `resync verify`: the raw rows are folded into a temporary database, so that
+the real one is only read. The counters are compared at the newest indexed block, because the
+database has only the state of that block (docs/explanation/reorgs.md#one-transaction), and only
+near the head, where every endpoint has the state. See docs/explanation/verification.md#l6.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from oracle.chain.protocols import LogReader
+from oracle.chain.heads import Heads
+from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state.node import Membership
 from oracle.errors import InputError
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.stored_events import iterate_decoded_chunks
+from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.projections import ProjectionRow
+from oracle.telemetry import integrity_metrics as metrics
 
 
 class StateRow(NamedTuple):
@@ -50,32 +58,29 @@ def compare_state(
     Raises:
         InputError: nothing is indexed yet.
     """
-    with refold_into_temporary_store(uow, reader, rules, progress) as state:
-        return StateComparison(
-            state.last_block, state.log_count, tuple(find_differing_rows(uow, state.uow))
-        )
-
-
-class RefoldedState(NamedTuple):
-    """State folded from the raw rows up to block `last_block`, in a temporary database."""
-
-    uow: UnitOfWork
-    last_block: int
-    log_count: int
+    cursor = uow.cursor.get()
+    if cursor is None:
+        raise InputError("nothing is indexed yet; there is no state to compare")
+    with refold_into_temporary_store(uow, cursor, reader, rules, progress) as (
+        refolded_uow,
+        log_count,
+    ):
+        differing = tuple(find_differing_rows(uow, refolded_uow))
+    return StateComparison(cursor.number, log_count, differing)
 
 
 @contextmanager
 def refold_into_temporary_store(
-    uow: UnitOfWork, reader: LogReader, rules: Rules, progress: Callable[[int, int], None]
-) -> Iterator[RefoldedState]:
-    """Fold all raw rows of a snapshot into a database that is deleted afterwards.
+    uow: UnitOfWork,
+    cursor: Cursor,
+    reader: LogReader,
+    rules: Rules,
+    progress: Callable[[int, int], None],
+) -> Iterator[tuple[UnitOfWork, int]]:
+    """Fold all raw rows up to `cursor` into a database that is deleted afterwards.
 
-    Raises:
-        InputError: nothing is indexed yet.
+    Yields the folded state, and the number of logs.
     """
-    cursor = uow.cursor.get()
-    if cursor is None:
-        raise InputError("nothing is indexed yet; there is no state to compare")
     final_number = -1 if cursor.final_number is None else cursor.final_number
     with TemporaryDirectory(prefix="qos-oracle-fold-") as directory:
         url = f"sqlite:///{Path(directory) / 'state.sqlite'}"
@@ -93,7 +98,7 @@ def refold_into_temporary_store(
                     progress(blocks.last, cursor.number)
                 writer.undo.prune_to(min(final_number, cursor.number))
             with store.read_transaction() as reader_uow:
-                yield RefoldedState(reader_uow, cursor.number, log_count)
+                yield reader_uow, log_count
 
 
 def find_differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[StateRow]:
@@ -115,3 +120,87 @@ def find_differing_rows(stored: UnitOfWork, folded: UnitOfWork) -> Iterator[Stat
 
 def _row_key(tagged_row: tuple[ProjectionRow, bool]) -> tuple[object, ...]:
     return tagged_row[0].key
+
+
+# How many blocks below the head endpoints without an archive still have the state.
+MAX_HEAD_DISTANCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CounterComparison:
+    """Counters at a block, by name: from the index and on chain."""
+
+    block: int
+    stored_counts: dict[str, int]
+    chain_counts: dict[str, int]
+
+    @property
+    def differing(self) -> dict[str, tuple[int, int]]:
+        """Return (stored, on chain) for the counters that differ."""
+        return {
+            name: (self.stored_counts[name], count)
+            for name, count in self.chain_counts.items()
+            if name in self.stored_counts and self.stored_counts[name] != count
+        }
+
+
+@dataclass(slots=True)
+class CounterQuery:
+    """A background read of the contracts' counters, with the stored counts at that block."""
+
+    background_call: BackgroundCall[dict[str, int]] = field(default_factory=BackgroundCall)
+    block: int = 0
+    stored_counts: dict[str, int] = field(default_factory=dict)
+
+    def start(self, chain: ChainReader, store: Store, heads: Heads) -> None:
+        """Count at the newest indexed block and start to read the contracts, if near the head."""
+        with store.read_transaction() as uow:
+            cursor = uow.cursor.get()
+            if cursor is None or heads.latest.number - cursor.number > MAX_HEAD_DISTANCE:
+                return
+            self.block, self.stored_counts = cursor.number, _count_stored(uow)
+        block_hash = cursor.hash
+        self.background_call.start(
+            lambda: dict(chain.fetch_contract_counters(block_hash)), "counters"
+        )
+
+
+def compare_counters(
+    chain: ChainReader, store: Store, heads: Heads, query: CounterQuery | None = None
+) -> CounterComparison | None:
+    """Compare all counters of the profile's contracts; return None if that is not possible now.
+
+    If `query` does not finish within its wait time, a later call returns the comparison. Without a
+    `query` the call waits for the result.
+
+    Raises:
+        TransientError: no endpoint responds, or the block has left the chain.
+    """
+    query = CounterQuery() if query is None else query
+    if not query.background_call.is_pending:
+        query.start(chain, store, heads)
+    finished_call = query.background_call.take_finished()
+    chain_counts = {} if finished_call is None else finished_call.result()
+    if not chain_counts:
+        return None
+    stored_counts = query.stored_counts
+    metrics.COUNTERS_COMPARED.inc()
+    for name, count in chain_counts.items():
+        if name in stored_counts:
+            metrics.COUNTER_DIFFERENCE.labels(name).set(count - stored_counts[name])
+    return CounterComparison(query.block, stored_counts, chain_counts)
+
+
+def _count_stored(uow: UnitOfWork) -> dict[str, int]:
+    """Return the counts from the database, named as in oracle/chain/contract_checks.py."""
+    members = sum(
+        count
+        for (membership, _, _), count in uow.nodes.count_by_state().items()
+        if membership is Membership.MEMBER
+    )
+    rounds = uow.rounds.load()
+    return {
+        "members": members,
+        "rounds": rounds.head.round,
+        "indexes": max(rounds.indexes, default=-1) + 1,
+    }

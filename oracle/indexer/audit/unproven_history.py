@@ -14,8 +14,7 @@ import msgspec
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
-from oracle.indexer.audit.judgement import AuditResult
-from oracle.indexer.audit.quarantine_liars import count_usable_witnesses
+from oracle.indexer.audit.judgement import AuditResult, count_usable_witnesses
 from oracle.indexer.audit.row_diff import RowDiff
 from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
 from oracle.store.database import UnitOfWork

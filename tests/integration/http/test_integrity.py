@@ -11,9 +11,10 @@ from oracle.domain.events.network_events import TaskCreated, TaskStarted
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.counter_check import compare_counters
 from oracle.indexer.audit.gaps import find_gaps
-from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
+from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
+from oracle.indexer.audit.row_diff import RepairContext
+from oracle.indexer.audit.state_check import compare_counters
 from oracle.indexer.rebuild import (
     RebuildOptions,
     get_open_letters,
@@ -61,11 +62,16 @@ def audit_all(follower: Follower, auditor: Auditor) -> list[AuditResult]:
 
 
 def checked(
-    follower: Follower, request: ReverifyRequest, options: RebuildOptions | None = None
+    follower: Follower,
+    blocks: BlockRange,
+    options: RebuildOptions | None = None,
+    *,
+    endpoint: str | None = None,
 ) -> VerifyResult:
-    return reverify_blocks(
-        follower.chain, follower.store, follower.folder, request, options or RebuildOptions()
+    context = RepairContext(
+        follower.chain, follower.store, follower.folder, options or RebuildOptions()
     )
+    return reverify_blocks(context, blocks, VerificationLevel.PROVEN, endpoint)
 
 
 # --- gaps ---
@@ -188,7 +194,7 @@ def hiding(chain: ScriptedChain) -> ScriptedChain:
 
 
 def test_verified_blocks_get_the_requested_verification_level(follower: Follower):
-    checked(follower, ReverifyRequest(BlockRange(10, 49), VerificationLevel.PROVEN, "second"))
+    checked(follower, BlockRange(10, 49), endpoint="second")
     with follower.store.read_transaction() as uow:
         scope = follower.folder.scope.id
         assert uow.coverage.get_lowest_level(scope, 10, 49) == VerificationLevel.PROVEN
@@ -197,30 +203,25 @@ def test_verified_blocks_get_the_requested_verification_level(follower: Follower
 
 def test_interrupted_verification_resumes(follower: Follower, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("oracle.indexer.audit.reverify.CHUNK", 10)
-    request = ReverifyRequest(BlockRange(0, 49), VerificationLevel.PROVEN)
 
     def give_up(reached: int, _last: int) -> None:
         if reached == 19:
             raise TransientError("interrupted")
 
     with pytest.raises(TransientError):
-        checked(follower, request, RebuildOptions(progress=give_up))
+        checked(follower, BlockRange(0, 49), RebuildOptions(progress=give_up))
     served = len(follower.chain.windows_served)
-    verification = checked(follower, request)
+    verification = checked(follower, BlockRange(0, 49))
 
     assert verification.resumed_at == 20
     assert follower.chain.windows_served[served].first == 20
-    assert checked(follower, request) == replace(verification, resumed_at=None)
+    assert checked(follower, BlockRange(0, 49)) == replace(verification, resumed_at=None)
 
 
 def test_dry_run_verification_writes_nothing(follower: Follower):
     with follower.store.read_transaction() as uow:
         before = uow.coverage.list_spans(follower.folder.scope.id)
-    verification = checked(
-        follower,
-        ReverifyRequest(BlockRange(0, 60), VerificationLevel.PROVEN),
-        RebuildOptions(dry_run=True),
-    )
+    verification = checked(follower, BlockRange(0, 60), RebuildOptions(dry_run=True))
     with follower.store.read_transaction() as uow:
         assert uow.coverage.list_spans(follower.folder.scope.id) == before
         assert uow.bookmarks.get("verify 0 60 4 ") is None
@@ -232,7 +233,7 @@ def test_dry_run_verification_writes_nothing(follower: Follower):
 
 def test_blocks_never_indexed_cannot_be_verified(follower: Follower):
     with pytest.raises(InputError, match="only blocks 0 to 60 are indexed"):
-        checked(follower, ReverifyRequest(BlockRange(50, 61), VerificationLevel.PROVEN))
+        checked(follower, BlockRange(50, 61))
 
 
 # --- dead letters ---

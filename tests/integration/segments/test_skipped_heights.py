@@ -17,7 +17,8 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from oracle.indexer.audit.gaps import find_gaps as gaps_of
-from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
+from oracle.indexer.audit.reverify import reverify_blocks
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.backfill import backfill_range
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
@@ -175,10 +176,8 @@ def test_skipped_heights_are_not_reported_as_gaps_and_can_be_verified(
     assert missing_ranges is not None
     assert not missing_ranges
     for blocks in (BlockRange(0, at), BlockRange(30, 40)):
-        request = ReverifyRequest(blocks, VerificationLevel.PROVEN)
-        done = reverify_blocks(
-            indexer.source, indexer.store, indexer.folder, request, RebuildOptions()
-        )
+        context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
+        done = reverify_blocks(context, blocks, VerificationLevel.PROVEN)
         assert not done.difference
         again = backfill_range(
             indexer.source, indexer.store, indexer.folder, blocks, RebuildOptions()

@@ -10,7 +10,8 @@ from devnet.fakechain.faults.block_faults import omit_receipt
 from devnet.fakechain.faults.log_faults import omit_logs
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
-from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
+from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
 from tests.support.ingest.a_chain import AChain
@@ -23,10 +24,8 @@ LAST = HISTORY - FINALITY
 def verified(
     indexer: Indexer, level: VerificationLevel, endpoint: str | None = None
 ) -> VerifyResult:
-    request = ReverifyRequest(BlockRange(0, LAST), level, endpoint)
-    return reverify_blocks(
-        indexer.source, indexer.store, indexer.folder, request, RebuildOptions()
-    )
+    context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
+    return reverify_blocks(context, BlockRange(0, LAST), level, endpoint)
 
 
 @pytest.mark.parametrize(

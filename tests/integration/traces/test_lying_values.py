@@ -17,7 +17,8 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.reverify import ReverifyRequest, VerifyResult, reverify_blocks
+from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.integration.traces.following import FINALITY, Follower, behind, vss_reader
 from tests.integration.traces.test_live_calls import ENOUGH, JOIN, NODES
@@ -98,10 +99,9 @@ def audited(follower: Follower) -> list[AuditResult]:
 
 
 def verified(follower: Follower, *, repair: bool) -> VerifyResult:
-    request = ReverifyRequest(BlockRange(0, JOINS), VerificationLevel.PROVEN, repair=repair)
-    return reverify_blocks(
-        follower.source, follower.store, follower.folder, request, RebuildOptions()
-    )
+    context = RepairContext(follower.source, follower.store, follower.folder, RebuildOptions())
+    blocks = BlockRange(0, JOINS)
+    return reverify_blocks(context, blocks, VerificationLevel.PROVEN, repair=repair)
 
 
 def test_false_call_value_is_detected_by_audit_and_repaired(

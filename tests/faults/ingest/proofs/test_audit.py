@@ -1,7 +1,5 @@
 """Cases 28 and 29: logs that an endpoint leaves out, found by another one, later (L5)."""
 
-from dataclasses import replace
-
 import pytest
 
 from devnet.fakechain.faults import log_faults
@@ -12,7 +10,8 @@ from oracle.chain.verification.verification_policy import MINIMAL_POLICY, Verifi
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
+from oracle.indexer.audit.reverify import reverify_blocks
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
@@ -158,18 +157,14 @@ def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
     indexer, block = fooled
     prove_by(indexer, VerificationPolicy())
     blocks = BlockRange(0, indexer.cursor[0])
-    request = ReverifyRequest(blocks, VerificationLevel.PROVEN, name_of(indexer, 1))
+    places = (indexer.source, indexer.store, indexer.folder)
+    wanted = (blocks, VerificationLevel.PROVEN, name_of(indexer, 1))
 
-    verification = reverify_blocks(
-        indexer.source, indexer.store, indexer.folder, request, RebuildOptions(dry_run=True)
-    )
+    verification = reverify_blocks(RepairContext(*places, RebuildOptions(dry_run=True)), *wanted)
 
     assert [log.block for log in verification.difference.missing_logs] == [block]
     assert len(indexer.canonical_logs()) == len(a_chain.logs()) - 1
-    repairing = replace(request, repair=True)
-    again = reverify_blocks(
-        indexer.source, indexer.store, indexer.folder, repairing, RebuildOptions()
-    )
+    again = reverify_blocks(RepairContext(*places, RebuildOptions()), *wanted, repair=True)
     assert again.reached_level == VerificationLevel.PROVEN
     assert indexer.digest() == whole(a_chain, open_indexer).digest()
     with indexer.store.read_transaction() as uow:
@@ -187,10 +182,10 @@ def test_verify_reports_number_of_unrepaired_logs(a_chain: AChain, fooled: tuple
         log_faults.omit_logs(lambda log: log["blockHash"] == omitted_hash)
     )
     blocks = BlockRange(0, indexer.cursor[0])
-    request = ReverifyRequest(blocks, VerificationLevel.SEAMED, name_of(indexer, 1), repair=True)
+    context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
 
     verification = reverify_blocks(
-        indexer.source, indexer.store, indexer.folder, request, RebuildOptions()
+        context, blocks, VerificationLevel.SEAMED, name_of(indexer, 1), repair=True
     )
 
     assert verification.repaired is not None

@@ -11,8 +11,9 @@ from oracle.chain.verification.verification_policy import MINIMAL_POLICY, Verifi
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.quarantine_liars import record_proven_wrong
-from oracle.indexer.audit.reverify import ReverifyRequest, reverify_blocks
+from oracle.indexer.audit.judgement import record_proven_wrong
+from oracle.indexer.audit.reverify import reverify_blocks
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -171,12 +172,12 @@ def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
 
 def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain, fooled: Indexer):
     list(audited(fooled, Auditor(window_blocks=a_block(busy).number + 1)))
-    request = ReverifyRequest(BlockRange(0, fooled.cursor[0]), VerificationLevel.SEAMED)
+    options = RebuildOptions(dry_run=True)
+    context = RepairContext(fooled.source, fooled.store, fooled.folder, options)
 
     def verified() -> None:
-        verification = reverify_blocks(
-            fooled.source, fooled.store, fooled.folder, request, RebuildOptions(dry_run=True)
-        )
+        blocks = BlockRange(0, fooled.cursor[0])
+        verification = reverify_blocks(context, blocks, VerificationLevel.SEAMED)
         assert not verification.difference
 
     assert asked_for(busy.providers[0], verified) == 0
@@ -184,11 +185,10 @@ def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(busy: AChain
 
 def test_verify_with_repair_stores_which_endpoints_were_proven_wrong(fooled: Indexer):
     liar, honest = fooled.source.list_endpoint_names()
-    request = ReverifyRequest(
-        BlockRange(0, fooled.cursor[0] - 8), VerificationLevel.PROVEN, honest, repair=True
-    )
+    blocks = BlockRange(0, fooled.cursor[0] - 8)
+    context = RepairContext(fooled.source, fooled.store, fooled.folder, RebuildOptions())
 
-    reverify_blocks(fooled.source, fooled.store, fooled.folder, request, RebuildOptions())
+    reverify_blocks(context, blocks, VerificationLevel.PROVEN, honest, repair=True)
 
     assert wrong(fooled) == {liar}
 

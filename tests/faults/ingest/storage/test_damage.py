@@ -87,10 +87,12 @@ def missed_damage(
 ) -> Iterator[str]:
     chance = random.Random(table.name)  # noqa: S311  cases to be played again
     reader, rules = indexed.folder.reader, indexed.folder.rules
-    with refold_into_temporary_store(uow, reader, rules, lambda *_: None) as folded:
-        assert not is_found(uow, folded.uow)
+    cursor = uow.cursor.get()
+    assert cursor is not None
+    with refold_into_temporary_store(uow, cursor, reader, rules, lambda *_: None) as (folded, _):
+        assert not is_found(uow, folded)
         for what in damages(connection, table, chance):
-            if not is_found(UnitOfWork(connection), folded.uow):
+            if not is_found(UnitOfWork(connection), folded):
                 yield what
 
 

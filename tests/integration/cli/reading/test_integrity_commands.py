@@ -19,7 +19,7 @@ from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.indexer.audit.counter_check import compare_counters
+from oracle.indexer.audit.state_check import compare_counters
 from oracle.store.database import Store
 from tests.support.cli.local_network import write
 from tests.support.ingest.a_chain import AChain
