@@ -17,8 +17,8 @@ from oracle.cli.write_session import hold_command_lease, open_write_session
 from oracle.daemon.records import open_records
 from oracle.domain.feed_rows import MAX_ROW_ID
 from oracle.errors import InputError
-from oracle.indexer.feeds.accepting import accept_feed_faults
-from oracle.indexer.feeds.witness_file import (
+from oracle.indexer.feed_faults import accept_feed_faults
+from oracle.indexer.witness_file import (
     export_witness_lines,
     import_witness_lines,
     parse_witness_lines,

@@ -32,7 +32,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.report import compute_rules_id
 from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
-from oracle.indexer.feeds.feed_events import FeedHook
+from oracle.indexer.feed_events import FeedHook
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rules_binding import (
     bind_or_check_period,

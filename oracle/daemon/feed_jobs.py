@@ -20,14 +20,15 @@ from oracle.daemon.scheduler import Job, TickFacts
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.feed_rows import FeedFault
 from oracle.errors import TransientError
-from oracle.indexer.feeds.feed_faults import HOLDING_KINDS
-from oracle.indexer.feeds.reread import (
+from oracle.indexer.feed_faults import HOLDING_KINDS
+from oracle.indexer.feed_polls import (
     REREAD_ROWS,
+    get_next_start,
     get_reread_start,
     ingest_comparison,
+    ingest_poll,
     ingest_reread,
 )
-from oracle.indexer.feeds.take_in import get_next_start, ingest_poll
 from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry import feed_metrics

@@ -20,7 +20,7 @@ from oracle.daemon.scheduler import Job
 from oracle.daemon.senders import Senders
 from oracle.daemon.sending_jobs import RECONCILE_SECONDS, SendingJobs
 from oracle.daemon.statistics_jobs import STATISTICS_SECONDS, StatisticsJob, build_node_metrics_job
-from oracle.indexer.feeds.head_limit import FeedHeadLimit
+from oracle.indexer.feed_events import FeedHeadLimit
 from oracle.indexer.loop import IngestState
 
 # How often to check whether a probe is due (each endpoint once an hour) or a late answer has

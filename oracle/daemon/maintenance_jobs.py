@@ -22,7 +22,7 @@ from oracle.indexer.audit.scope_backfill import (
 from oracle.indexer.audit.state_check import CounterComparison, CounterQuery, compare_counters
 from oracle.indexer.audit.unproven_history import get_disputes, unproven_history_reason
 from oracle.indexer.block_confirmation import unconfirmed_reason
-from oracle.indexer.feeds.feed_faults import find_holding_fault, format_fault
+from oracle.indexer.feed_faults import find_holding_fault, format_fault
 from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions

@@ -16,7 +16,7 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.block_confirmation import clear_refusal
 from oracle.indexer.block_hooks import HookNote, HookStops, max_header_depth
-from oracle.indexer.feeds.feed_events import merge_feed_events
+from oracle.indexer.feed_events import merge_feed_events
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_fold_version, record_window
 from oracle.store.database import Store, UnitOfWork

@@ -27,7 +27,7 @@ from oracle.indexer.commit import (
     commit_window,
     select_newer_final_block,
 )
-from oracle.indexer.feeds.head_limit import FeedHeadLimit
+from oracle.indexer.feed_events import FeedHeadLimit
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.reorgs.finality_halt import HaltChanged
 from oracle.indexer.reorgs.fork_detection import (

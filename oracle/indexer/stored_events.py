@@ -13,7 +13,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import event_to_json
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.logs import Log
-from oracle.indexer.feeds.feed_events import merge_feed_events
+from oracle.indexer.feed_events import merge_feed_events
 from oracle.store.database import UnitOfWork
 
 # Number of logs read at once, so that memory use stays constant.

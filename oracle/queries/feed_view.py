@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.domain.feed_rows import FeedFault
-from oracle.indexer.feeds.feed_faults import HOLDING_KINDS
+from oracle.indexer.feed_faults import HOLDING_KINDS
 from oracle.queries.answers import ApiModel
 from oracle.store.database import UnitOfWork
 

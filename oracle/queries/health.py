@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.indexer.audit.unproven_history import get_disputes
 from oracle.indexer.block_confirmation import get_refusal, unconfirmed_reason
-from oracle.indexer.feeds.feed_faults import format_fault
+from oracle.indexer.feed_faults import format_fault
 from oracle.indexer.snapshots import state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.outbox_advice import resume_action

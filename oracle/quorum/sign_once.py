@@ -9,7 +9,7 @@ import structlog
 
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
-from oracle.indexer.feeds.feed_faults import find_holding_fault
+from oracle.indexer.feed_faults import find_holding_fault
 from oracle.quorum.offering import publish_statement
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import expiry_reason

@@ -12,7 +12,7 @@ from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError, InputError
-from oracle.indexer.feeds.witness_file import parse_witness_lines
+from oracle.indexer.witness_file import parse_witness_lines
 from oracle.queries.relay_audit.contradictions import (
     MAX_LAG_SECONDS,
     find_contradictions,

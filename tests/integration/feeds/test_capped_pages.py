@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings, strategies as st
 
 from oracle.chain.feed.feed_client import FeedClient, FeedResponseError
 from oracle.chain.feed.figures_client import FiguresClient
-from oracle.indexer.feeds.reread import REREAD_ROWS, get_reread_start, ingest_reread
+from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start, ingest_reread
 from oracle.store.database import Store
 from tests.integration.feeds.test_two_readers import told
 from tests.support.feeds.feed_follower import FeedFollower, following

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from oracle.domain.feed_rows import FeedRow
-from oracle.indexer.feeds.feed_faults import find_holding_fault
-from oracle.indexer.feeds.reread import get_reread_start, ingest_comparison, ingest_reread
+from oracle.indexer.feed_faults import find_holding_fault
+from oracle.indexer.feed_polls import get_reread_start, ingest_comparison, ingest_reread
 from oracle.store.database import Store
 from tests.integration.feeds.test_following_a_feed import busy
 from tests.support.feeds.feed_follower import FeedFollower, following

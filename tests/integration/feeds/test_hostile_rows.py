@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.domain.feed_rows import MAX_NAME_CHARS, MAX_ROW_ID, FeedRow
 from oracle.errors import TransientError
-from oracle.indexer.feeds.reread import ingest_reread
+from oracle.indexer.feed_polls import ingest_reread
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
 from tests.integration.feeds.test_feed_faults import stored

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.errors import InputError
-from oracle.indexer.feeds.witness_file import export_witness_lines, import_witness_lines
+from oracle.indexer.witness_file import export_witness_lines, import_witness_lines
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.feeds.feed_follower import FeedFollower, following

@@ -8,7 +8,7 @@ from devnet.fakechain.tree import get_branch
 from oracle.dispatch.redraw import HeaderReader
 from oracle.domain.blocks import BlockRef
 from oracle.errors import InputError
-from oracle.indexer.feeds.head_limit import FeedHeadLimit
+from oracle.indexer.feed_events import FeedHeadLimit
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.queries.explain import resolve_block

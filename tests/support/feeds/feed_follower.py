@@ -10,9 +10,8 @@ from oracle.daemon.config.feed_section import FeedSection
 from oracle.domain.feed_rows import FeedFault
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import TransientError
-from oracle.indexer.feeds.feed_events import FeedHook
-from oracle.indexer.feeds.head_limit import FeedHeadLimit
-from oracle.indexer.feeds.take_in import PollResult, get_next_start, ingest_poll
+from oracle.indexer.feed_events import FeedHeadLimit, FeedHook
+from oracle.indexer.feed_polls import PollResult, get_next_start, ingest_poll
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState
 from oracle.store.database import Store

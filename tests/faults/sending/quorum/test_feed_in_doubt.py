@@ -1,7 +1,7 @@
 """A feed that contradicts itself: nothing is signed until a person has accepted it."""
 
 from oracle.domain.feed_rows import FeedFault
-from oracle.indexer.feeds.feed_faults import BAD_ROW, CHANGED
+from oracle.indexer.feed_faults import BAD_ROW, CHANGED
 from tests.support.office import Office
 from tests.support.sending.rounds import signed
 

@@ -1,6 +1,8 @@
-"""Ingests one poll of a feed: rows, faults, settled times and cursor, in one transaction.
+"""Ingests one poll of a feed, and compares settled rows with later answers and with a second feed.
 
-See docs/explanation/feed.md#polling.
+Rows, faults, settled times and cursor of a poll are stored in one transaction
+(docs/explanation/feed.md#polling). No feed is trusted: differences are stored, reported, and left
+to an operator (docs/explanation/feed.md#two-feeds).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +14,12 @@ from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.domain.feed_rows import FeedFault, FeedRow
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
-from oracle.indexer.feeds.feed_faults import (
+from oracle.indexer.feed_faults import (
     BAD_ROW,
     CHANGED,
+    DISAGREE,
     GAP,
+    LATE,
     VANISHED,
     WENT_BACK,
     compare_feed_rows,
@@ -124,7 +128,12 @@ def _ingest_page(
         cursor.stream, response.start_id + 1, _expected_last_id(cursor, response)
     )
     changed, missing, added = compare_feed_rows(stored_rows, rows)
-    faults = [*_record_changed_rows(uow, changed, now), *_build_missing_faults(missing, now)]
+    # The new version of a changed row is stored as evidence.
+    uow.feed.append([served_row for _, served_row in changed], canonical=False)
+    faults = _build_change_faults(changed, now)
+    faults += [
+        _build_fault(VANISHED, row, now, "it was there, and is told no more") for row in missing
+    ]
     faults += [
         _build_fault(BAD_ROW, row, now, reason)
         for row in added
@@ -160,11 +169,8 @@ def _find_stop_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFa
     return None
 
 
-def _record_changed_rows(
-    uow: UnitOfWork, changed: Sequence[tuple[FeedRow, FeedRow]], now: int
-) -> list[FeedFault]:
-    """Store the new version of changed rows as non-canonical; return their faults."""
-    uow.feed.append([served_row for _, served_row in changed], canonical=False)
+def _build_change_faults(changed: Sequence[tuple[FeedRow, FeedRow]], now: int) -> list[FeedFault]:
+    """Return the faults of changed rows, given as the stored and the served version."""
     return [
         _build_fault(
             CHANGED,
@@ -174,12 +180,6 @@ def _record_changed_rows(
         )
         for stored_row, served_row in changed
         if not is_corrected_abort_reason(stored_row, served_row)
-    ]
-
-
-def _build_missing_faults(missing: Sequence[FeedRow], now: int) -> list[FeedFault]:
-    return [
-        _build_fault(VANISHED, row, now, "it was there, and is told no more") for row in missing
     ]
 
 
@@ -228,3 +228,79 @@ def _get_row_time(row: FeedRow, witnessed_by_id: Mapping[int, tuple[Hash, int]])
     """Return the row's time from a witness file if it has the row, else from the local clock."""
     witnessed_hash, witnessed_time = witnessed_by_id.get(row.id, (None, 0))
     return witnessed_time if witnessed_hash == row.hash else row.seen_to
+
+
+# Number of newest settled rows that are requested again.
+REREAD_ROWS = 5_000
+
+
+def get_reread_start(cursor: FeedCursor) -> int:
+    """Return the id above which settled rows are requested again."""
+    return max(0, cursor.settled_id - REREAD_ROWS)
+
+
+def ingest_reread(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
+    """Compare settled rows with the feed's current ones; return new faults.
+
+    Rows below the feed's first row do not count, because a relay may delete rows by age. A late
+    row is stored as evidence but not folded, because later rows are settled already.
+    """
+    with store.transaction() as uow:
+        cursor = uow.feed.get_cursor()
+        if cursor is None:
+            return ()
+        # The response's own clock was not compared with the local one, so it is not stored.
+        now = cursor.asked_at
+        served_rows = _rows_up_to(response, cursor.settled_id, cursor.stream, now)
+        first_id = served_rows[0].id if served_rows else cursor.settled_id
+        # The last id that the response covers; later rows may have settled meanwhile.
+        last_id = min(
+            cursor.settled_id, response.rows[-1].id if served_rows else cursor.settled_id
+        )
+        stored_rows = uow.feed.list_canonical(cursor.stream, first_id, last_id)
+        changed, missing, late_rows = compare_feed_rows(stored_rows, served_rows)
+        uow.feed.append([*(served_row for _, served_row in changed), *late_rows], canonical=False)
+        faults = [
+            _build_fault(LATE, row, now, "it came after its place was settled")
+            for row in late_rows
+            if row.id > (cursor.first_id or 0)
+        ]
+        faults += _build_change_faults(changed, now)
+        faults += [_build_fault(VANISHED, row, now, "it is told no more") for row in missing]
+        uow.feed.move_cursor(replace(cursor, reread_at=now), cursor.polls)
+        return record_faults(uow, faults)
+
+
+def ingest_comparison(store: Store, response: FeedPoll, name: str) -> tuple[FeedFault, ...]:
+    """Compare settled rows with a second feed's; return new faults.
+
+    Rows are compared up to the last row that both feeds have, because lagging behind is no fault.
+    """
+    with store.transaction() as uow:
+        cursor = uow.feed.get_cursor()
+        if cursor is None or response.start_id != cursor.compared_id or not response.rows:
+            return ()
+        served_rows = _rows_up_to(response, cursor.settled_id, cursor.stream, cursor.asked_at)
+        last_id = min(cursor.settled_id, response.rows[-1].id)
+        stored_rows = uow.feed.list_canonical(cursor.stream, response.start_id + 1, last_id)
+        changed, missing, added = compare_feed_rows(stored_rows, served_rows)
+        now = cursor.asked_at
+        faults = [
+            _build_fault(
+                DISAGREE, stored_row, now, f"{stored_row.hash} here, {served_row.hash} at {name}"
+            )
+            for stored_row, served_row in changed
+            if not (
+                is_corrected_abort_reason(stored_row, served_row)
+                or is_corrected_abort_reason(served_row, stored_row)
+            )
+        ]
+        faults += [_build_fault(DISAGREE, row, now, f"{name} lacks it") for row in missing]
+        faults += [_build_fault(DISAGREE, row, now, f"only {name} has it") for row in added]
+        uow.feed.move_cursor(replace(cursor, compared_id=last_id), cursor.polls)
+        return record_faults(uow, faults)
+
+
+def _rows_up_to(response: FeedPoll, last_id: int, stream: int, now: int) -> list[FeedRow]:
+    row_values = {"stream": stream, "seen_from": now, "seen_to": now}
+    return [replace(row, **row_values) for row in response.rows if row.id <= last_id]  # type: ignore[arg-type]

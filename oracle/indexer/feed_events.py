@@ -2,11 +2,12 @@
 
 A row belongs to the first block with a later time than its own, before all events of that block.
 The state as of a block therefore has the chain's events up to that block, and the feed's rows with
-an earlier time (docs/explanation/feed.md#order-with-the-chain).
+an earlier time. A row cannot be placed before a folded block, so the chain is only read up to the
+time to which the feed is settled (docs/explanation/feed.md#order-with-the-chain).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 
@@ -21,13 +22,15 @@ from oracle.chain.feed.relay_reader import (
     collect_start_ids,
     find_scored_task,
 )
+from oracle.chain.heads import Heads
 from oracle.chain.profiles.event_reader import DecodedEvents
-from oracle.chain.protocols import LogReader
+from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.feed_rows import FeedRow
+from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
-from oracle.store.database import UnitOfWork
+from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
 
 
@@ -97,3 +100,56 @@ class FeedHook(BlockHook):
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor_number: int, stamp: Stamp) -> None:
         uow.feed.unassign_blocks_above(ancestor_number)
+
+
+@dataclass(slots=True)
+class FeedHeadLimit:
+    """Provides the chain's heads, limited by the progress of the feed."""
+
+    store: Store
+    _last_newest: BlockRef | None = None
+
+    def get_heads(self, chain: ChainReader) -> Heads:
+        """Return the chain's heads, limited to blocks up to the time to which the feed is settled.
+
+        Raises:
+            TransientError: the feed was never read, or is not settled up to any block yet; or the
+                chain does not return a header.
+        """
+        with self.store.read_transaction() as uow:
+            feed_cursor, cursor = uow.feed.get_cursor(), uow.cursor.get()
+        if feed_cursor is None or not feed_cursor.settled_to:
+            raise TransientError(
+                "the feed was not read yet; no block is folded before its first poll"
+            )
+        heads = chain.fetch_heads()
+        if heads.latest.time <= feed_cursor.settled_to:
+            return heads
+        lowest = 0 if cursor is None else cursor.number
+        newest = self._find_highest_block(chain, lowest, heads.latest, feed_cursor.settled_to)
+        self._last_newest = newest
+        safe = heads.safe if heads.safe is None or heads.safe.number <= newest.number else newest
+        final = heads.final if heads.final.number <= newest.number else newest
+        return replace(heads, latest=newest, safe=safe, final=final)
+
+    def _find_highest_block(
+        self, chain: ChainReader, low_number: int, upper_block: BlockRef, max_time: int
+    ) -> BlockRef:
+        """Return the highest block from `low_number` on whose time is at most `max_time`."""
+        previous_newest = self._last_newest
+        if (
+            previous_newest is not None
+            and low_number < previous_newest.number < upper_block.number
+        ):
+            low_number = previous_newest.number
+        highest_block, high_number = chain.fetch_header_at_or_below(low_number), upper_block.number
+        if highest_block.time > max_time:
+            raise TransientError("the feed has not reached the first block to index yet")
+        while high_number - low_number > 1:
+            height = (low_number + high_number) // 2
+            middle_block = chain.fetch_header_at_or_below(height)
+            if middle_block.time <= max_time:
+                highest_block, low_number = middle_block, height
+            else:
+                high_number = middle_block.number
+        return highest_block

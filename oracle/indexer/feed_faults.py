@@ -1,11 +1,15 @@
-"""Kinds of feed faults, and which of them stop reading or prevent publishing.
+"""Kinds of feed faults, which of them stop reading or prevent publishing, and their acceptance.
 
-See docs/explanation/feed.md#faults.
+After faults an operator continues a feed: the faults are accepted, or a new stream is started. A
+new stream has another number, and its rows are stored beside the old ones. See
+docs/explanation/feed.md#faults and docs/explanation/feed.md#resolving-faults.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from oracle.domain.feed_rows import FeedFault, FeedRow
+from oracle.errors import InputError
 from oracle.store.database import UnitOfWork
 
 # A row was added to, changed in, or removed from the settled part.
@@ -67,7 +71,7 @@ def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:
     """
     if old_row.kind != "TaskEndAborted" or not _is_same_except_args(old_row, new_row):
         return False
-    old_args, new_args = (_strip_whitespace(row.args) for row in (old_row, new_row))
+    old_args, new_args = ("".join(row.args.split()) for row in (old_row, new_row))
     return any(
         old_args.replace(_ABORT_REASONS[0], real_reason) == new_args
         for real_reason in _ABORT_REASONS[1:]
@@ -81,10 +85,6 @@ def _is_same_except_args(first_row: FeedRow, second_row: FeedRow) -> bool:
         second_row.node,
         second_row.task,
     )
-
-
-def _strip_whitespace(args: str) -> str:
-    return "".join(args.split())
 
 
 def compare_feed_rows(
@@ -104,3 +104,42 @@ def compare_feed_rows(
     ]
     added = [served_by_id[row_id] for row_id in sorted(served_by_id.keys() - stored_by_id.keys())]
     return changed, missing, added
+
+
+def accept_feed_faults(
+    uow: UnitOfWork, first_row_after: int | None, now: int | None
+) -> list[FeedFault]:
+    """Accept all open faults and return them.
+
+    `first_row_after`: id of the row after which a new stream begins; None: the stream continues.
+    `now`: time of the decision in unix seconds; None: nothing is changed.
+
+    Raises:
+        InputError: there is nothing to accept, or the stream stopped and needs `first_row_after`.
+    """
+    cursor, faults = uow.feed.get_cursor(), uow.feed.list_faults(is_open=True)
+    if cursor is None:
+        raise InputError("no feed was read yet; there is nothing to accept")
+    stopping_fault = next((fault for fault in faults if fault.kind in STOPPING_KINDS), None)
+    if stopping_fault is not None and first_row_after is None:
+        raise InputError(
+            f"{stopping_fault.kind}: the stream has to be restarted; give the row after which it "
+            "starts with --from ID"
+        )
+    if first_row_after is None and not faults:
+        raise InputError("the feed has no open fault; there is nothing to accept")
+    if now is None:
+        return faults
+    uow.feed.accept_faults(now)
+    if first_row_after is not None:
+        new_cursor = replace(
+            cursor,
+            stream=cursor.stream + 1,
+            settled_id=first_row_after,
+            highest_id=first_row_after,
+            compared_id=first_row_after,
+            first_id=None,
+            whole_at=0,
+        )
+        uow.feed.move_cursor(new_cursor, cursor.polls)
+    return faults
