@@ -37,8 +37,7 @@ from oracle.indexer.reorgs.fork_detection import (
     OutvotedError,
     count_providers,
 )
-from oracle.indexer.reorgs.reorg import RewindResult, rewind_if_forked
-from oracle.indexer.reorgs.reorg_watch import check_for_reorg
+from oracle.indexer.reorgs.reorg import RewindResult, check_for_reorg, rewind_if_forked
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
@@ -162,9 +161,9 @@ def _ingest_once(
     heads = ingest.get_heads(chain, next_block, head_depth)
     ingest.update_heads(_get_confirmed_final(store))
     fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
-    pause = check_for_reorg(fork_context, folder, heads)
-    if pause is not None:
-        return pause.result
+    is_paused, pause_result = check_for_reorg(fork_context, folder, heads)
+    if is_paused:
+        return pause_result
     if heads.latest.number < next_block:
         return _handle_no_new_block(fork_context, folder, ingest, heads)
     history_end = _history_end_block(heads, head_depth)

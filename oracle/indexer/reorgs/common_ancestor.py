@@ -4,20 +4,11 @@ Below the final block only the hashes of blocks with logs or calls are stored. I
 is on the chain, all indexed blocks below it are on the chain as well.
 """
 
-from typing import NamedTuple
-
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.errors import InputError
 from oracle.store.database import Store, UnitOfWork
-
-
-class _StoredBlock(NamedTuple):
-    """A block of the index whose hash is known."""
-
-    number: int
-    hash: Hash
 
 
 def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> None:
@@ -35,17 +26,16 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
     lowest_number = max(0, start_block - 1)
     if block_above is None or block.number <= lowest_number:
         return
+    stored_number, stored_hash = block_above
     chain_hash = (
-        block.hash
-        if block_above.number == block.number
-        else _fetch_block_hash(chain, block_above.number)
+        block.hash if stored_number == block.number else _fetch_block_hash(chain, stored_number)
     )
-    if chain_hash == block_above.hash:
+    if chain_hash == stored_hash:
         return
     shared_number = _find_highest_shared(chain, store, lowest_number, block.number)
     raise InputError(
-        f"block {block_above.number} is {chain_hash or 'missing'} on the chain but "
-        f"{block_above.hash} in the database; rewind to block {shared_number}, the newest block "
+        f"block {stored_number} is {chain_hash or 'missing'} on the chain but "
+        f"{stored_hash} in the database; rewind to block {shared_number}, the newest block "
         "that is known to be the same in both"
     )
 
@@ -57,12 +47,13 @@ def _find_highest_shared(chain: ChainReader, store: Store, lowest: int, number: 
         middle_number = (low_number + high_number) // 2
         with store.read_transaction() as uow:
             stored_block = _find_at_or_below(uow, middle_number)
-        if stored_block is None or stored_block.number <= shared_number:
+        stored_number, stored_hash = stored_block or (shared_number, None)
+        if stored_number <= shared_number:
             low_number = middle_number
-        elif _fetch_block_hash(chain, stored_block.number) == stored_block.hash:
-            shared_number, low_number = stored_block.number, middle_number
+        elif _fetch_block_hash(chain, stored_number) == stored_hash:
+            shared_number, low_number = stored_number, middle_number
         else:
-            high_number = stored_block.number
+            high_number = stored_number
     return shared_number
 
 
@@ -71,24 +62,27 @@ def _fetch_block_hash(chain: ChainReader, number: int) -> Hash | None:
     return None if block is None else block.hash
 
 
-def _find_at_or_above(uow: UnitOfWork, number: int) -> _StoredBlock | None:
-    """Return the lowest indexed block from `number` on whose hash is known."""
+def _find_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
+    """Return the lowest indexed block from `number` on whose hash is known, with the hash."""
     cursor, headers = uow.cursor.get(), uow.blocks.get_lowest_from(number)
-    candidates = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
+    candidates = [] if headers is None else [(headers.number, headers.hash)]
     if cursor is not None:
-        candidates.append(_StoredBlock(cursor.number, cursor.hash))
+        candidates.append((cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
             # During history the final block may be above the cursor.
-            candidates.append(_StoredBlock(cursor.final_number, cursor.final_hash))
+            candidates.append((cursor.final_number, cursor.final_hash))
     rows = uow.logs.get_lowest_block_hash(number), uow.calls.get_lowest_block_hash(number)
-    candidates += [_StoredBlock(*row) for row in rows if row is not None]
-    return min((candidate for candidate in candidates if candidate.number >= number), default=None)
+    candidates += [row for row in rows if row is not None]
+    return min(
+        ((height, block_hash) for height, block_hash in candidates if height >= number),
+        default=None,
+    )
 
 
-def _find_at_or_below(uow: UnitOfWork, number: int) -> _StoredBlock | None:
-    """Return the highest indexed block up to `number` whose hash is known."""
+def _find_at_or_below(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
+    """Return the highest indexed block up to `number` whose hash is known, with the hash."""
     headers = uow.blocks.get_highest_up_to(number)
-    candidates = [] if headers is None else [_StoredBlock(headers.number, headers.hash)]
+    candidates = [] if headers is None else [(headers.number, headers.hash)]
     rows = uow.logs.get_highest_block_hash(number), uow.calls.get_highest_block_hash(number)
-    candidates += [_StoredBlock(*row) for row in rows if row is not None]
+    candidates += [row for row in rows if row is not None]
     return max(candidates, default=None)

@@ -3,6 +3,8 @@
 State, flags of raw rows, headers, coverage, reports, outbox and cursor are rewound in one
 transaction (docs/explanation/reorgs.md#one-transaction,
 docs/explanation/reorgs.md#common-ancestor). Nothing is deleted that the chain may not serve again.
+Before a window is read, the indexed blocks are compared with the chain
+(docs/explanation/reorgs.md#signs-of-a-fork).
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +20,20 @@ from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_up_to
 from oracle.indexer.reorgs.common_ancestor import check_indexed_blocks
-from oracle.indexer.reorgs.finality_halt import HaltChanged, judge_final_block
+from oracle.indexer.reorgs.finality_halt import (
+    FINALITY_VIOLATION,
+    HaltChanged,
+    compare_final_block,
+    judge_final_block,
+    recheck_halt,
+)
 from oracle.indexer.reorgs.fork_detection import (
     NO_BLOCK,
     ForkClaim,
     ForkContext,
     ForkJudgement,
     ForkVerdict,
+    ForkWatch,
     judge_fork,
     reject_fork_claim,
 )
@@ -315,3 +324,59 @@ def _iterate_ranges_down(
     ):
         for last_number in range(range_end, range_start - 1, -HEADERS_PER_REQUEST):
             yield BlockRange(max(range_start, last_number - HEADERS_PER_REQUEST + 1), last_number)
+
+
+# Seconds between two comparisons of the final block, by the clock that times polls.
+FINAL_CHECK_INTERVAL_SECONDS = 30.0
+
+
+def check_for_reorg(
+    fork_context: ForkContext, folder: EventFolder, heads: Heads
+) -> tuple[bool, RewindResult | HaltChanged | None]:
+    """Check for a halt or a reorg; return whether no window may be ingested now.
+
+    The second value is what was done instead, or None. At the start of a process the newest and
+    the final indexed block are compared with the chain before anything is fetched; afterwards only
+    the final block is, at intervals. An active halt is checked for proof that it may end.
+
+    Raises:
+        TransientError: no endpoint responds, or one was found to contradict the others.
+    """
+    with fork_context.store.read_transaction() as uow:
+        cursor, active_halt = uow.cursor.get(), uow.halts.get_open_halt(FINALITY_VIOLATION)
+    if active_halt is not None:
+        return True, recheck_halt(fork_context, heads.latest.time)
+    if cursor is None:
+        return False, None
+    fork_watch = fork_context.fork_watch
+    if fork_watch.seconds_left(fork_context.now):
+        return True, None
+    if not _is_due(fork_watch, fork_context.now):
+        return False, None
+    return _compare_blocks(fork_context, folder, heads)
+
+
+def _is_due(fork_watch: ForkWatch, now: float) -> bool:
+    compared_at = fork_watch.compared_at
+    if fork_watch.tip.is_pending():
+        # The block on top of the final one is checked first: the result holds for both.
+        return False
+    return (
+        compared_at is None
+        or fork_watch.final.is_pending()
+        or now - compared_at >= FINAL_CHECK_INTERVAL_SECONDS
+    )
+
+
+def _compare_blocks(
+    fork_context: ForkContext, folder: EventFolder, heads: Heads
+) -> tuple[bool, RewindResult | HaltChanged | None]:
+    fork_watch, result = fork_context.fork_watch, compare_final_block(fork_context)
+    if result is not None or fork_watch.final.is_pending():
+        return True, result
+    if fork_watch.compared_at is None:
+        rewind_result = rewind_if_forked(fork_context, folder, heads)
+        if rewind_result is not None or fork_watch.tip.is_pending():
+            return True, rewind_result
+    fork_watch.compared_at = fork_context.now
+    return False, None
