@@ -18,12 +18,12 @@ from oracle.chain.segments.segment_request import SegmentPlan
 from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
+from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.chain_section import resolve_stage_folder, resolve_worker_count
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.daemon.config.section_values import build_feed_reader, build_probe_settings
 from oracle.daemon.config.verify_section import build_verification_policy
-from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.records import Records, build_configured_rules
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings

@@ -6,7 +6,6 @@ import structlog
 
 from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.loader import Config
-from oracle.daemon.endpoints.endpoint_patience import EndpointRetryWaiter, wrap_jobs_with_waits
 from oracle.daemon.health_reporter import report_daemon_health
 from oracle.daemon.jobs import open_jobs
 from oracle.daemon.lease.lease_keeper import hold_lease, keep_lease
@@ -22,7 +21,13 @@ from oracle.daemon.run_phases import (
     wait_for_index,
     wake_on_new_heads,
 )
-from oracle.daemon.scheduler import Waker, run_jobs, run_until_idle
+from oracle.daemon.scheduler import (
+    EndpointRetryWaiter,
+    Waker,
+    run_jobs,
+    run_until_idle,
+    wrap_jobs_with_waits,
+)
 from oracle.daemon.senders import make_sender_openers
 from oracle.daemon.service_manager import report_to_systemd
 from oracle.daemon.startup import serve_listeners

@@ -4,16 +4,21 @@ Every failure is handled here: a TransientError is logged and retried at the nex
 other error ends the daemon. Ticks are short (docs/explanation/daemon.md#short-jobs), so a stop
 waits only for the current tick. All times are of the monotonic clock, so a step of the wall clock
 delays no tick.
+
+`run --once` has no next tick. It waits as long as a rate-limited endpoint requests, split into
+short waits, so that the lease is renewed and signals are handled (decision 0129).
 """
 
 import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import structlog
 
+from oracle.daemon.stopping import StopSignal
 from oracle.errors import TransientError
 from oracle.telemetry import metrics
 from oracle.telemetry.logging_setup import is_power_of_two
@@ -28,6 +33,12 @@ MIN_SILENCE_SECONDS = 60.0
 # The worker is stuck when its tick shows no progress for this time, which is longer than a tick in
 # which every endpoint hangs. The process then releases the lease and ends.
 STUCK_SECONDS = 180.0
+# In `run --once`, the maximum total wait of one job for its endpoints without any progress.
+MAX_PATIENCE_SECONDS = 300.0
+# The longest single wait; the lease is renewed, and other jobs run, between two waits.
+_MAX_WAIT_SECONDS = 5.0
+
+T = TypeVar("T")
 
 Clock = Callable[[], float]
 # What a tick did, for the log; None: there was nothing to do.
@@ -261,7 +272,7 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> bool:
     return facts is not None
 
 
-def _measure_tick(job: Job) -> Mapping[str, object] | None:
+def _measure_tick(job: Job) -> TickFacts:
     with metrics.STEP_SECONDS.labels(job.name).time(), start_span(f"{job.name} step") as tick_span:
         facts = job.tick()
         tick_span.record_result(facts)
@@ -269,7 +280,7 @@ def _measure_tick(job: Job) -> Mapping[str, object] | None:
     return facts
 
 
-def _log_completed(job: Job, facts: Mapping[str, object] | None) -> None:
+def _log_completed(job: Job, facts: TickFacts) -> None:
     if facts:
         structlog.get_logger().info("step_completed", step=job.name, **facts)
 
@@ -279,3 +290,70 @@ def _log_failed(job: Job, reason: str, failure_count: int) -> None:
         structlog.get_logger().warning(
             "step_failed", step=job.name, reason=reason, in_a_row=failure_count
         )
+
+
+@dataclass(slots=True)
+class EndpointRetryWaiter:
+    """Waits before a request is repeated; `stop` ends any wait."""
+
+    stop: StopSignal
+    max_seconds: float = MAX_PATIENCE_SECONDS
+    _waited_seconds: float = 0.0
+
+    def run_with_retries(self, request: Callable[[], T]) -> T:
+        """Run `request` again whenever its endpoint requests a retry later.
+
+        Raises:
+            TransientError: the endpoint gave no retry time, or the maximum wait is exceeded.
+            typer.Exit: a signal arrived meanwhile.
+        """
+        while True:
+            try:
+                result = request()
+            except TransientError as error:
+                self.wait_for_endpoint(error)
+                self.stop.exit_if_signalled()
+            else:
+                self.reset_wait()
+                return result
+
+    def wait_for_endpoint(self, error: TransientError) -> float:
+        """Wait for a part of the requested time, log the wait, and return the seconds waited.
+
+        Raises:
+            TransientError: `error` itself, if it has no retry time, or if the total wait would
+                exceed the maximum.
+        """
+        if (
+            error.retry_after is None
+            or self._waited_seconds + error.retry_after > self.max_seconds
+        ):
+            raise error
+        seconds = min(_MAX_WAIT_SECONDS, max(error.retry_after, 0.1))
+        structlog.get_logger().warning(
+            "waiting_for_endpoint", seconds=round(seconds, 1), reason=str(error)
+        )
+        self._waited_seconds += seconds
+        self.stop.event.wait(seconds)
+        return seconds
+
+    def reset_wait(self) -> None:
+        """Reset the total wait after a success."""
+        self._waited_seconds = 0.0
+
+
+def wrap_jobs_with_waits(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
+    """Return the jobs, wrapped so that each waits for rate-limited endpoints."""
+    return [_wrap_job_with_waits(job, EndpointRetryWaiter(stop)) for job in jobs]
+
+
+def _wrap_job_with_waits(job: Job, patience: EndpointRetryWaiter) -> Job:
+    def tick() -> TickFacts:
+        try:
+            facts = job.tick()
+        except TransientError as error:
+            return {"did": "waited", "seconds": patience.wait_for_endpoint(error)}
+        patience.reset_wait()
+        return facts
+
+    return replace(job, tick=tick)

@@ -14,6 +14,7 @@ from oracle.bindings.task_network import encode_start_task
 from oracle.chain.source import ChainSource
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.setup.key_commands import find_shared_key
+from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.compose import (
     check_chain,
     check_index_chain,
@@ -25,7 +26,6 @@ from oracle.daemon.compose import (
 )
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
-from oracle.daemon.endpoints.capability_cache import CapabilityCache
 from oracle.daemon.lease.lease_keeper import find_leader
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.daemon.endpoints.capability_cache import CapabilityCache
+from oracle.daemon.capability_cache import CapabilityCache
 from oracle.errors import FatalError
 from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
 from oracle.store.database import Store

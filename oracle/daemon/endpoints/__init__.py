@@ -1,1 +1,0 @@
-"""Stored knowledge about endpoints, and the waits of `run --once` for rate-limited ones."""
