@@ -9,7 +9,7 @@ from gateway.node_checks import CheckedNode, NodeChecks
 from gateway.selection_service import SelectionService, unix_ms
 from gateway.web.gateway_app import GatewayApp
 from gateway.web.gateway_calls import GatewayCalls
-from oracle.daemon.lease.lease_keeper import acquire_lease, keep_lease
+from oracle.daemon.lease_keeper import acquire_lease, keep_lease
 from oracle.daemon.startup import freeze_gc
 from oracle.daemon.stopping import StopSignal
 from oracle.daemon.web.http_server import serve_app

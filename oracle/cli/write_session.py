@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from oracle.daemon.lease.lease_keeper import LeaseHeldError, find_leader, hold_lease
+from oracle.daemon.lease_keeper import LeaseHeldError, find_leader, hold_lease
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork

@@ -16,7 +16,7 @@ import structlog
 import typer
 
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease.lease_holder import build_holder_name
+from oracle.daemon.lease_holder import build_holder_name
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import OracleError
 from oracle.queries.text.human_numbers import format_duration

@@ -8,7 +8,7 @@ from oracle.daemon.compose import Index, open_prober
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.feed_jobs import open_feed_jobs
 from oracle.daemon.index_job import IndexJob
-from oracle.daemon.lease.lease_keeper import RENEW_SECONDS, renew_held_lease
+from oracle.daemon.lease_keeper import RENEW_SECONDS, renew_held_lease
 from oracle.daemon.maintenance_jobs import (
     BACKGROUND_SECONDS,
     COUNTERS_TICK_SECONDS,

@@ -8,7 +8,7 @@ from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.loader import Config
 from oracle.daemon.health_reporter import report_daemon_health
 from oracle.daemon.jobs import open_jobs
-from oracle.daemon.lease.lease_keeper import hold_lease, keep_lease
+from oracle.daemon.lease_keeper import hold_lease, keep_lease
 from oracle.daemon.process import DaemonProcess, SendPermissions
 from oracle.daemon.run_phases import (
     RUN_COMMAND,

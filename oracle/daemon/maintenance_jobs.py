@@ -8,7 +8,7 @@ import structlog
 from oracle.daemon.compose import Index
 from oracle.daemon.config.verify_section import compute_audit_interval
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease.lease_keeper import renew_held_lease
+from oracle.daemon.lease_keeper import renew_held_lease
 from oracle.daemon.scheduler import TickFacts
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window

@@ -20,8 +20,8 @@ from oracle.daemon.compose import (
     store_or_check_identity,
 )
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease.lease_holder import HolderState, get_holder_state
-from oracle.daemon.lease.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
+from oracle.daemon.lease_holder import HolderState, get_holder_state
+from oracle.daemon.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
 from oracle.daemon.maintenance_jobs import unsound_blocks_reason
 from oracle.daemon.process import DaemonProcess
 from oracle.daemon.records import Records, open_records

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index
-from oracle.daemon.lease.lease_keeper import find_leader
+from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.process import DaemonProcess
 from oracle.daemon.records import Records
 from oracle.daemon.wall_clock import unix_seconds

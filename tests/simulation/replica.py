@@ -8,7 +8,7 @@ from typing import cast
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.chain.heads import Heads
 from oracle.daemon.contexts import ReporterContexts
-from oracle.daemon.lease.lease_keeper import acquire_lease, renew_held_lease
+from oracle.daemon.lease_keeper import acquire_lease, renew_held_lease
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError

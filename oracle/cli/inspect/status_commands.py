@@ -13,7 +13,7 @@ from oracle.cli.inspect.refused_senders import (
 )
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.daemon.compose import Index, open_fresh_endpoints, open_index
-from oracle.daemon.lease.lease_keeper import find_leader
+from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import find_dispatcher_address, make_key_opener
 from oracle.daemon.wall_clock import unix_seconds

@@ -13,7 +13,7 @@ from rich.progress import Progress
 from oracle.cli.options import load_config
 from oracle.cli.write_session import hold_command_lease
 from oracle.daemon.compose import Index, check_index_chain, open_index
-from oracle.daemon.lease.lease_keeper import renew_held_lease
+from oracle.daemon.lease_keeper import renew_held_lease
 from oracle.daemon.records import Records, open_records
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log

@@ -26,7 +26,7 @@ from oracle.daemon.compose import (
 )
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
-from oracle.daemon.lease.lease_keeper import find_leader
+from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (
     OpenKey,

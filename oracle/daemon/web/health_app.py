@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from oracle import __version__
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease.lease_keeper import find_leader
+from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError

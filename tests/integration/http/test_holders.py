@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.lease import lease_holder
-from oracle.daemon.lease.lease_holder import HolderState, build_holder_name, get_holder_state
-from oracle.daemon.lease.lease_keeper import (
+from oracle.daemon import lease_holder
+from oracle.daemon.lease_holder import HolderState, build_holder_name, get_holder_state
+from oracle.daemon.lease_keeper import (
     LeaseHeldError,
     acquire_lease,
     find_leader,
@@ -22,7 +22,7 @@ from oracle.daemon.lease.lease_keeper import (
 from oracle.store.database import Store
 
 _NAMES_ITSELF = (
-    "import sys, oracle.daemon.lease.lease_holder as h;"
+    "import sys, oracle.daemon.lease_holder as h;"
     "print(h.build_holder_name('run'), flush=True); sys.stdin.read()"
 )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.lease.lease_keeper import LEASE_SECONDS
+from oracle.daemon.lease_keeper import LEASE_SECONDS
 from tests.integration.reporters.company import Company, company
 from tests.integration.reporters.member import Member
 from tests.support.cli.local_network import LocalNetwork

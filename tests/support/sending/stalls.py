@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import delete, select, text
 from sqlalchemy.exc import IntegrityError
 
-from oracle.daemon.lease import lease_keeper
-from oracle.daemon.lease.lease_keeper import renew_held_lease, try_acquire_lease
+from oracle.daemon import lease_keeper
+from oracle.daemon.lease_keeper import renew_held_lease, try_acquire_lease
 from oracle.errors import FatalError, TransientError
 from oracle.store import engine
 from oracle.store.database import Store

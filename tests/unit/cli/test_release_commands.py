@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from oracle.daemon.lease.lease_keeper import hold_lease
+from oracle.daemon.lease_keeper import hold_lease
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.report import Report

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from oracle.daemon.lease import lease_keeper
-from oracle.daemon.lease.lease_keeper import GIVE_UP_SECONDS, LEASE_SECONDS, keep_lease
+from oracle.daemon import lease_keeper
+from oracle.daemon.lease_keeper import GIVE_UP_SECONDS, LEASE_SECONDS, keep_lease
 from oracle.errors import FatalError, TransientError
 from oracle.store.database import Store, UnitOfWork
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from oracle.daemon.lease import lease_keeper
-from oracle.daemon.lease.lease_keeper import acquire_lease, try_acquire_lease
+from oracle.daemon import lease_keeper
+from oracle.daemon.lease_keeper import acquire_lease, try_acquire_lease
 from oracle.errors import TransientError
 from oracle.store import engine
 from oracle.store.database import Store

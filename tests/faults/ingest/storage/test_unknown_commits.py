@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.daemon.lease.lease_keeper import acquire_lease
+from oracle.daemon.lease_keeper import acquire_lease
 from oracle.errors import TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.lease.lease_keeper import LEASE_SECONDS, renew_held_lease
+from oracle.daemon.lease_keeper import LEASE_SECONDS, renew_held_lease
 from oracle.store.database import Store
 from oracle.store.ops.lease_repository import LeaseState
 from tests.faults.sending.processes.test_leading import (

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from oracle.chain.heads import Heads
 from oracle.cli.main import run
 from oracle.daemon.daemon_health import READY_WITHIN_SECONDS, DaemonHealth
-from oracle.daemon.lease.lease_keeper import hold_lease
+from oracle.daemon.lease_keeper import hold_lease
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import create_health_app
 from oracle.domain.blocks import BlockRef

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from oracle.daemon.lease.lease_holder import HolderState, build_holder_name, get_holder_state
+from oracle.daemon.lease_holder import HolderState, build_holder_name, get_holder_state
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError
