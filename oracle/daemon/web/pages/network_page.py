@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from fastapi.responses import Response
 
+from oracle.daemon.web.pages.drawings import Bar, lay_out_bars, lay_out_shares
 from oracle.daemon.web.pages.event_rows import read_newest_rows
-from oracle.daemon.web.pages.figures.drawings import Bar, lay_out_bars, lay_out_shares
 from oracle.daemon.web.pages.nodes_page import build_sparklines
 from oracle.daemon.web.pages.page_frame import PageRequest, render_template
 from oracle.daemon.web.pages.status_line import build_frame_values

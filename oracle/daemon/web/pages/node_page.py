@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.figures.drawings import (
+from oracle.daemon.web.pages.drawings import (
     BROAD,
     NARROW,
     Bar,
-    ReliabilityMarks,
     Sample,
     TrendChart,
     build_trend_chart,
@@ -155,13 +154,14 @@ def build_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
         Sample(time, float(qos), float(long_term), float(reliability))
         for time, qos, long_term, reliability in history.rows
     ]
-    marks = ReliabilityMarks(
-        falls=_select_drawn_changes(history, ReliabilityMark.FALL),
-        rises=_select_drawn_changes(history, ReliabilityMark.RISE),
-        excluded=[(mark.time, mark.back_at) for mark in history.marks if mark.back_at is not None],
-    )
+    falls = _select_drawn_changes(history, ReliabilityMark.FALL)
+    rises = _select_drawn_changes(history, ReliabilityMark.RISE)
+    excluded = [(mark.time, mark.back_at) for mark in history.marks if mark.back_at is not None]
     limit = rules.exclude_enter / UNIT
-    charts = [build_trend_chart(samples, marks, limit, width) for width in (BROAD, NARROW)]
+    charts = (
+        build_trend_chart(samples, limit, width, falls=falls, rises=rises, excluded=excluded)
+        for width in (BROAD, NARROW)
+    )
     return [chart for chart in charts if chart is not None]
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from fastapi.responses import Response
 
 from oracle.chain.hex_names import HexNameError, parse_address
-from oracle.daemon.web.pages.figures.sparklines import build_sparkline_path
+from oracle.daemon.web.pages.drawings import build_sparkline_path
 from oracle.daemon.web.pages.page_frame import PageRequest, parse_node_prefix, render_template
 from oracle.daemon.web.pages.status_line import build_frame_values
 from oracle.domain.ids import Address

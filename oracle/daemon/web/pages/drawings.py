@@ -8,12 +8,16 @@ this module, no foreign text (docs/explanation/pages.md#drawings).
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from oracle.domain.fixed_point import UNIT
+from oracle.queries.api.recent_courses import MAX_TREND_POINTS
+
 BROAD, NARROW = 1_120, 340
 _TOP_MARGIN, _LEFT_MARGIN, _RIGHT_MARGIN = 22, 34, 8
 _PLOT_HEIGHT = 240
 _FOOT_HEIGHT = 24
 _GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 _TICKS_BY_WIDTH = {BROAD: 6, NARROW: 2}
+_SPARKLINE_WIDTH, _SPARKLINE_HEIGHT, _SPARKLINE_MARGIN = 90, 20, 2
 
 
 class Label(NamedTuple):
@@ -80,20 +84,19 @@ class TrendChart(NamedTuple):
     rises: tuple[ChartPoint, ...]
 
 
-class ReliabilityMarks(NamedTuple):
-    """Changes of H as (time, value, index), and the times (from, to) of exclusion."""
-
-    falls: Sequence[tuple[int, float, int]]
-    rises: Sequence[tuple[int, float, int]]
-    excluded: Sequence[tuple[int, int]]
-
-
 def build_trend_chart(
-    samples: Sequence[Sample], marks: ReliabilityMarks, limit: float, width: int
+    samples: Sequence[Sample],
+    limit: float,
+    width: int,
+    *,
+    falls: Sequence[tuple[int, float, int]],
+    rises: Sequence[tuple[int, float, int]],
+    excluded: Sequence[tuple[int, int]],
 ) -> TrendChart | None:
     """Lay out a node's chart, or return None without samples.
 
-    `limit` is the reliability below which a node is excluded.
+    `limit` is the reliability below which a node is excluded. `falls` and `rises` are changes of H
+    as (time, value, index), and `excluded` are the times (from, to) of exclusion.
     """
     if not samples:
         return None
@@ -133,15 +136,11 @@ def build_trend_chart(
         limit=_get_y(limit),
         shaded=tuple(
             XRange(get_x(since), round(max(1.0, get_x(until) - get_x(since)), 1))
-            for since, until in marks.excluded
+            for since, until in excluded
             if until >= first
         ),
-        falls=tuple(
-            ChartPoint(get_x(time), _TOP_MARGIN - 6, index) for time, _, index in marks.falls
-        ),
-        rises=tuple(
-            ChartPoint(get_x(time), _get_y(value), index) for time, value, index in marks.rises
-        ),
+        falls=tuple(ChartPoint(get_x(time), _TOP_MARGIN - 6, index) for time, _, index in falls),
+        rises=tuple(ChartPoint(get_x(time), _get_y(value), index) for time, value, index in rises),
     )
 
 
@@ -183,3 +182,25 @@ def lay_out_shares(counts: Sequence[tuple[str, int]], width: float) -> list[tupl
         named_bars.append((name, Bar(round(x, 2), 0, round(width_of_part - 1, 2), 20, count)))
         x += width_of_part
     return named_bars
+
+
+def build_sparkline_path(qos_values: Sequence[int]) -> str | None:
+    """Return the sparkline of a listed node's last QoS values, or None for fewer than two.
+
+    The values are in units of 10^-18, on the scale 0 to 1. The newest value is at the right end;
+    the step width is the same in every row.
+    """
+    if len(qos_values) < 2:  # noqa: PLR2004 - a line has two ends
+        return None
+    width, height = (
+        _SPARKLINE_WIDTH - 2 * _SPARKLINE_MARGIN,
+        _SPARKLINE_HEIGHT - 2 * _SPARKLINE_MARGIN,
+    )
+    step = width / (MAX_TREND_POINTS - 1)
+    first_x = _SPARKLINE_WIDTH - _SPARKLINE_MARGIN - step * (len(qos_values) - 1)
+    bottom = _SPARKLINE_HEIGHT - _SPARKLINE_MARGIN
+    points = (
+        f"{first_x + step * index:.1f} {bottom - qos * height / UNIT:.1f}"
+        for index, qos in enumerate(qos_values)
+    )
+    return "M" + " L".join(points)

@@ -1,1 +1,0 @@
-"""The layout of drawings: coordinates only, which templates render as SVG."""
