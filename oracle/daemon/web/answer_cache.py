@@ -24,6 +24,9 @@ from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.queries.answers import AsOf
 from oracle.queries.api.source import ApiSource, open_snapshot
 
+# The `cache-control` of a response whose path contains the digest of its bytes.
+CACHE_FOREVER = "public, max-age=31536000, immutable"
+
 T = TypeVar("T")
 
 

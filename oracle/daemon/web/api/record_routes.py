@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from pydantic import AfterValidator
 
 from oracle.chain.hex_names import HASH_DIGITS, parse_address, parse_hash
+from oracle.daemon.web.answer_cache import CACHE_FOREVER
 from oracle.daemon.web.api.answering import ApiAnswers
 from oracle.daemon.web.api.input_types import HashPath
 from oracle.daemon.web.api.problems import build_problem, build_problem_from_error
@@ -39,7 +40,6 @@ from oracle.queries.api.status_view import build_public_status
 from oracle.queries.status_models import PublicStatus
 
 _UNPROCESSABLE = 422
-_CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 RowLimit = Annotated[int, Query(ge=1, le=200)]
 
@@ -200,7 +200,7 @@ def build_evidence_routes(
         headers = {
             "content-disposition": f'attachment; filename="{evidence_hash}.json"',
             "x-sha256": hashlib.sha256(content).hexdigest(),
-            "cache-control": _CACHE_FOREVER if name == evidence_hash else "no-cache",
+            "cache-control": CACHE_FOREVER if name == evidence_hash else "no-cache",
         }
         return Response(content, headers=headers, media_type="application/json")
 

@@ -1,25 +1,46 @@
-"""The pages of kickouts, draws, health and rules; and the paths of all pages."""
+"""The pages of tasks, rounds, kickouts and draws, of health and rules, and the search.
 
+`PAGES` lists the paths of all pages.
+"""
+
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import quote
 
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 
-from oracle.daemon.web.pages.draw_page import render_task_draws
+from oracle.chain.hex_names import HASH_INPUT_PATTERN
 from oracle.daemon.web.pages.network_page import render_network
 from oracle.daemon.web.pages.node_page import render_node
 from oracle.daemon.web.pages.nodes_page import render_nodes
-from oracle.daemon.web.pages.page_frame import PageRequest, format_two_digits, render_template
-from oracle.daemon.web.pages.round_pages import render_round, render_rounds
-from oracle.daemon.web.pages.status_line import build_frame_values
-from oracle.daemon.web.pages.task_page import redirect_search, render_task
+from oracle.daemon.web.pages.page_frame import (
+    PageRequest,
+    build_frame_values,
+    format_two_digits,
+    parse_node_prefix,
+    parse_task_key,
+    render_template,
+)
+from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick, KickState
+from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.queries.api.lifting import compute_what_if_figures
+from oracle.queries.api.node_list import find_node_by_prefix
+from oracle.queries.api.records.draw_view import list_task_draws
+from oracle.queries.api.records.node_past import format_lane
+from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.rule_view import build_rules_answer
-from oracle.queries.api.source import ApiSnapshot
+from oracle.queries.api.source import (
+    AmbiguousPrefixError,
+    ApiSnapshot,
+    NotFoundError,
+    RequestError,
+)
 from oracle.queries.api.status_view import build_public_status
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -28,9 +49,123 @@ from oracle.queries.text.human_numbers import (
     format_time,
 )
 
+_SEE_OTHER = 303
+# How many rounds, kickouts and inactive draws their pages show.
 _NEWEST = 50
+_LONGEST_NUMBER = 18
+_KEY = re.compile(HASH_INPUT_PATTERN)
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 RenderPage = Callable[[ApiSnapshot, PageRequest], Response]
+
+
+def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
+    """Show the history of a task, and the group that scored it."""
+    key = parse_task_key(request.path["key"])
+    task = snapshot.uow.tasks.get_many([key]).get(key)
+    if task is None:
+        raise NotFoundError(f"task {key} was not found in the indexed blocks")
+    results = [] if task.group is None else snapshot.uow.results.list_for_group(task.group)
+    task_results = [
+        result for result in results if any(member.task == task.key for member in result.members)
+    ]
+    return render_template(
+        "task.html",
+        **build_frame_values(snapshot, None, f"/v1/tasks/{task.key}"),
+        task=task,
+        results=task_results,
+        places=snapshot.load_places(closed_result.closed_at for closed_result in task_results),
+        is_drawn=bool(snapshot.uow.draws.list_for_task(task.key)),
+        moments=build_task_answer(snapshot, task.key).moments,
+    )
+
+
+def redirect_search(snapshot: ApiSnapshot, request: PageRequest) -> Response:
+    """Redirect to the page of the address, task, round or prefix that was entered."""
+    return RedirectResponse(resolve_search(snapshot, request.get_field("q") or ""), _SEE_OTHER)
+
+
+def resolve_search(snapshot: ApiSnapshot, text: str) -> str:
+    """Return the path of the page that a search text denotes.
+
+    A number denotes a round, 64 hex digits a task, and a label or fewer hex digits a node.
+
+    Raises:
+        RequestError: the text is none of these.
+        NotFoundError: no node has this prefix.
+        AmbiguousPrefixError: several nodes match.
+    """
+    query = text.strip()
+    if _NUMBER.fullmatch(query):
+        return f"/rounds/{int(query)}"
+    if _KEY.fullmatch(query):
+        return f"/tasks/{parse_task_key(query)}"
+    labelled_nodes = snapshot.source.find_addresses_by_label(query) if query else []
+    if len(labelled_nodes) > 1:
+        raise AmbiguousPrefixError(query, list(labelled_nodes))
+    address = (
+        labelled_nodes[0]
+        if labelled_nodes
+        else find_node_by_prefix(snapshot, parse_node_prefix(query)).address
+    )
+    return f"/nodes/{quote(address)}"
+
+
+class ReportedLaneChange(NamedTuple):
+    """The change of one node's lane in a round; a lane without QoS means not selectable."""
+
+    node: Address
+    before: str
+    after: str
+
+
+def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
+    """Show the newest rounds that the contract accepted."""
+    newest = list(reversed(snapshot.uow.rounds.list_accepted(_NEWEST)))
+    change_count_by_round = {
+        accepted_round.round: len(_list_lane_changes(snapshot, accepted_round))
+        for accepted_round in newest
+    }
+    return render_template(
+        "rounds.html",
+        **build_frame_values(snapshot, "Rounds", "/v1/rounds"),
+        rounds=newest,
+        changed=change_count_by_round,
+    )
+
+
+def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
+    """Show one round: its digest and transaction, and each node whose lane it changed."""
+    text = request.path["number"]
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
+        raise RequestError("round: expected a number")
+    accepted_round = snapshot.uow.rounds.get_accepted_round(int(text))
+    if accepted_round is None:
+        raise NotFoundError(f"round {int(text)} is not an accepted round of the indexed blocks")
+    return render_template(
+        "round.html",
+        **build_frame_values(snapshot, "Rounds", f"/v1/rounds/{accepted_round.round}"),
+        round=accepted_round,
+        place=snapshot.load_places([accepted_round.at])[accepted_round.at],
+        changes=_list_lane_changes(snapshot, accepted_round),
+    )
+
+
+def _list_lane_changes(snapshot: ApiSnapshot, accepted: RoundAccepted) -> list[ReportedLaneChange]:
+    """Return the lanes that the round changed, sorted by their index."""
+    changes = []
+    for word_index, word in accepted.words:
+        earlier_rounds = snapshot.uow.rounds.list_accepted_up_to(word_index, accepted.round - 1, 1)
+        previous_word = dict(earlier_rounds[0].words)[word_index] if earlier_rounds else 0
+        for lane_index, (old, new) in enumerate(
+            zip(unpack_lanes(previous_word), unpack_lanes(word), strict=True)
+        ):
+            node = None
+            if old != new:
+                node = snapshot.uow.rounds.get_node_at(word_index * LANES_PER_WORD + lane_index)
+            if node is not None:
+                changes.append(ReportedLaneChange(node, format_lane(old), format_lane(new)))
+    return changes
 
 
 def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
@@ -93,6 +228,19 @@ def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
         **build_frame_values(snapshot, "Draws", "/v1/draws"),
         active=snapshot.uow.draws.list_active(),
         over=snapshot.uow.draws.list_voided(_NEWEST),
+    )
+
+
+def render_task_draws(snapshot: ApiSnapshot, request: PageRequest) -> Response:
+    """Show all draws of a task, and their inputs."""
+    task = parse_task_key(request.path["key"])
+    task_draws = list_task_draws(snapshot, task)
+    return render_template(
+        "draw.html",
+        **build_frame_values(snapshot, "Draws", f"/v1/draws/{task}"),
+        task=task,
+        draws=task_draws.draws,
+        can_draw=snapshot.source.dispatch is not None,
     )
 
 

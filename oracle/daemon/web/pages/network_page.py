@@ -1,20 +1,30 @@
-"""The page `/`: the network in a sentence, the quality of its nodes, and recent events."""
+"""The page `/`: the network in a sentence, the quality of its nodes, and recent events.
 
+The live feed of a browser reloads the recent events.
+"""
+
+from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from fastapi.responses import Response
 
 from oracle.daemon.web.pages.drawings import Bar, lay_out_bars, lay_out_shares
-from oracle.daemon.web.pages.event_rows import read_newest_rows
 from oracle.daemon.web.pages.nodes_page import build_sparklines
-from oracle.daemon.web.pages.page_frame import PageRequest, render_template
-from oracle.daemon.web.pages.status_line import build_frame_values
+from oracle.daemon.web.pages.page_frame import PageRequest, build_frame_values, render_template
+from oracle.domain.fold.working_set import FALL_CAUSES
 from oracle.domain.ids import Address
 from oracle.queries.api.network_view import SECONDS_BY_SPAN, NetworkAnswer, build_network_overview
 from oracle.queries.api.node_list import NodeListQuery, list_nodes
-from oracle.queries.api.records.event_feed import EVENT_KINDS
-from oracle.queries.api.source import ApiSnapshot, RequestError
-from oracle.queries.node_models import NodeEntry
+from oracle.queries.api.records.event_feed import (
+    EVENT_KINDS,
+    EventCursor,
+    FeedEvent,
+    NumberedEvent,
+    find_newest_cursor,
+    load_events_after,
+)
+from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.sentences.node_sentences import format_short_reason
 from oracle.queries.sentences.node_standing import build_causes
 from oracle.queries.text.human_numbers import capitalize_first, format_count, number_in_words
@@ -26,6 +36,28 @@ _BEST_NODES = 12
 _FULL_WIDTH = 1_120
 _BOX_WIDTH = 500
 _HISTOGRAM, _SCORES, _TIMEOUTS = (_BOX_WIDTH, 130), (_BOX_WIDTH, 60), (_BOX_WIDTH, 40)
+
+# Of recent events: the period, the maximum number per read, and the maximum number of rows.
+_FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
+# The sign beside the text of each kind; an exclusion by a timeout has its own sign.
+_SIGN_BY_KIND = {
+    **{cause.value: "▼" for cause in FALL_CAUSES},
+    "recovered": "○",
+    "joined": "●",
+    "resumed": "●",
+    "paused": "‖",
+    "left": "‖",
+    "kickout_due": "✕",
+    "kickout_proposed": "✕",
+    "kickout_executed": "✕",
+    "report_accepted": "✓",
+    "halt_cleared": "✓",
+}
+_EXCLUDED_SIGN = "▲"
+_CALM_KINDS = frozenset(
+    {"report_accepted", "joined", "paused", "resumed", "left", "recovered", "halt_cleared"}
+)
+_FREQUENT_KIND = "report_accepted"
 
 
 class NetworkPageContent(NamedTuple):
@@ -44,9 +76,23 @@ class NetworkPageContent(NamedTuple):
     timeout_bars: list[Bar]
 
 
+class EventRow(NamedTuple):
+    """One event of the page, with the id under which the event stream sends it.
+
+    `earlier` is the number of earlier reports that share the row.
+    """
+
+    id: str
+    event: FeedEvent
+    sign: str
+    tone: str
+    earlier: int = 0
+
+
 def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show the number and quality of nodes, recent events, and open actions."""
-    network_answer, span = _read_network(snapshot, request.get_field("range"))
+    range_name = request.get_choice("range", SECONDS_BY_SPAN)
+    network_answer, span = _read_network(snapshot, range_name)
     best_nodes = list_nodes(snapshot, NodeListQuery(limit=_BEST_NODES)).nodes
     feed, cursor = read_newest_rows(snapshot)
     return render_template(
@@ -55,7 +101,12 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         network=network_answer,
         content=build_network_content(network_answer, span),
         best=best_nodes,
-        reasons={row.node: _get_short_reason(snapshot, row) for row in best_nodes},
+        reasons={
+            row.node: format_short_reason(
+                build_causes(snapshot, snapshot.get_ranking().nodes[Address(row.node)])
+            )
+            for row in best_nodes
+        },
         courses=build_sparklines(snapshot, best_nodes),
         feed=feed,
         place=cursor,
@@ -68,18 +119,11 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[NetworkAnswer, str]:
     """Return the network's figures and their range, which is an hour for a new network."""
-    if span_name is not None and span_name not in SECONDS_BY_SPAN:
-        raise RequestError(f"range: expected one of {', '.join(SECONDS_BY_SPAN)}")
     answer = build_network_overview(snapshot, span_name or _SPAN)
     earlier_parts = answer.activity[:-1]
     if span_name is None and not any(part.scores or part.timeouts for part in earlier_parts):
         return build_network_overview(snapshot, _SHORT_SPAN), _SHORT_SPAN
     return answer, span_name or _SPAN
-
-
-def _get_short_reason(snapshot: ApiSnapshot, row: NodeEntry) -> str:
-    node = snapshot.get_ranking().nodes[Address(row.node)]
-    return format_short_reason(build_causes(snapshot, node))
 
 
 def build_network_content(answer: NetworkAnswer, span: str) -> NetworkPageContent:
@@ -132,3 +176,31 @@ def format_lead(answer: NetworkAnswer, scores: int, timeouts: int, span: str) ->
         f"{format_count(timeouts, 'timeout')}"
     )
     return " ".join([*parts, f"{activity} in the last {span}."])
+
+
+def read_newest_rows(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
+    """Return the events of the last hour, newest first, and the cursor after them."""
+    newest = find_newest_cursor(snapshot)
+    since = newest._replace(time=max(0, snapshot.cursor.time - _FEED_SECONDS), delivered=0)
+    events: deque[NumberedEvent] = deque(maxlen=_MAX_EVENTS)
+    while page := load_events_after(snapshot, since, _MAX_EVENTS):
+        events.extend(page)
+        since = page[-1].cursor_after
+        if len(page) < _MAX_EVENTS:
+            break
+    return merge_report_runs(reversed(events))[:_ROWS], newest
+
+
+def merge_report_runs(events: Iterable[NumberedEvent]) -> list[EventRow]:
+    """Return a row for each event; consecutive reports share a row."""
+    rows: list[EventRow] = []
+    for numbered_event in events:
+        event = numbered_event.event
+        if rows and event.kind == rows[-1].event.kind == _FREQUENT_KIND:
+            rows[-1] = rows[-1]._replace(earlier=rows[-1].earlier + 1)
+            continue
+        is_excluded = event.excluded_until is not None
+        sign = _EXCLUDED_SIGN if is_excluded else _SIGN_BY_KIND.get(event.kind, "●")
+        tone = "calm" if event.kind in _CALM_KINDS else "bad"
+        rows.append(EventRow(str(numbered_event.cursor_after), event, sign, tone))
+    return rows

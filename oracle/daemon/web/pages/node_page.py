@@ -1,4 +1,4 @@
-"""The page of one node: a summary sentence, and all its inputs."""
+"""The page of one node: a summary sentence, all its inputs, and the texts beside them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,31 +14,29 @@ from oracle.daemon.web.pages.drawings import (
     build_trend_chart,
     lay_out_bars,
 )
-from oracle.daemon.web.pages.node_words import (
-    ScoreLabel,
-    describe_exclusion,
-    describe_kickout,
-    describe_mark,
-    describe_membership_change,
-    describe_on_chain_score,
-    describe_score,
-)
 from oracle.daemon.web.pages.page_frame import (
+    NO_NUMBER,
     PageRequest,
+    build_frame_values,
     format_two_digits,
     parse_node_prefix,
     render_template,
 )
-from oracle.daemon.web.pages.status_line import build_frame_values
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark, ScoreEntry
+from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state.node import Membership, Node
-from oracle.queries.api.node_history import HistoryQuery, NodeHistory, build_node_history
+from oracle.queries.api.node_history import (
+    HistoryMark,
+    HistoryQuery,
+    NodeHistory,
+    build_node_history,
+)
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
-from oracle.queries.api.source import ApiSnapshot, RequestError
+from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.sentences.node_sentences import (
     NodeSummary,
     format_details,
@@ -46,6 +44,13 @@ from oracle.queries.sentences.node_sentences import (
     format_improvement,
 )
 from oracle.queries.sentences.node_standing import build_summary
+from oracle.queries.text.human_numbers import (
+    capitalize_first,
+    format_count,
+    format_duration,
+    format_rank,
+    format_time,
+)
 
 # The ranges in seconds; all: since the node was first seen.
 _RANGES = {
@@ -62,6 +67,29 @@ _SCORE_BOX = (1_120, 118)
 _CLOCK_SECONDS = 129_600
 # The number of points of a chart, which is the number of its columns.
 _MAX_POINTS = 600
+_TONES = ("first", "second")
+_SENTENCE_BY_CHANGE = {
+    "joined": "Joined.",
+    "pause_asked": "Pause requested; pending until the current task ended.",
+    "paused": "Paused.",
+    "resumed": "Resumed.",
+    "quit_asked": "Quit requested; pending until the current task ended.",
+    "quit": "Quit.",
+    "slashed": "Slashed.",
+    "kicked_out": "Kicked out by the network.",
+    "kickout_due": "Kickout due.",
+    "kickout_over": "Kickout no longer due.",
+    "kickout_proposed": "Kickout proposed on chain.",
+    "kickout_executed": "Kicked out.",
+}
+
+
+class ScoreLabel(NamedTuple):
+    """One task score: its task, its colour and its text."""
+
+    task: str
+    tone: str
+    words: str
 
 
 class NodePageContent(NamedTuple):
@@ -84,9 +112,7 @@ class NodePageContent(NamedTuple):
 
 def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one node: a summary sentence, then all its inputs."""
-    range_name = request.get_field("range") or _DEFAULT_RANGE
-    if range_name not in _RANGES:
-        raise RequestError(f"range: expected one of {', '.join(_RANGES)}")
+    range_name = request.get_choice("range", _RANGES) or _DEFAULT_RANGE
     node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
     node_answer = build_node_view(snapshot, node)
     node_summary, scores = build_summary(snapshot, node, node_answer)
@@ -104,7 +130,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         history=history,
         past=past,
         has_evidence=request.has_evidence,
-        turns=[(change, describe_membership_change(change)) for change in past.membership],
+        turns=[(change, _SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
         charts=build_charts(history, node_summary.rules),
         marks=_build_mark_texts(history, snapshot, node_summary.rules),
         ranges=list(_RANGES),
@@ -189,3 +215,87 @@ def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules)
         "rises": _build_legend(ReliabilityMark.RISE),
         "limit": format_two_digits(f"{rules.exclude_enter / UNIT:.4f}"),
     }
+
+
+def describe_score(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
+    """Return the label of a score's bar; both its colour and its text show the rank."""
+    points = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
+    if rules.legacy is not None:
+        # Two rounds made up the score, each with its own rank.
+        return ScoreLabel(entry.task, "first" if entry.score else "none", points)
+    if entry.rank is None:
+        return ScoreLabel(entry.task, "none", f"No answer: {points}")
+    tone = _TONES[entry.rank - 1] if entry.rank <= len(_TONES) else "later"
+    return ScoreLabel(entry.task, tone, f"{capitalize_first(format_rank(entry.rank))}: {points}")
+
+
+def describe_on_chain_score(answer: NodeView) -> tuple[str, str]:
+    """Return the on-chain score, and how it compares with the computed score."""
+    on_chain = answer.on_chain
+    if on_chain is None or (on_chain.qos is None and on_chain.lane != DO_NOT_SELECT):
+        return NO_NUMBER, "never reported"
+    shown_value = "not selectable" if on_chain.qos is None else format_two_digits(on_chain.qos)
+    return shown_value, "✓ up to date" if on_chain.is_current else "pending next report"
+
+
+def describe_exclusion(answer: NodeView) -> str:
+    """Return how far a member is from exclusion, or how long it is excluded."""
+    reliability, threshold = (
+        format_two_digits(answer.row.reliability),
+        format_two_digits(answer.excluded_below),
+    )
+    if answer.row.back_at is not None:
+        time_left = format_duration(answer.row.back_at - answer.as_of.time)
+        until = format_time(answer.row.back_at)
+        return (
+            f"Reliability is {reliability}, below the threshold. Exclusion ends in {time_left}, "
+            f"at {until}."
+        )
+    steps = answer.lift.timeouts
+    words = f"Reliability is {reliability}; under {threshold} a node is excluded."
+    if not steps:
+        return words
+    timeouts = capitalize_first(format_count(steps, "timeout"))
+    return f"{words} {timeouts} in a row would exclude the node."
+
+
+def describe_kickout(answer: NodeView) -> str:
+    """Return how far a member is from a kickout."""
+    kickout = answer.kickout
+    if kickout.mean is None:
+        return (
+            f"A kickout needs {format_count(kickout.pool_size, 'score')}, and there is none yet."
+        )
+    words = f"The mean of its scores is {format_two_digits(kickout.mean)} points"
+    scores_left = kickout.pool_size - kickout.scores
+    if answer.row.legacy is not None and not kickout.is_due:
+        return (
+            f"{words} in this window; from {format_count(kickout.pool_size, 'task')} of a window "
+            f"on, a kickout is due under {format_two_digits(kickout.below)}."
+        )
+    if kickout.is_due:
+        return f"{words}, under {format_two_digits(kickout.below)}: a kickout is due."
+    if scores_left > 0:
+        return (
+            f"{words}; a kickout needs a full pool under {format_two_digits(kickout.below)}, and "
+            f"{format_count(scores_left, 'score')} {'is' if scores_left == 1 else 'are'} still to "
+            "come."
+        )
+    zero_scores = answer.lift.zeros
+    zeros_text = (
+        f"; {format_count(zero_scores, 'score')} of zero in a row would do it"
+        if zero_scores
+        else ""
+    )
+    return f"{words}; under {format_two_digits(kickout.below)} a kickout is due{zeros_text}."
+
+
+def describe_mark(mark: HistoryMark) -> str:
+    """Return the label of a mark of the chart."""
+    cause = capitalize_first(mark.cause.replace("_", " "))
+    if mark.before == mark.after:
+        return f"{cause}, {format_time(mark.time)}"
+    change_text = (
+        f"reliability {format_two_digits(mark.before)} to {format_two_digits(mark.after)}"
+    )
+    return f"{cause}, {format_time(mark.time)}: {change_text}"

@@ -4,15 +4,19 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, cast, get_args
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from fastapi.responses import Response
 
 from oracle.chain.hex_names import HexNameError, parse_address
 from oracle.daemon.web.pages.drawings import build_sparkline_path
-from oracle.daemon.web.pages.page_frame import PageRequest, parse_node_prefix, render_template
-from oracle.daemon.web.pages.status_line import build_frame_values
+from oracle.daemon.web.pages.page_frame import (
+    PageRequest,
+    build_frame_values,
+    parse_node_prefix,
+    render_template,
+)
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_figures import NODE_STATES
 from oracle.queries.api.node_list import NodeListQuery, list_nodes
@@ -75,18 +79,10 @@ def build_sparklines(snapshot: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[s
 
 def parse_query(request: PageRequest) -> NodeListQuery:
     """Return the query of a request; raise RequestError if order, state or prefix is invalid."""
-    sort, state, prefix = (
-        request.get_field("sort") or "qos",
-        request.get_field("state"),
-        request.get_field("prefix"),
-    )
-    if sort not in get_args(NodeSort):
-        raise RequestError(f"sort: expected one of {', '.join(get_args(NodeSort))}")
-    if state is not None and state not in NODE_STATES:
-        raise RequestError(f"state: expected one of {', '.join(NODE_STATES)}")
+    prefix = request.get_field("prefix")
     return NodeListQuery(
-        sort=cast("NodeSort", sort),
-        state=state,
+        sort=request.get_choice("sort", get_args(NodeSort)) or "qos",
+        state=request.get_choice("state", NODE_STATES),
         prefix=None if prefix is None else parse_node_prefix(prefix),
         gpu=request.get_field("gpu"),
         of=_parse_own_nodes(request.get_field("of", _MAX_ADDRESSES_LENGTH)),

@@ -13,10 +13,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oracle import __version__
 from oracle.daemon.web.answer_cache import AnswerCache, AnswerFlights, CachedResponse
-from oracle.daemon.web.pages import static_files
 from oracle.daemon.web.pages.chain_pages import PAGES, RenderPage
-from oracle.daemon.web.pages.page_frame import HEADERS, POLICY, PageRequest, render_template
-from oracle.daemon.web.pages.status_line import UNAVAILABLE
+from oracle.daemon.web.pages.page_frame import (
+    HEADERS,
+    POLICY,
+    UNAVAILABLE,
+    PageRequest,
+    get_file_response,
+    render_template,
+)
 from oracle.daemon.web.played_act import DemoAct
 from oracle.errors import OracleError
 from oracle.queries.api.source import (
@@ -57,7 +62,7 @@ def create_page_app(renderer: "PageRenderer") -> FastAPI:
     @app.get("/static/{digest}/{name:path}")
     def get_static_file(digest: str, name: str) -> Response:
         """Return a static file; its URL contains its digest, so that it can be cached forever."""
-        file_response = static_files.get_file_response(digest, name)
+        file_response = get_file_response(digest, name)
         return file_response or _render_message("File not found.", "", _NOT_FOUND)
 
     @app.get("/{path:path}")

@@ -1,30 +1,34 @@
-"""The common parts of every page: the frame, number formats and browser policies.
+"""The common parts of every page: frame, status line, number formats, policies, static files.
 
 Templates escape everything; none of them may disable that (tests/unit/daemon/pages).
 """
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 
 from oracle.chain.hex_names import HexNameError, parse_address_prefix, parse_hash
 from oracle.chain.profiles.profile import Token
+from oracle.daemon.web.answer_cache import CACHE_FOREVER
 from oracle.daemon.web.played_act import DemoAct
 from oracle.domain.fixed_point import format_decimal
+from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.domain.ids import TaskKey
-from oracle.queries.api.source import RequestError
+from oracle.queries.answers import AsOf
+from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.population import sanitize_name
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_amount,
+    format_blocks,
     format_count,
     format_duration,
     format_ordinal,
@@ -75,6 +79,14 @@ _SHOWN_HASH_DIGITS = 6, 4
 NO_NUMBER = "\N{EN DASH}"
 _MIN_HASH_LENGTH = 20
 _MAX_FIELD_LENGTH = 400
+_TONES = {Severity.WELL: "good", Severity.ATTENTION: "late", Severity.DOWN: "bad"}
+_MEDIA_TYPE_BY_SUFFIX = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+TText = TypeVar("TText", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,18 @@ class PageRequest:
         if len(value) > max_length:
             raise RequestError(f"{name}: longer than {max_length} characters")
         return value or None
+
+    def get_choice(self, name: str, choices: Collection[TText]) -> TText | None:
+        """Return a field of the query that must be one of `choices`, or None if it is empty.
+
+        Raises:
+            RequestError: the field has another value.
+        """
+        value = self.get_field(name)
+        choice = next((choice for choice in choices if choice == value), None)
+        if value is not None and choice is None:
+            raise RequestError(f"{name}: expected one of {', '.join(choices)}")
+        return choice
 
 
 def parse_node_prefix(text: str) -> str:
@@ -205,3 +229,57 @@ def format_token_amount(context: Context, units: int | str) -> str:
 def format_state(state: str) -> str:
     """Return the readable form of a state."""
     return state.replace("_", " ")
+
+
+class StatusLine(NamedTuple):
+    """The status text; `tone` (good, late or bad) is shown as a sign and a colour beside it."""
+
+    tone: str
+    words: str
+
+
+UNAVAILABLE = StatusLine("late", "No data loaded")
+
+
+def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
+    """Return the worst condition in a few words, or that there is none."""
+    worst_condition, lag_blocks = health.worst_condition, as_of.lag_blocks
+    tone = _TONES[health.severity]
+    if worst_condition is None:
+        return StatusLine(tone, "Synced" if lag_blocks is not None else "Indexed")
+    if worst_condition is Condition.BEHIND and lag_blocks is not None:
+        return StatusLine(tone, f"Catching up, {format_blocks(lag_blocks)} left")
+    return StatusLine(tone, worst_condition.title)
+
+
+def build_frame_values(
+    snapshot: ApiSnapshot, here: str | None, json_path: str | None = None
+) -> dict[str, Any]:
+    """Return the template values of the frame; `here` is the current navigation entry."""
+    return {
+        "here": here,
+        "as_of": snapshot.as_of,
+        "standing": build_status_line(snapshot.as_of, snapshot.load_health()),
+        "json_path": json_path,
+        "token": snapshot.source.token,
+        "labels": snapshot.source.labels,
+    }
+
+
+@cache
+def _list_file_names() -> frozenset[str]:
+    """Return the files that are served; licences and lists are not."""
+    paths = (path for path in STATIC.rglob("*") if path.suffix in _MEDIA_TYPE_BY_SUFFIX)
+    return frozenset(path.relative_to(STATIC).as_posix() for path in paths)
+
+
+def get_file_response(digest: str, name: str) -> Response | None:
+    """Return the response with a file, or None if no file has this name and digest."""
+    if name not in _list_file_names() or get_asset_url(name) != f"/static/{digest}/{name}":
+        return None
+    path = STATIC / name
+    return Response(
+        path.read_bytes(),
+        media_type=_MEDIA_TYPE_BY_SUFFIX[path.suffix],
+        headers={"cache-control": CACHE_FOREVER},
+    )

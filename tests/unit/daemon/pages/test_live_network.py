@@ -2,8 +2,8 @@
 
 import re
 
-from oracle.daemon.web.pages import event_rows
-from oracle.daemon.web.pages.event_rows import merge_report_runs
+from oracle.daemon.web.pages import network_page
+from oracle.daemon.web.pages.network_page import merge_report_runs
 from oracle.daemon.web.played_act import DemoAct
 from oracle.queries.api.records.event_feed import (
     EventCursor,
@@ -34,12 +34,12 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
 
 
 def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
-    monkeypatch.setattr(event_rows, "_MAX_EVENTS", 3)
+    monkeypatch.setattr(network_page, "_MAX_EVENTS", 3)
     history = History()
     for name in "ABCDEFG":
         history.joins(name).after(5)
     with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
-        rows, _ = event_rows.read_newest_rows(snapshot)
+        rows, _ = network_page.read_newest_rows(snapshot)
     assert [row.event.node for row in rows] == [node(name) for name in "GFE"]
 
 
