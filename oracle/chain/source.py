@@ -193,7 +193,7 @@ class ChainSource:
             )
         self._read_ahead_queue.discard_pending()
         if max_blocks is not None:
-            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + max_blocks - 1))
+            blocks = blocks.first_blocks(max_blocks)
         part = self._window_source.limit_range(blocks, with_headers=True)
         return self._window_source.fetch_window(part, with_headers=True)
 
@@ -219,7 +219,7 @@ class ChainSource:
             self._reverification_queues[level, endpoint] = queue
         if queue is not None:
             return queue.take_window(blocks, max_blocks, prefers_workers=True)
-        part = BlockRange(blocks.first, min(blocks.last, blocks.first + max_blocks - 1))
+        part = blocks.first_blocks(max_blocks)
         return self._window_source.fetch_verified_window(part, level, endpoint, excluded_endpoint)
 
     def fetch_witnesses(

@@ -196,8 +196,7 @@ class WindowFetcher:
         )
         first = request.blocks.first
         # The range may have been sized before it was known that all headers are needed.
-        first_part = BlockRange(first, min(request.blocks.last, first + max_blocks - 1))
-        chain = self._fetch_header_chain(endpoint, first_part)
+        chain = self._fetch_header_chain(endpoint, request.blocks.first_blocks(max_blocks))
         last_block = chain[-1].block
         # Heights that were proven to have no block have no logs.
         blocks = BlockRange(chain[0].block.number, last_block.number)
@@ -330,10 +329,7 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
 
 def _limit_to_header_batch(request: WindowRequest) -> WindowRequest:
     """Return the request limited to the blocks whose headers can be fetched in one batch."""
-    first, last = request.blocks.first, request.blocks.last
-    return replace(
-        request, blocks=BlockRange(first, min(last, first + MAX_BLOCKS_WITH_HEADERS - 1))
-    )
+    return replace(request, blocks=request.blocks.first_blocks(MAX_BLOCKS_WITH_HEADERS))
 
 
 def _check_block_unchanged(endpoint: Endpoint, expected: BlockRef) -> None:

@@ -200,9 +200,7 @@ class WindowSource:
         """Return the first part of the range that `fetch_verified_window` reads at once."""
         if level < VerificationLevel.PINNED:
             return self.limit_range(blocks, with_headers=False)
-        return BlockRange(
-            blocks.first, min(blocks.last, blocks.first + MAX_BLOCKS_WITH_HEADERS - 1)
-        )
+        return blocks.first_blocks(MAX_BLOCKS_WITH_HEADERS)
 
     def get_max_allowed_level(self) -> VerificationLevel:
         """Return the highest level that policy and chain allow now."""

@@ -130,7 +130,7 @@ class SegmentQueue:
         is_requesting = any(pending.request is not None for pending in self._pending_ranges)
         uses_workers = (prefers_workers or is_requesting) and self._can_use_workers()
         if max_blocks is not None and not uses_workers:
-            blocks = BlockRange(blocks.first, min(blocks.last, blocks.first + max_blocks - 1))
+            blocks = blocks.first_blocks(max_blocks)
         if self._pending_ranges and not self._continues_queue(blocks):
             self.discard_pending()
         if self.workers is not None:
@@ -179,7 +179,7 @@ class SegmentQueue:
             uses_workers
         ):
             next_range = self._cut_range(
-                BlockRange(next_block, min(blocks.last, next_block + max_blocks - 1))
+                BlockRange(next_block, blocks.last).first_blocks(max_blocks)
             )
             pending = self._restore_range(next_block, blocks.last) if uses_workers else None
             if pending is None and uses_workers:

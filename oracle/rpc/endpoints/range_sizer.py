@@ -54,7 +54,7 @@ class RangeSizer:
             block_count = min(self._blocks, self.limit, max_blocks)
             if self._density:
                 block_count = min(block_count, max(1, int(self._target_logs / self._density)))
-        return BlockRange(blocks.first, min(blocks.last, blocks.first + block_count - 1))
+        return blocks.first_blocks(block_count)
 
     def record_response(self, blocks: BlockRange, log_count: int, duration_seconds: float) -> None:
         """Adapt the size after a response."""
