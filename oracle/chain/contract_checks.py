@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from oracle.chain.decode.abi import load_abi
 from oracle.chain.decode.oracle_logs import CONSTRUCTOR_ONLY_EVENTS, ORACLE_CONTRACT as ORACLE
@@ -79,19 +78,13 @@ def _to_push_operand(topic: str) -> str:
 _WORD = 64
 
 
-class CounterView(NamedTuple):
-    """A view function without arguments, and the index of the result's 32-byte word to read."""
-
-    function: str
-    word_index: int
-
-
-# Counters by contract; each has the name that indexer.audit uses for the folded count.
-_COUNTERS: Mapping[str, Mapping[str, CounterView]] = MappingProxyType(
+# Counters by contract and by the name that indexer.audit uses for the folded count: a view
+# function without arguments, and the index of the result's 32-byte word to read.
+_COUNTERS: Mapping[str, Mapping[str, tuple[str, int]]] = MappingProxyType(
     {
-        "TaskNetwork": {"members": CounterView("activeCount", 0)},
+        "TaskNetwork": {"members": ("activeCount", 0)},
         # head(): round, asOf, pushedAt, pausedUntil, heldSeconds, nodeCount, …
-        ORACLE: {"rounds": CounterView("head", 0), "indexes": CounterView("head", 5)},
+        ORACLE: {"rounds": ("head", 0), "indexes": ("head", 5)},
     }
 )
 
@@ -106,24 +99,18 @@ def fetch_contract_counters(
     Raises:
         RpcError: the endpoint does not answer, or does not know the block.
     """
-    counter_calls = [
-        (name, address, contract, counter)
-        for address, (contract, _) in reader.contracts.items()
-        for name, counter in _COUNTERS.get(contract, {}).items()
-    ]
-    block_parameter = {"blockHash": block_hash}
-    params = [
-        [
-            {"to": address, "data": load_abi(contract).functions[counter.function].digest[:10]},
-            block_parameter,
-        ]
-        for _, address, contract, counter in counter_calls
-    ]
+    word_index_by_name: dict[str, int] = {}
+    params: list[list[object]] = []
+    for address, (contract, _) in reader.contracts.items():
+        for name, (function, word_index) in _COUNTERS.get(contract, {}).items():
+            word_index_by_name[name] = word_index
+            selector = load_abi(contract).functions[function].selector
+            params.append([{"to": address, "data": selector}, {"blockHash": block_hash}])
     try:
         answers = endpoint.client.batch("eth_call", params, str) if params else []
         return {
-            name: _parse_word(endpoint.name, answer, counter.word_index)
-            for (name, _, _, counter), answer in zip(counter_calls, answers, strict=True)
+            name: _parse_word(endpoint.name, answer, word_index)
+            for (name, word_index), answer in zip(word_index_by_name.items(), answers, strict=True)
         }
     except RpcError as error:
         if error.kind not in _UNSUPPORTED_CALL_ERRORS:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, ValidationError, convert
 
+from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
@@ -18,8 +19,6 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.responses import Hex20, Hex32, Quantity, TransactionResponse, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Length of a selector: `0x` and the first four bytes of an input.
-SELECTOR_DIGITS = 10
 _METHOD = "eth_getBlockReceipts"
 
 # Selectors of the watched functions, by contract: `0x` and 8 hex digits each.

@@ -11,7 +11,8 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
-_SELECTOR_DIGITS = 10
+# Length of a selector: `0x` and the first four bytes of a call's input.
+SELECTOR_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class AbiSignature:
     @property
     def selector(self) -> str:
         """Return the first four bytes of a call of the function, `0x` hex."""
-        return self.digest[:_SELECTOR_DIGITS]
+        return self.digest[:SELECTOR_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
-from oracle.chain.decode.abi import AbiSignature, Parameter
+from oracle.chain.decode.abi import SELECTOR_DIGITS, AbiSignature, Parameter
 from oracle.chain.decode.abi_tails import (
     WORD,
     MalformedError,
@@ -223,7 +223,6 @@ LogSplitter: TypeAlias = Callable[[Log], Parts]
 CallSplitter: TypeAlias = Callable[[Call], Parts]
 
 _PADDING = "0x" + 24 * "0"
-_SELECTOR_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +288,7 @@ def build_call_splitter(function: AbiSignature) -> tuple[CallSplitter, Mapping[s
     )
 
     def split_call(call: Call) -> Parts:
-        values = decode_arguments(unhexlify(call.input[_SELECTOR_DIGITS:]))
+        values = decode_arguments(unhexlify(call.input[SELECTOR_DIGITS:]))
         return (*values, call.sender, call.value, call.block)
 
     return split_call, build_consecutive_values(function.inputs, 0)

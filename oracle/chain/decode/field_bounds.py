@@ -7,7 +7,7 @@ are never changed. See docs/reference/events-and-jsonl.md#types.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TypeAlias
 
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.abi_words import find_word_layout
@@ -158,29 +158,24 @@ def _fit_nothing(_typed_value: TypedValue) -> None:
     return None
 
 
-class _FieldFit(NamedTuple):
-    """The function that fits a contract argument to one kind of field, and the expected type."""
-
-    fit: Callable[[TypedValue], Getter | None]
-    expected: str
-
-
+# The function that fits a contract argument to one kind of field, and the expected type.
+_FieldFit: TypeAlias = tuple[Callable[[TypedValue], Getter | None], str]
 _NUMBER = "an unsigned number"
 _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
-    kinds.ADDRESS: _FieldFit(_fit_address, "an address"),
-    kinds.HASH: _FieldFit(_fit_hash, f"bytes32 or {_NUMBER}"),
-    kinds.HASHES: _FieldFit(_fit_tasks, "a list of bytes32 or of unsigned numbers"),
-    kinds.AMOUNT: _FieldFit(_fit_amount, _NUMBER),
-    kinds.TEXT: _FieldFit(_fit_text, "a string"),
-    kinds.TEXTS: _FieldFit(_fit_texts, "a list of strings"),
-    kinds.GIGABYTES: _FieldFit(_build_capped_fit(UINT32_MAX), _NUMBER),
-    kinds.SECONDS: _FieldFit(_build_capped_fit(INT63_MAX), _NUMBER),
-    kinds.COUNT: _FieldFit(_fit_size, _NUMBER),
-    kinds.PLACE: _FieldFit(_fit_round_position, _NUMBER),
-    kinds.VERSION: _FieldFit(_fit_version, "three unsigned numbers"),
+    kinds.ADDRESS: (_fit_address, "an address"),
+    kinds.HASH: (_fit_hash, f"bytes32 or {_NUMBER}"),
+    kinds.HASHES: (_fit_tasks, "a list of bytes32 or of unsigned numbers"),
+    kinds.AMOUNT: (_fit_amount, _NUMBER),
+    kinds.TEXT: (_fit_text, "a string"),
+    kinds.TEXTS: (_fit_texts, "a list of strings"),
+    kinds.GIGABYTES: (_build_capped_fit(UINT32_MAX), _NUMBER),
+    kinds.SECONDS: (_build_capped_fit(INT63_MAX), _NUMBER),
+    kinds.COUNT: (_fit_size, _NUMBER),
+    kinds.PLACE: (_fit_round_position, _NUMBER),
+    kinds.VERSION: (_fit_version, "three unsigned numbers"),
 }
 # A boolean field, or an enumeration, which needs an enum of the profile.
-_NO_FIT = _FieldFit(_fit_nothing, "a constant, or an argument with an enum")
+_NO_FIT: _FieldFit = (_fit_nothing, "a constant, or an argument with an enum")
 
 
 def can_equal_literal(abi_type: str, literal: object) -> bool:

@@ -4,10 +4,9 @@ The contract accepts a push only as a direct call from an account without code, 
 the transaction is the input of the push (docs/reference/report-format.md#records).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
-from oracle.chain.decode.abi import AbiSignature, load_abi
+from oracle.chain.decode.abi import SELECTOR_DIGITS, AbiSignature, load_abi
 from oracle.chain.decode.abi_tails import WORD, MalformedError, read_uint
 from oracle.chain.decode.log_decoder import build_log_decoder
 from oracle.chain.proofs.keccak import keccak
@@ -35,16 +34,6 @@ ORACLE_CONTRACT = "QoSOracle"
 ROUND_ACCEPTED = "RoundAccepted"
 
 _ROUND_INPUTS = ("round", "asOf", "asOfHash", "digest", "config", "dataHash", "transmitter")
-_SELECTOR_DIGITS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class OracleEventMapping:
-    """Maps a contract event to an event class; `input_by_field` names the input of each field."""
-
-    event_name: str
-    event_class: type[ContractEvent]
-    input_by_field: Mapping[str, str]
 
 
 def decode_pushed_round(call: Call, data_hash: Hash) -> RoundData:
@@ -86,9 +75,9 @@ def decode_proposal_signatures(calldata: str) -> bytes:
 def _decode_bytes_argument(calldata: str, function: str, argument_name: str) -> bytes:
     """Return an argument of type `bytes` from the calldata of this function."""
     signature = load_abi(ORACLE_CONTRACT).functions[function]
-    if not calldata.startswith(signature.digest[:_SELECTOR_DIGITS]):
+    if not calldata.startswith(signature.selector):
         raise MalformedError(f"the call is no {function}")
-    arguments = bytes.fromhex(calldata[_SELECTOR_DIGITS:])
+    arguments = bytes.fromhex(calldata[SELECTOR_DIGITS:])
     index = [parameter.name for parameter in signature.inputs].index(argument_name)
     start = read_uint(arguments, WORD * index)
     return arguments[start + WORD :][: read_uint(arguments, start)]
@@ -124,59 +113,50 @@ def build_round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccept
     return read_round
 
 
-@dataclass(frozen=True, slots=True)
-class LimitsEventMapping:
-    """Maps an event whose input is a struct; `member_names` names the member of each field."""
+def build_limits_reader(
+    event: AbiSignature, event_class: Callable[..., ContractEvent], member_names: Sequence[str]
+) -> Callable[[Log], ContractEvent]:
+    """Return a reader of an event whose input is a struct; it raises ValueError for other logs.
 
-    event_name: str
-    build_event: Callable[..., ContractEvent]
-    member_names: tuple[str, ...]
+    `member_names` names the member of the struct for each field after position and time.
+    """
+    decode_log = build_log_decoder(event)
+    names = [component.name for component in event.inputs[0].components]
+    indexes = [names.index(name) for name in member_names]
 
-    def build_reader(self, event: AbiSignature) -> Callable[[Log], ContractEvent]:
-        """Return the reader of the event's logs; it raises ValueError for other logs."""
-        decode_log, build_event = build_log_decoder(event), self.build_event
-        names = [component.name for component in event.inputs[0].components]
-        indexes = [names.index(name) for name in self.member_names]
+    def read_event(log: Log) -> ContractEvent:
+        (limits,) = decode_log(log)
+        position = Position(log.block, log.tx, log.index)
+        return event_class(position, log.time, *(limits[index] for index in indexes))
 
-        def read_event(log: Log) -> ContractEvent:
-            (limits,) = decode_log(log)
-            position = Position(log.block, log.tx, log.index)
-            return build_event(position, log.time, *(limits[index] for index in indexes))
-
-        return read_event
+    return read_event
 
 
 _NODE_INPUT = {"node": "node"}
 
-# Nodes are registered by accepted rounds; NodeRegistered is only compared with them.
-ORACLE_EVENTS = (
-    OracleEventMapping("NodeRegistered", NodeRegistered, {**_NODE_INPUT, "index": "index"}),
-    OracleEventMapping(
-        "KickProposed",
-        KickProposed,
-        {
-            **_NODE_INPUT,
-            "round": "round",
-            "evidence": "evidence",
-            "ready_at": "readyAt",
-            "dies_at": "diesAt",
-        },
-    ),
-    OracleEventMapping("KickCancelled", KickCancelled, {**_NODE_INPUT, "by": "by", "why": "why"}),
-    OracleEventMapping(
-        "KickExecuted", KickExecuted, {**_NODE_INPUT, "evidence": "evidence", "target": "target"}
-    ),
-    OracleEventMapping(
-        "KickRefused", KickRefused, {**_NODE_INPUT, "target": "target", "reason": "reason"}
-    ),
-    OracleEventMapping("NodeExpelled", NodeExpelled, _NODE_INPUT),
-    OracleEventMapping("NodeReadmitted", NodeReadmitted, _NODE_INPUT),
-    OracleEventMapping("RoleSet", RoleSet, {"role": "role", "who": "who"}),
-    OracleEventMapping("ConfigSet", ConfigSet, {"count": "count", "digest": "config"}),
-)
+# The events by class, whose name is the event's, and the input of each field. Nodes are registered
+# by accepted rounds; NodeRegistered is only compared with them.
+ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
+    NodeRegistered: {**_NODE_INPUT, "index": "index"},
+    KickProposed: {
+        **_NODE_INPUT,
+        "round": "round",
+        "evidence": "evidence",
+        "ready_at": "readyAt",
+        "dies_at": "diesAt",
+    },
+    KickCancelled: {**_NODE_INPUT, "by": "by", "why": "why"},
+    KickExecuted: {**_NODE_INPUT, "evidence": "evidence", "target": "target"},
+    KickRefused: {**_NODE_INPUT, "target": "target", "reason": "reason"},
+    NodeExpelled: _NODE_INPUT,
+    NodeReadmitted: _NODE_INPUT,
+    RoleSet: {"role": "role", "who": "who"},
+    ConfigSet: {"count": "count", "digest": "config"},
+}
 # Events that only the constructor emits, so that the deployed code does not contain them.
 CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
-LIMITS_EVENTS = (
-    LimitsEventMapping("LimitsSet", LimitsSet, ("maxNewNodes", "fallShare", "bigFall")),
-    LimitsEventMapping("KickLimitsSet", KickLimitsSet, ("kickCooldown",)),
-)
+# The same for events whose only input is a struct: the member of each field.
+LIMITS_EVENTS: Mapping[type[ContractEvent], tuple[str, ...]] = {
+    LimitsSet: ("maxNewNodes", "fallShare", "bigFall"),
+    KickLimitsSet: ("kickCooldown",),
+}

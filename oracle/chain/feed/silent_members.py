@@ -9,8 +9,8 @@ depends only on stored rows with lower ids, which settle before the rows of the 
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import attrgetter
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 
 from oracle.chain.feed.relay_groups import MAX_ID_GAP, DetectedGroup, slice_rows_by_id
 from oracle.chain.feed.relay_rows import (
@@ -65,19 +65,6 @@ class GroupSurroundings:
     ambiguous_ids: Collection[int] = ()
 
 
-@dataclass(slots=True)
-class _SilentEnds:
-    """The end rows before one group whose tasks may be its silent members.
-
-    `timeouts` has the total distance, the distance of the starts, and the row. With
-    `has_inconclusive`, a task ended in a way that gives no score of 0, so that nothing can be
-    derived.
-    """
-
-    timeouts: list[tuple[int, int, FeedRow]] = field(default_factory=list)
-    has_inconclusive: bool = False
-
-
 def find_silent_members(group: DetectedGroup, surroundings: GroupSurroundings) -> SilentMembers:
     """Return the silent members of a group; each task is a member of at most one group.
 
@@ -111,8 +98,10 @@ def _derive_members(
     earlier_start_ids = [start for start in start_ids if start < group.first_id]
     if not earlier_start_ids:
         return SilentMembers()
-    silent_ends = _collect_silent_ends(group, surroundings, earlier_start_ids, claimed_tasks)
-    ranked_ends = sorted(silent_ends.timeouts, key=lambda ranked_ends: ranked_ends[0])
+    timeouts, has_inconclusive = _collect_silent_ends(
+        group, surroundings, earlier_start_ids, claimed_tasks
+    )
+    ranked_ends = sorted(timeouts, key=itemgetter(0))
     near_ends = [
         (distance, end)
         for distance, start_distance, end in ranked_ends
@@ -122,7 +111,7 @@ def _derive_members(
     is_near_ambiguous = any(
         0 < group.first_id - row_id <= 2 * MAX_ID_GAP for row_id in surroundings.ambiguous_ids
     )
-    if silent_ends.has_inconclusive or is_near_ambiguous:
+    if has_inconclusive or is_near_ambiguous:
         return SilentMembers(possible=all_ends)
     rivals = _find_rivals(near_ends, group.missing_count)
     if rivals:
@@ -138,9 +127,16 @@ def _collect_silent_ends(
     surroundings: GroupSurroundings,
     start_ids: Sequence[int],
     claimed_tasks: Collection[str],
-) -> _SilentEnds:
-    """Return the end rows before a group whose tasks may be its members, with id distances."""
-    silent_ends, issuer = _SilentEnds(), _find_creator(group)
+) -> tuple[list[tuple[int, int, FeedRow]], bool]:
+    """Return the end rows before a group whose tasks may be its silent members.
+
+    Each has its total distance in ids, and the distance of the starts. The second value is True if
+    a task ended in a way that gives no score of 0, so that nothing can be derived.
+    """
+    timeouts, has_inconclusive = list[tuple[int, int, FeedRow]](), False
+    # The creator of the group's tasks, or None if no row shows it.
+    abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
+    creator = parse_abort(abort_rows[0])[2] if abort_rows else None
     for end in slice_rows_by_id(
         surroundings.abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1
     ):
@@ -153,21 +149,13 @@ def _collect_silent_ends(
                 continue
             start_distance = min(abs(end_start_id - start_id) for start_id in start_ids)
             if start_distance <= _MAX_POSSIBLE_DISTANCE:
-                silent_ends.timeouts.append(
-                    (start_distance + group.first_id - end.id, start_distance, end)
-                )
+                timeouts.append((start_distance + group.first_id - end.id, start_distance, end))
         elif reason not in _NON_SILENT_REASONS and reason != UPLOAD_TIMEOUT:
-            is_of_other_creator = reason == CANCELLED and issuer not in {None, end_issuer}
-            silent_ends.has_inconclusive |= (
+            is_of_other_creator = reason == CANCELLED and creator not in {None, end_issuer}
+            has_inconclusive |= (
                 end.id >= min(start_ids) - _MAX_QUEUED_IDS and not is_of_other_creator
             )
-    return silent_ends
-
-
-def _find_creator(group: DetectedGroup) -> str | None:
-    """Return the creator of the group's tasks, or None if no row shows it."""
-    abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
-    return parse_abort(abort_rows[0])[2] if abort_rows else None
+    return timeouts, has_inconclusive
 
 
 def _find_rivals(near_ends: Sequence[tuple[int, FeedRow]], missing_count: int) -> list[FeedRow]:

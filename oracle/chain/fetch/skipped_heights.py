@@ -5,7 +5,6 @@ block below the height as its parent. See docs/explanation/ingest.md#skipped-hei
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import (
@@ -27,13 +26,6 @@ _MAX_SINGLE_STEPS = 16
 _MAX_ROUNDS = 64
 
 
-class Neighbours(NamedTuple):
-    """The blocks directly before and after a range of heights without blocks."""
-
-    before: FullHeader
-    after: FullHeader
-
-
 def fetch_linked_range(
     endpoint: Endpoint, blocks: BlockRange, calibration: Calibration, *, with_transactions: bool
 ) -> list[FullHeader]:
@@ -49,7 +41,7 @@ def fetch_linked_range(
     """
     chain = fetch_linked_headers(endpoint, blocks, with_transactions=with_transactions)
     if not chain:
-        next_number = find_neighbours(endpoint, blocks).after.block.number
+        next_number = _find_neighbours(endpoint, blocks)[1].block.number
         chain = fetch_linked_headers(
             endpoint, BlockRange(next_number, next_number), with_transactions=with_transactions
         )
@@ -73,12 +65,9 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
     chain = get_linked_headers(endpoint.client, blocks)
     next_number = chain[-1].number + 1 if chain else blocks.first
     if next_number <= blocks.last:
-        neighbours_of_gap = find_neighbours(endpoint, BlockRange(next_number, blocks.last))
-        if chain and neighbours_of_gap.before.block.hash != chain[-1].hash:
-            message = (
-                f"block {neighbours_of_gap.after.block.number} does not follow block "
-                f"{next_number - 1}"
-            )
+        before, after = _find_neighbours(endpoint, BlockRange(next_number, blocks.last))
+        if chain and before.block.hash != chain[-1].hash:
+            message = f"block {after.block.number} does not follow block {next_number - 1}"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
     return chain
 
@@ -108,8 +97,10 @@ def require_height(endpoint: Endpoint, height: int) -> None:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 
-def find_neighbours(endpoint: Endpoint, skipped_range: BlockRange) -> Neighbours:
-    """Return the blocks directly around a range of skipped heights, proven by parent hashes.
+def _find_neighbours(
+    endpoint: Endpoint, skipped_range: BlockRange
+) -> tuple[FullHeader, FullHeader]:
+    """Return the blocks directly before and after skipped heights, proven by parent hashes.
 
     From any block above the gap, the parent hashes lead down to the first block after it.
 
@@ -122,7 +113,7 @@ def find_neighbours(endpoint: Endpoint, skipped_range: BlockRange) -> Neighbours
         after = _find_lowest_block_above(endpoint, skipped_range, highest_number)
         before = fetch_parent(endpoint, after)
         if before.block.number < skipped_range.first:
-            return Neighbours(before, after)
+            return before, after
         highest_number = before.block.number
         if highest_number <= skipped_range.last:
             message = f"has block {highest_number} by its hash, but not by its height"
@@ -143,7 +134,7 @@ def fetch_block_at_or_below(endpoint: Endpoint, height: int) -> BlockRef:
     block = endpoint.get_header(height)
     if block is not None:
         return block
-    return find_neighbours(endpoint, BlockRange(height, height)).before.block
+    return _find_neighbours(endpoint, BlockRange(height, height))[0].block
 
 
 def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:

@@ -1,7 +1,6 @@
 """Parses the event mappings of a profile: `says`, `when`, `unless`, and a value per field."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from oracle.chain.profiles.profile import EventMapping, FieldValue, Literal
 from oracle.chain.profiles.toml_tables import FaultCollector, ProfileSettings, Table
@@ -15,18 +14,11 @@ _CONTROL_KEYS = ("says", "when", "unless")
 _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 
 
-class EventMappings(NamedTuple):
-    """The mappings of one event or call, split by whether the profile's options enable them."""
-
-    active: list[EventMapping]
-    inactive: list[EventMapping]
-
-
 def parse_event_mappings(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
-) -> EventMappings:
-    """Return the mappings of one event or call."""
-    mappings = EventMappings([], [])
+) -> tuple[list[EventMapping], list[EventMapping]]:
+    """Return one event's or call's mappings: those that the options enable, and the others."""
+    active, inactive = list[EventMapping](), list[EventMapping]()
     for row_key, table in faults.get_rows(key, raw_value):
         event_type = _parse_event_type(row_key, table, faults)
         required_options, when = _parse_conditions(f"{row_key}.when", table, settings, faults)
@@ -39,9 +31,9 @@ def parse_event_mappings(
             is not None
         }
         is_active = all(required_options) and not any(forbidden_options)
-        target = mappings.active if is_active else mappings.inactive
-        target.append(EventMapping(row_key, event_type, value_by_field, when, unless))
-    return mappings
+        mapping = EventMapping(row_key, event_type, value_by_field, when, unless)
+        (active if is_active else inactive).append(mapping)
+    return active, inactive
 
 
 def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[DomainEvent] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
-from oracle.chain.decode.abi import load_abi
+from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
 from oracle.chain.decode.abi_tails import MalformedError
 from oracle.chain.decode.log_decoder import build_log_reader
 from oracle.chain.decode.oracle_logs import (
@@ -14,6 +14,7 @@ from oracle.chain.decode.oracle_logs import (
     ORACLE_CONTRACT,
     ORACLE_EVENTS,
     ROUND_ACCEPTED,
+    build_limits_reader,
     build_round_reader,
 )
 from oracle.chain.feed.relay_reader import RelayReader
@@ -26,8 +27,6 @@ from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, DeadLetter, Log
 from oracle.errors import InputError
-
-_SELECTOR_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +176,7 @@ class EventReader:
                 decoded.dead_letters.append(_build_dead_letter(log, log.index, name, error))
         if has_call_events:
             decoded.events.sort(key=attrgetter("at"))
-        decoded.dead_letters.sort(key=_get_dead_letter_position)
+        decoded.dead_letters.sort(key=attrgetter("block", "tx", "index"))
         return decoded
 
     def _decode_calls(self, calls: Sequence[Call], decoded: DecodedEvents) -> None:
@@ -189,7 +188,7 @@ class EventReader:
             return
         for call in calls:
             routes = self._by_selector.get(call.to, _NO_ROUTES)
-            route = routes.get(call.input[:_SELECTOR_DIGITS])
+            route = routes.get(call.input[:SELECTOR_DIGITS])
             if route is None or not call.succeeded:
                 continue
             try:
@@ -204,10 +203,6 @@ def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError
     address = row.to if isinstance(row, Call) else row.address
     block, block_hash, time, tx = row.block, row.block_hash, row.time, row.tx
     return DeadLetter(block, block_hash, time, tx, index, address, name, str(error))
-
-
-def _get_dead_letter_position(letter: DeadLetter) -> tuple[int, int, int]:
-    return letter.block, letter.tx, letter.index
 
 
 def _find_call(call_by_transaction: Mapping[tuple[Hash, Hash], Call], log: Log) -> Call:
@@ -226,12 +221,10 @@ def _build_routes(contract: Contract) -> dict[str, _Route]:
 
 
 def _build_route(mapped_signatures: Sequence[MappedSignature]) -> _Route:
-    name = mapped_signatures[0].signature.name
+    mapped = mapped_signatures[0]
+    name = mapped.signature.name
     if len(mapped_signatures) == 1:
-        compiled = mapped_signatures[0].compiled
-        return _Route(
-            compiled.decode, _EVENT_LIST if compiled.returns_list else _SINGLE_EVENT, name
-        )
+        return _Route(mapped.decode, _EVENT_LIST if mapped.returns_list else _SINGLE_EVENT, name)
     return _Route(_build_overload_reader(mapped_signatures), _EVENT_LIST, name)
 
 
@@ -242,47 +235,48 @@ def _build_overload_reader(
 
     See tests/faults/ingest/cases.toml#64.
     """
-    compiled_by_shape = {
+    mapped_by_shape = {
         (
-            1 + sum(parameter.indexed for parameter in signature.inputs),
-            compiled.data_length,
-        ): compiled
-        for signature, _, compiled in mapped_signatures
+            1 + sum(parameter.indexed for parameter in mapped.signature.inputs),
+            mapped.data_length,
+        ): (mapped)
+        for mapped in mapped_signatures
     }
 
     def decode_log(log: Log) -> list[DomainEvent]:
         topic_count = len(log.topics)
-        compiled = compiled_by_shape.get((topic_count, len(log.data))) or compiled_by_shape.get(
+        mapped = mapped_by_shape.get((topic_count, len(log.data))) or mapped_by_shape.get(
             (topic_count, None)
         )
-        if compiled is None:
+        if mapped is None:
             raise MalformedError("no event of this name has so many topics and so much data")
-        result: Any = compiled.decode(log)
-        return result if compiled.returns_list else [result]
+        result: Any = mapped.decode(log)
+        return result if mapped.returns_list else [result]
 
     return decode_log
 
 
 def _build_call_routes(contract: Contract) -> dict[str, _Route]:
     return {
-        signature.selector: _Route(
-            compiled.decode,
-            _EVENT_LIST if compiled.returns_list else _SINGLE_EVENT,
-            signature.name,
+        mapped.signature.selector: _Route(
+            mapped.decode,
+            _EVENT_LIST if mapped.returns_list else _SINGLE_EVENT,
+            mapped.signature.name,
         )
-        for signature, _, compiled in contract.calls
+        for mapped in contract.calls
     }
 
 
 def _iterate_oracle_routes() -> Iterator[tuple[str, _Route]]:
     abi = load_abi(ORACLE_CONTRACT)
-    for mapping in ORACLE_EVENTS:
-        event = abi.get_event(mapping.event_name)
-        decode_log = build_log_reader(event, mapping.input_by_field, mapping.event_class)
+    for event_class, input_by_field in ORACLE_EVENTS.items():
+        event = abi.get_event(event_class.__name__)
+        decode_log = build_log_reader(event, input_by_field, event_class)
         yield event.digest, _Route(decode_log, _ORACLE_EVENT, event.name)
-    for limits_mapping in LIMITS_EVENTS:
-        event = abi.get_event(limits_mapping.event_name)
-        yield event.digest, _Route(limits_mapping.build_reader(event), _ORACLE_EVENT, event.name)
+    for limits_class, member_names in LIMITS_EVENTS.items():
+        event = abi.get_event(limits_class.__name__)
+        read_limits = build_limits_reader(event, limits_class, member_names)
+        yield event.digest, _Route(read_limits, _ORACLE_EVENT, event.name)
     event = abi.get_event(ROUND_ACCEPTED)
     yield event.digest, _Route(build_round_reader(event), _ORACLE_ROUND, event.name)
 

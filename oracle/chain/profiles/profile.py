@@ -64,24 +64,19 @@ class EnumMapping:
     otherwise: str | None
 
 
-class CompiledMapping(NamedTuple):
-    """The decoder of one event or function; returns one event, or a list if `returns_list`.
-
-    Rows that cannot be decoded raise ValueError. `data_length` is the length of the log's
-    data in characters; None if it varies.
-    """
-
-    decode: Callable[..., Any]
-    returns_list: bool
-    data_length: int | None
-
-
 class MappedSignature(NamedTuple):
-    """An event or function with its mappings, in order, and their compiled decoder."""
+    """An event or function with its mappings, in order, and their compiled decoder.
+
+    `decode` returns one event, or a list if `returns_list`, and raises ValueError for a row that
+    cannot be decoded. `data_length` is the length of the log's data in characters; None if it
+    varies.
+    """
 
     signature: AbiSignature
     mappings: tuple[EventMapping, ...]
-    compiled: CompiledMapping
+    decode: Callable[..., Any]
+    returns_list: bool
+    data_length: int | None
 
 
 @dataclass(frozen=True, slots=True)

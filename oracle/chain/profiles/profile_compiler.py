@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from oracle.chain.decode.abi import AbiSignature
 from oracle.chain.decode.abi_tails import MalformedError
@@ -23,11 +23,11 @@ from oracle.chain.decode.log_parts import Getter, Parts, TypedValue
 from oracle.chain.decode.record_filler import RecordReader, build_record_reader
 from oracle.chain.profiles.profile import (
     ABSENT,
-    CompiledMapping,
     EnumMapping,
     EventMapping,
     FieldValue,
     Literal,
+    MappedSignature,
 )
 from oracle.chain.profiles.value_paths import InputValues, collect_argument_names, suggest_name
 from oracle.domain.events.event_fields import get_field_kinds, get_required_fields
@@ -129,15 +129,10 @@ def _check_enum_fits(enum: EnumMapping, field_name: str, typed_value: TypedValue
 
 _RowSplitter: TypeAlias = Callable[[Any], Parts]
 _Condition: TypeAlias = Callable[[Parts], bool]
+# The function that builds the event (None for no event), and the conditions on the parts.
+_MappingReader: TypeAlias = tuple[RecordReader | None, Sequence[_Condition]]
 # The block number is the last of the parts.
 _get_block_number: Getter = itemgetter(-1)
-
-
-class _CompiledMapping(NamedTuple):
-    """The function that builds the event (None for no event), and the conditions on the parts."""
-
-    make: RecordReader | None
-    conditions: Sequence[_Condition]
 
 
 @dataclass(slots=True)
@@ -149,8 +144,8 @@ class MappingCompiler:
 
     def compile_event(
         self, signature: AbiSignature, mappings: Sequence[EventMapping]
-    ) -> CompiledMapping | None:
-        """Return the decoder of this event's logs, or None if there is a fault."""
+    ) -> MappedSignature | None:
+        """Return the event with the decoder of its logs, or None if there is a fault."""
         try:
             plan = build_decoder_plan(
                 signature, collect_argument_names(_iterate_argument_paths(mappings))
@@ -166,8 +161,8 @@ class MappingCompiler:
 
     def compile_call(
         self, signature: AbiSignature, mappings: Sequence[EventMapping]
-    ) -> CompiledMapping | None:
-        """Return the decoder of this function's calls, or None if there is a fault."""
+    ) -> MappedSignature | None:
+        """Return the function with the decoder of its calls, or None if there is a fault."""
         try:
             split_call, inputs = build_call_splitter(signature)
         except ValueError as error:
@@ -183,25 +178,21 @@ class MappingCompiler:
         mappings: Sequence[EventMapping],
         split_row: _RowSplitter,
         data_length: int | None = None,
-    ) -> CompiledMapping | None:
+    ) -> MappedSignature | None:
         fault_count, field_compiler = len(self.faults), _FieldCompiler(self, inputs, split_row)
-        compiled = [
-            _CompiledMapping(
-                field_compiler.build_event_reader(mapping),
-                field_compiler.build_conditions(mapping),
-            )
+        readers: list[_MappingReader] = [
+            (field_compiler.build_event_reader(mapping), field_compiler.build_conditions(mapping))
             for mapping in mappings
         ]
         if len(self.faults) > fault_count:
             return None
-        make, conditions = compiled[0]
-        if len(compiled) > 1 or make is None or conditions:
-            return CompiledMapping(
-                _build_multi_mapping_reader(compiled, split_row),
-                returns_list=True,
-                data_length=data_length,
-            )
-        return CompiledMapping(make, returns_list=False, data_length=data_length)
+        make, conditions = readers[0]
+        decode, returns_list = make, False
+        if len(readers) > 1 or make is None or conditions:
+            decode, returns_list = _build_multi_mapping_reader(readers, split_row), True
+        return MappedSignature(
+            inputs.signature, tuple(mappings), decode, returns_list, data_length
+        )
 
 
 def _iterate_argument_paths(mappings: Sequence[EventMapping]) -> Iterator[str]:
@@ -216,7 +207,7 @@ def _append_block_number(split_log: LogSplitter) -> LogSplitter:
 
 
 def _build_multi_mapping_reader(
-    readings: Sequence[_CompiledMapping], split_row: _RowSplitter
+    readers: Sequence[_MappingReader], split_row: _RowSplitter
 ) -> Callable[[Any], Any]:
     """Return a reader that applies every matching mapping in order.
 
@@ -225,7 +216,7 @@ def _build_multi_mapping_reader(
 
     def read_row(row: Log | Call) -> list[Any]:
         parts, events, is_matched = split_row(row), list[Any](), False
-        for make, conditions in readings:
+        for make, conditions in readers:
             if all(condition(parts) for condition in conditions):
                 is_matched = True
                 if make is not None:

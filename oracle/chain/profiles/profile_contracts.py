@@ -130,9 +130,9 @@ def _parse_mapped_signatures(
             if inactive:
                 # Compiled only for its faults, so that they are reported before the option is set.
                 compile_mapping(signature, inactive)
-            compiled = compile_mapping(signature, active) if active else None
-            if compiled is not None:
-                mapped_signatures.append(MappedSignature(signature, tuple(active), compiled))
+            mapped_signature = compile_mapping(signature, active) if active else None
+            if mapped_signature is not None:
+                mapped_signatures.append(mapped_signature)
     return mapped_signatures
 
 
@@ -148,9 +148,10 @@ def _check_for_duplicates(
     data.
     """
     text_by_shape: dict[tuple[object, ...], str] = {}
-    for signature, _, compiled in events:
+    for event in events:
+        signature = event.signature
         topic_count = sum(parameter.indexed for parameter in signature.inputs)
-        shape = (signature.digest, topic_count, compiled.data_length)
+        shape = (signature.digest, topic_count, event.data_length)
         if shape in text_by_shape:
             message = "is in the ABI twice, and its logs cannot be distinguished"
             faults.add_fault(f"{key}.abi", f"{signature.text} {message}")

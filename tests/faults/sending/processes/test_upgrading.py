@@ -102,11 +102,11 @@ def test_kickout_cancellation_is_classified_after_upgrade_from_older_fold(
     office: Office, monkeypatch: pytest.MonkeyPatch, *, by_node: bool
 ):
     with monkeypatch.context() as older:
-        older_events = [
-            oracle_event
-            for oracle_event in ORACLE_EVENTS
-            if oracle_event.event_class is not RoleSet
-        ]
+        older_events = {
+            event_class: input_by_field
+            for event_class, input_by_field in ORACLE_EVENTS.items()
+            if event_class is not RoleSet
+        }
         older.setattr("oracle.chain.profiles.event_reader.ORACLE_EVENTS", older_events)
         older.setattr("oracle.indexer.provenance.FOLD_VERSION", 2)
         office.reread()
