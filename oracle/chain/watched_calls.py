@@ -28,7 +28,7 @@ Selectors = Mapping[Address, frozenset[str]]
 class SentTransactionResponse(
     Struct,
     gc=False,
-    rename={"sender": "from", "block_hash": "blockHash", "at": "transactionIndex"},
+    rename={"sender": "from", "block_hash": "blockHash", "transaction_index": "transactionIndex"},
 ):
     """The fields that are read from a transaction in a full block; `to` is None for a creation."""
 
