@@ -228,7 +228,7 @@ def _validate_segment(segment: Segment, request: SegmentRequest) -> None:
     if segment.level not in set(VerificationLevel):
         raise SegmentError(f"unknown verification level {segment.level}")
     if not segment.logs.are_consistent():
-        raise SegmentError("logs are out of request, duplicated, or lack their shared fields")
+        raise SegmentError("logs are out of order, duplicated, or lack their shared fields")
     block_numbers = [block[0] for block in segment.logs.blocks] + [
         row.block for row in segment.calls
     ]

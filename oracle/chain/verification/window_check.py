@@ -59,9 +59,9 @@ def record_missing_logs(endpoint: str, missing_count: int) -> None:
 class VerifiedWindow:
     """One endpoint's answer for a range of blocks, and the level that each block has reached.
 
-    `headers` are the known headers, in order; if the window `is_whole`, they cover the range, and
-    each is the parent of the next. `given_logs` are the endpoint's logs, or None if the receipts
-    of every block are read instead; with `is_pinned`, they were requested by block hash.
+    `headers` are the known headers, in order; with `has_all_headers`, they cover the range, and
+    each is the parent of the next. `returned_logs` are the logs of the endpoint, or None if all
+    receipts are read instead; with `is_pinned`, they were requested by block hash.
     `required_blocks` have to be proven in any case, even without logs or calls. `calls_by_block`
     are the watched calls, or None if no calls are watched; whether they succeeded is unknown until
     receipts are read. `logs_by_block` and `level_by_block` are the results per block.
