@@ -10,10 +10,14 @@ from typing_extensions import override
 
 from devnet.fakechain.accounts import sign_content
 from devnet.fakechain.block_json import DYNAMIC, LEGACY, ZERO_HASH, Block, FakeLog, Json, Tx
-from oracle.chain.proofs.bloom import compute_bloom, format_bloom
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.merkle_trie import EMPTY_ROOT, compute_trie_root
-from oracle.chain.proofs.receipts_root import encode_log_hex, encode_receipt_leaf
+from oracle.chain.proofs.receipts import (
+    compute_bloom,
+    encode_log_hex,
+    encode_receipt_leaf,
+    format_bloom,
+)
 from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, encode_list, encode_rlp
 
 _ZERO_ADDRESS = "0x" + "00" * 20

@@ -1,5 +1,5 @@
 /* The receipts root of a block from its receipts as endpoints write them, in hex
- * (EIP-2718, types 0 to 4). oracle/chain/proofs/receipts_root.py is the same in Python, and the
+ * (EIP-2718, types 0 to 4). oracle/chain/proofs/receipts.py is the same in Python, and the
  * only place where unusual spellings are judged: what is not written in the ordinary way here is
  * no error, the answer is None. */
 #include <stdlib.h>

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import structlog
 
-from oracle.chain.finality import Finality
-from oracle.chain.heads import Heads, WrongChainError, read_heads
+from oracle.chain.heads import Finality, Heads, WrongChainError, read_heads
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool

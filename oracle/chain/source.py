@@ -10,9 +10,8 @@ from oracle.chain.contract_checks import fetch_contract_counters
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below, fetch_linked_blocks
 from oracle.chain.fetch.window_source import WindowSource
-from oracle.chain.finality import Finality
 from oracle.chain.head_tracker import HeadTracker
-from oracle.chain.heads import Heads
+from oracle.chain.heads import Finality, Heads
 from oracle.chain.profiles.event_reader import EventReader, restrict_reader
 from oracle.chain.segments.ordering import SegmentCoordinator
 from oracle.chain.segments.pending import SegmentWorkers

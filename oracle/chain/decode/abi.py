@@ -1,6 +1,12 @@
-"""The ABI of a compiled contract, in the JSON that the compiler writes."""
+"""The ABI of a contract: the JSON that the compiler writes, and human-readable signatures.
 
-from collections.abc import Sequence
+In a signature such as `event TaskStarted(bytes32 indexed task, address node)`, Solidity keywords
+between a type and a name (`calldata`, `payable` …) are allowed and ignored, as is everything after
+the inputs of a function.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -92,20 +98,119 @@ def parse_abi(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
 
 def parse_signatures(entries: Sequence[dict[str, Any]], entry_type: str) -> list[AbiSignature]:
     """Return every `event` or `function` of a JSON ABI, including overloads."""
-    return [_parse_signature(entry) for entry in entries if entry["type"] == entry_type]
+    return [_parse_json_signature(entry) for entry in entries if entry["type"] == entry_type]
 
 
-def _parse_signature(entry: dict[str, Any]) -> AbiSignature:
+def _parse_json_signature(entry: dict[str, Any]) -> AbiSignature:
     return AbiSignature(
-        entry["name"], tuple(_parse_parameter(input_) for input_ in entry["inputs"])
+        entry["name"], tuple(_parse_json_parameter(input_) for input_ in entry["inputs"])
     )
 
 
-def _parse_parameter(input_: dict[str, Any]) -> Parameter:
-    components = tuple(_parse_parameter(component) for component in input_.get("components", ()))
+def _parse_json_parameter(input_: dict[str, Any]) -> Parameter:
+    components = tuple(
+        _parse_json_parameter(component) for component in input_.get("components", ())
+    )
     abi_type: str = input_["type"]
     if abi_type.startswith("tuple"):
         # Signatures spell a tuple by its components; all other types are canonical already.
         component_types = ",".join(component.abi_type for component in components)
         abi_type = f"({component_types}){abi_type.removeprefix('tuple')}"
     return Parameter(input_.get("name", ""), abi_type, bool(input_.get("indexed")), components)
+
+
+_HEAD_PATTERN = re.compile(r"\s*(event|function)\s+([A-Za-z_$][\w$]*)\s*\(")
+_TOKEN_PATTERN = re.compile(r"\s*([(),]|[A-Za-z_$][\w$]*|(?:\[\d*\])+)")
+_IGNORED_KEYWORDS = {"calldata", "memory", "storage", "payable"}
+_TYPE_ALIASES = {"uint": "uint256", "int": "int256", "byte": "bytes1"}
+_ELEMENTARY_PATTERN = re.compile(r"address|bool|string|bytes(\d+)?|u?int(\d+)|function")
+_BITS = {None, *range(8, 257, 8)}
+_BYTES = {None, *range(1, 33)}
+
+
+def parse_signature(text: str) -> tuple[str, AbiSignature]:
+    """Return the keyword, `event` or `function`, and the signature.
+
+    Raises:
+        ValueError: the text is not a signature; the message gives the reason.
+    """
+    head = _HEAD_PATTERN.match(text)
+    if head is None:
+        raise ValueError("must begin with `event Name(` or `function name(`")
+    tokens = _TokenStream(text, head.end())
+    inputs = _parse_parameters(tokens)
+    keyword, name = head.groups()
+    if keyword == "function" and any(parameter.indexed for parameter in inputs):
+        raise ValueError("`indexed` is only allowed for the inputs of an event")
+    return keyword, AbiSignature(name, inputs)
+
+
+class _TokenStream:
+    """The tokens of a signature, starting at a position of the text."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self._iterator = self._tokenize(text, start)
+        self.next = ""
+        self.advance()
+
+    @staticmethod
+    def _tokenize(text: str, start: int) -> Iterator[str]:
+        while (match := _TOKEN_PATTERN.match(text, start)) is not None:
+            yield match[1]
+            start = match.end()
+        yield ""
+
+    def advance(self) -> str:
+        """Return the current token and advance to the next one."""
+        token, self.next = self.next, next(self._iterator, "")
+        return token
+
+
+def _parse_parameters(tokens: _TokenStream) -> tuple[Parameter, ...]:
+    """Parse parameters up to the closing bracket; the opening one has been read."""
+    parameters: list[Parameter] = []
+    while tokens.next != ")":
+        if parameters and tokens.advance() != ",":
+            raise ValueError(
+                f"expected `,` or `)` after {parameters[-1].name or parameters[-1].abi_type}"
+            )
+        parameters.append(_parse_parameter(tokens))
+    tokens.advance()
+    return tuple(parameters)
+
+
+def _parse_parameter(tokens: _TokenStream) -> Parameter:
+    abi_type, components = _parse_type(tokens)
+    name, indexed = "", False
+    while re.match(r"[A-Za-z_$]", tokens.next):
+        text = tokens.advance()
+        if text == "indexed" and not indexed:
+            indexed = True
+        elif text not in _IGNORED_KEYWORDS:
+            if name:
+                raise ValueError(f"unexpected {text!r} after the name {name!r}")
+            name = text
+    return Parameter(name, abi_type, indexed, components)
+
+
+def _parse_type(tokens: _TokenStream) -> tuple[str, tuple[Parameter, ...]]:
+    type_text, components = tokens.advance(), tuple[Parameter, ...]()
+    if type_text == "tuple" and tokens.next == "(":
+        type_text = tokens.advance()
+    if type_text == "(":
+        components = _parse_parameters(tokens)
+        abi_type = f"({','.join(component.abi_type for component in components)})"
+    else:
+        abi_type = _parse_elementary_type(type_text)
+    return abi_type + (tokens.advance() if tokens.next.startswith("[") else ""), components
+
+
+def _parse_elementary_type(token: str) -> str:
+    abi_type = _TYPE_ALIASES.get(token, token)
+    match = _ELEMENTARY_PATTERN.fullmatch(abi_type)
+    if match is None or abi_type == "function":
+        raise ValueError(f"{token or 'end of the text'!r} is not a Solidity type")
+    size, bits = (None if digits is None else int(digits) for digits in match.groups())
+    if size not in _BYTES or bits not in _BITS:
+        raise ValueError(f"{token!r} is not a Solidity type")
+    return abi_type

@@ -10,8 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracle.chain.decode.abi_tails import WORD, MalformedError, decode_string
-from oracle.chain.decode.abi_words import build_word_reader, find_word_layout
+from oracle.chain.decode.abi_values import (
+    WORD,
+    MalformedError,
+    build_word_reader,
+    decode_string,
+    find_word_layout,
+)
 
 # Many offsets may point at the same data: a small input must not decode to a large value.
 MAX_DECODED_BYTES = 4 * 1024 * 1024

@@ -9,10 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from oracle.chain.decode.abi_tails import MalformedError
-from oracle.chain.decode.abi_words import find_word_layout
+from oracle.chain.decode.abi_values import MalformedError, find_word_layout
 from oracle.chain.decode.call_arguments import parse_array_type
-from oracle.chain.decode.log_parts import Getter, TypedValue
+from oracle.chain.decode.decoder_plan import Getter, TypedValue
 from oracle.domain.events import event_fields as kinds
 from oracle.domain.events.event_fields import FieldKind
 from oracle.domain.events.event_names import FIELD_KINDS

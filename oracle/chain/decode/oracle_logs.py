@@ -7,7 +7,7 @@ the transaction is the input of the push (docs/reference/report-format.md#record
 from collections.abc import Callable, Mapping, Sequence
 
 from oracle.chain.decode.abi import SELECTOR_DIGITS, AbiSignature, load_abi
-from oracle.chain.decode.abi_tails import WORD, MalformedError, read_uint
+from oracle.chain.decode.abi_values import WORD, MalformedError, read_uint
 from oracle.chain.decode.log_decoder import build_log_decoder
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import Position

@@ -9,13 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from oracle.chain.fetch.log_query import LogQuery
-from oracle.chain.fetch.log_times import set_log_times
-from oracle.chain.fetch.sampled_heights import (
-    sample_heights,
-    select_heights_before_logs,
-    select_heights_to_recheck,
-)
+from oracle.chain.fetch.log_query import LogQuery, set_log_times
 from oracle.chain.fetch.skipped_heights import fetch_linked_range, require_height
 from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.chain.verification.calibration import HeaderFeature
@@ -24,8 +18,7 @@ from oracle.chain.verification.full_headers import (
     fetch_full_headers,
     take_newest_header,
 )
-from oracle.chain.verification.sender_check import SenderChecker
-from oracle.chain.verification.transaction_check import extract_watched_calls
+from oracle.chain.verification.transaction_check import SenderChecker, extract_watched_calls
 from oracle.chain.verification.verifier import WindowVerifier
 from oracle.chain.verification.window_check import VerifiedWindow
 from oracle.chain.watched_calls import fetch_calls_of_logs, set_call_outcomes
@@ -34,7 +27,11 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.range_sizer import MAX_BLOCKS_WITH_HEADERS, MAX_LINKED_BLOCKS
+from oracle.rpc.endpoints.range_sizer import (
+    MAX_BLOCKS_WITH_HEADERS,
+    MAX_LINKED_BLOCKS,
+    SAMPLED_HEADERS,
+)
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import VERIFIED_BLOCKS, WINDOW_BLOCKS
 from oracle.telemetry.tracing import start_span
@@ -348,3 +345,21 @@ def _count_verified_blocks(window: BlockWindow, fetched: VerifiedWindow) -> None
     )
     for level, block_count in block_count_by_level.items():
         VERIFIED_BLOCKS.labels(level.name.lower()).inc(block_count)
+
+
+def select_heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
+    """Return the heights before the first log, which a pruned endpoint may lack."""
+    return range(blocks.first, logs[0].block if logs else blocks.last + 1)
+
+
+def sample_heights(heights: range) -> set[int]:
+    """Return a few of these heights, evenly spread: one of them may have transactions."""
+    return set(heights[:: max(1, len(heights) // SAMPLED_HEADERS)])
+
+
+def select_heights_to_recheck(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
+    """Return heights to fetch again, most of them after the last log: responses lack their end."""
+    heights_after_logs = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
+    return sample_heights(heights_after_logs) | sample_heights(
+        range(blocks.first, blocks.last + 1)
+    )

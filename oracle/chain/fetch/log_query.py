@@ -6,12 +6,12 @@ may be a silent limit of the endpoint, the two halves, or the receipts of one bl
 for comparison.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
-from oracle.chain.log_filter import LogFilter, validate_logs
+from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, LogFilter, validate_logs
 from oracle.chain.verification.full_headers import FullHeader, fetch_required_headers
 from oracle.chain.verification.receipt_fetch import fetch_receipts
 from oracle.chain.verification.window_check import record_missing_logs
@@ -20,7 +20,13 @@ from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.responses import LogResponse
 from oracle.rpc.rpc_errors import DIVISIBLE, ErrorKind, RpcError, RpcTimeoutError
-from oracle.telemetry.indexer_metrics import DUPLICATE_LOGS, LOGS_CUT_OFF, WINDOW_SPLITS
+from oracle.telemetry.indexer_metrics import (
+    DUPLICATE_LOGS,
+    LOGS_CUT_OFF,
+    WINDOW_SPLITS,
+    WRONG_LOG_TIMES,
+)
+from oracle.telemetry.logging_setup import RepeatedWarning
 
 # How many requests for one range may time out before the tick ends: each takes the whole timeout.
 # An error response about the provider's own time limit is not counted.
@@ -347,3 +353,35 @@ def _find_missing_logs(logs: Sequence[Log], present_logs: Sequence[Log]) -> list
     """Return the logs that are not in `present_logs`."""
     present_keys = {(log.block_hash, log.index) for log in present_logs}
     return [log for log in logs if (log.block_hash, log.index) not in present_keys]
+
+
+_TIMESTAMP_MISMATCH_WARNING = RepeatedWarning("log_timestamp_mismatch")
+
+
+def set_log_times(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHeader]) -> None:
+    """Set each log's time to the timestamp of its block header, and compare the block hashes.
+
+    The header's timestamp is used because all endpoints show it and it can be proven.
+
+    Raises:
+        RpcError: a log and the header of its height have different block hashes.
+    """
+    block_by_number = {header.block.number: header.block for header in headers}
+    mismatches: list[str] = []
+    for log in logs:
+        block = block_by_number.get(log.block)
+        if block is None:
+            continue
+        if log.block_hash != block.hash:
+            hashes = f"logs {log.block_hash}, header {block.hash}"
+            message = f"logs and header of block {log.block} have different hashes: {hashes}"
+            raise RpcError(endpoint, ErrorKind.INVALID, message)
+        if log.time not in {UNKNOWN_TIME, block.time}:
+            log_time = "no time" if log.time == NO_TIME else log.time
+            mismatches.append(f"block {log.block}: logs {log_time}, header {block.time}")
+        log.time = block.time
+    if mismatches:
+        WRONG_LOG_TIMES.labels(endpoint).inc(len(mismatches))
+        _TIMESTAMP_MISMATCH_WARNING.warn(
+            endpoint, "timestamps of logs differ from the timestamps of headers", mismatches[0]
+        )

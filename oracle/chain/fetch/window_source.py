@@ -6,18 +6,18 @@ can prove, is refused, however many endpoints agree. See docs/explanation/verifi
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from oracle.chain.fetch.fetcher import BlockWindow, WindowFetcher, WindowRequest
 from oracle.chain.fetch.limit_memory import LimitStore
 from oracle.chain.fetch.log_query import LogQuery
 from oracle.chain.log_filter import LogFilter
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.verification.bloom_check import BloomChecker
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader, fetch_linked_headers
-from oracle.chain.verification.header_check import has_valid_hash
+from oracle.chain.verification.header_check import BloomChecker, has_valid_hash
 from oracle.chain.verification.header_samples import CalibrationUndecidedError, HeaderSampler
 from oracle.chain.verification.proven_lies import MisbehaviourDetector
 from oracle.chain.verification.refused_blocks import (
@@ -44,31 +44,6 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # Rounds through the endpoints for one window: request not understood, feature unsupported, retry.
 _MAX_ROUNDS = 4
-
-
-@dataclass(slots=True)
-class _FetchRound:
-    """One attempt to fetch a window from any endpoint, and the errors that occurred in it."""
-
-    fetcher: WindowFetcher
-    endpoints: EndpointPool
-    request: WindowRequest
-    contradictions: list[ContradictionError] = field(default_factory=list)
-    was_not_understood: bool = False
-
-    def __call__(self, endpoint: Endpoint) -> BlockWindow:
-        try:
-            return self.fetcher.fetch_window(endpoint, self.request)
-        except ContradictionError as error:
-            self.contradictions.append(error)
-            self.endpoints.deprioritise(endpoint, error.feature)
-            raise
-        except OmissionError:
-            self.endpoints.deprioritise(endpoint, "logs")
-            raise
-        except RpcError as error:
-            self.was_not_understood |= error.kind is ErrorKind.UNKNOWN
-            raise
 
 
 class WindowSource:
@@ -277,15 +252,15 @@ class WindowSource:
         )
         request = replace(request, divides_unknown=is_single_endpoint)
         for _ in range(_MAX_ROUNDS - 1):
-            fetch_round, demotions_before = (
-                _FetchRound(self._fetcher, self._endpoints, request),
-                self._demotion_count,
-            )
+            errors: list[RpcError] = []
+            demotions_before = self.calibration.demotion_count
             try:
                 window = self._endpoints.run_with_endpoint(
-                    fetch_round, only=only_endpoint, avoid=excluded_endpoints
+                    partial(self._fetch_from, request=request, errors=errors),
+                    only=only_endpoint,
+                    avoid=excluded_endpoints,
                 )
-                return self._accept_window(window, fetch_round)
+                return self._accept_window(window, _select_contradictions(errors))
             except CalibrationUndecidedError as error:
                 raise (
                     error
@@ -293,41 +268,42 @@ class WindowSource:
                     else _build_undecided_refusal(error, blocks.first)
                 ) from None
             except RpcError as error:
-                self._mark_contradicted_features_unsupported(fetch_round)
-                if fetch_round.was_not_understood and not request.divides_unknown:
+                contradictions = _select_contradictions(errors)
+                self._mark_contradicted_features_unsupported(contradictions)
+                if not request.divides_unknown and any(
+                    failure.kind is ErrorKind.UNKNOWN for failure in errors
+                ):
                     # No endpoint understood the request: a smaller range may be accepted.
                     request = replace(request, divides_unknown=True)
-                elif demotions_before == self._demotion_count:
-                    refusal = (
-                        None
-                        if only_endpoint or excluded_endpoints
-                        else self._build_lowest_refusal(fetch_round)
-                    )
-                    if refusal is None:
+                elif demotions_before == self.calibration.demotion_count:
+                    if only_endpoint or excluded_endpoints or not contradictions:
                         raise
-                    raise refusal from error
-        last_round = _FetchRound(self._fetcher, self._endpoints, request)
+                    raise _build_lowest_refusal(contradictions) from error
         return self._endpoints.run_with_endpoint(
-            last_round, only=only_endpoint, avoid=excluded_endpoints
+            partial(self._fetch_from, request=request, errors=[]),
+            only=only_endpoint,
+            avoid=excluded_endpoints,
         )
 
-    def _build_lowest_refusal(self, fetch_round: _FetchRound) -> BlockRefusedError | None:
-        """Return a refusal of the lowest block with a contradiction, or None without one."""
-        if not fetch_round.contradictions:
-            return None
-        lowest = min(
-            fetch_round.contradictions,
-            key=lambda error: (error.number, error.feature, error.endpoint),
-        )
-        message = f"{lowest.endpoint}: {lowest.detail}; no endpoint can prove the block"
-        block_hash = Hash(lowest.block_hash)
-        return BlockRefusedError(BlockRefusal(lowest.number, block_hash, lowest.feature, message))
+    def _fetch_from(
+        self, endpoint: Endpoint, *, request: WindowRequest, errors: list[RpcError]
+    ) -> BlockWindow:
+        """Fetch a window from this endpoint; its error is also added to `errors`."""
+        try:
+            return self._fetcher.fetch_window(endpoint, request)
+        except RpcError as error:
+            errors.append(error)
+            if isinstance(error, ContradictionError):
+                self._endpoints.deprioritise(endpoint, error.feature)
+            elif isinstance(error, OmissionError):
+                self._endpoints.deprioritise(endpoint, "logs")
+            raise
 
-    def _accept_window(self, window: BlockWindow, fetch_round: _FetchRound) -> BlockWindow:
-        if fetch_round.contradictions:
-            self._misbehaviour_detector.recheck_contradictions(
-                fetch_round.contradictions, window.endpoint
-            )
+    def _accept_window(
+        self, window: BlockWindow, contradictions: Sequence[ContradictionError]
+    ) -> BlockWindow:
+        if contradictions:
+            self._misbehaviour_detector.recheck_contradictions(contradictions, window.endpoint)
         self._last_endpoint = self._endpoints.endpoint_list.get(window.endpoint)
         self._limit_store.store_limits(self._last_endpoint)
         return window
@@ -342,18 +318,16 @@ class WindowSource:
         window = self._fetcher.fetch_window(endpoint, request)
         return window.level >= VerificationLevel.PROVEN and window.last.number == number
 
-    @property
-    def _demotion_count(self) -> int:
-        return self.calibration.demotion_count
-
-    def _mark_contradicted_features_unsupported(self, fetch_round: _FetchRound) -> None:
+    def _mark_contradicted_features_unsupported(
+        self, contradictions: Sequence[ContradictionError]
+    ) -> None:
         """Mark an unproven feature as unsupported if all providers contradict it in the same way.
 
         A feature that blocks have proven is not given up by agreement alone.
         """
         providers_by_claim: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
         provider_by_endpoint = self._endpoints.providers()
-        for error in fetch_round.contradictions:
+        for error in contradictions:
             if not self.calibration.is_proven(error.feature):
                 claim = error.feature, error.block_hash, error.computed_value
                 providers_by_claim[claim].add(provider_by_endpoint[error.endpoint])
@@ -398,6 +372,18 @@ class WindowSource:
             if endpoint.provider != endpoint_to_exclude.provider
             and endpoint.status.quarantine_reason is None
         }
+
+
+def _select_contradictions(errors: Sequence[RpcError]) -> list[ContradictionError]:
+    return [error for error in errors if isinstance(error, ContradictionError)]
+
+
+def _build_lowest_refusal(contradictions: Sequence[ContradictionError]) -> BlockRefusedError:
+    """Return a refusal of the lowest block with a contradiction."""
+    lowest = min(contradictions, key=lambda error: (error.number, error.feature, error.endpoint))
+    message = f"{lowest.endpoint}: {lowest.detail}; no endpoint can prove the block"
+    block_hash = Hash(lowest.block_hash)
+    return BlockRefusedError(BlockRefusal(lowest.number, block_hash, lowest.feature, message))
 
 
 def _build_undecided_refusal(

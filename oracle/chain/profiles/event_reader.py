@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 from oracle.chain.decode.abi import SELECTOR_DIGITS, load_abi
-from oracle.chain.decode.abi_tails import MalformedError
+from oracle.chain.decode.abi_values import MalformedError
 from oracle.chain.decode.log_decoder import build_log_reader
 from oracle.chain.decode.oracle_logs import (
     LIMITS_EVENTS,

@@ -11,16 +11,22 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from oracle.chain.decode.abi import AbiSignature
-from oracle.chain.decode.abi_tails import MalformedError
-from oracle.chain.decode.decoder_plan import LogSplitter, build_call_splitter, build_decoder_plan
+from oracle.chain.decode.abi_values import MalformedError
+from oracle.chain.decode.decoder_plan import (
+    Getter,
+    LogSplitter,
+    Parts,
+    TypedValue,
+    build_call_splitter,
+    build_decoder_plan,
+)
 from oracle.chain.decode.field_bounds import (
     build_field_getter,
     can_equal_literal,
     find_zero_value,
     is_unsigned_type,
 )
-from oracle.chain.decode.log_parts import Getter, Parts, TypedValue
-from oracle.chain.decode.record_filler import RecordReader, build_record_reader
+from oracle.chain.decode.log_decoder import RecordReader, build_record_reader
 from oracle.chain.profiles.profile import (
     ABSENT,
     EnumMapping,
@@ -187,12 +193,10 @@ class MappingCompiler:
         if len(self.faults) > fault_count:
             return None
         make, conditions = readers[0]
-        decode, returns_list = make, False
-        if len(readers) > 1 or make is None or conditions:
-            decode, returns_list = _build_multi_mapping_reader(readers, split_row), True
-        return MappedSignature(
-            inputs.signature, tuple(mappings), decode, returns_list, data_length
-        )
+        returns_list = len(readers) > 1 or make is None or bool(conditions)
+        if make is None or returns_list:
+            make = _build_multi_mapping_reader(readers, split_row)
+        return MappedSignature(inputs.signature, tuple(mappings), make, returns_list, data_length)
 
 
 def _iterate_argument_paths(mappings: Sequence[EventMapping]) -> Iterator[str]:

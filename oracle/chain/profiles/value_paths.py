@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from oracle.chain.decode.abi import AbiSignature, Parameter
 from oracle.chain.decode.call_arguments import parse_array_type
-from oracle.chain.decode.log_parts import Getter, TypedValue
+from oracle.chain.decode.decoder_plan import Getter, TypedValue
 from oracle.chain.profiles.profile import AMOUNT, SENDER, FieldValue
 
 # The parts after the arguments of a call are its sender, value and block.

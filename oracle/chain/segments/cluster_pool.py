@@ -1,7 +1,7 @@
 """Workers in a Dask cluster, which may be on other machines; uses `Client.get_executor()`.
 
-Each worker runs `preparing`, one request at a time. Endpoint URLs are not sent: a worker reads the
-endpoints that it may use from its own environment (decision 0215).
+Each worker runs a `SegmentPreparer`, one request at a time. Endpoint URLs are not sent: a worker
+reads the endpoints that it may use from its own environment (decision 0215).
 """
 
 import os
@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from oracle.chain.segments.frames import decode_request, encode_frame
-from oracle.chain.segments.preparing import SegmentPreparer
 from oracle.chain.segments.process_pool import WorkerDiedError, WorkerStartError
 from oracle.chain.segments.segment import RefusedSegmentError
-from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
+from oracle.chain.segments.segment_request import (
+    SegmentPlan,
+    SegmentRequest,
+    decode_request,
+    encode_frame,
+)
+from oracle.chain.segments.worker import SegmentPreparer
 from oracle.errors import InputError
 from oracle.resources import format_install_command
 from oracle.rpc.background import run_in_background

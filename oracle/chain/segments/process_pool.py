@@ -16,15 +16,16 @@ from threading import Lock, Thread
 from typing import Protocol
 
 import oracle
-from oracle.chain.segments.frames import (
+from oracle.chain.segments.segment_request import (
     MAX_FRAME_BYTES,
     FrameError,
+    SegmentPlan,
+    SegmentRequest,
     WorkerSetup,
     encode_frame,
     read_frame,
     write_frame,
 )
-from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
 from oracle.chain.segments.worker import READY_MESSAGE
 from oracle.errors import OracleError
 

@@ -4,7 +4,6 @@ An answer is validated before it is used: hash, plan, range and the order of row
 See docs/explanation/segments.md#segment.
 """
 
-import hashlib
 from collections.abc import Sequence
 from itertools import islice
 from operator import lt
@@ -15,7 +14,12 @@ import msgspec
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.segments.event_codec import EventRows, decode_events, encode_events
-from oracle.chain.segments.segment_request import FactsByEndpoint, SegmentRequest
+from oracle.chain.segments.segment_request import (
+    FactsByEndpoint,
+    SegmentRequest,
+    append_digest,
+    strip_digest,
+)
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash
@@ -23,7 +27,7 @@ from oracle.domain.log_table import LOG_INDEX_BITS, LogPart, LogSource, LogTable
 from oracle.domain.logs import Call, Log
 from oracle.errors import OracleError, TransientError
 
-_WORD_BYTES, _DIGEST_BYTES = 32, 32
+_WORD_BYTES = 32
 
 
 class CallRow(NamedTuple):
@@ -195,8 +199,7 @@ def build_segment(
 
 def encode_answer(answer: Segment | SegmentRefusal) -> bytes:
     """Return the encoded answer, followed by its sha256."""
-    body = _ENCODER.encode(answer)
-    return body + hashlib.sha256(body).digest()
+    return append_digest(_ENCODER.encode(answer))
 
 
 def decode_answer(content: bytes, request: SegmentRequest) -> Segment | SegmentRefusal:
@@ -205,8 +208,8 @@ def decode_answer(content: bytes, request: SegmentRequest) -> Segment | SegmentR
     Raises:
         SegmentError: the bytes, plan, number, range or rows are invalid.
     """
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    if hashlib.sha256(body).digest() != digest:
+    body = strip_digest(content)
+    if body is None:
         raise SegmentError("the answer is truncated or corrupted")
     try:
         answer = _DECODER.decode(body)

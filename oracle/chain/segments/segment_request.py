@@ -1,12 +1,15 @@
 """Messages to workers: requests to prepare a range of blocks, and the plan that they share.
 
-Messages contain plain values only, so that they can be serialised, and no URL, key or token.
-See docs/explanation/segments.md#request.
+Messages contain plain values only, so that they can be serialised, and no URL, key or token; only
+the first message of a pipe has the URLs. A frame of the pipe is four bytes of length, then the
+content. See docs/explanation/segments.md#request.
 """
 
 import hashlib
+from typing import BinaryIO
 
 import msgspec
+from typing_extensions import override
 
 from oracle import __version__
 from oracle.chain.profiles.event_reader import EventReader
@@ -18,6 +21,19 @@ from oracle.errors import InputError
 # Learned facts of each endpoint, by its shown name, and of the chain, under an empty name; in the
 # format of a CapabilityStore.
 FactsByEndpoint = dict[str, dict[str, str]]
+
+_DIGEST_BYTES = 32
+
+
+def append_digest(body: bytes) -> bytes:
+    """Return the content followed by its sha256, for `strip_digest`."""
+    return body + hashlib.sha256(body).digest()
+
+
+def strip_digest(content: bytes) -> bytes | None:
+    """Return the content without its sha256, or None if it is truncated or corrupted."""
+    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    return body if hashlib.sha256(body).digest() == digest else None
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):
@@ -91,3 +107,68 @@ class SegmentRequest(msgspec.Struct, frozen=True):
     writer_state: WriterState
     rate: float | None = None
     level: int | None = None
+
+
+# Far more than any window of logs; a larger length is invalid.
+MAX_FRAME_BYTES = 1 << 30
+_LENGTH_BYTES = 4
+
+_ORDER_DECODER = msgspec.msgpack.Decoder(SegmentRequest)
+
+
+class WorkerSetup(msgspec.Struct, frozen=True):
+    """The first message to a worker. URLs may contain keys, so they are sent only this way."""
+
+    plan: SegmentPlan
+    urls: tuple[str, ...]
+
+    @override
+    def __repr__(self) -> str:
+        return f"WorkerSetup({self.plan!r})"
+
+
+_SETUP_DECODER = msgspec.msgpack.Decoder(WorkerSetup)
+
+
+class FrameError(Exception):
+    """The input is not a valid frame."""
+
+
+def encode_frame(message: SegmentRequest | WorkerSetup) -> bytes:
+    """Encode the content of a frame."""
+    return msgspec.msgpack.encode(message)
+
+
+def decode_setup(content: bytes) -> WorkerSetup:
+    """Decode the first message. Raises msgspec.DecodeError if it is invalid."""
+    return _SETUP_DECODER.decode(content)
+
+
+def decode_request(content: bytes) -> SegmentRequest:
+    """Decode a request. Raises msgspec.DecodeError if it is invalid."""
+    return _ORDER_DECODER.decode(content)
+
+
+def write_frame(stream: BinaryIO, content: bytes) -> None:
+    """Write one frame and flush it. Raises OSError if the reader is gone."""
+    stream.write(len(content).to_bytes(_LENGTH_BYTES))
+    stream.write(content)
+    stream.flush()
+
+
+def read_frame(stream: BinaryIO, max_bytes: int) -> bytes | None:
+    """Return the next frame, or None at the end of the stream, when the other process has ended.
+
+    Raises:
+        FrameError: the frame is truncated, or has more than `max_bytes` bytes.
+    """
+    length_bytes = stream.read(_LENGTH_BYTES)
+    if not length_bytes:
+        return None
+    length = int.from_bytes(length_bytes)
+    if len(length_bytes) < _LENGTH_BYTES or length > max_bytes:
+        raise FrameError("the length of a frame is truncated or too large")
+    content = stream.read(length)
+    if len(content) < length:
+        raise FrameError("a frame is truncated")
+    return content

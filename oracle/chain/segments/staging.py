@@ -4,16 +4,14 @@ A file contains a request, its answer, and their sha256; an invalid file is dele
 trusted no more than an answer that has just arrived. See docs/explanation/segments.md#staging.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from oracle.chain.segments.segment_request import SegmentRequest
+from oracle.chain.segments.segment_request import SegmentRequest, append_digest, strip_digest
 
 _SEGMENT_SUFFIX, _TEMPORARY_SUFFIX = ".segment", ".half"
-_DIGEST_BYTES = 32
 _MAX_BYTES = 256 * 2**20
 
 
@@ -53,8 +51,7 @@ class SegmentStage:
 
     def store_answer(self, request: SegmentRequest, answer: bytes) -> None:
         """Store an answer that waits to be committed; skip it if space or disk is missing."""
-        body = msgspec.msgpack.encode(StagedSegment(request, answer))
-        content = body + hashlib.sha256(body).digest()
+        content = append_digest(msgspec.msgpack.encode(StagedSegment(request, answer)))
         if (
             sum(size for _, size in self._last_and_size_by_first.values()) + len(content)
             > self.max_bytes
@@ -106,13 +103,7 @@ class SegmentStage:
 
 def _read_staged(path: Path) -> StagedSegment | None:
     try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    if hashlib.sha256(body).digest() != digest:
-        return None
-    try:
-        return _DECODER.decode(body)
-    except msgspec.DecodeError:
+        body = strip_digest(path.read_bytes())
+        return None if body is None else _DECODER.decode(body)
+    except (OSError, msgspec.DecodeError):
         return None

@@ -1,26 +1,241 @@
-"""The worker: a child process that reads requests from stdin and writes answers to stdout.
+"""The worker: prepares the ranges of requests, also as a child process with pipes.
 
-The process ends when its input is closed, so that it never outlives its parent. `frames` defines
-the format of the messages.
+Preparing fetches, verifies and decodes the blocks of a range. Anything unusual is refused: a
+contradiction, a repaired answer, a new fact about the chain. The writer then reads the range
+itself, with all endpoints; no decision about trust is made here. The child process reads requests
+from stdin, writes answers to stdout, and ends when its input is closed, so that it never outlives
+its parent. See docs/explanation/segments.md#worker.
 """
 
 import gc
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 import structlog
+from typing_extensions import override
 
-from oracle.chain.segments.frames import (
+from oracle.chain.fetch.fetcher import BlockWindow
+from oracle.chain.fetch.window_source import WindowSource
+from oracle.chain.segments.carried_metrics import (
+    CounterIncreases,
+    compute_increases,
+    snapshot_counters,
+)
+from oracle.chain.segments.segment import (
+    RefusedSegmentError,
+    SegmentRefusal,
+    WorkerObservations,
+    build_segment,
+    encode_answer,
+)
+from oracle.chain.segments.segment_request import (
     MAX_FRAME_BYTES,
+    FactsByEndpoint,
+    SegmentPlan,
+    SegmentRequest,
     WorkerSetup,
+    WriterState,
     decode_request,
     decode_setup,
     read_frame,
     write_frame,
 )
-from oracle.chain.segments.preparing import SegmentPreparer
+from oracle.chain.verification.calibration import Calibration, HeaderFeature, format_trust_fact
+from oracle.domain.blocks import BlockRange
+from oracle.domain.coverage import VerificationLevel
+from oracle.domain.ids import Hash
+from oracle.rpc.endpoints.checkpoints import Checkpoint
+from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.endpoints.rate_limiter import RateLimiter
+from oracle.rpc.pool import EndpointPool
+from oracle.rpc.rpc_errors import RpcError
+
+# The signatures of calls are samples too. Learning that senders are valid does not change the
+# level of a range: an answer that contradicts a signature is refused before and after.
+_VALID_SENDERS_FACT = {format_trust_fact(HeaderFeature.SENDER): "right"}
+
+
+@dataclass(slots=True)
+class _CountingLimiter(RateLimiter):
+    """A rate limiter that also counts calls, which are reported to the writer's limiter."""
+
+    spent_calls: int = 0
+
+    @override
+    def take_tokens(self, calls: int) -> None:
+        self.spent_calls += calls
+        RateLimiter.take_tokens(self, calls)
+
+
+class _RecordingPool(EndpointPool):
+    """An endpoint pool that records doubts about endpoints instead of acting on them."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        chain_id: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(endpoints, chain_id, clock)
+        self.limiters = {endpoint.name: _CountingLimiter(clock) for endpoint in endpoints}
+        for endpoint in endpoints:
+            endpoint.health.rate_limiter = self.limiters[endpoint.name]
+        self.doubts: list[str] = []
+
+    @override
+    def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
+        self.doubts.append(check)
+
+    @override
+    def quarantine(
+        self,
+        endpoint: Endpoint | str,
+        reason: str,
+        checkpoint: Checkpoint | None = None,
+        *,
+        is_on_other_chain: bool = False,
+    ) -> None:
+        self.doubts.append(reason)
+
+    def count_spent_calls(self) -> int:
+        """Return the number of calls made so far."""
+        return sum(limiter.spent_calls for limiter in self.limiters.values())
+
+
+@dataclass(slots=True)
+class _FactStore:
+    """The writer's facts, in place of a database; new facts are recorded separately."""
+
+    known_facts: FactsByEndpoint
+    learned_facts: FactsByEndpoint = field(default_factory=dict)
+
+    def load_facts(self, endpoint: str) -> dict[str, str]:
+        return dict(self.known_facts.get(endpoint, {}))
+
+    def save_fact(self, endpoint: str, key: str, value: str, _seconds: float | None) -> None:
+        self.learned_facts.setdefault(endpoint, {})[key] = value
+
+
+class SegmentPreparer:
+    """Prepares one plan's ranges with its own endpoints; used by one thread.
+
+    Raises:
+        InputError: this version cannot read the plan.
+    """
+
+    def __init__(self, plan: SegmentPlan, urls: Sequence[str]) -> None:
+        self._plan, self._plan_id, self._urls = plan, plan.id, tuple(urls)
+        self._reader = plan.open_reader()
+        self._pool: _RecordingPool | None = None
+        self._window_source: WindowSource | None = None
+        self._store = _FactStore({})
+
+    def prepare(self, request: SegmentRequest) -> bytes:
+        """Return an encoded segment, or an encoded refusal; errors are never raised."""
+        started_at, counters_before = time.monotonic(), snapshot_counters()
+        calls_before = 0 if self._pool is None else self._pool.count_spent_calls()
+        try:
+            if request.plan != self._plan_id:
+                raise RefusedSegmentError("the request belongs to another plan")  # noqa: TRY301
+            window = self._fetch_window(request)
+            decoded = self._reader.decode_rows(window.logs, window.calls)
+            observed = self._collect_observations(
+                request, compute_increases(counters_before), calls_before, started_at
+            )
+            return encode_answer(build_segment(request, window, decoded, observed))
+        except Exception as error:  # noqa: BLE001  # whoever reads the range again raises it
+            observed = self._collect_observations(
+                request,
+                compute_increases(counters_before, is_refused=True),
+                calls_before,
+                started_at,
+            )
+            # State after an error is dropped here: the writer tracks failures.
+            self.close()
+            return encode_answer(_build_refusal(request, error, observed))
+
+    def close(self) -> None:
+        """Close the connections, and drop learned facts."""
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = self._window_source = None
+
+    def _fetch_window(self, request: SegmentRequest) -> BlockWindow:
+        window_source, pool = self._open_source(request.writer_state)
+        for endpoint in pool:
+            endpoint.highest_block = max(
+                endpoint.highest_block, request.writer_state.highest.get(endpoint.name, -1)
+            )
+        if request.rate is not None:
+            limiter = pool.limiters[request.endpoint]
+            limiter.rate = min(limiter.rate, request.rate)
+        blocks = BlockRange(request.first, request.last)
+        if request.level is None:
+            window = window_source.fetch_history_window(blocks, request.endpoint)
+        else:
+            window = window_source.fetch_verified_window(
+                blocks, VerificationLevel(request.level), request.endpoint, None
+            )
+        calibration = window_source.calibration
+        if pool.doubts or pool.endpoint_list.proven_wrong_reasons():
+            raise RefusedSegmentError(f"an endpoint is not trusted at present: {pool.doubts}")
+        new_facts = dict(
+            calibration.collect_facts().items() - request.writer_state.facts.get("", {}).items()
+        )
+        if new_facts and new_facts != _VALID_SENDERS_FACT:
+            raise RefusedSegmentError("there are new facts about the chain")
+        if window.last.number > request.last:
+            raise RefusedSegmentError("there is no block at any height of the range")
+        return window
+
+    def _open_source(self, writer_state: WriterState) -> tuple[WindowSource, _RecordingPool]:
+        """Return the window source and its pool, with the writer's facts."""
+        pool, window_source = self._pool, self._window_source
+        if pool is None:
+            pool = self._pool = _RecordingPool.from_urls(
+                self._urls, self._plan.chain_id, max_bytes=self._plan.most_bytes
+            )
+            for endpoint in pool:
+                # Settings define providers but are not sent: a host may contain a key.
+                endpoint.provider = writer_state.providers.get(endpoint.name, endpoint.provider)
+                if endpoint.name in writer_state.batches:
+                    endpoint.client.limit_batch_size(writer_state.batches[endpoint.name])
+        for number, block_hash, source in writer_state.checkpoints:
+            pool.add_checkpoint(Checkpoint(number, Hash(block_hash), source))
+        if window_source is None or writer_state.facts != self._store.known_facts:
+            self._store = _FactStore(writer_state.facts)
+            calibration = Calibration(capability_store=self._store)
+            window_source = WindowSource(pool, self._reader, self._plan.policy, calibration)
+            self._window_source = window_source
+        return window_source, pool
+
+    def _collect_observations(
+        self,
+        request: SegmentRequest,
+        counters: CounterIncreases,
+        calls_before: int,
+        started_at: float,
+    ) -> WorkerObservations:
+        pool = self._pool
+        calls = 0 if pool is None else max(0, pool.count_spent_calls() - calls_before)
+        highest = -1 if pool is None else pool.endpoint_list.get(request.endpoint).highest_block
+        seconds = time.monotonic() - started_at
+        return WorkerObservations(calls, counters, self._store.learned_facts, highest, seconds)
+
+
+def _build_refusal(
+    request: SegmentRequest, error: Exception, observed: WorkerObservations
+) -> SegmentRefusal:
+    kind = error.kind.value if isinstance(error, RpcError) else ""
+    retry_after = error.retry_after if isinstance(error, RpcError) else None
+    message = f"{type(error).__name__}: {error}"
+    return SegmentRefusal(request.plan, request.number, kind, message, retry_after, observed)
+
 
 READY_MESSAGE = b"ready"
 

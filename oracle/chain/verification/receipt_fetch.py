@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import structlog
 
-from oracle.chain.proofs.receipts_root import ProvenReceipt
+from oracle.chain.proofs.receipts import ProvenReceipt
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError

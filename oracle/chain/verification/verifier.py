@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oracle.chain.log_filter import LogFilter, validate_logs
-from oracle.chain.verification.bloom_check import BloomChecker
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.full_headers import FullHeader
 from oracle.chain.verification.header_check import (
+    BloomChecker,
     are_logs_complete,
     compute_header_hash,
     is_root_absent,

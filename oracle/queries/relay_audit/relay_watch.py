@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from oracle.chain.feed.feed_client import FeedClient
-from oracle.chain.feed.figures_client import FiguresClient, RelayFigures
+from oracle.chain.feed.feed_client import FeedClient, FiguresClient, RelayFigures
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, Hash
 

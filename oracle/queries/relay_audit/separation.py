@@ -6,7 +6,7 @@ See docs/reference/crynux-relay.md#two-polls.
 import math
 from dataclasses import dataclass
 
-from oracle.chain.feed.figures_client import RelayFigures
+from oracle.chain.feed.feed_client import RelayFigures
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 # The tolerated rounding difference of two machines over the complete computation.

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from oracle.chain.decode.abi_tails import WORD, read_uint
+from oracle.chain.decode.abi_values import WORD, read_uint
 from oracle.errors import TransientError
 from oracle.rpc.client import Json, RpcRequest
 from oracle.rpc.fanout import EndpointCaller, PoolView

@@ -13,7 +13,7 @@ from devnet.fakechain.faults import (
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.chain.proofs.bloom import compute_bloom_mask
+from oracle.chain.proofs.receipts import compute_bloom_mask
 from oracle.rpc.provider_dialects import DIALECTS
 from tests.unit.devnet.networks import SPEAKER, Caller, grown
 

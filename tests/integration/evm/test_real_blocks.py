@@ -8,9 +8,13 @@ import msgspec
 import pytest
 from eth_account import Account
 
-from oracle.chain.proofs.bloom import compute_bloom, format_bloom
 from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
-from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
+from oracle.chain.proofs.receipts import (
+    ProvenReceipt,
+    compute_bloom,
+    compute_receipts_root,
+    format_bloom,
+)
 from oracle.chain.proofs.transaction_sender import recover_signer
 from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
 from tests.support.evm.anvil import anvil

@@ -7,8 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
-from oracle.chain.feed.feed_client import FeedClient, FeedResponseError
-from oracle.chain.feed.figures_client import FiguresClient
+from oracle.chain.feed.feed_client import FeedClient, FeedResponseError, FiguresClient
 from oracle.indexer.feed_polls import REREAD_ROWS, get_reread_start, ingest_reread
 from oracle.store.database import Store
 from tests.integration.feeds.test_two_readers import told

@@ -10,8 +10,7 @@ from devnet.fakechain.block_json import Block
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import BlockTree, get_branch
-from oracle.chain.finality import Finality
-from oracle.chain.heads import read_heads
+from oracle.chain.heads import Finality, read_heads
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint

@@ -3,8 +3,8 @@
 from contextlib import closing
 
 from oracle.chain.segments.ordering import SegmentCoordinator
-from oracle.chain.segments.preparing import SegmentPreparer
 from oracle.chain.segments.segment import Segment, decode_answer
+from oracle.chain.segments.worker import SegmentPreparer
 from oracle.domain.blocks import BlockRange
 from tests.integration.segments.conftest import OpenPrepared
 from tests.support.ingest.a_chain import AChain

@@ -4,8 +4,7 @@ from random import Random
 
 import msgspec
 
-from oracle.chain.proofs.bloom import compute_bloom, format_bloom
-from oracle.chain.proofs.receipts_root import ProvenReceipt
+from oracle.chain.proofs.receipts import ProvenReceipt, compute_bloom, format_bloom
 from oracle.domain.fixed_point import UNIT
 from oracle.rpc.responses import LogResponse
 from oracle.systems.crynux.candidate_columns import IndexedCandidate

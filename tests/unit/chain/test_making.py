@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from oracle.chain.decode.record_filler import POSITION_FIELDS, build_record_reader
+from oracle.chain.decode.log_decoder import POSITION_FIELDS, build_record_reader
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import GroupValidated, NodeEvent, TaskEvent, TaskStarted
 from oracle.domain.events.oracle_events import ContractEvent

@@ -16,7 +16,7 @@ from devnet.fakechain.faults.forging import (
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockTree
 from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
-from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
+from oracle.chain.proofs.receipts import ProvenReceipt, compute_receipts_root
 
 ADDRESS, TOPIC = "0x" + "4e" * 20, "0x" + "11" * 32
 BLOCKS = (3, 4)

@@ -5,9 +5,13 @@ from hypothesis import given, strategies as st
 
 from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.tree import BlockTree, get_branch
-from oracle.chain.proofs.bloom import compute_bloom, format_bloom
 from oracle.chain.proofs.header_hash import HeaderResponse, compute_block_hash
-from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
+from oracle.chain.proofs.receipts import (
+    ProvenReceipt,
+    compute_bloom,
+    compute_receipts_root,
+    format_bloom,
+)
 from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
 from tests.support.examples import examples
 from tests.unit.devnet.networks import SENDER, SPEAKER, grown, said

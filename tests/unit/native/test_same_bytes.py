@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.keccak import keccak_pycryptodome
 from oracle.chain.proofs.merkle_trie import compute_trie_root
-from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
+from oracle.chain.proofs.receipts import ProvenReceipt, compute_receipts_root
 from oracle.domain import native as module
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.native import Native

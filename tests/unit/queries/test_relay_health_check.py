@@ -1,6 +1,6 @@
 """The audit of a relay's exclusions: a node without any change of reliability is judged too."""
 
-from oracle.chain.feed.figures_client import RelayFigures
+from oracle.chain.feed.feed_client import RelayFigures
 from oracle.queries.relay_audit.own_figures import DerivedNode
 from oracle.queries.relay_audit.partings import Divergence
 from oracle.queries.relay_audit.relay_audit import check_health

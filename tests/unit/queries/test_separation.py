@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.feed.figures_client import RelayFigures
+from oracle.chain.feed.feed_client import RelayFigures
 from oracle.domain.ids import Address
 from oracle.queries.relay_audit.separation import separate_factors
 

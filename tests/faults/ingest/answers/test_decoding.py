@@ -10,8 +10,7 @@ from eth_abi.abi import encode
 from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockTree
-from oracle.chain.decode.abi import AbiSignature
-from oracle.chain.decode.fragments import parse_signature
+from oracle.chain.decode.abi import AbiSignature, parse_signature
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state.node import Membership, Node

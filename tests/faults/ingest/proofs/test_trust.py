@@ -8,7 +8,7 @@ from devnet.fakechain.block_json import FakeLog, Json, Tx
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
-from oracle.chain.proofs.bloom import compute_bloom_mask
+from oracle.chain.proofs.receipts import compute_bloom_mask
 from oracle.chain.verification.calibration import RETRY_SECONDS
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel

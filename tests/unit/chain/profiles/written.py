@@ -5,7 +5,7 @@ from typing import Any
 
 from eth_abi.abi import encode
 
-from oracle.chain.decode.fragments import parse_signature
+from oracle.chain.decode.abi import parse_signature
 from oracle.chain.profiles.event_reader import DecodedEvents, EventReader
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log

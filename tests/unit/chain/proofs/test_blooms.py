@@ -4,14 +4,14 @@ from hypothesis import given, strategies as st
 from web3 import Web3
 
 from devnet.fakechain.block_json import FakeLog
-from oracle.chain.proofs.bloom import (
+from oracle.chain.proofs.keccak import keccak, keccak_pycryptodome
+from oracle.chain.proofs.receipts import (
     compute_bloom,
     compute_bloom_mask,
     format_bloom,
     may_contain_bits,
     may_contain_log,
 )
-from oracle.chain.proofs.keccak import keccak, keccak_pycryptodome
 from tests.support.examples import examples
 
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"

@@ -7,7 +7,7 @@ from eth_account import Account
 from hypothesis import given, strategies as st
 from trie.hexary import HexaryTrie
 
-from oracle.chain.proofs.receipts_root import ProvenReceipt, compute_receipts_root
+from oracle.chain.proofs.receipts import ProvenReceipt, compute_receipts_root
 from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
 from tests.support.examples import examples
 

@@ -5,8 +5,13 @@ from io import BytesIO
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.chain.segments.frames import FrameError, WorkerSetup, read_frame, write_frame
-from oracle.chain.segments.segment_request import SegmentPlan
+from oracle.chain.segments.segment_request import (
+    FrameError,
+    SegmentPlan,
+    WorkerSetup,
+    read_frame,
+    write_frame,
+)
 
 MOST = 1000
 
