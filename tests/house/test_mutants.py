@@ -14,7 +14,7 @@ from tests.mutants.results import Results
 MUTANTS = all_mutants()
 # Each has to be carried along with the code (decision 0140). Raised from 220 by two defences of
 # money and truth that were found without a mutant.
-MOST = 222
+MOST = 223
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -4,6 +4,7 @@ A lane is a uint16: 0 means not reported yet, 1 do not select, and 2 to 10002 th
 0.0001. See docs/reference/report-format.md#lanes.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 
 from oracle.domain.fixed_point import UNIT
@@ -96,3 +97,9 @@ def replace_lane(word: int, index: int, lane: int) -> int:
 def unpack_lanes(word: int) -> tuple[int, ...]:
     """Unpack a word into its sixteen lanes, lowest index first."""
     return _LANES.unpack(word.to_bytes(_LANES.size, "little"))
+
+
+def pack_lanes(lanes: Sequence[int]) -> int:
+    """Pack up to sixteen lanes into a word, lowest index first; missing lanes are 0."""
+    padding = (NEVER_REPORTED,) * (LANES_PER_WORD - len(lanes))
+    return int.from_bytes(_LANES.pack(*lanes, *padding), "little")

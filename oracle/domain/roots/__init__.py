@@ -1,0 +1,1 @@
+"""The Merkle root of a round: one leaf for each node, with proofs that a contract verifies."""

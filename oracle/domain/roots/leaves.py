@@ -1,0 +1,144 @@
+"""The leaves of a round's Merkle tree, encoded and hashed as a contract encodes and hashes them.
+
+A leaf is hashed twice, as OpenZeppelin's StandardMerkleTree does, so that no inner node of a tree
+passes for a leaf: an inner node is the hash of 64 bytes, hashed once. Leaves of different kinds
+have different lengths. See docs/reference/report-format.md#roots.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntFlag
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address
+from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE
+
+# Returns the Keccak-256 hash, 32 bytes. The domain imports no library, so its callers pass it.
+Keccak = Callable[[bytes], bytes]
+
+HASH_BYTES = 32
+_WORD_BYTES = 32
+_ADDRESS_PADDING = bytes(12)
+
+
+class LeafFlag(IntFlag):
+    """The state of a node; a kickout that is HELD needs the decision of a person."""
+
+    MEMBER = 1
+    PAUSED = 2
+    EXCLUDED = 4
+    HELD = 8
+
+
+# `abi.encode(address, address, uint256, bytes32)`. The uint256 holds eight numbers. From its
+# highest bit these are 8 zero bits, last_scored_at 40, kickout_due_since 40, reliability 64,
+# score_sum 32, score_count 16, seat 32, flags 8 and lane 16.
+_NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
+_TIME_BYTES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeaf:
+    """The values of one node in a round.
+
+    `next_node` is the next higher address that has a leaf; the highest address is followed by the
+    lowest. It proves that no address between the two has a leaf. `lane` is 1 (do not select) or
+    the QoS in steps of 0.0001 plus 2. `seat` is the place of the leaf: nodes are numbered from 0
+    in the order in which events first named them, and keep their number for life. `score_sum` is
+    the sum of the `score_count` scores that determine the long-term score. `reliability` is H at
+    the round's as-of block, in units of 10^-18. `kickout_due_since` and `last_scored_at` are block
+    times in seconds; 0 means that no kickout is due, or that the node has no score. `pool_hash` is
+    the Keccak-256 hash of the scores, one byte each.
+    """
+
+    node: Address
+    next_node: Address
+    lane: int
+    flags: LeafFlag
+    seat: int
+    score_count: int
+    score_sum: int
+    reliability: int
+    kickout_due_since: int
+    last_scored_at: int
+    pool_hash: bytes
+
+    def encode(self) -> bytes:
+        """Return the leaf as `abi.encode(address, address, uint256, bytes32)` encodes it.
+
+        Raises:
+            ValueError: a number does not fit its field, the lane or the reliability is out of
+                range, or the pool hash does not have 32 bytes.
+        """
+        if not DO_NOT_SELECT <= self.lane <= HIGHEST_SCORE:
+            raise ValueError(f"the lane of {self.node} is {self.lane}; it must be 1 to 10002")
+        if not 0 <= self.reliability <= UNIT:
+            raise ValueError(f"the reliability of {self.node} is not between 0 and 1")
+        if len(self.pool_hash) != HASH_BYTES:
+            raise ValueError(f"the pool hash of {self.node} has {len(self.pool_hash)} bytes")
+        try:
+            return _NODE_LEAF.pack(
+                bytes.fromhex(self.node[2:]),
+                bytes.fromhex(self.next_node[2:]),
+                self.last_scored_at.to_bytes(_TIME_BYTES),
+                self.kickout_due_since.to_bytes(_TIME_BYTES),
+                self.reliability,
+                self.score_sum,
+                self.score_count,
+                self.seat,
+                self.flags,
+                self.lane,
+                self.pool_hash,
+            )
+        except (OverflowError, struct.error) as error:
+            raise ValueError(
+                f"a number of the leaf of {self.node} is out of range: {error}"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSummary:
+    """The values of a round as a whole, which bind its root to one chain, contract and round.
+
+    `as_of` is a block number. `node_count` is the number of leaves, `open_count` the number of
+    nodes that may be selected, and `total_weight` the sum of all weights: QoS in steps of 0.0001
+    plus 1 for a node that may be selected, else 0.
+    """
+
+    chain_id: int
+    oracle: Address
+    round: int
+    as_of: int
+    node_count: int
+    open_count: int
+    total_weight: int
+
+    def encode(self) -> bytes:
+        """Return the summary as the contract's `abi.encode(summary)` encodes it."""
+        numbers = (self.round, self.as_of, self.node_count, self.open_count, self.total_weight)
+        return b"".join(
+            (
+                _encode_number(self.chain_id),
+                _encode_address(self.oracle),
+                *(_encode_number(number) for number in numbers),
+            )
+        )
+
+
+def encode_word_leaf(index: int, lane_word: int) -> bytes:
+    """Return the leaf of the sixteen lanes whose first seat is 16 * `index`."""
+    return _encode_number(index) + _encode_number(lane_word)
+
+
+def hash_leaf(encoded: bytes, keccak: Keccak) -> bytes:
+    """Return the hash of an encoded leaf, which is hashed twice."""
+    return keccak(keccak(encoded))
+
+
+def _encode_address(address: Address) -> bytes:
+    return _ADDRESS_PADDING + bytes.fromhex(address[2:])
+
+
+def _encode_number(number: int) -> bytes:
+    return number.to_bytes(_WORD_BYTES)

@@ -1,0 +1,136 @@
+"""The tree of a round: the leaves of its nodes, the words of their lanes, and its summary.
+
+The root is pair(summary, pair(nodes, words)): `nodes` is the root of the leaves by seat, and
+`words` that of the lanes, sixteen seats a word. A proof therefore ends with the root of the other
+tree and the hash of the summary. See docs/reference/report-format.md#roots.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+
+from oracle.domain.ids import Address
+from oracle.domain.reports.lanes import (
+    LANES_PER_WORD,
+    LOWEST_SCORE,
+    get_word_index,
+    pack_lanes,
+)
+from oracle.domain.roots.leaves import (
+    Keccak,
+    NodeLeaf,
+    RoundSummary,
+    encode_word_leaf,
+    hash_leaf,
+)
+from oracle.domain.roots.merkle_tree import MerkleTree, hash_pair
+
+
+class RoundTree:
+    """The hashes and lanes of all nodes as of the last round; the leaves are not kept.
+
+    It takes about 70 bytes a node. A round updates the leaves that changed since the last one.
+    """
+
+    def __init__(self, leaves: Iterable[NodeLeaf], keccak: Keccak) -> None:
+        """Build the tree of all leaves.
+
+        Raises:
+            ValueError: the seats are not 0 to n - 1, or a leaf cannot be encoded.
+        """
+        self._keccak = keccak
+        self._lanes = array("H")
+        self._nodes, self._words = MerkleTree((), keccak), MerkleTree((), keccak)
+        self._open_count = self._total_weight = 0
+        self.update(leaves)
+
+    @property
+    def node_count(self) -> int:
+        return len(self._lanes)
+
+    def update(self, leaves: Iterable[NodeLeaf]) -> None:
+        """Replace the leaves of these nodes, and add the leaves of new nodes by seat.
+
+        Raises:
+            ValueError: the new seats leave a gap, or a leaf cannot be encoded; nothing changes.
+        """
+        lane_by_seat = {}
+        hash_by_seat = {}
+        for leaf in leaves:
+            lane_by_seat[leaf.seat] = leaf.lane
+            hash_by_seat[leaf.seat] = hash_leaf(leaf.encode(), self._keccak)
+        self._nodes.set_leaves(hash_by_seat)
+        for seat in sorted(lane_by_seat):
+            lane = lane_by_seat[seat]
+            if seat < len(self._lanes):
+                self._count_lane(self._lanes[seat], -1)
+                self._lanes[seat] = lane
+            else:
+                self._lanes.append(lane)
+            self._count_lane(lane, 1)
+        changed_words = {get_word_index(seat) for seat in lane_by_seat}
+        self._words.set_leaves({index: self._hash_word(index) for index in changed_words})
+
+    def get_word(self, index: int) -> int:
+        """Return the sixteen lanes from seat 16 * `index` on; seats without a node have lane 0."""
+        first = LANES_PER_WORD * index
+        return pack_lanes(self._lanes[first : first + LANES_PER_WORD])
+
+    def summarize(
+        self, chain_id: int, oracle: Address, round_number: int, as_of: int
+    ) -> RoundSummary:
+        """Return the summary of the leaves as the round of this number."""
+        return RoundSummary(
+            chain_id=chain_id,
+            oracle=oracle,
+            round=round_number,
+            as_of=as_of,
+            node_count=self.node_count,
+            open_count=self._open_count,
+            total_weight=self._total_weight,
+        )
+
+    def compute_root(self, summary: RoundSummary) -> bytes:
+        """Return the root that a report of this summary carries."""
+        trees = hash_pair(self._nodes.root, self._words.root, self._keccak)
+        return hash_pair(hash_leaf(summary.encode(), self._keccak), trees, self._keccak)
+
+    def prove_node(self, seat: int, summary: RoundSummary) -> list[bytes]:
+        """Return the proof of the leaf at a seat. Raises IndexError if there is none."""
+        return [
+            *self._nodes.build_proof(seat),
+            self._words.root,
+            hash_leaf(summary.encode(), self._keccak),
+        ]
+
+    def prove_word(self, index: int, summary: RoundSummary) -> list[bytes]:
+        """Return the proof of a word of lanes. Raises IndexError if there is none."""
+        return [
+            *self._words.build_proof(index),
+            self._nodes.root,
+            hash_leaf(summary.encode(), self._keccak),
+        ]
+
+    def _hash_word(self, index: int) -> bytes:
+        return hash_leaf(encode_word_leaf(index, self.get_word(index)), self._keccak)
+
+    def _count_lane(self, lane: int, sign: int) -> None:
+        if lane >= LOWEST_SCORE:
+            self._open_count += sign
+            self._total_weight += sign * (lane - LOWEST_SCORE + 1)
+
+
+def link_nodes(nodes: Iterable[Address]) -> Mapping[Address, Address]:
+    """Return the next higher address of each address; the lowest follows the highest."""
+    ascending = sorted(nodes)
+    return dict(zip(ascending, [*ascending[1:], *ascending[:1]], strict=True))
+
+
+def find_predecessor(ascending: Sequence[Address], address: Address) -> Address:
+    """Return the address whose leaf proves that `address`, which has no leaf, is absent.
+
+    Args:
+        ascending: the addresses of all leaves, at least one.
+        address: an address in lower case.
+    """
+    return ascending[bisect_left(ascending, address) - 1]

@@ -1,0 +1,1 @@
+"""Merkle roots of rounds: leaves, trees and proofs."""
