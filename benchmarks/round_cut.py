@@ -29,7 +29,7 @@ from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word  # n
 from oracle.domain.reports.lanes import LANES_PER_WORD, lane_of, replace_lane  # noqa: E402
 from oracle.domain.reports.report import ReportSettings  # noqa: E402
 from oracle.domain.reports.rounds import Rounds  # noqa: E402
-from oracle.domain.state.node import Node  # noqa: E402
+from oracle.domain.state import Node  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.queries import stats  # noqa: E402
 from oracle.queries.api.node_list import NodeListQuery, list_nodes as page_of  # noqa: E402

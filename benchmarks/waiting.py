@@ -31,8 +31,12 @@ from oracle.domain.events.network_events import TaskKind  # noqa: E402
 from oracle.domain.fold.working_set import Changes  # noqa: E402
 from oracle.domain.ids import Hash, TaskKey  # noqa: E402
 from oracle.domain.reports.rounds import Rounds  # noqa: E402
-from oracle.domain.state.node import Node  # noqa: E402
-from oracle.domain.state.task import Ending, Task, create_task  # noqa: E402
+from oracle.domain.state import (  # noqa: E402
+    Ending,
+    Node,
+    Task,
+    create_task,
+)
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.crynux.pricing import Pricing  # noqa: E402

@@ -12,7 +12,7 @@ import structlog
 from gateway.gateway_config import ChecksSection
 from gateway.node_probe import NodeProbe
 from gateway.selection_service import SelectionService
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.errors import OracleError
 from oracle.store.database import Store
 from oracle.telemetry.logging_setup import is_power_of_two

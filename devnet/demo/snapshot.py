@@ -13,7 +13,7 @@ from oracle.domain.reports.kicks import Kick
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
 from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.queries.population import Population, build_population, has_feed_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState

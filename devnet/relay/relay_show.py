@@ -25,7 +25,7 @@ from oracle.daemon.config.loader import read_config
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import compute_reliability, get_status
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.own_figures import DerivedNode, compute_figures_from_rows
 from oracle.queries.relay_audit.relay_audit import Verdict, audit_relay

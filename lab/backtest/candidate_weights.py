@@ -7,8 +7,7 @@ from typing import Protocol
 
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy

@@ -11,7 +11,7 @@ from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 
 # H is 1 again after this many seconds under any rules (docs/reference/scoring-rules.md#numbers).
 _RECOVERY_SECONDS = 1 << DECAY_BITS

@@ -14,7 +14,7 @@ from oracle.domain.events.network_events import DomainEvent, NodeKickedOut, Task
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import get_status
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.queries.event_history import History
 from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
 

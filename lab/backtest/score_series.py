@@ -12,8 +12,7 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import qos_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import create_task
+from oracle.domain.state import Membership, Node, create_task
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput
 
 # The part of a verdict from which a system without rules gets its score

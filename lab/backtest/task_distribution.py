@@ -14,8 +14,7 @@ from oracle.domain.events.network_events import TaskStarted
 from oracle.domain.fold.preconditions import start_breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task, create_task
+from oracle.domain.state import Node, Task, create_task
 from oracle.systems.policy import PolicyInput
 
 # Probabilities are summed in units of 10^-27, so that a sum of a million of them is still exact to

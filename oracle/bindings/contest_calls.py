@@ -12,7 +12,7 @@ from oracle.bindings.codec import decode_arguments, decode_result, encode_call, 
 from oracle.bindings.task_network import CONTRACT
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import ZERO_HASH, Address, GroupKey, Hash, TaskKey
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.rpc.fanout import PoolView, expect_response_format
 
 # GroupStanding.Contested and GroupStanding.Validated of TaskNetwork.

@@ -13,7 +13,7 @@ from oracle.bindings.codec import decode_arguments, encode_call
 from oracle.bindings.task_network import CONTRACT
 from oracle.domain.events.network_events import TaskKind, Version
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 
 _WORD_BYTES = 32
 _KINDS = tuple(TaskKind)

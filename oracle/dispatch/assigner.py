@@ -19,8 +19,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.errors import FatalError, InputError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.stored_events import iterate_stored_events

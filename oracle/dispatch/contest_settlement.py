@@ -16,7 +16,7 @@ from oracle.bindings.contest_calls import encode_settle_contest, get_contest_end
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.domain.ids import GroupKey, TaskKey
-from oracle.domain.state.group import GroupResult
+from oracle.domain.state import GroupResult
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, Decision

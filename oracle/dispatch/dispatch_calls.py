@@ -28,7 +28,7 @@ from oracle.dispatch.drawer import load_queue_view
 from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import GroupKey, Hash, TaskKey
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.store.state.download_repository import PlannedDownload

@@ -11,8 +11,7 @@ from dataclasses import replace
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.node import DownloadRequest, Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import DownloadRequest, Membership, Node, Task
 from oracle.store.database import UnitOfWork
 from oracle.store.state.download_repository import PlannedDownload
 from oracle.systems.crynux.predownload import has_scarce_model, plan_predownloads

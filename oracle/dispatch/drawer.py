@@ -9,8 +9,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.pocket_pool import PocketPool
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from oracle.errors import FatalError
 from oracle.systems.assignment import (
     EMPTY_PLAN,

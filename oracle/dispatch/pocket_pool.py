@@ -7,8 +7,7 @@ from collections.abc import Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from oracle.systems.assignment import DrawResult
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.policy import PolicyInput

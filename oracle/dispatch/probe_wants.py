@@ -21,8 +21,7 @@ from oracle.dispatch.probe_settings import ProbeSettings
 from oracle.dispatch.probe_windows import get_open_window
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     FAILED_STATES,

@@ -14,8 +14,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.errors import FatalError, TransientError
 from oracle.systems.assignment import TaskDraw
 from oracle.systems.pocket.follower import PocketFollower

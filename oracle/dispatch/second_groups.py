@@ -20,8 +20,7 @@ from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.probe_wants import PROBE, find_due_ends
 from oracle.domain.ids import Address, GroupKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     FAILED_STATES,

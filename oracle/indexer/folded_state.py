@@ -20,7 +20,7 @@ from oracle.domain.reports.registration import FirstEvents
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.errors import OracleError
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import UnitOfWork

@@ -12,7 +12,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.kickouts.evidence_files import build_evidence_path
 from oracle.kickouts.kickout_context import (
     CANCEL_KICK,

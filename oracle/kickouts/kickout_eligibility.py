@@ -15,7 +15,7 @@ from oracle.domain.reports.low_rounds import LaneObservation
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.kickouts.creator_gate import hold_reason, is_operator_required, load_creators
 from oracle.kickouts.proof import EvidenceProof, build_evidence_proof
 from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds

@@ -13,7 +13,7 @@ from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.indexer.audit.reverify import reverify_and_repair
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.folder import EventFolder

@@ -18,7 +18,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import EXPELLED_STATES
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import UnitOfWork
 from oracle.store.notice_repository import NewNotice

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.group_ranking import split_fee
-from oracle.domain.state.group import GroupMember
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, GroupMember, Task
 
 
 @dataclass(frozen=True, slots=True)

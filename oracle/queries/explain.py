@@ -33,9 +33,7 @@ from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.node_scores import count_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import compute_pool_mean
-from oracle.domain.state.group import GroupMember
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Run, Task
+from oracle.domain.state import GroupMember, Node, Run, Task
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.queries.earnings import Earning, compute_task_earning

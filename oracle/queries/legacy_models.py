@@ -11,7 +11,7 @@ from pydantic import Field
 from oracle.domain.fold.legacy_round_scores import RoundScores, compute_round_scores
 from oracle.domain.ids import TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.task import Run
+from oracle.domain.state import Run
 from oracle.queries.answers import AddressText, ApiModel, HashText
 
 

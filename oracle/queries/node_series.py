@@ -4,7 +4,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_figures import NodeFigures, figures_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.store.database import Store
 
 

@@ -17,7 +17,7 @@ from oracle.domain.scoring.legacy_tally import compute_window_start
 from oracle.domain.scoring.node_figures import NodeFigures, figures_at
 from oracle.domain.scoring.node_scores import qos_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.queries.answers import build_as_of
 from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
 from oracle.store.database import Store, UnitOfWork

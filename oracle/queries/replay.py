@@ -31,9 +31,7 @@ from oracle.domain.scoring.node_scores import (
     qos_at,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.group import GroupMember, GroupResult
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import GroupMember, GroupResult, Membership, Node, Task
 from oracle.queries.legacy_models import build_legacy_rounds
 
 

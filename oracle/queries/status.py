@@ -18,7 +18,7 @@ from oracle.domain.scoring.node_scores import (
     qos_at,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.indexer.audit.unproven_history import Dispute, get_disputes
 from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules

@@ -15,7 +15,7 @@ from oracle.domain.reports.registration import (
     is_reportable,
 )
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.store.database import UnitOfWork
 
 

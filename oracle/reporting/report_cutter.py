@@ -23,7 +23,7 @@ from oracle.domain.reports.wanted_words import ScoringContext, TargetWords, buil
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.legacy_tally import compute_window
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.reporting.registering import find_registrations
 from oracle.store.database import UnitOfWork

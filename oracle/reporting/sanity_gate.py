@@ -19,7 +19,7 @@ from oracle.domain.reports.sanity_limits import (
     excess_change_reason,
     quiet_period_reason,
 )
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork

@@ -19,7 +19,7 @@ from oracle.domain.fold.working_set import (
     ScoreEntry,
 )
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.store.bulk import insert_rows, upsert_rows
 from oracle.store.encoding import decode_hex, decode_optional_hex, encode_hex, encode_optional_hex
 from oracle.store.state.rule_set_repository import RuleSet

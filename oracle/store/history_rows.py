@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, select
 
 from oracle.domain.blocks import BlockRange, Position
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.store.bulk import Row
 from oracle.store.encoding import encode_hex, encode_optional_hex
 from oracle.store.state.node_repository import iterate_nodes_as_of

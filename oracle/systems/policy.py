@@ -7,8 +7,7 @@ from typing import Protocol
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 
 
 @dataclass(frozen=True, slots=True)

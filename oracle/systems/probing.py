@@ -14,7 +14,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, Hash
 from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.requirements import unavailability_reason
 
 # A task score needs two other nodes that do the same work.

@@ -7,7 +7,7 @@ docs/reference/scoring-rules.md#queue.
 from fractions import Fraction
 from typing import NamedTuple
 
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.systems.crynux.requirements import build_requirement
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.systems.crynux.requirements import Requirement, build_requirement
 from oracle.systems.waiting import is_waiting
 

@@ -12,7 +12,7 @@ from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LANES_PER_WORD, replace_lane
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.state.node import Membership, create_node
+from oracle.domain.state import Membership, create_node
 from oracle.kickouts.kickout_eligibility import KickoutRules, evidence_at
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX

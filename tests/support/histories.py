@@ -17,7 +17,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 GENESIS_TIME = 1000

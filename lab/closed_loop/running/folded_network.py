@@ -10,8 +10,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.policy import PolicyInput, SelectionPolicy

@@ -10,7 +10,7 @@ from lab.closed_loop.players import AppOrder, LoopNode, LoopTask
 from lab.closed_loop.running.agenda import Agenda
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 
 # The start of every loop, in block time.
 LOOP_START_TIME = 1_800_000_000

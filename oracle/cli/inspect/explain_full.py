@@ -13,9 +13,7 @@ from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityChange, ScoreEntry
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.group import GroupMember
-from oracle.domain.state.node import Membership
-from oracle.domain.state.task import Ending
+from oracle.domain.state import Ending, GroupMember, Membership
 from oracle.queries.explain import Explanation, OnChainLane, ReportedLane
 from oracle.queries.text.status_text import format_block_time
 from oracle.queries.text.text_tables import sanitize_text

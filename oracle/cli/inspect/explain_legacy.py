@@ -8,7 +8,7 @@ from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.scoring.legacy_factors import Factors
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_window_start
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.queries.explain import Explanation
 from oracle.queries.text.status_text import format_block_time
 

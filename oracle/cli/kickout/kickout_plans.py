@@ -9,7 +9,7 @@ from oracle.cli.kickout.kickout_reasons import execution_obstacle, proposal_obst
 from oracle.daemon.records import Records
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.kicks import Kick
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase, KickoutRules, is_kickout_still_due

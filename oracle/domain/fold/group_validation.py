@@ -25,9 +25,7 @@ from oracle.domain.scoring.score_window import (
     count_restarts,
     get_pool_before_score,
 )
-from oracle.domain.state.group import GroupMember, GroupResult
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, GroupMember, GroupResult, Node, Task
 
 # Tasks are only appended to `OpenGroup.tasks`, so they are in the chain's order.
 

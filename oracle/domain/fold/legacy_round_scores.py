@@ -16,8 +16,7 @@ from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import get_rank_score
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.group import GroupMember
-from oracle.domain.state.task import Run, Task
+from oracle.domain.state import GroupMember, Run, Task
 
 
 class RoundScores(NamedTuple):

@@ -33,7 +33,7 @@ from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.reliability import heal_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import compute_pool_mean, count_restarts
-from oracle.domain.state.node import (
+from oracle.domain.state import (
     DOWNLOAD_HISTORY_SECONDS,
     DownloadRequest,
     Membership,

@@ -17,8 +17,7 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
     TaskTimedOut,
 )
-from oracle.domain.state.node import Membership, Node, PendingLeave
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, PendingLeave, Task
 
 
 class Breach(StrEnum):

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.group import OpenGroup
-from oracle.domain.state.task import Task
+from oracle.domain.state import OpenGroup, Task
 
 
 def collect_task_keys(events: Iterable[DomainEvent]) -> set[TaskKey]:

@@ -21,8 +21,7 @@ from oracle.domain.scoring.reliability import (
     is_excluded_after,
     penalize_reliability,
 )
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, Node, Task
 
 Terminal = TaskSucceeded | TaskRefunded | TaskInvalidated | TaskAborted | TaskTimedOut
 

@@ -29,7 +29,7 @@ from oracle.domain.fold.preconditions import (
 )
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.scoring.reliability import heal_reliability
-from oracle.domain.state.task import Run, Task
+from oracle.domain.state import Run, Task
 
 
 def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:

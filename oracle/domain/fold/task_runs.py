@@ -16,7 +16,7 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address
-from oracle.domain.state.task import Ending, Run, Task
+from oracle.domain.state import Ending, Run, Task
 
 
 def start_run(task: Task, event: TaskStarted, round_number: int) -> None:

@@ -17,9 +17,15 @@ from oracle.domain.scoring.legacy_tally import get_stored_tally
 from oracle.domain.scoring.node_scores import is_below_line
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import count_restarts, get_pool_in_memory
-from oracle.domain.state.group import GroupResult, OpenGroup
-from oracle.domain.state.node import Membership, Node, create_node
-from oracle.domain.state.task import Task, create_task
+from oracle.domain.state import (
+    GroupResult,
+    Membership,
+    Node,
+    OpenGroup,
+    Task,
+    create_node,
+    create_task,
+)
 
 
 class ScoreEntry(NamedTuple):

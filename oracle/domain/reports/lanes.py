@@ -12,7 +12,7 @@ from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.node_figures import NodeFigures
 from oracle.domain.scoring.node_scores import is_excluded, qos_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 
 NEVER_REPORTED = 0
 DO_NOT_SELECT = 1

@@ -15,7 +15,7 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 
 # Number of consecutive accepted rounds with a closed lane before its index is reused.
 CLOSED_ROUNDS = 2

@@ -23,7 +23,7 @@ from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 
 
 class FallCause(IntEnum):

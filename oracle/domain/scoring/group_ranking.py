@@ -10,8 +10,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.group import GroupMember
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, GroupMember, Task
 
 # The rounds of a legacy task: the commitment and the disclosure.
 _ROUNDS = 2

@@ -12,7 +12,7 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 
 
 @dataclass(frozen=True, slots=True)

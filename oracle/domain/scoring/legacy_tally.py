@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 
 _DAY_SECONDS = 86_400
 # The Gregorian calendar repeats itself after 400 years.

@@ -21,7 +21,7 @@ from oracle.domain.scoring.node_scores import (
     is_kickout_due,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 
 # A member with a lower reliability that is not excluded is called recovering. The term is this
 # project's own; the rules only define the threshold of exclusion.

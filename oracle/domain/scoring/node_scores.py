@@ -10,7 +10,7 @@ from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally, get_s
 from oracle.domain.scoring.reliability import heal_reliability, penalize_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import compute_pool_mean, get_pool_in_memory
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 
 
 def get_status(node: Node) -> str:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 
 
 def append_score(pool: bytes, score: int, rules: Rules) -> bytes:

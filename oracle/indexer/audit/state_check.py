@@ -19,7 +19,7 @@ from oracle.chain.heads import Heads
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.stored_events import iterate_decoded_chunks

@@ -15,7 +15,7 @@ from oracle.domain.scoring.score_window import (
     compute_pool_mean,
     get_pool_before_score,
 )
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.queries.answers import ApiModel
 from oracle.queries.api.node_order import NodeRanking, SortKey
 

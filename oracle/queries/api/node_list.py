@@ -10,7 +10,7 @@ from typing import get_args
 
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_figures import NodeState
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.queries.api.node_order import NodeRanking, NodeSort, SortKey
 from oracle.queries.api.source import (
     AmbiguousPrefixError,

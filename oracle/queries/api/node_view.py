@@ -7,9 +7,7 @@ from oracle.domain.ids import TaskKey
 from oracle.domain.reports.lanes import DO_NOT_SELECT, NEVER_REPORTED, get_word_index
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.group_ranking import split_fee
-from oracle.domain.state.group import GroupResult
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import GroupResult, Node, Task
 from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
 from oracle.queries.api.lifting import NodeLift, compute_what_if_figures
 from oracle.queries.api.node_list import load_population

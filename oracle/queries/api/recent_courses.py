@@ -15,7 +15,7 @@ from oracle.domain.scoring.node_scores import compute_long_term
 from oracle.domain.scoring.reliability import heal_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import append_score, compute_pool_mean
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.store.database import UnitOfWork
 

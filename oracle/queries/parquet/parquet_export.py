@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.errors import InputError
 from oracle.indexer.provenance import get_rebuild_count, rebuild_reason
 from oracle.indexer.rules_binding import get_bound_rules

@@ -31,7 +31,7 @@ from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreE
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.node_scores import compute_long_term, compute_reliability, is_excluded
 from oracle.domain.scoring.score_window import compute_pool_mean
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 # All rows are put in one block, because only their order matters here.

@@ -12,7 +12,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.redraw import HeaderReader, Redrawer, TaskStart, is_started_at_creation
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import Store, UnitOfWork

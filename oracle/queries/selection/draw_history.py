@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.queries.answers import AddressText, ApiModel, HashText
 from oracle.queries.selection.task_models import SnapshotAnswer, SnapshotTime
 from oracle.store.database import Store, UnitOfWork

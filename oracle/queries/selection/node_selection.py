@@ -9,7 +9,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy

@@ -9,7 +9,7 @@ from oracle.dispatch.pocket_pool import PocketPool
 from oracle.domain.blocks import BEFORE_EVERYTHING
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_models import (

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from oracle.domain.events.network_events import TaskKind
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 

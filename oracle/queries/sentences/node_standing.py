@@ -8,7 +8,7 @@ from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, 
 from oracle.domain.reports.kicks import KickState
 from oracle.domain.scoring.node_figures import figures_at
 from oracle.domain.scoring.node_scores import count_scores
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.queries.api.lifting import compute_what_if_figures
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.node_view import NodeView

@@ -8,8 +8,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select, tuple_
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state.group import GroupMember, GroupResult, OpenGroup
-from oracle.domain.state.task import Ending
+from oracle.domain.state import Ending, GroupMember, GroupResult, OpenGroup
 from oracle.store.bulk import Row, fetch_rows, insert_rows, upsert_rows
 from oracle.store.encoding import (
     decode_hex,

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
-from oracle.domain.state.node import DownloadRequest, Membership, Node, PendingLeave
+from oracle.domain.state import DownloadRequest, Membership, Node, PendingLeave
 from oracle.store.bulk import Row, fetch_rows, upsert_rows
 from oracle.store.encoding import (
     clamp_to_bigint,

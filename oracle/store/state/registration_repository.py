@@ -12,7 +12,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import ReliabilityCause
 from oracle.domain.ids import Address
 from oracle.domain.reports.registration import Newcomer
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.store.bulk import KEYS_PER_QUERY
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.tables.round_tables import node_index

@@ -11,9 +11,7 @@ from oracle.domain.fold.working_set import LastEvent
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.contract_state import NodeIndex, RoundHead, Word
 from oracle.domain.reports.kicks import Kick
-from oracle.domain.state.group import OpenGroup
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, OpenGroup, Task
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import decode_group_values, encode_group_row
 from oracle.store.state.node_repository import decode_node_values, encode_node_row

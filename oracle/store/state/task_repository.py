@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.state.task import Ending, Run, Task
+from oracle.domain.state import Ending, Run, Task
 from oracle.store.bulk import KEYS_PER_QUERY, Row, fetch_rows, upsert_rows
 from oracle.store.encoding import (
     clamp_to_bigint,

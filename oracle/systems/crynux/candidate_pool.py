@@ -12,8 +12,7 @@ from typing import NamedTuple
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import compute_long_term
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import Requirement, build_requirement, misfit_reason

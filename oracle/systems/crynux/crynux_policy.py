@@ -10,8 +10,7 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.node_scores import is_excluded, qos_at
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,

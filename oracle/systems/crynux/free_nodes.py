@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     Requirement,

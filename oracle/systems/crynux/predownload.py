@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.ids import Address
-from oracle.domain.state.node import DOWNLOAD_HISTORY_SECONDS, DownloadRequest, Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import (
+    DOWNLOAD_HISTORY_SECONDS,
+    DownloadRequest,
+    Membership,
+    Node,
+    Task,
+)
 from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread, compute_downloader_weights
 from oracle.systems.crynux.requirements import build_requirement, unavailability_reason
 from oracle.systems.crynux.selection_weight import Weighting

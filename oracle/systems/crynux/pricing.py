@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from oracle.domain.events.network_events import TaskKind
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 
 # A task takes at least this long (docs/reference/scoring-rules.md#queue).
 _MIN_SECONDS = Fraction(1)

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from oracle.domain.events.network_events import Version
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 
 
 class IneligibilityReason(StrEnum):

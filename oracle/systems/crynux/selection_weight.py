@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isqrt
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 
 # Prefixes of models that modify a base model; all other names are base models.
 _AUXILIARY_PREFIXES = ("lora:", "controlnet:")

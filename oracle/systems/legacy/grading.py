@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from oracle.domain.events.network_events import TaskKind
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 
 # Every task of the legacy system runs on three nodes.
 TRIO_SIZE = 3

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     Requirement,

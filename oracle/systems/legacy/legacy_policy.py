@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Task
 from oracle.systems.legacy.grading import CardGroup
 from oracle.systems.legacy.legacy_eligibility import find_candidate_groups
 from oracle.systems.legacy.submission_speed import SubmissionSpeed, compute_submission_speeds

@@ -13,7 +13,7 @@ from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_speed
 from oracle.domain.scoring.legacy_tally import compute_tally
 from oracle.domain.scoring.node_scores import compute_long_term, count_scores
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import TaskKey
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.grading import TRIO_SIZE, is_gpt
 from oracle.systems.waiting import is_waiting

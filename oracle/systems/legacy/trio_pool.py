@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.assignment import DrawResult
 from oracle.systems.crynux.requirements import Requirement, build_requirement
 from oracle.systems.legacy.grading import CardGroup, is_gpt

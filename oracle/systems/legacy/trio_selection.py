@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from oracle.domain.ids import Address
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.systems.legacy.grading import TRIO_SIZE, CardGroup
 from oracle.systems.legacy.legacy_eligibility import CandidateGroups, find_candidate_groups
 from oracle.systems.legacy.submission_speed import SubmissionSpeed, compute_submission_speeds

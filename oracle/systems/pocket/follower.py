@@ -15,8 +15,7 @@ from typing import Any
 from oracle.domain.events import network_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     build_requirement,

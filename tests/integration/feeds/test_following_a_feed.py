@@ -1,6 +1,6 @@
 """A feed beside the chain: stored raw, put into one order, folded, taken back, folded anew."""
 
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
 from tests.support.feeds.feed_follower import following

@@ -14,7 +14,7 @@ from gateway.node_checks import CheckedNode, CheckRules, NodeChecks
 from gateway.selection_service import SelectionService
 from gateway.session_selector import NoCandidatePassesError, SelectionRequest
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership, create_node
+from oracle.domain.state import Membership, create_node
 from oracle.store.database import Store
 from tests.integration.gateway.json_rpc_node import RpcNode, answering
 

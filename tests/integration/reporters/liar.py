@@ -7,7 +7,7 @@ from oracle.domain.reports import wanted_words
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, lane_of
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.reporting import report_cutter
 
 _TOO_HIGH = 200

@@ -16,7 +16,7 @@ from devnet.fakechain.server import serve_endpoint
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState, ingest_next_window
 from oracle.rpc.pool import EndpointPool

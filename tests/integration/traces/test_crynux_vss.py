@@ -10,8 +10,7 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.node import Membership, Node, PendingLeave
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, Membership, Node, PendingLeave, Task
 from oracle.indexer.stored_events import export_events
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX

@@ -11,7 +11,7 @@ from devnet.fakechain.block_json import Block, Tx
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockTree
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from tests.integration.traces.following import FINALITY, Follower, addresses, daemon, vss_reader
 
 pytestmark = [pytest.mark.slow]

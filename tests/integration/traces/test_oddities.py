@@ -11,7 +11,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.domain.scoring.node_scores import get_status
-from oracle.domain.state.node import Membership, Node, PendingLeave
+from oracle.domain.state import Membership, Node, PendingLeave
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.integration.traces.following import addresses, vss_reader
 from tests.unit.chain.profiles.written import BLOCK_HASH, TX_HASH

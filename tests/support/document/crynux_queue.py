@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import TaskKey
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import build_requirement, misfit_reason
 from oracle.systems.crynux.selection_weight import Weighting

@@ -12,8 +12,7 @@ from itertools import islice
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.grading import TRIO_SIZE, CardGroup, get_card_group
 from oracle.systems.legacy.legacy_eligibility import hardware_misfit_reason

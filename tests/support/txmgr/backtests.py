@@ -10,8 +10,7 @@ from lab.backtest.system_columns import SystemColumn
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Task
 from oracle.queries.event_history import History as Kept, write_history
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.policy import CandidateVerdict, PolicyInput

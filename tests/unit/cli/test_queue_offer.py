@@ -11,8 +11,7 @@ from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_view import QueueQuery, build_queue_answer
 from oracle.systems.pocket.follower import PocketFollower

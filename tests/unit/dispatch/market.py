@@ -12,8 +12,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from oracle.systems.waiting import is_waiting
 from tests.support.histories import group, node, task
 from tests.support.scripted import ScriptedChain

@@ -9,8 +9,7 @@ from hypothesis import given, strategies as st
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import GroupKey, Hash
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux import candidate_pool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import IneligibilityReason, Requirement, misfit_reason

@@ -5,7 +5,7 @@ import pytest
 from oracle.dispatch.redraw import is_started_at_creation
 from oracle.domain.blocks import Position
 from oracle.domain.ids import TaskKey
-from oracle.domain.state.task import create_task
+from oracle.domain.state import create_task
 
 
 @pytest.mark.parametrize(

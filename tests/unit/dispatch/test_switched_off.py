@@ -9,8 +9,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.scoring.node_scores import is_kickout_due
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.waiting import is_waiting

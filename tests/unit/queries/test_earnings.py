@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from oracle.domain.scoring.group_ranking import split_fee
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.queries.earnings import Earning, compute_task_earning
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, folded, task

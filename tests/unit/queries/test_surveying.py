@@ -8,7 +8,7 @@ import pytest
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.jsonl import parse_events
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import export_events
 from oracle.queries.explain import EventArchive

@@ -9,8 +9,16 @@ from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.logs import Call, Log
-from oracle.domain.state.node import DownloadRequest, Membership, Node, create_node
-from oracle.domain.state.task import Ending, Run, Task, create_task
+from oracle.domain.state import (
+    DownloadRequest,
+    Ending,
+    Membership,
+    Node,
+    Run,
+    Task,
+    create_node,
+    create_task,
+)
 
 
 def address(number: int) -> Address:

@@ -12,7 +12,7 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
     ScoreEntry,
 )
-from oracle.domain.state.group import GroupMember, GroupResult
+from oracle.domain.state import GroupMember, GroupResult
 from oracle.store.database import Store
 from tests.unit.store.samples import address, group_key, task_key
 

@@ -8,9 +8,7 @@ from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import MembershipChange, MembershipTransition
-from oracle.domain.state.group import OpenGroup
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, OpenGroup, Task
 from oracle.store import bulk
 from oracle.store.database import Store
 from oracle.store.encoding import escape_nul, unescape_nul

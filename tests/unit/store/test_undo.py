@@ -11,7 +11,7 @@ from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges, RoundsPreImages
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
 from tests.support.examples import examples

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from sqlalchemy import Select, select, text
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, Task
 from oracle.store.database import Store
 from oracle.store.engine import create_read_engine, parse_database_url
 from oracle.store.state.task_repository import IS_WAITING

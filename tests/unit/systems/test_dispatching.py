@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from oracle.domain.state.task import Ending, Task, create_task
+from oracle.domain.state import Ending, Task, create_task
 from oracle.systems.assignment import (
     EMPTY_PLAN,
     AssignmentPlan,

@@ -20,7 +20,7 @@ from oracle.domain.scoring.legacy_factors import (
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.node_scores import count_scores, is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.systems.crynux.requirements import build_requirement, misfit_reason
 from oracle.systems.registry import build_rules
 from tests.support.histories import GENESIS_TIME, History, folded, node, task

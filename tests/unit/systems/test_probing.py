@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, Hash
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.requirements import unavailability_reason
 from oracle.systems.probing import Probe, ProbeWindow, is_probe_due, select_due_probes

@@ -17,8 +17,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import GroupKey, Hash
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.assignment import get_queued_items
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY

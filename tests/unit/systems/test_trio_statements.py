@@ -13,7 +13,7 @@ import pytest
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY, LegacyPolicy
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.registry import build_rules

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import GroupKey
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, Task
 from oracle.systems.legacy.trio_line import build_trio_queue
 from oracle.systems.waiting import is_waiting
 from oracle.systems.waiting_line import (

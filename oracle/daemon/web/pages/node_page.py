@@ -26,7 +26,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import CAUSES, ReliabilityCause, ReliabilityMark, ScoreEntry
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.queries.api.node_history import (
     HistoryMark,
     HistoryQuery,

@@ -4,8 +4,7 @@ from pydantic import Field
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import GroupKey, TaskKey
-from oracle.domain.state.group import GroupResult
-from oracle.domain.state.task import Task
+from oracle.domain.state import GroupResult, Task
 from oracle.queries.answers import (
     AddressText,
     Answer,

@@ -13,8 +13,7 @@ from devnet.fakechain.tree import BlockTree
 from oracle.chain.decode.abi import AbiSignature, parse_signature
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from tests.integration.traces.following import Follower, daemon
 
 CONTRACT = "0x" + "4e" * 20

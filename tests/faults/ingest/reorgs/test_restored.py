@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.signing.local import KeySigner
 from oracle.store.database import Store

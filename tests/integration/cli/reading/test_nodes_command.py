@@ -7,7 +7,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.store.database import Store
 from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.events.network_events import AbortReason, TaskCancelled
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.state.task import Ending
+from oracle.domain.state import Ending
 from tests.support.histories import History, folded, node, task
 from tests.support.vectors import the_vector
 

@@ -1,6 +1,6 @@
 """What the fold keeps of requests to download: those of a day, by the node that was asked."""
 
-from oracle.domain.state.node import DOWNLOAD_HISTORY_SECONDS, DownloadRequest
+from oracle.domain.state import DOWNLOAD_HISTORY_SECONDS, DownloadRequest
 from tests.support.histories import History, node_after
 
 

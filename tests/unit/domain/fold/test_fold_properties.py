@@ -20,7 +20,7 @@ from oracle.domain.fold.row_prefetch import (
 from oracle.domain.fold.working_set import Changes, MembershipTransition, PreImages
 from oracle.domain.scoring.node_scores import compute_reliability, is_kickout_due, qos_at
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, PendingLeave
+from oracle.domain.state import Membership, PendingLeave
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples

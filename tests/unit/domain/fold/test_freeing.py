@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.events import network_events
 from oracle.domain.scoring.node_scores import get_status
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from tests.support.histories import History, folded, node, task
 
 

@@ -8,7 +8,7 @@ import pytest
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.scoring.node_scores import get_status
-from oracle.domain.state.node import Node, PendingLeave
+from oracle.domain.state import Node, PendingLeave
 from tests.support.histories import History, folded, node, node_after
 
 

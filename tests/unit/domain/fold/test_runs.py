@@ -4,7 +4,7 @@ See docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.state.task import Ending
+from oracle.domain.state import Ending
 from tests.support.histories import History, folded, node, task
 
 

@@ -24,7 +24,7 @@ from oracle.domain.scoring.reliability import (
     penalize_reliability,
 )
 from oracle.domain.scoring.score_window import append_score, compute_pool_mean
-from oracle.domain.state.node import Membership, Node
+from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import GENESIS_TIME, History, folded, node, node_after
 

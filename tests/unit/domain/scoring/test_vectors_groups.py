@@ -6,7 +6,7 @@ import pytest
 
 from oracle.domain.events.network_events import AbortReason
 from oracle.domain.scoring.group_ranking import split_fee
-from oracle.domain.state.group import GroupResult
+from oracle.domain.state import GroupResult
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from tests.support.histories import History, folded, group, node, task
 from tests.support.vectors import Vector, vectors_of

@@ -12,7 +12,7 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.scoring.score_window import append_score
-from oracle.domain.state.node import Membership, Node, create_node
+from oracle.domain.state import Membership, Node, create_node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, node, node_after
 from tests.support.vectors import Vector, vectors_of

@@ -11,7 +11,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.node_scores import compute_reliability, is_excluded
 from oracle.domain.scoring.reliability import heal_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
+from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from tests.support.histories import History, node
 from tests.support.vectors import Vector, vectors_of

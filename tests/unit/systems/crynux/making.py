@@ -7,8 +7,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node, create_node
-from oracle.domain.state.task import Task, create_task
+from oracle.domain.state import Membership, Node, Task, create_node, create_task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.policy import PolicyInput
 from tests.support import histories

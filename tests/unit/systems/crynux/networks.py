@@ -5,8 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from tests.support.examples import examples
 from tests.unit.systems.crynux.making import NOW, a_node, a_task
 

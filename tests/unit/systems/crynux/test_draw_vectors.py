@@ -1,8 +1,7 @@
 """Five worked draws: the file, an independent reference and our code say the same."""
 
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.state.node import Membership, Node, create_node
-from oracle.domain.state.task import create_task
+from oracle.domain.state import Membership, Node, create_node, create_task
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux import free_nodes
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.free_nodes import FreeNodes

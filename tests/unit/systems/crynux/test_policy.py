@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.state.node import Membership, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY, CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.crynux.requirements import IneligibilityReason

@@ -8,8 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux import candidate_pool as pool_module
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower

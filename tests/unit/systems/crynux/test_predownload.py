@@ -5,8 +5,7 @@ from dataclasses import replace
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.state.node import DOWNLOAD_HISTORY_SECONDS, DownloadRequest, Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import DOWNLOAD_HISTORY_SECONDS, DownloadRequest, Node, Task
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, ModelSpread
 from oracle.systems.crynux.predownload import (
     Predownload,

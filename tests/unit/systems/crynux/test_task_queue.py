@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, Task
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING

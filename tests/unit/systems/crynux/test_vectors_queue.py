@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
-from oracle.domain.state.task import Task
+from oracle.domain.state import Task
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.systems.waiting import QueueGroup, compute_queue_capacity, is_waiting

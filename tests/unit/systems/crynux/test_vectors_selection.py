@@ -8,8 +8,7 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Task
+from oracle.domain.state import Node, Task
 from oracle.systems.crynux.crynux_policy import (
     CRYNUX_DOCS_POLICY,
     CRYNUX_POLICY,

@@ -9,8 +9,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state.node import Membership, Node, create_node
-from oracle.domain.state.task import Task, create_task
+from oracle.domain.state import Membership, Node, Task, create_node, create_task
 from oracle.systems.policy import PolicyInput
 from oracle.systems.registry import build_rules
 from tests.support.histories import History, node, task

@@ -19,7 +19,7 @@ from oracle.domain.scoring.node_scores import (
     is_kickout_due,
     qos_at,
 )
-from oracle.domain.state.node import Membership
+from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, node, node_after
 from tests.unit.systems.legacy.networks import RULES, legacy_with, member, ran, rules_with, scored

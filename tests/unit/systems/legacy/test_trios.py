@@ -9,8 +9,7 @@ from hypothesis import given, strategies as st
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import Address, GroupKey, Hash
-from oracle.domain.state.node import Node
-from oracle.domain.state.task import Ending, Task
+from oracle.domain.state import Ending, Node, Task
 from oracle.systems.legacy.grading import get_card_group
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
 from oracle.systems.pocket.follower import PocketFollower

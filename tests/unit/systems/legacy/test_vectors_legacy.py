@@ -18,7 +18,7 @@ from oracle.domain.scoring.legacy_factors import (
     compute_speed,
     compute_vram_share,
 )
-from oracle.domain.state.task import Run
+from oracle.domain.state import Run
 from tests.support.document.legacy_queue import LegacyQueue
 from tests.support.histories import History, folded, node, task
 from tests.support.vectors import Vector, the_vector, vectors_of

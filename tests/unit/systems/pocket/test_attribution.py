@@ -10,7 +10,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.state.task import Ending
+from oracle.domain.state import Ending
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.follower import Answer, TaskOutcome, TaskTracker, Terminal
 from tests.support.examples import examples

@@ -15,7 +15,7 @@ from oracle.domain.events.network_events import (
     TaskSubmitted,
 )
 from oracle.domain.fold.fold import Fold
-from oracle.domain.state.task import Task, create_task
+from oracle.domain.state import Task, create_task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.node_selector import PortalMemory

@@ -1,0 +1,283 @@
+"""The state of nodes, of tasks with the runs of several nodes in them, and of validation groups.
+
+A node has a membership, hardware, a score pool and a reliability; the members of a group have
+ranks and task scores. See docs/reference/events-and-jsonl.md#what-is-legal and
+docs/reference/scoring-rules.md#task-groups.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from oracle.domain.blocks import Position
+from oracle.domain.events.network_events import AbortReason, TaskKind, Version
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.ids import Address, GroupKey, TaskKey
+
+
+class Membership(StrEnum):
+    """Whether a node is in the network; only a member has a QoS."""
+
+    UNKNOWN = "unknown"
+    MEMBER = "member"
+    QUIT = "quit"
+    SLASHED = "slashed"
+    KICKED_OUT = "kicked_out"
+
+
+class PendingLeave(StrEnum):
+    """A request of a node that takes effect when its current task ends."""
+
+    PAUSE = "pause"
+    QUIT = "quit"
+
+
+class DownloadRequest(NamedTuple):
+    """A request to a node to download a model; no other request for it is made before `until`.
+
+    Times are block times in seconds. The request is answered once the model is on disk.
+    """
+
+    model: str
+    asked_at: int
+    until: int
+
+
+# Requests are kept for this many seconds, because budgets are per day.
+DOWNLOAD_HISTORY_SECONDS = 86_400
+
+
+@dataclass(slots=True)
+class Node:
+    """The state of one node, changed by the fold only.
+
+    `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above 255),
+    and `pool_sum` is their sum. `scored` counts all task scores ever. The reliability was `base`,
+    in units of 10^-18, at the block time `since` (docs/reference/scoring-rules.md#reliability).
+    `prior` is the long-term score of an empty pool, or None for the rules' default.
+    `kickout_due_since` is the position at which the kickout became due, or None while it is not.
+    `starts_anew` means that the node was kicked out while that was due, and has not rejoined.
+    `changed_at` is the block of the last change of this row. `pending` is the node's request that
+    takes effect when its task ends. `last_start` is the block time of the node's last task start,
+    or None before the first. `downloads` are the requests of the day up to the last request,
+    oldest first.
+
+    The five fields from `window` on are for the legacy system only
+    (docs/explanation/legacy.md#scores). `window` is the number of the current window, and
+    `window_sum` and `window_count` are sum and number of its task scores. `online_since` is the
+    block time at which the membership or, if later, the window began; it is None for a non-member.
+    `online_seconds` is the membership time in this window before `online_since`.
+    """
+
+    address: Address
+    membership: Membership
+    paused: bool
+    # Number of tasks that the node runs now; above 1 only inside a transaction
+    # (docs/reference/events-and-jsonl.md#what-is-legal).
+    running: int
+    stake: int | None
+    gpu_name: str | None
+    gpu_vram: int | None
+    version: Version | None
+    models: tuple[str, ...]
+    in_use: tuple[str, ...]
+    timeout: int | None
+    pool: bytes
+    pool_sum: int
+    scored: int
+    base: int
+    since: int
+    # Stored exclusion, for rules with two thresholds.
+    excluded: bool
+    prior: int | None
+    # How many of the rules' `restarts` this pool has been through (relay only).
+    restarts: int
+    kickout_due_since: Position | None
+    starts_anew: bool
+    changed_at: int
+    window: int = 0
+    window_sum: int = 0
+    window_count: int = 0
+    online_since: int | None = None
+    online_seconds: int = 0
+    pending: PendingLeave | None = None
+    last_start: int | None = None
+    downloads: tuple[DownloadRequest, ...] = ()
+
+
+def create_node(address: Address, time: int, restarts: int) -> Node:
+    """Return a new node that is not a member and has H = 1; everything else is unknown."""
+    return Node(
+        address=address,
+        membership=Membership.UNKNOWN,
+        paused=False,
+        running=0,
+        stake=None,
+        gpu_name=None,
+        gpu_vram=None,
+        version=None,
+        models=(),
+        in_use=(),
+        timeout=None,
+        pool=b"",
+        pool_sum=0,
+        scored=0,
+        base=UNIT,
+        since=time,
+        excluded=False,
+        prior=None,
+        restarts=restarts,
+        kickout_due_since=None,
+        starts_anew=False,
+        changed_at=0,
+    )
+
+
+class Ending(StrEnum):
+    SUCCEEDED = "succeeded"
+    REFUNDED = "refunded"
+    INVALIDATED = "invalidated"
+    ABORTED = "aborted"
+    TIMED_OUT = "timed_out"
+
+
+class Run(NamedTuple):
+    """One node's part in a task of a commit/disclose network; `round` is its place, 0 to 2."""
+
+    round: int
+    node: Address
+    started_at: Position
+    started_time: int
+    committed_at: Position | None = None
+    disclosed_at: Position | None = None
+    reported_at: Position | None = None
+    ending: Ending | None = None
+
+
+@dataclass(slots=True)
+class Task:
+    """The state of one task, changed by the fold only. Times are block times in seconds.
+
+    `created_at` is None if the creation was not seen. `node` is None if the task was not started,
+    or was started by several nodes; in that case `runs` holds a run of each node, in order of
+    start (commit/disclose networks only). `stopped_at` is the position of the submission,
+    commitment or error report. `revealed_at` is the position at which the node revealed a
+    committed answer. `freed` means that the node could take another task once it answered;
+    otherwise it is busy until the end. `group_size` is the final number of tasks in the group, or
+    None if unknown. `scored_in` is the group that scored the task, which happens once. `paid` is
+    the node's share of the group's fee in wei, or None if the network reported none. `seen_at` and
+    `changed_at` are the blocks of the first and the newest event that changed the task.
+    """
+
+    key: TaskKey
+    created_at: Position | None
+    creator: Address | None
+    fee: int | None
+    min_vram: int | None
+    required_gpu: str | None
+    required_gpu_vram: int | None
+    models: tuple[str, ...]
+    version: Version | None
+    size: int | None
+    kind: TaskKind | None
+    timeout: int | None
+    group: GroupKey | None
+    queued: bool
+    node: Address | None
+    started_at: Position | None
+    started_time: int | None
+    stopped_at: Position | None
+    stopped_time: int | None
+    error_reported: bool
+    revealed_at: Position | None
+    validated: bool
+    ending: Ending | None
+    ended_at: Position | None
+    ended_time: int | None
+    abort_reason: AbortReason | None
+    scored_in: GroupKey | None
+    runs: tuple[Run, ...] = ()
+    group_size: int | None = None
+    freed: bool = False
+    paid: int | None = None
+    seen_at: int = 0
+    changed_at: int = 0
+
+
+def create_task(key: TaskKey) -> Task:
+    """Return a new task of which only the key is known."""
+    return Task(
+        key=key,
+        created_at=None,
+        creator=None,
+        fee=None,
+        min_vram=None,
+        required_gpu=None,
+        required_gpu_vram=None,
+        models=(),
+        version=None,
+        size=None,
+        kind=None,
+        timeout=None,
+        group=None,
+        queued=False,
+        node=None,
+        started_at=None,
+        started_time=None,
+        stopped_at=None,
+        stopped_time=None,
+        error_reported=False,
+        revealed_at=None,
+        validated=False,
+        ending=None,
+        ended_at=None,
+        ended_time=None,
+        abort_reason=None,
+        scored_in=None,
+    )
+
+
+class GroupMember(NamedTuple):
+    """One task of a closed group; `elapsed` is in seconds, or None without an answer.
+
+    `rank` counts from 1 and is None for a task that is not ranked. `score` is None for a task that
+    gives no score: in a scored group, one that was never started or is only possibly a member.
+    """
+
+    task: TaskKey
+    node: Address | None
+    rank: int | None
+    elapsed: int | None
+    score: int | None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the task is only possibly a member, in a group that was scored."""
+        return self.node is not None and self.score is None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """A group at the position where it closed; `scored` is False if no member was ranked.
+
+    The position identifies the result, because a chain may name a group twice (its tasks score
+    only once).
+    """
+
+    group: GroupKey
+    closed_at: Position
+    time: int
+    members: tuple[GroupMember, ...]
+    scored: bool
+
+
+@dataclass(slots=True)
+class OpenGroup:
+    """A group that closes when all its tasks have ended (`close = terminal`): its tasks so far.
+
+    `closed` is True once the group was scored; a group is never reopened.
+    """
+
+    group: GroupKey
+    tasks: tuple[TaskKey, ...]
+    closed: bool

@@ -1,1 +1,0 @@
-"""The state of nodes, tasks and groups."""
