@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
-from oracle.daemon.notify_targets import open_targets
+from oracle.daemon.notify_job import open_targets
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError

@@ -11,9 +11,8 @@ from oracle.cli.options import (
 )
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.main_loop import run_daemon, run_to_head
-from oracle.daemon.process import SendPermissions
 from oracle.daemon.senders import check_feed_may_publish
-from oracle.daemon.startup import export_traces
+from oracle.daemon.startup import SendPermissions, export_traces
 from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import InputError

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+from oracle.bindings.probe_calls import ProbeOrder
 from oracle.chain.contract_checks import WrongContractError
+from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.log_filter import LogFilter
 from oracle.chain.probe_schedule import EndpointProber
 from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.profiles.profile import Profile
 from oracle.chain.segments.cluster_pool import ClusterPool
 from oracle.chain.segments.process_pool import ProcessPool, SegmentExecutor
 from oracle.chain.segments.segment_request import SegmentPlan
@@ -19,15 +22,19 @@ from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.config.chain_section import resolve_stage_folder, resolve_worker_count
+from oracle.daemon.config.chain_section import (
+    build_verification_policy,
+    resolve_stage_folder,
+    resolve_worker_count,
+)
+from oracle.daemon.config.dispatch_section import ProbingSection
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
-from oracle.daemon.config.section_values import build_feed_reader, build_probe_settings
-from oracle.daemon.config.verify_section import build_verification_policy
 from oracle.daemon.records import Records, build_configured_rules
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
-from oracle.dispatch.probe_windows import ProbeWindowHook
+from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
+from oracle.domain.events.network_events import NodeJoined, NodeUpdated, TaskKind
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.report import compute_rules_id
 from oracle.errors import TransientError
@@ -39,7 +46,7 @@ from oracle.indexer.rules_binding import (
     bind_or_check_rules,
     check_bound_rules,
 )
-from oracle.kickouts.kickout_hook import KickoutHook
+from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
@@ -76,8 +83,20 @@ def open_reader(config: Config) -> EventReader:
         network.profile, network.contracts, config.oracle.address, network.options
     )
     return (
-        reader if config.feed.url is None else reader.with_feed(build_feed_reader(reader.profile))
+        reader if config.feed.url is None else reader.with_feed(_build_feed_reader(reader.profile))
     )
+
+
+def _build_feed_reader(profile: Profile) -> RelayReader:
+    """Return the reader of the feed's rows.
+
+    Stakes are taken from the feed only if no event of the chain's profile contains them.
+    """
+    fields_by_event = profile.fields_by_event_type
+    has_chain_stakes = any(
+        "stake" in fields_by_event.get(kind, ()) for kind in (NodeJoined, NodeUpdated)
+    )
+    return RelayReader(reads_stakes=not has_chain_stakes)
 
 
 @contextmanager
@@ -256,6 +275,22 @@ def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
         receipts=policy.receipts,
         every_header=policy.every_header,
         most_bytes=config.chain.max_response_mib * 2**20,
+    )
+
+
+def build_probe_settings(probing: ProbingSection) -> ProbeSettings | None:
+    """Return the settings of system tasks from a faultless section, or None if they are off."""
+    if not probing.enabled or probing.fee_wei is None or probing.max_fee_per_window_wei is None:
+        return None
+    order = ProbeOrder(
+        TaskKind(probing.kind),
+        probing.models,
+        probing.size,
+        probing.timeout_seconds,
+        probing.fee_wei,
+    )
+    return ProbeSettings(
+        probing.window_seconds, probing.max_fee_per_window_wei, probing.group, order
     )
 
 

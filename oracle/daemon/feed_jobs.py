@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Literal
 
 import structlog
 
 from oracle.chain.feed.feed_client import FeedClient, FeedPoll
 from oracle.chain.feed.relay_reader import is_unknown_kind
-from oracle.daemon.config.section_values import build_feed_client
+from oracle.daemon.config.feed_section import FeedSection
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.records import Records
 from oracle.daemon.scheduler import Job, TickFacts
@@ -202,8 +203,8 @@ def open_feed_jobs(
     """Open the feeds of `[feed]`, which `exit_stack` closes; return None if none is configured."""
     section = records.config.feed
     first_client, second_client = (
-        build_feed_client(section, "url"),
-        build_feed_client(section, "compare_url"),
+        _build_feed_client(section, "url"),
+        _build_feed_client(section, "compare_url"),
     )
     for client in (first_client, second_client):
         if client is not None:
@@ -213,3 +214,14 @@ def open_feed_jobs(
         if first_client is None
         else FeedJobs(records, health, max_wait_seconds, first_client, second_client)
     )
+
+
+def _build_feed_client(
+    feed: FeedSection, setting: Literal["url", "compare_url"]
+) -> FeedClient | None:
+    """Return a client for one of the two feeds, or None if that feed is not configured."""
+    url = feed.url if setting == "url" else feed.compare_url
+    if url is None:
+        return None
+    max_bytes = feed.max_response_mib * 2**20
+    return FeedClient(url, f"feed.{setting}", feed.timeout_seconds, max_bytes)

@@ -6,10 +6,9 @@ import structlog
 
 from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.loader import Config
-from oracle.daemon.health_reporter import report_daemon_health
+from oracle.daemon.health_reporter import report_daemon_health, report_to_systemd
 from oracle.daemon.jobs import open_jobs
 from oracle.daemon.lease_keeper import hold_lease, keep_lease
-from oracle.daemon.process import DaemonProcess, SendPermissions
 from oracle.daemon.run_phases import (
     RUN_COMMAND,
     acquire_lease_or_wait,
@@ -29,8 +28,7 @@ from oracle.daemon.scheduler import (
     wrap_jobs_with_waits,
 )
 from oracle.daemon.senders import make_sender_openers
-from oracle.daemon.service_manager import report_to_systemd
-from oracle.daemon.startup import serve_listeners
+from oracle.daemon.startup import DaemonProcess, SendPermissions, serve_listeners
 from oracle.daemon.stopping import StopSignal
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics

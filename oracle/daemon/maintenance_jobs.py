@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from oracle.daemon.compose import Index
-from oracle.daemon.config.verify_section import compute_audit_interval
+from oracle.daemon.config.chain_section import compute_audit_interval
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_keeper import renew_held_lease
 from oracle.daemon.scheduler import TickFacts

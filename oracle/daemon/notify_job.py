@@ -1,19 +1,30 @@
-"""The daemon's job that delivers notices and heartbeats to the targets of `[[notify]]`."""
+"""The daemon's job that delivers notices and heartbeats, and the targets of `[[notify]]`.
+
+The targets are built here, with their secrets, so that reading settings imports no HTTP client.
+"""
 
 import time
+from collections.abc import Callable, Sequence
 
+from oracle.daemon.config.sections import NotifySection
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.maintenance_jobs import BACKGROUND_SECONDS
-from oracle.daemon.notify_targets import open_targets
 from oracle.daemon.records import Records
 from oracle.daemon.scheduler import Job, TickFacts
 from oracle.daemon.wall_clock import unix_seconds
+from oracle.domain.ids import Address
+from oracle.errors import InputError
 from oracle.indexer.loop import IngestState
+from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.condition_notices import ConditionNoticeWriter
 from oracle.notify.heartbeat import Heartbeat
 from oracle.notify.notifier import Notifier
+from oracle.notify.target import NoticeFilter, Target
+from oracle.notify.webhook import Webhook, WebhookEndpoint
+from oracle.signing.keystore import read_secret_file
 
 _TICK_SECONDS = 2.0
+_MIN_SECRET_LENGTH = 16
 
 
 def open_notify_job(
@@ -48,3 +59,30 @@ def open_notify_job(
         return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
 
     return Job("notify", _TICK_SECONDS, tick)
+
+
+def open_targets(sections: Sequence[NotifySection], clock: Callable[[], float]) -> list[Target]:
+    """Return the notification targets; `clock` returns unix seconds.
+
+    Raises:
+        InputError: a secret is missing, short or readable by others; Apprise is missing or does
+            not support an address.
+    """
+    return [_open_target(section, clock) for section in sections]
+
+
+def _open_target(section: NotifySection, clock: Callable[[], float]) -> Target:
+    nodes = frozenset(Address(node) for node in section.nodes)
+    choice = NoticeFilter(frozenset(section.kinds), nodes)
+    if section.secret_file is None:
+        return AppriseTarget(section.name, choice, section.url)
+    secret = read_secret_file(section.secret_file).strip()
+    if len(secret) < _MIN_SECRET_LENGTH:
+        raise InputError(
+            f"{section.secret_file}: secret too short; expected at least {_MIN_SECRET_LENGTH} "
+            "characters"
+        )
+    address = WebhookEndpoint(
+        section.url, secret.encode(), section.timeout_seconds, section.allow_private
+    )
+    return Webhook(section.name, choice, address, clock)

@@ -23,7 +23,6 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.lease_holder import HolderState, get_holder_state
 from oracle.daemon.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
 from oracle.daemon.maintenance_jobs import unsound_blocks_reason
-from oracle.daemon.process import DaemonProcess
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.scheduler import Job, Waker, run_jobs
 from oracle.daemon.senders import (
@@ -34,7 +33,7 @@ from oracle.daemon.senders import (
     open_dispatcher,
     open_reporter_contexts,
 )
-from oracle.daemon.startup import freeze_gc, serve_listeners
+from oracle.daemon.startup import DaemonProcess, freeze_gc, serve_listeners
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.health import Condition
 from oracle.errors import FatalError, TransientError

@@ -15,12 +15,11 @@ from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
 from oracle.bindings.task_network import check_dispatcher
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
-from oracle.daemon.compose import Index, compute_rules_hash
+from oracle.daemon.compose import Index, build_probe_settings, compute_rules_hash
 from oracle.daemon.config.dispatch_section import build_dispatch_settings
 from oracle.daemon.config.keys_section import Role
 from oracle.daemon.config.loader import TASK_NETWORK_CONTRACT, Config
 from oracle.daemon.config.oracle_section import build_report_settings
-from oracle.daemon.config.section_values import build_probe_settings
 from oracle.daemon.contexts import ReporterContexts, register_dispatch_calls
 from oracle.daemon.records import build_configured_rules
 from oracle.dispatch.dispatch_calls import DispatchContext

@@ -8,7 +8,7 @@ import structlog
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import TickFacts
 from oracle.daemon.senders import Senders
-from oracle.dispatch.probe_planner import plan_next_calls
+from oracle.dispatch.dispatch_planner import plan_next_calls
 from oracle.indexer.loop import IngestState
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.quorum.key_watch import check_for_foreign_signatures

@@ -1,4 +1,7 @@
-"""Starts the daemon's listeners and the export of traces, and tunes garbage collection."""
+"""The state that the phases of a daemon process share, and what they start.
+
+That is the listeners, the export of traces, and the tuning of garbage collection.
+"""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -8,7 +11,6 @@ from typing import TYPE_CHECKING
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index
 from oracle.daemon.lease_keeper import find_leader
-from oracle.daemon.process import DaemonProcess
 from oracle.daemon.records import Records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.played_act import DemoAct
@@ -23,6 +25,39 @@ from oracle.store.database import Store
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from oracle.daemon.config.loader import Config
+from oracle.daemon.daemon_health import DaemonHealth
+from oracle.daemon.scheduler import JobLiveness
+from oracle.daemon.stopping import StopSignal
+from oracle.quorum.board import Board
+
+
+class SendPermissions(NamedTuple):
+    """The kinds of transactions that this process may send."""
+
+    reports: bool
+    starts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonProcess:
+    """The settings, the state and the stop signal of one daemon process.
+
+    `exit_stack` closes what the phases opened. `board` publishes the statements that this process
+    signed to the other reporters.
+    """
+
+    config: Config
+    permissions: SendPermissions
+    stop: StopSignal
+    exit_stack: ExitStack
+    health: DaemonHealth = field(default_factory=lambda: DaemonHealth(JobLiveness(time.monotonic)))
+    board: Board = field(default_factory=Board)
+
 
 _GC_THRESHOLD = 50_000
 

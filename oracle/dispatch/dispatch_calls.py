@@ -25,7 +25,7 @@ from oracle.dispatch.assigner import StoredNetworkView, get_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.downloads import find_pending_downloads
 from oracle.dispatch.drawer import load_queue_view
-from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.dispatch.probe_windows import ProbeSettings
 from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state import Membership

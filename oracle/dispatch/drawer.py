@@ -6,7 +6,6 @@ from functools import partial
 from typing import Protocol
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.pocket_pool import PocketPool
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state import Membership, Node, Task
@@ -40,6 +39,7 @@ from oracle.systems.waiting_line import (
     find_queue_drop,
     sort_by_value,
 )
+from oracle.systems.weighted_draw import draw_nodes
 
 
 class NetworkView(Protocol):
@@ -103,6 +103,44 @@ class _CrynuxPool:
             row is not None
             and ineligibility_reason(row, build_requirement(task), policy_input) is None
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PocketPool:
+    """A `Pool` whose `follower` has applied every event up to the end of the block.
+
+    `network`: the rows of all members, at the block's time. `free`: the members without a running
+    task. `explains`: whether every draw lists its candidates. See
+    docs/explanation/pocket.md#in-the-daemon.
+    """
+
+    follower: PocketFollower
+    network: PolicyInput
+    free: Sequence[Node]
+    explains: bool
+
+    def draw_nodes(
+        self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
+    ) -> DrawResult:
+        """Draw one node by tickets; the candidates are sorted by address, as in every draw."""
+        network = replace(self.network, reserved=reserved)
+        ranking = self.follower.rank_candidates(item.task, network)
+        candidates = sorted((row.node, row.chances) for row in ranking.rows)
+        return DrawResult(draw_nodes(candidates, seed, 1), candidates if self.explains else ())
+
+    def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
+        """Return whether a free node is eligible; every eligible node can be drawn."""
+        network = replace(self.network, reserved=reserved)
+        return any(
+            self.follower.ineligibility_reason(node, item.task, network) is None
+            for node in self.free
+        )
+
+    def is_eligible(self, task: Task, node: Address) -> bool:
+        row = self.network.nodes.get(node)
+        if row is None or row.membership is not Membership.MEMBER:
+            return False
+        return self.follower.ineligibility_reason(row, task, self.network) is None
 
 
 class BlockDrawer:

@@ -17,8 +17,7 @@ from oracle.bindings.probe_calls import (
 )
 from oracle.dispatch.assigner import get_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.probe_settings import ProbeSettings
-from oracle.dispatch.probe_windows import get_open_window
+from oracle.dispatch.probe_windows import ProbeSettings, get_open_window
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task

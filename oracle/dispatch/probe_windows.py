@@ -1,16 +1,17 @@
-"""Stores the block that opened the current window of system tasks.
+"""The settings of system tasks, and the block that opened the current window.
 
-The hash of that block sets each node's due time in the window. A rewind below the block deletes
+The hash of the block sets each node's due time in the window. A rewind below the block deletes
 the bookmark, and the block that then opens the window is stored in turn. See
 docs/explanation/dispatch.md#due-nodes.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from typing_extensions import override
 
-from oracle.dispatch.probe_settings import ProbeSettings
+from oracle.bindings.probe_calls import ProbeOrder
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.reports.rounds import Rounds
@@ -23,6 +24,32 @@ from oracle.systems.probing import ProbeWindow
 _WINDOW_BOOKMARK = "probe_window"
 # A daemon that missed more blocks at the start of a window probes from the next window on.
 _HEADER_DEPTH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSettings:
+    """The settings of `[probing]`.
+
+    `window_seconds`: a member without a task for a whole window gets a system task. `max_fee_wei`:
+    maximum fees that the tasks of one window may lock up, including fees that are refunded later.
+    `group`: whether two other nodes with the same card do the same work, so that a task score
+    results.
+    """
+
+    window_seconds: int
+    max_fee_wei: int
+    group: bool
+    order: ProbeOrder
+
+    def __post_init__(self) -> None:
+        if self.window_seconds < 1 or self.order.fee < 1:
+            raise ValueError(
+                "[probing]: window_seconds and the fee of a system task must be at least 1"
+            )
+
+    def get_window_number(self, time: int) -> int:
+        """Return the number of the window that a block time in seconds lies in."""
+        return time // self.window_seconds
 
 
 class ProbeWindowHook(BlockHook):

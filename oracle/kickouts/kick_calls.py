@@ -1,4 +1,4 @@
-"""The call kinds of kickouts, and the obstacles that end a call before it is sent.
+"""The call kinds of kickouts, what ends a call before it is sent, and the review after a rewind.
 
 See tests/faults/sending/cases.toml#f56.
 """
@@ -13,6 +13,7 @@ from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import NO_TARGET, Kick, KickState
 from oracle.domain.state import Membership
+from oracle.indexer.block_hooks import BlockHook
 from oracle.kickouts.evidence_files import build_evidence_path
 from oracle.kickouts.kickout_context import (
     CANCEL_KICK,
@@ -36,6 +37,8 @@ from oracle.store.outbox.records import (
     CallRequest,
     Intent,
     IntentState,
+    JournalSubject,
+    Stamp,
 )
 from oracle.telemetry import indexer_metrics
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
@@ -44,18 +47,21 @@ from oracle.txmgr.client.receipt_quorum import Receipt
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import end_call
 
+_NO_LIMIT = 1 << 31
+_UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
+_QUEUED_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
+_SENT_STATES = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
+# The maximum number of intents per kind and state that are checked, newest first.
+_MAX_INTENTS = 1_000
+_NOT_DUE = "the kickout is no longer due"
+_RETRY_NOT_DUE = "the node is no longer a member, or the network refused permanently"
+_LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
+
 
 def report_for_review(subject: str, reason: str) -> None:
     """Log and count a kickout that was sent but is not justified, for an operator's review."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
     structlog.get_logger().error("kickout_needs_review", node=subject, reason=reason)
-
-
-_NO_LIMIT = 1 << 31
-_UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
-_NOT_DUE = "the kickout is no longer due"
-_RETRY_NOT_DUE = "the node is no longer a member, or the network refused permanently"
-_LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
 def kickout_obstacle(context: KickoutContext, uow: UnitOfWork, request: CallRequest) -> str | None:
@@ -237,3 +243,31 @@ class CancelKickCall(_KickCall):
             # The contract allows the cancellation once the node has recovered.
             return Decision.wait_for_next_block(heads, (refusal.name, result.reason))
         return self.decide_by_refusal(result, heads.latest.time)
+
+
+class KickoutHook(BlockHook):
+    """The block hook that reports kickouts sent on evidence that left the chain."""
+
+    @override
+    def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
+        """Report sent calls whose evidence is removed; the rewind itself ends unsent calls."""
+        indexer_metrics.KICKOUTS_REVOKED.labels("before").inc(
+            len(_find_expulsion_intents(uow, _QUEUED_STATES, ancestor))
+        )
+        for intent in _find_expulsion_intents(uow, _SENT_STATES, ancestor):
+            detail = f"its evidence left the chain above block {ancestor}"
+            about = JournalSubject(intent.id, intent.nonce)
+            uow.outbox.journal.write("needs_review", stamp, about, detail)
+            report_for_review(intent.request.subject, detail)
+
+
+def _find_expulsion_intents(
+    uow: UnitOfWork, states: tuple[IntentState, ...], ancestor: int
+) -> list[Intent]:
+    return [
+        intent
+        for state in states
+        for kind in EXPULSION_KINDS
+        for intent in uow.outbox.intents.list_newest(_MAX_INTENTS, state, kind)
+        if (intent.request.as_of_block or 0) > ancestor
+    ]

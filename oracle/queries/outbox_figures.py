@@ -30,7 +30,7 @@ from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import CANCEL_KICK, EXPULSION_KINDS
-from oracle.reporting.push_retries import MAX_TRIES, AbandonedStatement, find_abandoned_statements
+from oracle.reporting.push_call import MAX_TRIES, AbandonedStatement, find_abandoned_statements
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import NOOP, Account

@@ -15,7 +15,7 @@ from oracle.domain.reports.wanted_words import (
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.folded_state import FoldedState, fold_state_up_to
-from oracle.reporting.registering import find_registrations_in_memory
+from oracle.reporting.report_cutter import find_registrations_in_memory
 from oracle.store.database import Store
 from oracle.store.reports.report_repository import ReportState
 

@@ -4,28 +4,36 @@ Only nodes that changed since the last cut, or whose reliability is still recove
 again, because the scores of the others cannot have changed. All nodes are evaluated after a start
 or a rewind. Under legacy rules, which compare nodes with each other, all nodes are evaluated after
 any change.
+
+The nodes that a report registers are found from the database or, to recompute a report, from nodes
+in memory. Both ways must give the same result, or two reporters would sign different rounds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from typing_extensions import override
 
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.ids import Address
-from oracle.domain.registrations import NO_REGISTRATIONS
+from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.contract_state import NodeIndex
 from oracle.domain.reports.lanes import get_word_index, lane_of, replace_lane
-from oracle.domain.reports.registration import RegistrationRules, is_reportable
+from oracle.domain.reports.registration import (
+    FirstEvents,
+    RegistrationRules,
+    choose_registrations,
+    find_reusable_indexes,
+    is_reportable,
+)
 from oracle.domain.reports.report import Report, ReportSettings, compute_period, cut_report
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.reports.wanted_words import ScoringContext, TargetWords, build_target_words
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.legacy_tally import compute_window
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import Node
+from oracle.domain.state import Membership, Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
-from oracle.reporting.registering import find_registrations
 from oracle.store.database import UnitOfWork
 from oracle.store.reports.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
@@ -217,3 +225,50 @@ def _load_kept_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
         for stored_report in stored_reports
         if stored_report.state is not ReportState.MISSED
     ]
+
+
+def find_registrations(
+    uow: UnitOfWork, rounds: Rounds, time: int, registration_rules: RegistrationRules
+) -> Registrations:
+    """Return the nodes that a report as of the cursor registers; `time` is its block time."""
+    repository = uow.registrations
+    candidates = repository.list_scored_newcomers(registration_rules.min_scores)
+    unscored_nodes = uow.nodes.get_many(
+        repository.list_penalised_members(registration_rules.min_scores, time)
+    )
+    excluded_addresses = [
+        node.address
+        for node in unscored_nodes.values()
+        if is_reportable(node, time, registration_rules)
+    ]
+    candidates += repository.list_first_timeouts(excluded_addresses)
+    free = find_reusable_indexes(rounds, time, repository.filter_members)
+    return choose_registrations(rounds, candidates, free, registration_rules.max_words)
+
+
+def find_registrations_in_memory(
+    rounds: Rounds,
+    nodes: Mapping[Address, Node],
+    first_events: FirstEvents,
+    time: int,
+    registration_rules: RegistrationRules,
+) -> Registrations:
+    """Return what `find_registrations` would, from nodes in memory and their first events."""
+    waiting_addresses = [
+        address
+        for address, node in nodes.items()
+        if address not in rounds.index_by_node and is_reportable(node, time, registration_rules)
+    ]
+    newcomers = [first_events.find_newcomer(address) for address in waiting_addresses]
+
+    def find_members(addresses: Sequence[Address]) -> set[Address]:
+        known_nodes = (nodes.get(address) for address in addresses)
+        return {
+            known_node.address
+            for known_node in known_nodes
+            if known_node is not None and known_node.membership is Membership.MEMBER
+        }
+
+    free = find_reusable_indexes(rounds, time, find_members)
+    known_newcomers = [newcomer for newcomer in newcomers if newcomer is not None]
+    return choose_registrations(rounds, known_newcomers, free, registration_rules.max_words)

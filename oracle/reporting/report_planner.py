@@ -21,7 +21,7 @@ from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally_signatures
 from oracle.quorum.statements import build_report_record, build_report_statement
 from oracle.reporting.landing import is_awaiting_finality, mark_landed_reports, mark_missed_reports
-from oracle.reporting.push_retries import (
+from oracle.reporting.push_call import (
     MAX_SCANNED_PUSHES,
     MAX_TRIES,
     RETRYABLE_STATES,

@@ -22,7 +22,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings, compute_rules_id
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState, ingest_next_window
-from oracle.kickouts.kickout_hook import KickoutHook
+from oracle.kickouts.kick_calls import KickoutHook
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.quorum.key_watch import check_for_foreign_signatures
 from oracle.reporting.report_cutter import ReportCutter

@@ -1,7 +1,7 @@
-"""The sections `[chain]` and `[history]`.
+"""The sections `[chain]`, `[history]` and `[verify]`.
 
-The chain, its endpoints, start block and finality; and how final blocks are fetched, verified and
-decoded.
+The chain, its endpoints, start block and finality; how final blocks are fetched, verified and
+decoded; how thoroughly blocks are verified, and at what cost.
 """
 
 from pathlib import Path
@@ -11,13 +11,17 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from oracle.chain.hex_names import parse_hash
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.daemon.config.processors import usable_processors
 from oracle.daemon.config.redaction import SECRET, SecretText
 from oracle.daemon.config.sections import SecretUrls, Section
+from oracle.domain.coverage import VerificationLevel
 from oracle.rpc.endpoints.providers import host_of
 
 # More workers are useless on one chain, because its writer applies what they prepare.
 _MAX_WORKERS = 3
+# More blocks than any chain will have.
+_NEVER_BLOCKS = 2**63
 
 
 def _check_websocket_url(value: str) -> str:
@@ -28,6 +32,7 @@ def _check_websocket_url(value: str) -> str:
 
 WebsocketUrl = Annotated[str, AfterValidator(_check_websocket_url), SECRET]
 BlockHash = Annotated[str, AfterValidator(parse_hash)]
+LevelName = Literal["seamed", "pinned", "bloomed", "proven"]
 ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 
 
@@ -123,3 +128,33 @@ def resolve_worker_count(history: HistorySection) -> int:
     return history.workers or (
         0 if history.executor == "auto" and processor_count == 1 else default_count
     )
+
+
+class VerifySection(Section):
+    # The verification level of blocks that may still change: `seamed`, `pinned`, `bloomed`,
+    # `proven`; limited by what the chain supports.
+    head: LevelName = "proven"
+    # The verification level of final blocks: every header is read, receipts only where a bloom
+    # filter does not exclude the contracts; `seamed` reads few headers and proves nothing.
+    history: LevelName = "proven"
+    # Verify with receipts; if off, no block gets above `bloomed`.
+    receipts: bool = True
+    # Read history in the same way as the head: every header, logs by block hash.
+    every_header: bool = False
+    # The share of old windows that a second endpoint audits again, after it has audited all.
+    audit_share: float = Field(default=0.01, ge=0, le=1, allow_inf_nan=False)
+
+
+def build_verification_policy(verify: VerifySection) -> VerificationPolicy:
+    """Return the verification policy of the chain source."""
+    return VerificationPolicy(
+        head=VerificationLevel[verify.head.upper()],
+        history=VerificationLevel[verify.history.upper()],
+        receipts=verify.receipts,
+        every_header=verify.every_header,
+    )
+
+
+def compute_audit_interval(verify: VerifySection) -> int:
+    """Return the number of new final blocks after which another old window is audited again."""
+    return round(1 / verify.audit_share) if verify.audit_share else _NEVER_BLOCKS

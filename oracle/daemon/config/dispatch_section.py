@@ -1,4 +1,4 @@
-"""The section `[dispatch]`, the checks of its settings, and the values built from it."""
+"""The sections `[dispatch]` and `[probing]`, their checks, and the values built from them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,6 +25,8 @@ Kind = Literal["sd", "llm", "sd_ft"]
 # The policies that weigh by stake and QoS, and have a minimum weight.
 _FLOORED_POLICIES = frozenset({"crynux", "relay", "crynux-docs"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
+# The limits of a task in TaskNetwork.
+_MAX_SIZE, _MAX_TIMEOUT = 2**32 - 1, 86_400
 
 
 class DispatchSection(Section):
@@ -154,3 +156,45 @@ def _to_exact_fractions(seconds_by_kind: Mapping[Kind, Decimal]) -> dict[TaskKin
     return {
         TaskKind(kind): Fraction(kind_seconds) for kind, kind_seconds in seconds_by_kind.items()
     }
+
+
+class ProbingSection(Section):
+    # Start a system task for each member that had no task in the window; the dispatcher pays for
+    # it from its balance in the network contract.
+    enabled: bool = False
+    # The length of a window, in seconds of block time.
+    window_seconds: int = Field(default=86_400, ge=60)
+    # The fee of a system task in wei, at least the contract's minimum.
+    fee_wei: int | None = Field(default=None, ge=1, lt=2**96)
+    # The maximum fees that the system tasks of one window lock up, in wei; refunds are not
+    # deducted.
+    max_fee_per_window_wei: int | None = Field(default=None, ge=1)
+    # Whether two other nodes with the same GPU do the same work, so that the task gets a score.
+    group: bool = True
+    # The kind of system task: `sd`, `llm` or `sd_ft`.
+    kind: Kind = "sd"
+    # Models that a system task needs; nodes without all of them on disk get none.
+    models: tuple[str, ...] = Field(default=(), max_length=64)
+    # The size of a system task, in units of work.
+    size: int = Field(default=1, ge=1, le=_MAX_SIZE)
+    # The timeout of a system task, in seconds.
+    timeout_seconds: int = Field(default=300, ge=1, le=_MAX_TIMEOUT)
+
+
+def find_probing_faults(probing: ProbingSection, *, is_dispatching: bool) -> list[str]:
+    """Return a fault for each missing or invalid setting of `[probing]`.
+
+    `is_dispatching` is whether the settings let this daemon start drawn tasks.
+    """
+    if not probing.enabled:
+        return []
+    faults = [
+        f"probing.{name}: missing; required if probing.enabled is on"
+        for name in ("fee_wei", "max_fee_per_window_wei")
+        if getattr(probing, name) is None
+    ]
+    if not is_dispatching:
+        faults.append("probing.enabled: requires dispatch.start_block and the dispatcher's key")
+    if probing.timeout_seconds * 2 > probing.window_seconds:
+        faults.append("probing.timeout_seconds: must be at most half of probing.window_seconds")
+    return faults

@@ -7,16 +7,14 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from oracle.daemon.config.redaction import SECRET
-from oracle.daemon.config.sections import Section
+from oracle.daemon.config.sections import Section, check_http_url
 from oracle.domain.feed_rows import MAX_ROW_ID, SAME_TRANSACTION_SECONDS
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.registry import build_rules
 
 
 def _check_feed_url(value: str) -> str:
-    url_parts = urlsplit(value)
-    if url_parts.scheme not in {"http", "https"} or not url_parts.hostname:
-        raise ValueError("expected an http:// or https:// URL")
+    url_parts = urlsplit(check_http_url(value))
     if url_parts.query or url_parts.fragment:
         raise ValueError("expected a URL without `?` and `#`; the daemon adds the query itself")
     return value

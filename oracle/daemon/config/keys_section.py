@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from oracle.daemon.config.redaction import SECRET
-from oracle.daemon.config.sections import ContractAddress, Section
+from oracle.daemon.config.sections import ContractAddress, Section, find_incomplete_pair
 from oracle.domain.ids import Address
 from oracle.signing.key_locations import (
     DEVELOPMENT_CHAINS,
@@ -174,30 +174,23 @@ def find_key_warnings(keys: KeysSection) -> list[str]:
         f"keys.{role}_remote_url: plain http to another host; use https and a certificate"
         for role in ROLES
         if isinstance(location := keys.find_key_location(role), RemoteKey)
-        and _is_plain_http(location.url)
+        and urlsplit(location.url).scheme == "http"
+        and urlsplit(location.url).hostname not in _LOCAL_HOSTS
     ]
-
-
-def _is_plain_http(url: str) -> bool:
-    url_parts = urlsplit(url)
-    return url_parts.scheme == "http" and url_parts.hostname not in _LOCAL_HOSTS
 
 
 def find_key_faults(keys: KeysSection, chain_id: int) -> list[str]:
     """Return the conflicts between settings of `[keys]`, one line each."""
     faults = [fault for role in ROLES for fault in _find_role_faults(keys, role, chain_id)]
-    if (keys.remote_certificate is None) != (keys.remote_certificate_key is None):
-        faults.append("keys.remote_certificate and keys.remote_certificate_key: give both or none")
-    return faults
+    return faults + find_incomplete_pair(
+        "keys", keys, "remote_certificate", "remote_certificate_key"
+    )
 
 
 def _find_role_faults(keys: KeysSection, role: Role, chain_id: int) -> list[str]:
-    faults, location_settings = [], keys.list_location_settings(role)
+    faults = find_incomplete_pair("keys", keys, f"{role}_keystore", f"{role}_password_file")
+    location_settings = keys.list_location_settings(role)
     value_by_setting: dict[str, _SettingValue] = keys.model_dump()
-    if (value_by_setting[f"{role}_keystore"] is None) != (
-        value_by_setting[f"{role}_password_file"] is None
-    ):
-        faults.append(f"keys.{role}_keystore and keys.{role}_password_file: give both or none")
     if len(location_settings) > 1:
         faults.append(
             f"{' and '.join(location_settings)}: several locations of one key; give only one"

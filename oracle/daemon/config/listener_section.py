@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from oracle.daemon.config.sections import Section, split_list
+from oracle.daemon.config.sections import Section, find_incomplete_pair, split_list
 from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
 
 # The largest request is a task to select nodes for.
@@ -122,8 +122,7 @@ def find_listener_faults(
     """Return the conflicts between settings of listeners, one line each."""
     faults = []
     for name, section in (("web", web), ("statements", statements), ("api", api)):
-        if (section.certificate is None) != (section.certificate_key is None):
-            faults.append(f"{name}.certificate and {name}.certificate_key: give both or none")
+        faults += find_incomplete_pair(name, section, "certificate", "certificate_key")
         if section.client_ca_file is not None and section.certificate is None:
             faults.append(f"{name}.client_ca_file: needs {name}.certificate")
     if statements.port and (web.host, web.port) == (statements.host, statements.port):

@@ -21,8 +21,13 @@ from typing_extensions import override
 
 from oracle.chain.profiles.profile import Profile
 from oracle.chain.profiles.profile_loader import load_profile
-from oracle.daemon.config.chain_section import ChainSection, HistorySection
-from oracle.daemon.config.dispatch_section import DispatchSection, find_dispatch_faults
+from oracle.daemon.config.chain_section import ChainSection, HistorySection, VerifySection
+from oracle.daemon.config.dispatch_section import (
+    DispatchSection,
+    ProbingSection,
+    find_dispatch_faults,
+    find_probing_faults,
+)
 from oracle.daemon.config.feed_section import FeedSection, find_feed_section_faults
 from oracle.daemon.config.keys_section import KeysSection, find_key_faults
 from oracle.daemon.config.listener_section import (
@@ -31,24 +36,20 @@ from oracle.daemon.config.listener_section import (
     WebSection,
     find_listener_faults,
 )
-from oracle.daemon.config.notify_section import (
-    MetricsSection,
-    NotifySection,
-    find_notify_faults,
-)
 from oracle.daemon.config.oracle_section import OracleSection
-from oracle.daemon.config.probing_section import ProbingSection, find_probing_faults
 from oracle.daemon.config.redaction import has_secret_value, iter_secret_parts, iter_secret_values
 from oracle.daemon.config.sections import (
     DatabaseSection,
     LimitsSection,
+    MetricsSection,
     NetworkSection,
+    NotifySection,
     ReportersSection,
     Section,
     TracingSection,
+    find_notify_faults,
     find_reporter_faults,
 )
-from oracle.daemon.config.verify_section import VerifySection
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 from oracle.systems.registry import build_rules, list_rule_sets

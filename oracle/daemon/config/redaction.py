@@ -113,7 +113,11 @@ def iter_secret_parts(urls: Iterable[str]) -> Iterator[str]:
         yield from _iter_credentials(parts)
         yield from find_host_tokens(parts.hostname or "")
         query_fields = parse_qsl(parts.query)
-        yield from (value for name, value in query_fields if _is_password_parameter(name, value))
+        yield from (
+            value
+            for name, value in query_fields
+            if name in _PASSWORD_PARAMETERS and len(value) >= _MIN_PASSWORD_LENGTH
+        )
         candidates = [*parts.path.split("/"), *(value for _, value in query_fields)]
         yield from (part for part in candidates if len(part) >= _MIN_TOKEN_LENGTH)
 
@@ -131,7 +135,3 @@ def _iter_credentials(parts: SplitResult) -> Iterator[str]:
         yield from {user, unquote(user)}
     if len(password) >= _MIN_PASSWORD_LENGTH:
         yield from {password, unquote(password)}
-
-
-def _is_password_parameter(name: str, value: str) -> bool:
-    return name in _PASSWORD_PARAMETERS and len(value) >= _MIN_PASSWORD_LENGTH

@@ -1,6 +1,7 @@
 """The base class of all settings sections, and the sections without a module of their own."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from typing_extensions import override
 
 from oracle.chain.hex_names import parse_address
 from oracle.daemon.config.redaction import SECRET, SecretText, is_secret_setting
+from oracle.notify.notice_kinds import SELECTABLE_KINDS
 
 if TYPE_CHECKING:
     from oracle.rpc.transport import HttpAccess
@@ -38,10 +40,20 @@ class Section(BaseModel):
         return ((name, value) for name, value in super().__repr_args__() if name in public_names)
 
 
-def _check_http_url(value: str) -> str:
+def check_http_url(value: str) -> str:
+    """Return the value if it is an http:// or https:// URL, else raise ValueError."""
     if urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname:
         raise ValueError("expected an http:// or https:// URL")
     return value
+
+
+def find_incomplete_pair(
+    section_name: str, section: Section, first: str, second: str
+) -> list[str]:
+    """Return a fault if only one of two settings that belong together is given."""
+    if (getattr(section, first) is None) == (getattr(section, second) is None):
+        return []
+    return [f"{section_name}.{first} and {section_name}.{second}: give both or none"]
 
 
 def split_list(value: object) -> object:
@@ -52,7 +64,7 @@ def split_list(value: object) -> object:
 Label = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[\w][\w .:#/@+-]*$")]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
 # URLs may contain keys.
-SecretUrl = Annotated[str, AfterValidator(_check_http_url), SECRET]
+SecretUrl = Annotated[str, AfterValidator(check_http_url), SECRET]
 # A list in TOML, `a,b` in the environment.
 SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_list)]
 
@@ -161,6 +173,61 @@ class ReportersSection(Section):
 
 def find_reporter_faults(reporters: ReportersSection) -> list[str]:
     """Return the conflicts between settings of `[reporters]`, one line each."""
-    if (reporters.certificate is None) != (reporters.certificate_key is None):
-        return ["reporters.certificate and reporters.certificate_key: give both or none"]
-    return []
+    return find_incomplete_pair("reporters", reporters, "certificate", "certificate_key")
+
+
+def _check_notice_kind(name: str) -> str:
+    if name not in SELECTABLE_KINDS:
+        raise ValueError(f"expected one of {', '.join(sorted(SELECTABLE_KINDS))}")
+    return name
+
+
+class NotifySection(Section):
+    # The target's name in commands, metrics and the log; delivery resumes by name when the URL
+    # changes.
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
+    # `https://…`: a webhook; else a URL of Apprise (`mailto://…`, `slack://…`), which needs the
+    # extra `notify`.
+    url: SecretText = Field(min_length=1)
+    # For webhooks: a file (mode 600) with the secret, at least 16 characters, that signs messages.
+    secret_file: Path | None = None
+    # The notices to deliver; left out: all. Kinds of notices, and conditions of the daemon's
+    # health (docs/explanation/health.md).
+    kinds: tuple[Annotated[str, AfterValidator(_check_notice_kind)], ...] = ()
+    # Seconds between heartbeats, for a dead man's switch; left out: none.
+    heartbeat_seconds: float | None = Field(default=None, ge=1)
+    # The nodes whose notices are delivered; left out: all nodes, and also reports and halts.
+    nodes: tuple[ContractAddress, ...] = Field(default=(), max_length=1000)
+    # For webhooks: timeout of a request, in seconds.
+    timeout_seconds: float = Field(default=10.0, gt=0, le=60)
+    # For webhooks: allow addresses that are not public.
+    allow_private: bool = False
+
+    @property
+    def is_webhook(self) -> bool:
+        """Whether the daemon sends the notice itself, without Apprise."""
+        return self.url.startswith(("http://", "https://"))
+
+
+class MetricsSection(Section):
+    # Whether to export QoS, reliability and exclusion of each member.
+    nodes: bool = False
+    # The maximum number of members, those with the most scores first; each has three series.
+    max_nodes: int = Field(default=1000, ge=1, le=20_000)
+
+
+def find_notify_faults(targets: Sequence[NotifySection]) -> list[str]:
+    """Return the conflicts between settings of `[[notify]]`, one line each."""
+    faults = [
+        f"notify.name: {name} is the name of {target_count} targets; names must be unique"
+        for name, target_count in Counter(target.name for target in targets).items()
+        if target_count > 1
+    ]
+    for target in targets:
+        if target.is_webhook and target.secret_file is None:
+            faults.append(f"notify.secret_file: missing; required for the webhook {target.name}")
+        if not target.is_webhook and target.secret_file is not None:
+            faults.append(
+                f"notify.secret_file: only for webhooks, and {target.name} is none; remove it"
+            )
+    return faults

@@ -23,11 +23,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from oracle.daemon.web.acceptor import MAX_HEAD_BYTES, Acceptor, PendingConnection
-from oracle.daemon.web.connection_table import ConnectionTable
+from oracle.daemon.web.acceptor import MAX_HEAD_BYTES, Acceptor, ConnectionTable, PendingConnection
 from oracle.daemon.web.listener import Listener, ListenerLimits
-from oracle.daemon.web.rate_limit import ClientBuckets, get_client_network
-from oracle.daemon.web.refusals import Refusals
+from oracle.daemon.web.rate_limit import ClientBuckets, Refusals, get_client_network
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400

@@ -1,10 +1,16 @@
-"""Limits of a listener: requests per second for each client, and concurrent requests."""
+"""Limits of a listener: requests per second for each client, concurrent requests, and refusals."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
+
+import structlog
+
+from oracle.telemetry.http_metrics import RefusalReason, get_refusal_counters
+from oracle.telemetry.logging_setup import is_power_of_two
 
 # The number of clients whose requests are counted.
 _MAX_NETWORKS = 1024
@@ -86,3 +92,25 @@ class ConcurrencyLimit:
             yield True
         finally:
             self._semaphore.release()
+
+
+class Refusals:
+    """Counts the refusals of one listener; logs the 1st, 2nd, 4th, 8th … of each reason."""
+
+    def __init__(self, listener: str) -> None:
+        self._listener = listener
+        self._count_by_reason: Counter[RefusalReason] = Counter()
+        self._counters = get_refusal_counters(listener)
+
+    def record_refusal(self, reason: RefusalReason, address: str) -> None:
+        """Count a refusal of a client at this address."""
+        self._counters[reason].inc()
+        self._count_by_reason[reason] += 1
+        if is_power_of_two(self._count_by_reason[reason]):
+            structlog.get_logger().warning(
+                "connection_refused",
+                listener=self._listener,
+                reason=reason,
+                address=address,
+                in_all=self._count_by_reason[reason],
+            )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from oracle.dispatch.pocket_pool import PocketPool
+from oracle.dispatch.drawer import PocketPool
 from oracle.domain.blocks import BEFORE_EVERYTHING
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, TaskKey

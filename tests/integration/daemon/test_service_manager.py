@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon.service_manager import report_to_systemd
+from oracle.daemon.health_reporter import report_to_systemd
 
 PATIENCE = 60
 

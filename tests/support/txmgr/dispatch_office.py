@@ -16,17 +16,15 @@ from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
 from oracle.dispatch.contest_decisions import plan_decided_settlements
 from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import START_TASK, DispatchContext
-from oracle.dispatch.dispatch_planner import plan_dispatch
+from oracle.dispatch.dispatch_planner import plan_dispatch, plan_probes
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.probe_planner import plan_probes
-from oracle.dispatch.probe_settings import ProbeSettings
-from oracle.dispatch.probe_windows import ProbeWindowHook
+from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
 from oracle.dispatch.results_folder import ResultsFolder
 from oracle.dispatch.second_groups import plan_second_groups
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
 from oracle.indexer.folder import EventFolder
-from oracle.kickouts.kickout_hook import KickoutHook
+from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer

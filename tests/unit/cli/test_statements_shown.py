@@ -5,8 +5,7 @@ from fastapi.testclient import TestClient
 
 from oracle.daemon.web.http_server import RequestLimits
 from oracle.daemon.web.listener import ListenerLimits
-from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
-from oracle.daemon.web.refusals import Refusals
+from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, Refusals, TokenBucket
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.board import Board
 from oracle.quorum.wire_format import decode_statements

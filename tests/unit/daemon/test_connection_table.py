@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from oracle.daemon.web.connection_table import ConnectionTable
+from oracle.daemon.web.acceptor import ConnectionTable
 from tests.support.examples import examples
 
 ARRIVALS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=60)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from oracle.daemon.config.probing_section import ProbingSection, find_probing_faults
-from oracle.daemon.config.section_values import build_probe_settings
+from oracle.daemon.compose import build_probe_settings
+from oracle.daemon.config.dispatch_section import ProbingSection, find_probing_faults
 from oracle.domain.events.network_events import TaskKind
 
 COMPLETE: dict[str, Any] = {"enabled": True, "fee_wei": 7, "max_fee_per_window_wei": 70}

@@ -14,7 +14,7 @@ from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.reorg import rewind_to_block
-from oracle.kickouts.kickout_hook import KickoutHook
+from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.resources import find_shipped_path
 from oracle.store.database import Store

@@ -15,8 +15,8 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from oracle.daemon.web.answer_cache import is_backfilling
+from oracle.daemon.web.api.answering import build_problem, build_problem_from_error
 from oracle.daemon.web.api.input_types import AddressInput
-from oracle.daemon.web.api.problems import build_problem, build_problem_from_error
 from oracle.daemon.web.rate_limit import get_client_network
 from oracle.errors import OracleError
 from oracle.queries.api.records.event_feed import (

@@ -1,12 +1,13 @@
-"""Types of addresses and hashes in requests; any letter case is accepted, and lowered.
+"""Types of addresses and hashes in requests, and the body of `POST /v1/select`.
 
-The published schema shows the pattern. The parser behind it also checks EIP-55 checksums.
+Any letter case is accepted, and lowered. The published schema shows the pattern. The parser behind
+it also checks EIP-55 checksums.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Path
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from oracle.chain.hex_names import (
     ADDRESS_INPUT_PATTERN,
@@ -37,3 +38,46 @@ HashPath = Annotated[
     Path(pattern=HASH_INPUT_PATTERN, examples=["0x" + "5e" * 32]),
     AfterValidator(parse_hash),
 ]
+
+_UINT32 = 2**32 - 1
+# Integers that every JSON reader represents exactly.
+_MAX_EXACT_INTEGER = 2**53
+
+
+def _convert_whole_float(value: object) -> object:
+    """Convert a float such as 5.0 to an integer, because JSON Schema treats both as the same."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# The limits come before the validator, or the published schema would lack them.
+_FromJson = BeforeValidator(_convert_whole_float)
+_Uint32 = Annotated[int, Field(ge=0, le=_UINT32), _FromJson]
+_NonNegativeInteger = Annotated[int, Field(ge=0, le=_MAX_EXACT_INTEGER), _FromJson]
+_PositiveInteger = Annotated[int, Field(ge=1, le=_MAX_EXACT_INTEGER), _FromJson]
+_Version = Annotated[list[_Uint32], Field(min_length=3, max_length=3)]
+
+
+class WantedTask(BaseModel):
+    """The requirements of a task: the fields of `task_created`, all of them optional.
+
+    See docs/reference/events-and-jsonl.md.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"min_vram": 8}]}
+    )
+
+    task: HashInput | None = None
+    creator: AddressInput | None = None
+    fee: Annotated[str, Field(pattern="^(0|[1-9][0-9]{0,76})$")] | None = None
+    min_vram: _Uint32 | None = None
+    required_gpu: str | None = None
+    required_gpu_vram: _Uint32 | None = None
+    models: list[str] | None = None
+    version: _Version | None = None
+    size: _PositiveInteger | None = None
+    kind: Literal["sd", "llm", "sd_ft"] | None = None
+    timeout: _NonNegativeInteger | None = Field(None, description="Seconds.")
+    group: HashInput | None = None
+    group_size: _PositiveInteger | None = None
+    time: _NonNegativeInteger | None = Field(None, description="Unix seconds.")

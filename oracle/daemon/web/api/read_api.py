@@ -11,10 +11,14 @@ from starlette.routing import BaseRoute, Match, Route
 
 from oracle import __version__
 from oracle.daemon.web.answer_cache import FreshAnswers
-from oracle.daemon.web.api.answering import ApiAnswers, refuse_unknown_parameters
+from oracle.daemon.web.api.answering import (
+    PROBLEMS,
+    ApiAnswers,
+    refuse_unknown_parameters,
+    register_problem_handlers,
+)
 from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
 from oracle.daemon.web.api.node_routes import build_node_routes
-from oracle.daemon.web.api.problems import PROBLEMS, register_problem_handlers
 from oracle.daemon.web.api.record_routes import (
     build_draw_routes,
     build_evidence_routes,

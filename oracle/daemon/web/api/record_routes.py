@@ -10,10 +10,8 @@ from pydantic import AfterValidator
 
 from oracle.chain.hex_names import HASH_DIGITS, parse_address, parse_hash
 from oracle.daemon.web.answer_cache import CACHE_FOREVER
-from oracle.daemon.web.api.answering import ApiAnswers
-from oracle.daemon.web.api.input_types import HashPath
-from oracle.daemon.web.api.problems import build_problem, build_problem_from_error
-from oracle.daemon.web.api.wanted_task import WantedTask
+from oracle.daemon.web.api.answering import ApiAnswers, build_problem, build_problem_from_error
+from oracle.daemon.web.api.input_types import HashPath, WantedTask
 from oracle.domain.events.jsonl import parse_task_request
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.errors import OracleError

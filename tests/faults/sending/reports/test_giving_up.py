@@ -3,7 +3,7 @@
 from structlog.testing import capture_logs
 
 from oracle.queries.outbox_figures import OutboxCounter
-from oracle.reporting.push_retries import MAX_TRIES, find_abandoned_statements
+from oracle.reporting.push_call import MAX_TRIES, find_abandoned_statements
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import Intent, IntentState
