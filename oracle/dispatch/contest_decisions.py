@@ -5,7 +5,6 @@ so that a contest never has two calls. See docs/explanation/dispatch.md#results.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from oracle.bindings.contest_calls import (
     compute_answer,
@@ -31,18 +30,6 @@ _PRIORITY = 200
 _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 
 
-class _Decision(NamedTuple):
-    """A contest whose second group has been compared.
-
-    `call`: the call that waits for the end of the window. `verdict`: the verdict of the second
-    group, or None if it has no majority.
-    """
-
-    call: Intent
-    second_group: GroupKey
-    verdict: Hash | None
-
-
 def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the settlement of each contest that its second group has decided, once per block.
 
@@ -55,31 +42,22 @@ def plan_decided_settlements(context: DispatchContext, heads: Heads) -> StepResu
     if context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        cursor = uow.cursor.get()
-        if cursor is None or not context.account_context.is_at_head(uow, heads):
-            return None
-        if context.checked_at.get(SETTLE_CONTEST) == cursor.hash:
+        cursor = context.get_unchecked_cursor(uow, heads, SETTLE_CONTEST)
+        if cursor is None:
             return None
         contests = list(_find_contests_with_second_group(uow, context, cursor.time))
-    settled, decisions = _read_contests(context, heads, contests)
-    with context.account_context.store.read_transaction() as uow:
-        results = [_find_result(context, uow, decision) for decision in decisions]
-    requests = [
-        (decision.call, _build_request(decision, result))
-        for decision, result in zip(decisions, results, strict=True)
-        if result is not None
-    ]
+    settled, decided = _read_contests(context, heads, contests)
     context.checked_at[SETTLE_CONTEST] = cursor.hash
-    if not settled and not requests:
+    if not settled and not decided:
         return None
     stamp = context.account_context.stamp
     with context.account_context.write_transaction() as uow:
         for call in settled:
             uow.outbox.intents.end_unsent(call, IntentState.SUPERSEDED, SETTLED_REASON, stamp)
-        for call, request in requests:
+        for call, request in decided:
             uow.outbox.intents.end_unsent(call, IntentState.SUPERSEDED, DECIDED_REASON, stamp)
             uow.outbox.intents.add(request, stamp)
-    calls = [*settled, *(call for call, _ in requests)]
+    calls = [*settled, *(call for call, _ in decided)]
     return StepResult(
         "contests decided", calls[0].id, format_counts([SETTLE_CONTEST] * len(calls))
     )
@@ -102,14 +80,18 @@ def _find_contests_with_second_group(
 
 def _read_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
-) -> tuple[list[Intent], list[_Decision]]:
-    """Return the contests that are settled, and decisions on others, as of the final block."""
+) -> tuple[list[Intent], list[tuple[Intent, CallRequest]]]:
+    """Return the contests that are settled, and the decided ones, as of the final block.
+
+    A contest is decided if its second group has been compared and a result is known that the
+    contract accepts for the verdict. It is returned with the call that replaces its own.
+    """
     endpoints, network = (
         context.account_context.get_synced_pool_view(),
         context.account_context.sender_account.domain.contract,
     )
     block = hex(heads.final.number)
-    settled, decisions = [], []
+    settled, decided = [], []
     for contest in contests:
         key, _ = decode_contested_group(contest.request.calldata)
         group = read_group(endpoints, network, key, block)
@@ -117,28 +99,35 @@ def _read_contests(
             settled.append(contest)
         elif group.is_contested and group.peer is not None:
             second_group = read_group(endpoints, network, group.peer, block)
-            if second_group.is_compared:
-                decisions.append(_Decision(contest, group.peer, second_group.verdict))
-    return settled, decisions
+            result = (
+                _find_result(context, contest, group.peer, second_group.verdict)
+                if second_group.is_compared
+                else None
+            )
+            if result is not None:
+                decided.append((contest, _build_request(contest.request, result)))
+    return settled, decided
 
 
-def _find_result(context: DispatchContext, uow: UnitOfWork, decision: _Decision) -> Hash | None:
+def _find_result(
+    context: DispatchContext, contest: Intent, second_group: GroupKey, verdict: Hash | None
+) -> Hash | None:
     """Return the result that the contract accepts for this verdict, or None if it is unknown.
 
     If the second group has no majority, no node is slashed whatever the result is, so the zero
     hash is returned and the stakes are released at once.
     """
-    second_group, verdict = decision.second_group, decision.verdict
     if verdict is None or verdict == ZERO_HASH:
         return ZERO_HASH
     if context.results is None:
         return None
-    _, tasks = decode_contested_group(decision.call.request.calldata)
-    member_tasks = [
-        member.task
-        for group_result in uow.results.list_for_group(second_group)
-        for member in group_result.members
-    ]
+    _, tasks = decode_contested_group(contest.request.calldata)
+    with context.account_context.store.read_transaction() as uow:
+        member_tasks = [
+            member.task
+            for group_result in uow.results.list_for_group(second_group)
+            for member in group_result.members
+        ]
     return next(
         (
             result
@@ -149,9 +138,8 @@ def _find_result(context: DispatchContext, uow: UnitOfWork, decision: _Decision)
     )
 
 
-def _build_request(decision: _Decision, result: Hash) -> CallRequest:
+def _build_request(waiting_request: CallRequest, result: Hash) -> CallRequest:
     """Return the call that replaces the one waiting for the end of the window."""
-    waiting_request = decision.call.request
     group, tasks = decode_contested_group(waiting_request.calldata)
     return CallRequest(
         account=waiting_request.account,

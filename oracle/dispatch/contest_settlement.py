@@ -8,14 +8,12 @@ docs/explanation/dispatch.md#contests.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from typing_extensions import override
 
 from oracle.bindings.contest_calls import encode_settle_contest, get_contest_end
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
-from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.state import GroupResult
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
@@ -38,14 +36,6 @@ _RETRY_SECONDS = 60
 _MAX_AGE_SECONDS = 30 * 86_400
 
 
-class _Contest(NamedTuple):
-    """A group whose stakes are held until `end`, the last second of the window in block time."""
-
-    group: GroupKey
-    tasks: tuple[TaskKey, ...]
-    end: int
-
-
 def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan a call to settle each contest found in new final blocks; return None if there is none.
 
@@ -62,13 +52,11 @@ def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | Non
         if first > last:
             return None
         groups, last = _read_next_groups(uow, first, last)
-    contests = _find_contests(context, groups, cursor.time)
+    requests = _build_requests(context, groups, cursor.time)
     with context.account_context.write_transaction() as uow:
         uow.bookmarks.set(_SCANNED_BOOKMARK, last)
         stamp = context.account_context.stamp
-        intent_ids = [
-            uow.outbox.intents.add(_build_request(context, contest), stamp) for contest in contests
-        ]
+        intent_ids = [uow.outbox.intents.add(request, stamp) for request in requests]
     added_ids = [intent_id for intent_id in intent_ids if intent_id is not None]
     if not added_ids:
         return None
@@ -103,38 +91,38 @@ def _read_next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[Grou
     return [group for group in groups if group.closed_at.block < newest_block], newest_block - 1
 
 
-def _find_contests(
+def _build_requests(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
-) -> list[_Contest]:
-    """Return a contest for each group whose stakes the contract holds."""
+) -> list[CallRequest]:
+    """Return a settlement call for each group whose stakes the contract holds."""
     endpoints, network = (
         context.account_context.get_synced_pool_view(),
         context.account_context.sender_account.domain.contract,
     )
-    contests = []
+    requests = []
     for result in groups:
         if result.time < now - _MAX_AGE_SECONDS:
             continue
+        # The last second of the window, in block time.
         window_end = get_contest_end(endpoints, network, result.group)
-        if window_end is not None:
-            tasks = tuple(member.task for member in result.members)
-            contests.append(_Contest(result.group, tasks, window_end))
-    return contests
-
-
-def _build_request(context: DispatchContext, contest: _Contest) -> CallRequest:
-    subject = f"group={contest.group}"
-    return CallRequest(
-        account=context.account_context.account,
-        contract=context.account_context.sender_account.domain.contract,
-        kind=SETTLE_CONTEST,
-        # A group is contested only once, so the outbox never accepts this key a second time.
-        dedup_key=f"{SETTLE_CONTEST}:{subject}",
-        calldata=encode_settle_contest(contest.group, contest.tasks),
-        subject=subject,
-        priority=_PRIORITY,
-        not_before=contest.end + 1,
-    )
+        if window_end is None:
+            continue
+        tasks, subject = tuple(member.task for member in result.members), f"group={result.group}"
+        requests.append(
+            CallRequest(
+                account=context.account_context.account,
+                contract=network,
+                kind=SETTLE_CONTEST,
+                # A group is contested only once, so the outbox never accepts this key a second
+                # time.
+                dedup_key=f"{SETTLE_CONTEST}:{subject}",
+                calldata=encode_settle_contest(result.group, tasks),
+                subject=subject,
+                priority=_PRIORITY,
+                not_before=window_end + 1,
+            )
+        )
+    return requests
 
 
 @dataclass(frozen=True, slots=True)

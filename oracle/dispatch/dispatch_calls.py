@@ -5,7 +5,6 @@ A call that is no longer planned is never sent.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -30,17 +29,18 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state import Membership
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Intent, IntentState
+from oracle.store.outbox.records import Account, Intent, IntentState
+from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.download_repository import PlannedDownload
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, get_queued_items
 from oracle.systems.legacy.trio_line import get_age_key
 from oracle.systems.waiting import compute_queue_capacity
-from oracle.systems.waiting_line import QueueDrop
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipt_quorum import Receipt
 from oracle.txmgr.context import AccountContext
+from oracle.txmgr.deferral import find_held_subjects
 
 # Kinds of these calls in the outbox.
 START_TASK, START_GROUP = "start_task", "start_group"
@@ -77,27 +77,35 @@ class DispatchContext:
     # By kind of call, the hash of the block at which its planner last checked the network.
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
-
-class CallKey(NamedTuple):
-    """The identity of a dispatcher call; equal calls have the same `subject` at any time."""
-
-    kind: str
-    subject: str
+    def get_unchecked_cursor(self, uow: UnitOfWork, heads: Heads, kind: str) -> Cursor | None:
+        """Return the cursor, or None if it is behind the head or was checked for `kind` before."""
+        cursor = uow.cursor.get()
+        if cursor is None or not self.account_context.is_at_head(uow, heads):
+            return None
+        return None if self.checked_at.get(kind) == cursor.hash else cursor
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
     """A call that is valid now, with the tasks it concerns.
 
+    Equal calls have the same `kind` and `subject` at any time.
+
     `draws`: the draws that the call starts; the draws of a group are in the order of its tasks and
     have the same seed block. `download`: the node and the model of a download request.
     """
 
-    key: CallKey
+    kind: str
+    subject: str
     tasks: tuple[TaskKey, ...]
     priority: int
     draws: tuple[StoredDraw, ...] = ()
     download: PlannedDownload | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The kind and the subject of the call, as `get_call_key` returns them for an intent."""
+        return self.kind, self.subject
 
     @property
     def is_exclusive(self) -> bool:
@@ -107,7 +115,7 @@ class PlannedCall:
 
 def build_planned_calls(
     uow: UnitOfWork, settings: DispatchSettings
-) -> Mapping[CallKey, PlannedCall]:
+) -> Mapping[tuple[str, str], PlannedCall]:
     """Return the calls that are valid at the cursor, the most urgent first."""
     planned_calls = (
         *_plan_starts(uow, settings),
@@ -117,9 +125,21 @@ def build_planned_calls(
     return {planned_call.key: planned_call for planned_call in planned_calls}
 
 
-def get_call_key(call: Intent) -> CallKey:
-    """Return the key of a call."""
-    return CallKey(call.request.kind, call.request.subject)
+def get_call_key(call: Intent) -> tuple[str, str]:
+    """Return the kind and the subject of a call, which equal calls share."""
+    return call.request.kind, call.request.subject
+
+
+def find_pending_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
+    """Return the keys of the calls that are unfinished, or held by the operator."""
+    unfinished = uow.outbox.intents.list_unfinished(account)
+    return {get_call_key(intent) for intent in unfinished} | find_held_subjects(uow, account)
+
+
+def build_dedup_key(uow: UnitOfWork, account: Account, kind: str, subject: str) -> str:
+    """Return the dedup key of the next try of a call."""
+    tries = uow.outbox.intents.count_for_round(account, kind, subject, None)
+    return f"{kind}:{subject}:try={tries + 1}"
 
 
 def _plan_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
@@ -128,8 +148,8 @@ def _plan_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Planne
         yield from _plan_group_starts(uow, active_draws)
         return
     for draw in active_draws:
-        key = CallKey(START_TASK, f"task={draw.task}:seed={draw.seed_hash}")
-        yield PlannedCall(key, (draw.task,), _START_PRIORITY, (draw,))
+        subject = f"task={draw.task}:seed={draw.seed_hash}"
+        yield PlannedCall(START_TASK, subject, (draw.task,), _START_PRIORITY, (draw,))
 
 
 def _plan_group_starts(
@@ -143,17 +163,20 @@ def _plan_group_starts(
         if group is not None:
             draws_by_group.setdefault(group, []).append(draw)
     for group, draws in draws_by_group.items():
-        key = CallKey(START_GROUP, f"group={group}:seed={draws[0].seed_hash}")
-        yield PlannedCall(key, tuple(draw.task for draw in draws), _START_PRIORITY, tuple(draws))
+        subject = f"group={group}:seed={draws[0].seed_hash}"
+        drawn_tasks = tuple(draw.task for draw in draws)
+        yield PlannedCall(START_GROUP, subject, drawn_tasks, _START_PRIORITY, tuple(draws))
 
 
 def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
-    """Yield the pending download requests; the key of a request does not change in a reorg."""
+    """Yield the pending download requests; the subject of a request does not change in a reorg."""
     for download in find_pending_downloads(uow):
         # The name comes from the chain and may hold characters that no database accepts.
         model = download.model.encode("unicode_escape").decode()
-        key = CallKey(REQUEST_DOWNLOAD, f"node={download.node}:model={model}")
-        yield PlannedCall(key, (download.task,), _DOWNLOAD_PRIORITY, download=download)
+        subject = f"node={download.node}:model={model}"
+        yield PlannedCall(
+            REQUEST_DOWNLOAD, subject, (download.task,), _DOWNLOAD_PRIORITY, download=download
+        )
 
 
 def _plan_queue_calls(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
@@ -175,23 +198,18 @@ def _plan_queue_calls(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[P
     for drop in queue_view.find_drops(overflow):
         if active_draws.keys().isdisjoint(drop.tasks):
             dropped_keys.update(drop.tasks)
-            yield _plan_drop(drop)
+            subject = f"task={drop.tasks[0]}" if drop.group is None else f"group={drop.group}"
+            yield PlannedCall(DROP_TASK, subject, drop.tasks, _DROP_PRIORITY)
     for entry in queue[:capacity]:
         for task in entry.tasks:
             if not task.queued and task.key not in dropped_keys:
-                key = CallKey(QUEUE_TASK, f"task={task.key}")
-                yield PlannedCall(key, (task.key,), _QUEUE_PRIORITY)
+                yield PlannedCall(QUEUE_TASK, f"task={task.key}", (task.key,), _QUEUE_PRIORITY)
 
 
 def _compute_queue_capacity(uow: UnitOfWork, settings: DispatchSettings) -> int:
     counts = uow.nodes.count_by_state().items()
     members = sum(count for (membership, _, _), count in counts if membership is Membership.MEMBER)
     return compute_queue_capacity(members, settings.alpha)
-
-
-def _plan_drop(drop: QueueDrop) -> PlannedCall:
-    subject = f"task={drop.tasks[0]}" if drop.group is None else f"group={drop.group}"
-    return PlannedCall(CallKey(DROP_TASK, subject), drop.tasks, _DROP_PRIORITY)
 
 
 def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
@@ -209,9 +227,9 @@ def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
 def _build_other_calldata(planned_call: PlannedCall) -> str:
     if planned_call.download is not None:
         return encode_request_download(planned_call.download.node, planned_call.download.model)
-    if planned_call.key.kind == QUEUE_TASK:
+    if planned_call.kind == QUEUE_TASK:
         return encode_queue_task(planned_call.tasks[0])
-    is_group = planned_call.key.subject.startswith("group=")
+    is_group = planned_call.subject.startswith("group=")
     return (
         encode_drop_group(planned_call.tasks)
         if is_group
@@ -223,11 +241,11 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
     first_draw, nodes = planned_call.draws[0], [draw.node for draw in planned_call.draws]
     is_old = heads.latest.number - first_draw.seed_block > _SEED_CHECK_BLOCKS
     if is_old and first_draw.seed_block <= heads.final.number:
-        if planned_call.key.kind == START_GROUP:
+        if planned_call.kind == START_GROUP:
             return encode_start_group(planned_call.tasks, nodes)
         return encode_start_task(first_draw.task, first_draw.node)
     seed_block = (first_draw.seed_block, first_draw.seed_hash)
-    if planned_call.key.kind == START_GROUP:
+    if planned_call.kind == START_GROUP:
         return encode_start_group(planned_call.tasks, nodes, *seed_block)
     return encode_start_task_as_of(first_draw.task, first_draw.node, *seed_block)
 
@@ -337,7 +355,7 @@ class DownloadCall(_QueuedTaskCall):
 
 
 def _decide_call(
-    call: Intent, call_by_key: Mapping[CallKey, PlannedCall], heads: Heads
+    call: Intent, call_by_key: Mapping[tuple[str, str], PlannedCall], heads: Heads
 ) -> Decision:
     planned_call = call_by_key.get(get_call_key(call))
     if planned_call is not None and call.request.calldata == build_calldata(planned_call, heads):

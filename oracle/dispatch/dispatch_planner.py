@@ -1,4 +1,8 @@
-"""Plans the dispatcher's calls: task starts, queue updates and download requests."""
+"""Plans the dispatcher's calls: task starts, queue updates, download requests and system tasks.
+
+A node gets at most one system task in a window; the contract refuses a second one with the same
+node and window number. See docs/explanation/dispatch.md#system-tasks.
+"""
 
 from collections.abc import Iterator
 
@@ -8,11 +12,12 @@ from oracle.dispatch.contest_decisions import plan_decided_settlements
 from oracle.dispatch.contest_settlement import plan_settlements
 from oracle.dispatch.dispatch_calls import (
     STARTS,
-    CallKey,
     DispatchContext,
     PlannedCall,
     build_calldata,
+    build_dedup_key,
     build_planned_calls,
+    find_pending_keys,
     get_call_key,
 )
 from oracle.dispatch.probe_wants import (
@@ -25,9 +30,25 @@ from oracle.dispatch.probe_wants import (
 from oracle.dispatch.second_groups import plan_second_groups
 from oracle.domain.ids import Hash
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import PENDING_STATES, CallRequest, Intent
+from oracle.store.outbox.records import PENDING_STATES, CallRequest
 from oracle.txmgr.context import StepResult, format_counts
 from oracle.txmgr.deferral import find_held_subjects
+
+# Priorities after the starts of drawn tasks and the queue updates; an end comes before a start.
+_END_PRIORITY, _PROBE_PRIORITY = 250, 300
+# The dispatcher ends the tasks of this many earlier windows.
+_WINDOWS_BACK = 1
+
+
+def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None:
+    """Plan the dispatcher's due calls, or return None; tasks that others pay for come first."""
+    return (
+        plan_dispatch(context, heads)
+        or plan_settlements(context, heads)
+        or plan_decided_settlements(context, heads)
+        or plan_second_groups(context, heads)
+        or plan_probes(context, heads)
+    )
 
 
 def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
@@ -59,20 +80,18 @@ def _build_requests(
     intents = uow.outbox.intents.list_unfinished(context.account_context.account)
     abandoned_ids = _find_abandoned_intents(context, uow, heads)
     pending_keys = {get_call_key(intent) for intent in intents if intent.id not in abandoned_ids}
-    pending_keys |= {
-        CallKey(*held_key) for held_key in find_held_subjects(uow, context.account_context.account)
-    }
+    pending_keys |= find_held_subjects(uow, context.account_context.account)
     in_flight_kinds = [
         active_intent.request.kind
         for active_intent in intents
         if active_intent.state in PENDING_STATES
     ]
     for planned_call in build_planned_calls(uow, settings).values():
-        is_start = planned_call.key.kind in STARTS
+        is_start = planned_call.kind in STARTS
         start_count = sum(kind in STARTS for kind in in_flight_kinds)
         ahead_count = start_count if is_start else len(in_flight_kinds)
         if ahead_count < settings.max_in_flight and planned_call.key not in pending_keys:
-            in_flight_kinds.append(planned_call.key.kind)
+            in_flight_kinds.append(planned_call.kind)
             yield _build_request(context, uow, planned_call, heads)
 
 
@@ -99,39 +118,20 @@ def _find_abandoned_intents(context: DispatchContext, uow: UnitOfWork, heads: He
 def _build_request(
     context: DispatchContext, uow: UnitOfWork, planned_call: PlannedCall, heads: Heads
 ) -> CallRequest:
-    kind, subject = planned_call.key
-    tries = uow.outbox.intents.count_for_round(
-        context.account_context.account, kind, subject, None
-    )
+    kind, subject = planned_call.kind, planned_call.subject
+    account = context.account_context.account
     draw = next(iter(planned_call.draws), None)
     return CallRequest(
-        account=context.account_context.account,
+        account=account,
         contract=context.account_context.sender_account.domain.contract,
         kind=kind,
-        dedup_key=f"{kind}:{subject}:try={tries + 1}",
+        dedup_key=build_dedup_key(uow, account, kind, subject),
         calldata=build_calldata(planned_call, heads),
         subject=subject,
         as_of_block=None if draw is None else draw.seed_block,
         as_of_hash=None if draw is None else Hash(draw.seed_hash),
         priority=planned_call.priority,
         exclusive_key=f"{kind}:{subject}" if planned_call.is_exclusive else None,
-    )
-
-
-# Priorities after the starts of drawn tasks and the queue updates; an end comes before a start.
-_END_PRIORITY, _PROBE_PRIORITY = 250, 300
-# The dispatcher ends the tasks of this many earlier windows.
-_WINDOWS_BACK = 1
-
-
-def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the dispatcher's due calls, or return None; tasks that others pay for come first."""
-    return (
-        plan_dispatch(context, heads)
-        or plan_settlements(context, heads)
-        or plan_decided_settlements(context, heads)
-        or plan_second_groups(context, heads)
-        or plan_probes(context, heads)
     )
 
 
@@ -143,10 +143,8 @@ def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
     if context.probing is None or context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        cursor = uow.cursor.get()
-        if cursor is None or not context.account_context.is_at_head(uow, heads):
-            return None
-        if context.checked_at.get(PROBE) == cursor.hash:
+        cursor = context.get_unchecked_cursor(uow, heads, PROBE)
+        if cursor is None:
             return None
         requests = list(_build_probe_requests(context, uow))
     context.checked_at[PROBE] = cursor.hash
@@ -166,11 +164,7 @@ def _build_probe_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator
     settings, account = state.settings, context.account_context.account
     window = settings.get_window_number(state.time)
     calls = load_probe_calls(uow, account, window - _WINDOWS_BACK)
-    pending_keys = {
-        (intent.request.kind, intent.request.subject)
-        for intent in _get_unfinished_intents(context, uow)
-    }
-    pending_keys |= set(find_held_subjects(uow, account))
+    pending_keys = find_pending_keys(uow, account)
     for subject, calldata in find_due_ends(uow, calls, account.address, state.time).items():
         if (END_PROBE, subject) not in pending_keys:
             yield _build_probe_request(context, uow, (END_PROBE, subject, window), calldata)
@@ -181,21 +175,16 @@ def _build_probe_requests(context: DispatchContext, uow: UnitOfWork) -> Iterator
             yield _build_probe_request(context, uow, (PROBE, subject, window), calldata)
 
 
-def _get_unfinished_intents(context: DispatchContext, uow: UnitOfWork) -> list[Intent]:
-    return uow.outbox.intents.list_unfinished(context.account_context.account)
-
-
 def _build_probe_request(
     context: DispatchContext, uow: UnitOfWork, key: tuple[str, str, int], calldata: str
 ) -> CallRequest:
     kind, subject, window = key
     account = context.account_context.account
-    tries = uow.outbox.intents.count_for_round(account, kind, subject, None)
     return CallRequest(
         account=account,
         contract=context.account_context.sender_account.domain.contract,
         kind=kind,
-        dedup_key=f"{kind}:{subject}:try={tries + 1}",
+        dedup_key=build_dedup_key(uow, account, kind, subject),
         calldata=calldata,
         subject=subject,
         period=window if kind == PROBE else window - _WINDOWS_BACK,

@@ -16,7 +16,7 @@ from oracle.bindings.probe_calls import decode_probe_nodes, encode_second_group
 from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import get_active_draws
 from oracle.dispatch.contest_settlement import find_open_contests
-from oracle.dispatch.dispatch_calls import DispatchContext
+from oracle.dispatch.dispatch_calls import DispatchContext, build_dedup_key, find_pending_keys
 from oracle.dispatch.probe_wants import PROBE, find_due_ends
 from oracle.domain.ids import Address, GroupKey
 from oracle.domain.scoring.rules import Rules
@@ -74,10 +74,8 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
     if context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        cursor = uow.cursor.get()
-        if cursor is None or not context.account_context.is_at_head(uow, heads):
-            return None
-        if context.checked_at.get(SECOND_GROUP) == cursor.hash:
+        cursor = context.get_unchecked_cursor(uow, heads, SECOND_GROUP)
+        if cursor is None:
             return None
         contests = find_open_contests(uow, context.account_context.account, cursor.time)
         calls = load_second_group_calls(uow, context.account_context.account, cursor.time)
@@ -92,7 +90,14 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
     stamp = context.account_context.stamp
     with context.account_context.write_transaction() as uow:
         intent_ids = [
-            uow.outbox.intents.add(_add_try_number(uow, request), stamp) for request in requests
+            uow.outbox.intents.add(
+                replace(
+                    request,
+                    dedup_key=build_dedup_key(uow, request.account, request.kind, request.subject),
+                ),
+                stamp,
+            )
+            for request in requests
         ]
     kinds = [request.kind for request in requests]
     return StepResult("second groups planned", intent_ids[0], format_counts(kinds))
@@ -194,11 +199,9 @@ def _build_end_requests(
     context: DispatchContext, uow: UnitOfWork, calls: Sequence[Intent], time: int
 ) -> Iterator[CallRequest]:
     account = context.account_context.account
-    unfinished = uow.outbox.intents.list_unfinished(account)
-    planned_keys = {(call.request.kind, call.request.subject) for call in unfinished}
-    planned_keys |= find_held_subjects(uow, account)
+    pending_keys = find_pending_keys(uow, account)
     for subject, calldata in find_due_ends(uow, calls, account.address, time).items():
-        if (END_SECOND_GROUP, subject) not in planned_keys:
+        if (END_SECOND_GROUP, subject) not in pending_keys:
             yield CallRequest(
                 account=account,
                 contract=context.account_context.sender_account.domain.contract,
@@ -236,11 +239,3 @@ def _build_start_request(
         deadline=planned_group.window_end,
         exclusive_key=f"{SECOND_GROUP}:{subject}",
     )
-
-
-def _add_try_number(uow: UnitOfWork, request: CallRequest) -> CallRequest:
-    """Return the request with the number of this try in its dedup key."""
-    tries = uow.outbox.intents.count_for_round(
-        request.account, request.kind, request.subject, None
-    )
-    return replace(request, dedup_key=f"{request.kind}:{request.subject}:try={tries + 1}")
