@@ -21,7 +21,7 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.dry_run import describe_dry_run as describe_first_step
-from oracle.txmgr.manager import TransactionManager
+from oracle.txmgr.manager import run_step
 from oracle.txmgr.nonce_sync import reconcile
 
 _NOT_SENDABLE_NOW = (
@@ -60,8 +60,7 @@ def plan_and_send(reporter: Reporter, command: str, plan: CallPlanner) -> list[S
         if planned_step is None:
             raise InputError(_NOT_SENDABLE_NOW)
         steps = [planned_step]
-        manager = TransactionManager(contexts.account_context)
-        while (step := manager.run_step(chain.fetch_heads())) is not None:
+        while (step := run_step(contexts.account_context, chain.fetch_heads())) is not None:
             steps.append(step)
     return steps
 

@@ -16,8 +16,10 @@ from oracle.reporting.readiness import unsent_report_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.txmgr.attribution import missing_receipt_reason
+from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.manager import TransactionManager
+from oracle.txmgr.manager import run_step
+from oracle.txmgr.nonce_conflicts import sync_at_start, sync_while_running
 from oracle.txmgr.nonce_sync import reconcile
 from oracle.txmgr.signing_queue import blocking_pause_reason
 
@@ -55,9 +57,7 @@ class SendingJobs:
         if key_alarm is not None:
             return describe_step(key_alarm)
         transmitter = self.senders.transmitter
-        sent_step = (
-            None if transmitter is None else TransactionManager(transmitter).run_step(heads)
-        )
+        sent_step = None if transmitter is None else run_step(transmitter, heads)
         return describe_step(
             sent_step or plan_push(reporting, heads) or plan_kickout_call(kickouts, heads)
         )
@@ -76,8 +76,9 @@ class SendingJobs:
             return None
         if not self.is_reconciled:
             self.reconcile_nonces()
-        manager = TransactionManager(dispatcher.account_context)
-        return describe_step(plan_next_calls(dispatcher, heads) or manager.run_step(heads))
+        return describe_step(
+            plan_next_calls(dispatcher, heads) or run_step(dispatcher.account_context, heads)
+        )
 
     def confirm_transactions(self) -> TickFacts:
         """Look up the receipts of sent transactions, for every account."""
@@ -85,7 +86,7 @@ class SendingJobs:
         if heads is None:
             return None
         steps = [
-            TransactionManager(account_context).confirm(heads)
+            confirm_transactions(account_context, heads)
             for account_context in self.senders.account_contexts
         ]
         return describe_step(next((step for step in steps if step is not None), None))
@@ -100,12 +101,12 @@ class SendingJobs:
         for account_context in account_contexts:
             if self.is_one_shot:
                 reconcile(account_context)
+            elif self.is_reconciled:
+                sync_while_running(account_context)
             else:
                 is_reporter = reporter is not None and account_context is reporter.account_context
                 back_off_signer = reporter.back_off_signer if reporter and is_reporter else None
-                TransactionManager(account_context).sync_nonces(
-                    is_running=self.is_reconciled, on_known_conflict=back_off_signer
-                )
+                sync_at_start(account_context, back_off_signer)
         self.is_reconciled = reporter is not None or bool(account_contexts)
         update_pause_reasons(self.senders, self.health)
         return None

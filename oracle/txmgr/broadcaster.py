@@ -4,7 +4,6 @@ See docs/reference/rpc-requirements.md#send-errors.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError
@@ -56,20 +55,14 @@ def send_attempts(
     )
 
 
-class Rebroadcast(NamedTuple):
-    """The result of a rebroadcast; `step` is None if the result equals the previous one."""
-
-    result: SendResult
-    step: StepResult | None
-
-
 def rebroadcast(
     context: AccountContext, slot: NonceSlot, attempt: Attempt, heads: Heads
-) -> Rebroadcast:
+) -> tuple[SendOutcome, StepResult | None]:
     """Send an unmined transaction again; each repeated result doubles the wait before the next.
 
     A transaction may wait for hours, for example below the market. Only a changed result is a
-    step, so that the log has a line for each change and not for each broadcast.
+    step, so that the log has a line for each change and not for each broadcast. The step is None
+    if the result equals the previous one.
 
     Raises:
         FatalError: the endpoints serve another chain than the transaction.
@@ -80,10 +73,10 @@ def rebroadcast(
         # Ether may arrive at any block, and the same bytes must be sent before a fee bump is due.
         if result.outcome is not SendOutcome.FUNDS:
             context.rebroadcast_backoff.double_wait(attempt.id)
-        return Rebroadcast(result, None)
+        return result.outcome, None
     context.rebroadcast_backoff.reset_wait(attempt.id)
     detail = _describe_results([(slot, attempt)], [result])
-    return Rebroadcast(result, StepResult("sent", attempt.intent_id, detail))
+    return result.outcome, StepResult("sent", attempt.intent_id, detail)
 
 
 def _send_and_record(

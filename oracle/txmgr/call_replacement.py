@@ -108,10 +108,10 @@ def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
     limit = (
         PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
     )
-    replacement_fees = price_replacement(context, unconfirmed, limit, "0x")
-    if replacement_fees.fees is None:
-        raise InputError(f"nonce {slot.nonce}: a no-op cannot land: {replacement_fees.cap_reason}")
-    return Replacement(unconfirmed, limit, replacement_fees.fees, replacement_fees.l1_cost_wei)
+    replacement, cap_reason = price_replacement(context, unconfirmed, limit, "0x")
+    if replacement is None:
+        raise InputError(f"nonce {slot.nonce}: a no-op cannot land: {cap_reason}")
+    return replacement
 
 
 def _get_intent(uow: UnitOfWork, intent_id: int) -> Intent:
@@ -132,18 +132,15 @@ def _replace_call(
     gas_limit = compute_gas_limit(
         preflight_result.gas, request.calldata, fetch_block_gas_limit(context)
     )
-    replacement_fees = (
+    replacement = (
         None
         if gas_limit is None
-        else price_replacement(context, unconfirmed, gas_limit, request.calldata)
+        else price_replacement(context, unconfirmed, gas_limit, request.calldata)[0]
     )
-    if gas_limit is None or replacement_fees is None or replacement_fees.fees is None:
+    if replacement is None:
         FEE_CAPPED.labels(context.role).set(1)
         return None
-    replacement = Replacement(
-        unconfirmed, gas_limit, replacement_fees.fees, replacement_fees.l1_cost_wei
-    )
-    signed = sign_call(context, ready_intent, slot.nonce, replacement_fees.fees, gas_limit)
+    signed = sign_call(context, ready_intent, slot.nonce, replacement.fees, replacement.gas_limit)
     with context.write_transaction() as uow:
         # This is checked again in the commit that reserves the cost and assigns the nonce.
         is_same = _find_ready_call(uow, context) == ready_intent

@@ -190,9 +190,9 @@ class _ConfirmationPass:
         for attempt in _iter_pool_attempts(attempts):
             if not self._is_rebroadcast_due(attempt):
                 continue
-            result, step = rebroadcast(self.context, slot, attempt, self.heads)
+            outcome, step = rebroadcast(self.context, slot, attempt, self.heads)
             steps += [] if step is None else [step]
-            if result.outcome.value not in _REFUSED:
+            if outcome.value not in _REFUSED:
                 break
         return merge_results("sent", steps)
 

@@ -119,12 +119,12 @@ def prepare_bump(context: AccountContext, heads: Heads, intent_id: int) -> Repla
     gas = _compute_bump_gas(context, unconfirmed, heads)
     if gas.limit is None:
         raise InputError(f"intent {intent_id} is not bumped: {gas.reason}")
-    replacement_fees = price_replacement(
+    replacement, cap_reason = price_replacement(
         context, unconfirmed, gas.limit, unconfirmed.intent.request.calldata, must_land=True
     )
-    if replacement_fees.fees is None:
-        raise InputError(f"intent {intent_id} is not bumped: {replacement_fees.cap_reason}")
-    return Replacement(unconfirmed, gas.limit, replacement_fees.fees, replacement_fees.l1_cost_wei)
+    if replacement is None:
+        raise InputError(f"intent {intent_id} is not bumped: {cap_reason}")
+    return replacement
 
 
 def find_lowest_unconfirmed(uow: UnitOfWork, context: AccountContext) -> UnconfirmedNonce | None:
@@ -255,15 +255,10 @@ def _bump_within_limits(
     context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int
 ) -> StepResult | None:
     """Sign the fee bump within every limit; return None if no limit allows the minimum raise."""
-    replacement_fees = price_replacement(
+    replacement, _ = price_replacement(
         context, unconfirmed, gas_limit, unconfirmed.intent.request.calldata
     )
-    fees, l1_cost_wei = replacement_fees.fees, replacement_fees.l1_cost_wei
-    step = (
-        None
-        if fees is None
-        else _sign_and_store_bump(context, Replacement(unconfirmed, gas_limit, fees, l1_cost_wei))
-    )
+    step = None if replacement is None else _sign_and_store_bump(context, replacement)
     FEE_CAPPED.labels(context.role).set(int(step is None))
     return step
 

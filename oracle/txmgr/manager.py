@@ -1,12 +1,11 @@
-"""Sends the calls of one account: assigns nonces, signs, broadcasts, confirms and retries.
+"""Sends the calls of one account: admits them, assigns nonces, signs, broadcasts and retries.
 
 Each step is committed to the database before its side effect. After a crash between two steps the
 next process continues with the same nonces and the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from oracle.chain.heads import Heads
 from oracle.store.database import UnitOfWork
@@ -16,11 +15,9 @@ from oracle.txmgr.broadcaster import broadcast_unsent
 from oracle.txmgr.budget import Budget, resume_if_funded
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.call_replacement import replace_stuck_call
-from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import decide_calls, store_decision
 from oracle.txmgr.fee_bump import bump_lowest_nonce
-from oracle.txmgr.nonce_conflicts import sync_at_start, sync_while_running
 from oracle.txmgr.signing_queue import can_sign, resume_after_refusal, sign_assigned_calls
 
 _MAX_RETRY_CANDIDATES = 50
@@ -145,42 +142,10 @@ _STAGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionManager:
-    """The transaction manager of one account; each step handles `context.batch_size` calls."""
-
-    context: AccountContext
-
-    def run_step(self, heads: Heads) -> StepResult | None:
-        """Run the most urgent stage that has work; return None if none has."""
-        context = self.context
-        if context.is_halted():
-            return None
-        resumed = resume_if_funded(context) or resume_after_refusal(context)
-        steps = (stage(context, heads) for stage in _STAGES)
-        return resumed or next((step for step in steps if step is not None), None)
-
-    def confirm(self, heads: Heads) -> StepResult | None:
-        """Record what happened to open nonces; return None if nothing did.
-
-        Raises:
-            TransientError: no endpoint answers.
-            InputError: an endpoint serves another chain.
-        """
-        return confirm_transactions(self.context, heads)
-
-    def sync_nonces(
-        self, *, is_running: bool = False, on_known_conflict: Callable[[], None] | None = None
-    ) -> StepResult | None:
-        """Compare the nonces with the chain, at the start and periodically (`is_running`).
-
-        If the chain is ahead, a start is refused, while a running account is paused.
-        `on_known_conflict` is called at a start whose account is already paused for that reason.
-
-        Raises:
-            NonceAheadError: at a start, the chain has nonces that this database never assigned.
-            InputError, TransientError: see `nonce_sync.reconcile`.
-        """
-        if is_running:
-            return sync_while_running(self.context)
-        return sync_at_start(self.context, on_known_conflict)
+def run_step(context: AccountContext, heads: Heads) -> StepResult | None:
+    """Run the most urgent stage that has work, for up to `batch_size` calls; None if none has."""
+    if context.is_halted():
+        return None
+    resumed = resume_if_funded(context) or resume_after_refusal(context)
+    steps = (stage(context, heads) for stage in _STAGES)
+    return resumed or next((step for step in steps if step is not None), None)

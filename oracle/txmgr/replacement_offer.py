@@ -23,38 +23,17 @@ from oracle.txmgr.unconfirmed import UnconfirmedNonce
 UNDERPRICED = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
 
 
-class ReplacementFees(NamedTuple):
-    """Fees that exceed those of every attempt signed for a nonce, in wei per gas.
-
-    `fees` is None if `cap`, which follows from `setting`, is too low. `market_fee` is the fee for
-    the next block, and `min_replacement_fee` the fee at which pools accept a replacement.
-    """
-
-    fees: Fees | None
-    market_fee: int
-    min_replacement_fee: int
-    cap: int
-    setting: str
-    # The rollup's charge in addition to gas, in wei; a part of the reserved cost.
-    l1_cost_wei: int
-
-    @property
-    def cap_reason(self) -> str:
-        """The reason why no fees are possible, as text for operators."""
-        return (
-            f"the market fee is {self.market_fee} wei per gas, a replacement needs "
-            f"{self.min_replacement_fee}, but {self.setting} allows {max(self.cap, 0)}"
-        )
-
-
 class Replacement(NamedTuple):
-    """A replacement that may be signed for a nonce; a dry run stops here."""
+    """A replacement that may be signed for a nonce; a dry run stops here.
+
+    The fees exceed those of every attempt signed for the nonce. `l1_cost_wei` is the rollup's
+    charge in addition to gas, a part of the reserved cost.
+    """
 
     unconfirmed: UnconfirmedNonce
     gas_limit: int
     fees: Fees
-    # The rollup's charge in addition to gas, in wei.
-    l1_cost_wei: int = 0
+    l1_cost_wei: int
 
     @property
     def max_cost(self) -> int:
@@ -74,11 +53,12 @@ def price_replacement(
     calldata: str,
     *,
     must_land: bool = False,
-) -> ReplacementFees:
+) -> tuple[Replacement | None, str]:
     """Price a replacement of `gas_limit` gas within every cap, every budget and the balance.
 
     If the market is above them, the fees are raised by the minimum only: offering everything would
-    leave no room for the raise that lands. With `must_land` there are no fees in that case.
+    leave no room for the raise that lands. With `must_land` there is no replacement in that case.
+    If there is none, the second value is the reason, as text for operators.
 
     Raises:
         TransientError: no endpoint returns the fee market or the balance.
@@ -93,8 +73,11 @@ def price_replacement(
         if market_fee > cap and not must_land
         else bump_fees(last_fees, fee_market, cap, parse_required_fees(error_text or ""))
     )
-    return ReplacementFees(
-        fees, market_fee, raise_fee(last_fees.max_fee), cap, setting, l1_cost_wei
+    if fees is not None:
+        return Replacement(unconfirmed, gas_limit, fees, l1_cost_wei), ""
+    return None, (
+        f"the market fee is {market_fee} wei per gas, a replacement needs "
+        f"{raise_fee(last_fees.max_fee)}, but {setting} allows {max(cap, 0)}"
     )
 
 

@@ -23,9 +23,10 @@ from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.call_replacement import cancel_intent
 from oracle.txmgr.client.fee_quote import SendLimits
+from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, SendSettings, StepResult
 from oracle.txmgr.fee_bump import bump_now
-from oracle.txmgr.manager import TransactionManager
+from oracle.txmgr.manager import run_step
 from oracle.txmgr.nonce_sync import reconcile
 from tests.simulation.books import Books
 from tests.simulation.memory import Memory
@@ -132,7 +133,7 @@ class Replica:
         for _ in range(_STEPS_A_BLOCK):
             heads = self.world.fetch_heads()
             confirmation = self._confirm(context, heads)
-            step = TransactionManager(context).run_step(heads) or self.planner.plan(quorum, heads)
+            step = run_step(context, heads) or self.planner.plan(quorum, heads)
             if step is None and confirmation is None:
                 break
             self.log(f"  {confirmation}")
@@ -143,7 +144,7 @@ class Replica:
     def _confirm(self, context: AccountContext, heads: Heads) -> StepResult | None:
         watched_hashes = self.books.to_watch()
         self._talk.hashes.clear()
-        confirmation = TransactionManager(context).confirm(heads)
+        confirmation = confirm_transactions(context, heads)
         self.books.saw_watching(watched_hashes, self._talk.hashes)
         return confirmation
 

@@ -38,7 +38,7 @@ from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import AccountContext, StepResult
-from oracle.txmgr.manager import TransactionManager
+from oracle.txmgr.manager import run_step
 from oracle.txmgr.nonce_sync import reconcile
 from tests.office_contexts import WithContexts, contexts_of
 from tests.pools import pool_of, source_on
@@ -72,7 +72,7 @@ def key_files(folder: Path, name: str) -> KeyFiles:
 
 def next_step(context: AccountContext, heads: Heads) -> StepResult | None:
     """The most urgent step of an account."""
-    return TransactionManager(context).run_step(heads)
+    return run_step(context, heads)
 
 
 @dataclass(frozen=True)

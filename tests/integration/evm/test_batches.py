@@ -10,7 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.manager import TransactionManager
+from oracle.txmgr.manager import run_step
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, Status
 from tests.support.office import CAPS
@@ -51,7 +51,7 @@ def test_superseded_call_leaves_no_nonce_gap(office: DispatchOffice):
     tasks = drawn(office, 3)
     plan, step = (
         partial(plan_dispatch, office.dispatching),
-        TransactionManager(office.starts).run_step,
+        partial(run_step, office.starts),
     )
     assert take(office, plan, step, step) == [
         "dispatch planned",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oracle.txmgr import fee_bump, replacement_offer
-from oracle.txmgr.manager import TransactionManager
+from tests.simulation import replica
 from tests.simulation.books import Wished
 from tests.simulation.goals import Goals
 from tests.simulation.playing import play, play_naive, template
@@ -82,7 +82,7 @@ def test_expired_kickouts_do_not_block_further_kickouts():
 def test_skipped_confirmation_violates_simulation_invariant_i8(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(TransactionManager, "confirm", lambda *_: None)
+    monkeypatch.setattr(replica, "confirm_transactions", lambda *_: None)
     played = play(replace(SETTINGS["no noise"], rounds=1), 1, empty)
     assert any(fault.startswith("I8") for fault in played.faults)
 
