@@ -19,7 +19,9 @@ from eth_utils.abi import (
     get_abi_input_types,
     get_abi_output_types,
 )
+from eth_utils.crypto import keccak
 
+from oracle.domain.ids import Hash
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from web3 import Web3
     from web3.contract import Contract
 
-_SELECTOR_DIGITS = 10
+# Characters of `0x` and a selector at the start of calldata.
+SELECTOR_DIGITS = 10
 
 
 def encode_call(contract: str, function: str, *arguments: object) -> str:
@@ -60,7 +63,7 @@ def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str
         ValueError: the calldata does not match the parameters of the function.
     """
     function_abi = _find_function_abi(contract, function)
-    encoded_arguments = bytes.fromhex(calldata[_SELECTOR_DIGITS:])
+    encoded_arguments = bytes.fromhex(calldata[SELECTOR_DIGITS:])
     names = [name or "" for name in get_abi_input_names(function_abi)]
     return dict(
         zip(
@@ -103,7 +106,7 @@ def decode_values(types: Sequence[str], encoded_values: bytes) -> tuple[Any, ...
 
 def decode_error_name(contract: str, output: str) -> str:
     """Return the name of the error in a revert's output, or its selector if unknown."""
-    selector = output[:_SELECTOR_DIGITS]
+    selector = output[:SELECTOR_DIGITS]
     name, _ = get_errors_by_selector(contract).get(selector, (selector, []))
     return name
 
@@ -128,6 +131,22 @@ def load_artifact(contract: str) -> dict[str, Any]:
         find_shipped_path(f"abi/{contract}.json").read_bytes()
     )
     return artifact
+
+
+def compute_code_hash(contract: str, code: str | None = None) -> Hash:
+    """Return keccak256 of deployed code with the contract's immutables set to zero.
+
+    Without `code`, it is the hash of the shipped code.
+    """
+    artifact = load_artifact(contract)
+    code_hex: str = artifact["deployedBytecode"] if code is None else code
+    masked_code = bytearray(bytes.fromhex(code_hex.removeprefix("0x")))
+    for positions in artifact["immutableReferences"].values():
+        for position in positions:
+            start, length = position["start"], position["length"]
+            if start + length <= len(masked_code):
+                masked_code[start : start + length] = bytes(length)
+    return Hash("0x" + keccak(bytes(masked_code)).hex())
 
 
 @lru_cache

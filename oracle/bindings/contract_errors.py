@@ -6,13 +6,12 @@ See docs/reference/rpc-requirements.md#contract-errors.
 from collections.abc import Mapping
 from functools import cache
 
-from oracle.bindings.codec import decode_values, get_errors_by_selector
+from oracle.bindings.codec import SELECTOR_DIGITS, decode_values, get_errors_by_selector
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
 CONTRACT = "QoSOracle"
 # Contracts whose errors are decoded; errors of the same name in both mean the same.
 _CONTRACTS = (CONTRACT, "TaskNetwork")
-_SELECTOR_DIGITS = 10
 
 
 # The reaction to every error that a push, a kickout or a task start can cause; a call that fails
@@ -117,12 +116,12 @@ _ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty
 
 def decode_refusal(output: str | None) -> Refusal:
     """Decode the custom error in a revert's output (`0x` hex), and add the daemon's reaction."""
-    error_entry = _all_errors_by_selector().get((output or "")[:_SELECTOR_DIGITS])
+    error_entry = _all_errors_by_selector().get((output or "")[:SELECTOR_DIGITS])
     if output is None or error_entry is None:
         return Refusal("")
     name, types = error_entry
     try:
-        arguments = decode_values(types, bytes.fromhex(output[_SELECTOR_DIGITS:]))
+        arguments = decode_values(types, bytes.fromhex(output[SELECTOR_DIGITS:]))
     except ValueError:
         arguments = ()
     has_time = name in _ERRORS_WITH_TIME and bool(arguments)

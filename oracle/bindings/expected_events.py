@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from oracle.bindings.codec import decode_arguments, get_contract_class
+from oracle.bindings.codec import SELECTOR_DIGITS, decode_arguments, get_contract_class
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash
 from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptLog
 
 if TYPE_CHECKING:
     from web3.types import TxReceipt
-
-_SELECTOR_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ def find_missing_event(
     `digest` is the digest of the pushed statement. No event is expected from a call that is not
     in `_EXPECTED_EVENTS`, such as an empty transfer to the account itself.
     """
-    expected_event = _expected_event_by_selector().get(calldata[:_SELECTOR_DIGITS])
+    expected_event = _expected_event_by_selector().get(calldata[:SELECTOR_DIGITS])
     if expected_event is None:
         return None
     expected_values = _build_expected_values(expected_event, calldata, digest)

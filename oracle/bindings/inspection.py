@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 
-import msgspec
-from eth_utils.crypto import keccak
-
+from oracle.bindings.codec import compute_code_hash
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.lanes import LANES_PER_WORD
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import TransientError
-from oracle.resources import find_shipped_path
 from oracle.rpc.fanout import PoolView
 from oracle.signing.typed_data import MAX_TTL_SECONDS
 
@@ -82,7 +79,11 @@ def find_mismatches(
 ) -> list[ContractMismatch]:
     """Return everything that prevents this daemon from publishing to this contract."""
     comparisons = [
-        ("code hash", compute_shipped_code_hash(), compute_code_hash(configuration.code)),
+        (
+            "code hash",
+            compute_code_hash(CONTRACT),
+            compute_code_hash(CONTRACT, configuration.code),
+        ),
         ("rulesHash", expected.rules_hash, configuration.contract_status.rules_hash),
         (
             "limits.kickBelow",
@@ -100,21 +101,6 @@ def find_mismatches(
         *_find_key_mismatches(configuration, expected),
         *_find_limit_mismatches(configuration, expected),
     ]
-
-
-def compute_shipped_code_hash() -> Hash:
-    """Return the hash of the shipped contract code, with its immutables set to zero."""
-    artifact = msgspec.json.decode(find_shipped_path(f"abi/{CONTRACT}.json").read_bytes())
-    return compute_code_hash(artifact["deployedBytecode"])
-
-
-def compute_code_hash(code: str) -> Hash:
-    """Return keccak256 of deployed code with the constructor's immutables set to zero."""
-    masked_code = bytearray(bytes.fromhex(code.removeprefix("0x")))
-    for start, length in _load_immutable_positions():
-        if start + length <= len(masked_code):
-            masked_code[start : start + length] = bytes(length)
-    return Hash("0x" + keccak(bytes(masked_code)).hex())
 
 
 def _find_target_mismatches(
@@ -184,12 +170,3 @@ def _find_limit_mismatches(
             ContractMismatch("limits.minInterval", expected_maximum, f"{limits.min_interval} s")
         )
     return mismatches
-
-
-def _load_immutable_positions() -> list[tuple[int, int]]:
-    artifact = msgspec.json.decode(find_shipped_path(f"abi/{CONTRACT}.json").read_bytes())
-    return [
-        (position["start"], position["length"])
-        for positions in artifact["immutableReferences"].values()
-        for position in positions
-    ]

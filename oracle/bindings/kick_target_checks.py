@@ -6,12 +6,15 @@ failed (docs/explanation/kickouts.md#adapters).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-from eth_utils.crypto import keccak
-
-from oracle.bindings.codec import decode_result, decode_values, encode_call, load_artifact
+from oracle.bindings.codec import (
+    SELECTOR_DIGITS,
+    compute_code_hash,
+    decode_result,
+    decode_values,
+    encode_call,
+)
 from oracle.bindings.inspection import ContractMismatch
 from oracle.bindings.kick_targets import (
     COMMIT_TASK,
@@ -21,14 +24,13 @@ from oracle.bindings.kick_targets import (
     KickTarget,
     encode_address_call,
 )
-from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
+from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.rpc.client import Json
 from oracle.rpc.fanout import expect_response_format
 from oracle.rpc.rpc_errors import RevertError
 
 # Solidity's Error(string).
 _ERROR_SELECTOR = "0x08c379a0"
-_SELECTOR_DIGITS = 10
 _NO_CODE = "0x"
 
 # Revert messages of the networks' contracts, verbatim (crynux-contracts 0c10b81, a317516).
@@ -51,40 +53,36 @@ class RpcCaller(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class WiredTarget:
-    """An adapter as it should be deployed: its address, its oracle and its linked contracts.
-
-    `contract_by_name` has the addresses of the linked contracts; a contract that is missing there
-    (the network's QOS, for example) is not compared.
-    """
-
-    target: KickTarget
-    address: Address
-    oracle: Address
-    contract_by_name: Mapping[str, str]
-
-
 def find_kick_target_mismatches(
-    rpc_caller: RpcCaller, wired: WiredTarget
+    rpc_caller: RpcCaller,
+    target: KickTarget,
+    address: Address,
+    oracle: Address,
+    contract_by_name: Mapping[str, str],
 ) -> list[ContractMismatch]:
-    """Return everything that would make the adapter fail or do harm when kicking a node.
+    """Return everything that would make the kick target at an address fail or do harm.
+
+    `oracle` is the oracle that it should accept. `contract_by_name` has the addresses of the
+    contracts that an adapter should be linked with; a contract that is missing there (the
+    network's QOS, for example) is not compared.
 
     Raises:
         TransientError: an endpoint does not respond.
     """
-    target, address = wired.target, wired.address
     if target.artifact is None:
-        return _find_network_mismatches(rpc_caller, wired)
+        actual_oracle = _read_address(rpc_caller, target, address, "oracle")
+        if actual_oracle == oracle.lower():
+            return []
+        return [ContractMismatch(f"oracle of {target.name}", oracle, actual_oracle)]
     code = rpc_caller.request("eth_getCode", address, "latest")
     if not isinstance(code, str) or code == _NO_CODE:
         return [ContractMismatch("kick target", f"a {target.name} at {address}", "no contract")]
-    shipped_hash = compute_adapter_code_hash(target.artifact, None)
-    deployed_hash = compute_adapter_code_hash(target.artifact, code)
+    shipped_hash = compute_code_hash(target.artifact)
+    deployed_hash = compute_code_hash(target.artifact, code)
     if shipped_hash != deployed_hash:
         return [ContractMismatch("kick target's code hash", shipped_hash, deployed_hash)]
     return [
-        *_find_wrong_addresses(rpc_caller, wired),
+        *_find_wrong_addresses(rpc_caller, target, address, oracle, contract_by_name),
         *_PROBES[target.name](rpc_caller, target, address),
     ]
 
@@ -98,14 +96,14 @@ def find_shipped_target(rpc_caller: RpcCaller, address: Address) -> KickTarget |
     code = str(rpc_caller.request("eth_getCode", address, "latest"))
     for target in KICK_TARGETS:
         artifact = target.artifact
-        if artifact and compute_adapter_code_hash(artifact, None) == compute_adapter_code_hash(
-            artifact, code
-        ):
+        if artifact and compute_code_hash(artifact) == compute_code_hash(artifact, code):
             return target
     return None
 
 
-def find_single_key_owner(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
+def find_single_key_owner(
+    rpc_caller: RpcCaller, target: KickTarget, address: Address
+) -> list[ContractMismatch]:
     """Return a mismatch if the adapter's owner is an account with a single key.
 
     The holder of that key would control the network's role as well.
@@ -113,9 +111,9 @@ def find_single_key_owner(rpc_caller: RpcCaller, wired: WiredTarget) -> list[Con
     Raises:
         TransientError: an endpoint does not respond.
     """
-    if wired.target.artifact is None:
+    if target.artifact is None:
         return []
-    owner = _read_address(rpc_caller, wired.target, wired.address, "owner")
+    owner = _read_address(rpc_caller, target, address, "owner")
     if rpc_caller.request("eth_getCode", owner, "latest") != _NO_CODE:
         return []
     expected_owner = "a contract that requires several keys (a multisig, a timelock)"
@@ -126,20 +124,6 @@ def find_single_key_owner(rpc_caller: RpcCaller, wired: WiredTarget) -> list[Con
     ]
 
 
-def compute_adapter_code_hash(artifact: str, code: str | None) -> Hash:
-    """Return keccak256 of the code, deployed or shipped, with its immutables set to zero."""
-    artifact_json = load_artifact(artifact)
-    masked_code = bytearray(
-        bytes.fromhex((code or artifact_json["deployedBytecode"]).removeprefix("0x"))
-    )
-    for positions in artifact_json["immutableReferences"].values():
-        for position in positions:
-            start, length = position["start"], position["length"]
-            if start + length <= len(masked_code):
-                masked_code[start : start + length] = bytes(length)
-    return Hash("0x" + keccak(bytes(masked_code)).hex())
-
-
 # --- Probes: each returns the fault that it finds, or None. ---
 
 
@@ -148,7 +132,9 @@ def find_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Address) 
     owner_hex = rpc_caller.request(
         "eth_call", {"to": node, "data": encode_address_call("owner()")}, "latest"
     )
-    owner = _decode_address(owner_hex, f"the owner of {node}")
+    with expect_response_format(f"the owner of {node}"):
+        (address,) = decode_values(["address"], bytes.fromhex(str(owner_hex).removeprefix("0x")))
+    owner = Address(str(address).lower())
     return None if owner == adapter.lower() else owner
 
 
@@ -180,16 +166,6 @@ def find_staking_admin_mismatch(
         rpc_caller, adapter, staking, encode_address_call("unstake(address)", ZERO_ADDRESS)
     )
     return None if revert_reason == NOT_STAKED_ERROR else revert_reason
-
-
-def _find_network_mismatches(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
-    """Return a mismatch if a network that is its own kick target accepts another oracle."""
-    actual_oracle = _read_address_view(
-        rpc_caller, wired.target.network_artifact or "", wired.address, "oracle"
-    )
-    if actual_oracle == wired.oracle.lower():
-        return []
-    return [ContractMismatch(f"oracle of {wired.target.name}", wired.oracle, actual_oracle)]
 
 
 def _find_node_mismatches(
@@ -241,14 +217,20 @@ _VIEWS = {
 }
 
 
-def _find_wrong_addresses(rpc_caller: RpcCaller, wired: WiredTarget) -> list[ContractMismatch]:
-    expected_by_view = {"ORACLE": ("oracle", wired.oracle)}
-    for name in wired.target.required_addresses:
-        if name in wired.contract_by_name:
-            expected_by_view[_VIEWS[name]] = (name, Address(wired.contract_by_name[name].lower()))
+def _find_wrong_addresses(
+    rpc_caller: RpcCaller,
+    target: KickTarget,
+    adapter: Address,
+    oracle: Address,
+    contract_by_name: Mapping[str, str],
+) -> list[ContractMismatch]:
+    expected_by_view = {"ORACLE": ("oracle", oracle)}
+    for name in target.required_addresses:
+        if name in contract_by_name:
+            expected_by_view[_VIEWS[name]] = (name, Address(contract_by_name[name].lower()))
     mismatches = []
     for view, (name, address) in expected_by_view.items():
-        actual_address = _read_address(rpc_caller, wired.target, wired.address, view)
+        actual_address = _read_address(rpc_caller, target, adapter, view)
         if actual_address != address.lower():
             mismatches.append(
                 ContractMismatch(f"{name} of the kick target", address, actual_address)
@@ -259,13 +241,8 @@ def _find_wrong_addresses(rpc_caller: RpcCaller, wired: WiredTarget) -> list[Con
 def _read_address(
     rpc_caller: RpcCaller, target: KickTarget, address: Address, view: str
 ) -> Address:
-    return _read_address_view(rpc_caller, target.artifact or "", address, view)
-
-
-def _read_address_view(
-    rpc_caller: RpcCaller, artifact: str, address: Address, view: str
-) -> Address:
-    """Return the address that a view of a shipped contract returns."""
+    """Return the address that a view of the kick target returns."""
+    artifact = target.artifact or target.network_artifact or ""
     result = rpc_caller.request(
         "eth_call", {"to": address, "data": encode_call(artifact, view)}, "latest"
     )
@@ -289,7 +266,7 @@ def _decode_revert_reason(error: RevertError) -> str:
     data = error.data or ""
     if data.startswith(_ERROR_SELECTOR):
         try:
-            return str(decode_values(["string"], bytes.fromhex(data[_SELECTOR_DIGITS:]))[0])
+            return str(decode_values(["string"], bytes.fromhex(data[SELECTOR_DIGITS:]))[0])
         except ValueError:
             pass
     # Some endpoints return only the message.
@@ -303,9 +280,3 @@ def _decode_revert_reason(error: RevertError) -> str:
     return next(
         (reason for reason in known_reasons if reason in error.message), data or error.message
     )
-
-
-def _decode_address(result: Json, description: str) -> Address:
-    with expect_response_format(description):
-        (address,) = decode_values(["address"], bytes.fromhex(str(result).removeprefix("0x")))
-        return Address(str(address).lower())

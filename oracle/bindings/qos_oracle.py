@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracle.bindings.codec import decode_result, encode_call
+from oracle.bindings.codec import SELECTOR_DIGITS, decode_result, encode_call
 from oracle.bindings.contract_errors import CONTRACT
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
@@ -18,8 +18,8 @@ from oracle.txmgr.client.receipts import fetch_newest_block
 # calldata. A node that takes a used index costs the same.
 REGISTRATION_GAS = 26_000
 
-# Number of characters of `0x` with the selector, and of hex digits of a word and of an address.
-_SELECTOR_DIGITS, _WORD_DIGITS, _ADDRESS_DIGITS = 10, 64, 40
+# Hex digits of a word and of an address.
+_WORD_DIGITS, _ADDRESS_DIGITS = 64, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ def decode_kick_proposal(calldata: str, config: Hash) -> KickStatement:
     """Decode the calldata of `encode_propose_kick` into a statement with this `config` digest."""
     round_hex, report, node, evidence, deadline = (
         calldata[
-            _SELECTOR_DIGITS + _WORD_DIGITS * position : _SELECTOR_DIGITS
+            SELECTOR_DIGITS + _WORD_DIGITS * position : SELECTOR_DIGITS
             + _WORD_DIGITS * (position + 1)
         ]
         for position in range(5)

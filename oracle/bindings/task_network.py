@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 
-from oracle.bindings.codec import decode_result, encode_call
+from oracle.bindings.codec import SELECTOR_DIGITS, decode_result, encode_call
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import ZERO_HASH, Address, Hash, TaskKey
 from oracle.errors import InputError, TransientError
@@ -18,8 +18,8 @@ START_GAS = 145_000
 # Gas of `startGroup` for three tasks, within a few percent.
 START_GROUP_GAS = 375_000
 
-# Hex digits of a selector with its 0x, and of a word.
-_SELECTOR_DIGITS, _WORD_DIGITS = 10, 64
+# Hex digits of a word.
+_WORD_DIGITS = 64
 
 # TaskNetwork's Reason.FeeTooLow.
 _FEE_TOO_LOW = 4
@@ -56,7 +56,7 @@ def strip_as_of_check(calldata: str) -> str:
     A call that is simulated on the newest block runs in that block, and a block's own hash cannot
     be read inside it.
     """
-    selector, arguments = calldata[:_SELECTOR_DIGITS], calldata[_SELECTOR_DIGITS:]
+    selector, arguments = calldata[:SELECTOR_DIGITS], calldata[SELECTOR_DIGITS:]
     if selector == _get_selector("startGroup"):
         # The block number and its hash follow the offsets of both lists.
         return (
@@ -134,7 +134,7 @@ def _get_dispatcher(pool_view: PoolView, network: Address) -> str:
 
 @cache
 def _get_selector(function: str) -> str:
-    return load_abi(CONTRACT).functions[function].digest[:_SELECTOR_DIGITS]
+    return load_abi(CONTRACT).functions[function].digest[:SELECTOR_DIGITS]
 
 
 def _to_bytes(hex_text: str) -> bytes:

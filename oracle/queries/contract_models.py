@@ -2,8 +2,9 @@
 
 from pydantic import Field
 
+from oracle.bindings.codec import compute_code_hash
+from oracle.bindings.contract_errors import CONTRACT
 from oracle.bindings.deployment import OracleSetup
-from oracle.bindings.inspection import compute_code_hash, compute_shipped_code_hash
 from oracle.bindings.qos_oracle import (
     ContractConfiguration,
     ContractHead,
@@ -92,10 +93,10 @@ class ContractCallAnswer(ApiModel):
 def build_contract_answer(configuration: ContractConfiguration) -> ContractAnswer:
     """Return the answer about the oracle contract."""
     contract_status = configuration.contract_status
-    masked_code_hash = compute_code_hash(configuration.code)
+    masked_code_hash = compute_code_hash(CONTRACT, configuration.code)
     return ContractAnswer(
         code_hash=masked_code_hash,
-        is_our_code=masked_code_hash == compute_shipped_code_hash(),
+        is_our_code=masked_code_hash == compute_code_hash(CONTRACT),
         target=configuration.target,
         admin=configuration.admin,
         pauser=configuration.pauser,

@@ -5,7 +5,6 @@ outbox may send again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
@@ -17,41 +16,34 @@ _SEND_TIMEOUT_SECONDS = 10.0
 _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastResult:
-    """Result of sending one transaction to one endpoint; `error` is None if it was accepted.
-
-    A `CallRefusedError` means that the endpoint refused the transaction. After any other error it
-    is unknown whether the endpoint received the transaction.
-    """
-
-    endpoint: str
-    error: RpcError | None
-
-
 def broadcast(
     endpoints: Sequence[Endpoint], raw_transactions: Sequence[bytes]
-) -> list[list[BroadcastResult]]:
+) -> list[dict[str, RpcError | None]]:
     """Send the transactions to every endpoint, in order, in one batch per endpoint.
 
-    Returns, for each transaction, the result at every endpoint. Circuit breakers, rate limits and
+    Returns, for each transaction, the error of every endpoint by its name, or None if the endpoint
+    accepted the transaction. A `CallRefusedError` means that it refused the transaction; after any
+    other error it is unknown whether the endpoint received it. Circuit breakers, rate limits and
     backoff are ignored, because a transaction is worth a request that may fail. An endpoint
     quarantined for serving another chain is skipped. Never raises.
     """
-    results_by_endpoint = [_send_to_endpoint(endpoint, raw_transactions) for endpoint in endpoints]
+    errors_by_endpoint = {
+        endpoint.name: _send_to_endpoint(endpoint, raw_transactions) for endpoint in endpoints
+    }
     return [
-        [endpoint_results[position] for endpoint_results in results_by_endpoint]
+        {name: errors[position] for name, errors in errors_by_endpoint.items()}
         for position in range(len(raw_transactions))
     ]
 
 
 def _send_to_endpoint(
     endpoint: Endpoint, raw_transactions: Sequence[bytes]
-) -> list[BroadcastResult]:
+) -> list[RpcError | None]:
+    """Return the error of each transaction, or None if the endpoint accepted it."""
     if endpoint.status.is_on_other_chain:
         reason = endpoint.status.quarantine_reason or ""
         refusal = RpcError(endpoint.name, ErrorKind.QUARANTINED, reason)
-        return [BroadcastResult(endpoint.name, refusal)] * len(raw_transactions)
+        return [refusal] * len(raw_transactions)
     requests = [(_METHOD, ("0x" + raw_transaction.hex(),)) for raw_transaction in raw_transactions]
     timeout_seconds = (
         _BACKOFF_SEND_TIMEOUT_SECONDS
@@ -64,8 +56,5 @@ def _send_to_endpoint(
         )
     except RpcError as error:
         endpoint.reset_chain_state()
-        return [BroadcastResult(endpoint.name, error)] * len(raw_transactions)
-    return [
-        BroadcastResult(endpoint.name, response if isinstance(response, RpcError) else None)
-        for response in responses
-    ]
+        return [error] * len(raw_transactions)
+    return [response if isinstance(response, RpcError) else None for response in responses]

@@ -1,6 +1,8 @@
 """Client of one JSON-RPC endpoint over HTTP: keep-alive, typed results, batches, timeouts.
 
-Nothing is retried here. The URL may contain keys: only scheme, host and port leave this module.
+Nothing is retried here. The batch size that the endpoint accepts is learned from its refusals
+(docs/explanation/ingest.md#ranges). The URL may contain keys: only scheme, host and port leave
+this module.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -23,7 +25,7 @@ from oracle.rpc.rpc_errors import (
     RpcError,
     error_from_body,
 )
-from oracle.rpc.wire import MAX_BATCH_SIZE, BatchSize, JsonRpcConnection, is_ambiguous_batch_error
+from oracle.rpc.wire import JsonRpcConnection
 from oracle.telemetry.metrics import RPC_ERRORS
 
 T = TypeVar("T")
@@ -31,6 +33,20 @@ T = TypeVar("T")
 DEFAULT_TIMEOUT_SECONDS = 20.0
 # A larger response is rejected, and a smaller range is requested; see [chain] max_response_mib.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+# The initial batch size; an endpoint that refuses it gets smaller batches from then on.
+MAX_BATCH_SIZE = 100
+# Batches up to this size are not made smaller because of a rate limit or a timeout alone.
+_SMALL_BATCH_SIZE = 10
+# Kinds of a batch refused for its size: a smaller batch is tried without testing a single request.
+_SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
+# Kinds that do not depend on the size of a batch.
+_KINDS_UNRELATED_TO_SIZE = {
+    ErrorKind.THROTTLED,
+    ErrorKind.REFUSED,
+    ErrorKind.UNREACHABLE,
+    ErrorKind.UNSUPPORTED,
+    ErrorKind.BACKOFF,
+}
 # JSON of any shape, as endpoints return it.
 Json: TypeAlias = Any
 # Method and parameters.
@@ -94,7 +110,8 @@ class JsonRpcClient:
     ) -> None:
         self.observer: CallObserver = observer or _NullObserver()
         self._wire = JsonRpcConnection(url, timeout_seconds, max_bytes)
-        self._batch_size = BatchSize()
+        # The maximum number of requests in one batch.
+        self.batch_limit = MAX_BATCH_SIZE
         # Some endpoints refuse a batch of different methods but accept a large batch of one
         # method.
         self._mixed_batch_limit = MAX_BATCH_SIZE
@@ -129,24 +146,9 @@ class JsonRpcClient:
         Raises:
             RpcError: the request failed, or the result has another type.
         """
-
-        def send_call() -> T | None:
-            request = self._wire.build_request(method, params)
-            body = self._wire.post(method, 1, request, timeout_seconds)
-            reply: JsonRpcResponse[T] = self._wire.decode_response(
-                method,
-                body,
-                JsonRpcResponse[result_type],  # type: ignore[valid-type]  # a type made at run time
-                {request["id"]},
-            )
-            is_error = reply.error is not None
-            if reply.has_result_or_error and not matches_request_id(
-                reply.id, request["id"], is_error=is_error
-            ):
-                raise self._wire.reset_after_misrouted_response(method)
-            return self._wire.extract_result(method, body, reply)
-
-        return self.observer.send_with_retries(method, 1, send_call)
+        return self.observer.send_with_retries(
+            method, 1, lambda: self._send_single(method, params, result_type, timeout_seconds)
+        )
 
     def batch(
         self, method: str, params_list: Sequence[Sequence[object]], result_type: type[T]
@@ -159,7 +161,7 @@ class JsonRpcClient:
             RpcError: one of the calls failed, or its result has another type.
         """
         results: list[T | None] = []
-        batch_size = self._batch_size.limit
+        batch_size = self.batch_limit
         while len(results) < len(params_list):
             params_chunk = params_list[len(results) : len(results) + batch_size]
             requests = [self._wire.build_request(method, params) for params in params_chunk]
@@ -170,10 +172,10 @@ class JsonRpcClient:
                     else {}
                 )
             except RpcError as error:
-                if is_ambiguous_batch_error(error):
+                if _is_ambiguous_batch_error(error):
                     # The batch or the call itself may be refused; a single request shows which.
                     results.append(self.call(method, params_chunk[0], result_type))
-                batch_size = self._batch_size.shrink_after_failure(len(params_chunk), error)
+                batch_size = self._shrink_after_failure(len(params_chunk), error)
                 continue
             results += [
                 self._result_or_retry_alone(
@@ -201,29 +203,52 @@ class JsonRpcClient:
                 unknown.
             CallRefusedError: the batch was refused as a whole.
         """
-        batch_size = min(self._batch_size.limit, self._mixed_batch_limit)
+        batch_size = min(self.batch_limit, self._mixed_batch_limit)
         results: list[Json | CallRefusedError] = []
         for offset in range(0, len(requests), batch_size):
             chunk = requests[offset : offset + batch_size]
 
             def send_chunk(chunk: Sequence[RpcRequest] = chunk) -> list[Json]:
-                if len(chunk) == 1:
-                    return [self._send_single(*chunk[0], timeout_seconds)]
-                return self._send_mixed_chunk(chunk, timeout_seconds)
+                if len(chunk) > 1:
+                    return self._send_mixed_chunk(chunk, timeout_seconds)
+                try:
+                    return [self._send_single(*chunk[0], Any, timeout_seconds)]
+                except CallRefusedError as refusal:
+                    return [refusal]
 
             results += self.observer.send_once(
                 chunk[0][0], len(chunk), send_chunk, ignore_backoff=ignore_backoff
             )
         return results
 
-    @property
-    def batch_limit(self) -> int:
-        """Maximum number of requests in one batch."""
-        return self._batch_size.limit
-
     def limit_batch_size(self, limit: int) -> None:
         """Put at most `limit` requests into a batch from now on."""
-        self._batch_size.set_limit(limit)
+        self.batch_limit = max(1, min(MAX_BATCH_SIZE, limit))
+
+    def _shrink_after_failure(self, failed_size: int, error: RpcError) -> int:
+        """Return the size to try after a failed batch; raise `error` if smaller would not help.
+
+        The limit is lowered only if the size was the reason. A timeout or an error page does not
+        lower it for a small batch, because a short outage would cost a day of single requests.
+        """
+        if (
+            error.kind is ErrorKind.THROTTLED
+            and error.is_for_whole_batch
+            and failed_size > _SMALL_BATCH_SIZE
+        ):
+            # A batch above the limit per second never passes, however long the client waits.
+            self.batch_limit = failed_size // 2
+        is_small = failed_size <= _SMALL_BATCH_SIZE
+        is_timeout = is_small and error.kind is ErrorKind.SLOW
+        if not _is_ambiguous_batch_error(error) and (
+            is_timeout or error.kind in _KINDS_UNRELATED_TO_SIZE
+        ):
+            raise error
+        if not error.exceeds_own_limit and (
+            not is_small or error.is_for_whole_batch or error.kind is ErrorKind.TOO_LARGE
+        ):
+            self.batch_limit = failed_size // 2
+        return failed_size // 2
 
     def _send_observed_batch(
         self, method: str, requests: list[dict[str, Any]], result_type: type[T]
@@ -305,19 +330,26 @@ class JsonRpcClient:
         return response.result
 
     def _send_single(
-        self, method: str, params: Sequence[object], timeout_seconds: float | None
-    ) -> "Json | CallRefusedError":
+        self,
+        method: str,
+        params: Sequence[object],
+        result_type: type[T],
+        timeout_seconds: float | None,
+    ) -> T | None:
         request = self._wire.build_request(method, params)
         body = self._wire.post(method, 1, request, timeout_seconds)
-        response: JsonRpcResponse[Json] = self._wire.decode_response(
-            method, body, JsonRpcResponse[Any], {request["id"]}
+        response: JsonRpcResponse[T] = self._wire.decode_response(
+            method,
+            body,
+            JsonRpcResponse[result_type],  # type: ignore[valid-type]  # a type made at run time
+            {request["id"]},
         )
         is_error = response.error is not None
         if response.has_result_or_error and not matches_request_id(
             response.id, request["id"], is_error=is_error
         ):
             raise self._wire.reset_after_misrouted_response(method)
-        return self._result_or_refusal(method, body, response)
+        return self._wire.extract_result(method, body, response)
 
     def _send_mixed_chunk(
         self, requests: Sequence[RpcRequest], timeout_seconds: float | None
@@ -376,3 +408,8 @@ class JsonRpcClient:
             return self._wire.extract_result(method, body, response)
         except CallRefusedError as refusal:
             return refusal
+
+
+def _is_ambiguous_batch_error(error: RpcError) -> bool:
+    """Return whether a batch may have been refused for being a batch or for its content."""
+    return error.is_for_whole_batch and error.kind not in _SIZE_RELATED_KINDS

@@ -2,7 +2,8 @@
 
 The configured order applies. An endpoint that failed, or is much slower than another one, loses
 its place until it has been healthy for a minute (docs/explanation/endpoints.md#order). The chain
-of an endpoint is proven at the start, after every failure, on each switch and every hour.
+of an endpoint is proven at the start, after every failure, on each switch and every hour. Before
+each piece of work, deprioritised and quarantined endpoints are checked for recovery.
 """
 
 import time
@@ -12,13 +13,12 @@ from typing import Self, TypeVar
 import structlog
 
 from oracle.errors import InputError
-from oracle.rpc.broadcast import BroadcastResult, broadcast
+from oracle.rpc.broadcast import broadcast
 from oracle.rpc.client import DEFAULT_TIMEOUT_SECONDS, MAX_RESPONSE_BYTES, JsonRpcClient
 from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.endpoint_list import EndpointList
 from oracle.rpc.endpoints.providers import WitnessQuorum, provider_of
-from oracle.rpc.endpoints.recovery import EndpointRecovery
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, combine_failures
 from oracle.telemetry import rpc_metrics as metrics
@@ -31,6 +31,8 @@ VIEW_TIMEOUT_SECONDS = 10.0
 _SLOW_THRESHOLD_SECONDS = 2.0
 # Without an alternative, a circuit breaker is tried again this long after its last failure.
 _MIN_BREAKER_WAIT_SECONDS = 3.0
+# A recovery check must be answered within this many seconds.
+_RECOVERY_TIMEOUT_SECONDS = 3.0
 
 
 class EndpointPool:
@@ -50,14 +52,6 @@ class EndpointPool:
         self.clock = clock
         self._endpoints = EndpointList(endpoints, clock)
         self._checkpoints: dict[int, Checkpoint] = {}
-        self._recovery = EndpointRecovery(
-            self._endpoints,
-            chain_id,
-            lambda: self.checkpoints,
-            clock,
-            lambda endpoint, fault: self.quarantine(endpoint, fault, is_on_other_chain=True),
-            self._record_failure,
-        )
         # The endpoint that did the last work.
         self._last_used: Endpoint | None = None
         self._endpoints.update_usable_metric()
@@ -97,8 +91,8 @@ class EndpointPool:
         """Return a view of the endpoints for sending, and for reads outside of the indexer."""
         return PoolView(tuple(self._endpoints), timeout_seconds, self.witness_quorum)
 
-    def broadcast(self, raw_transactions: Sequence[bytes]) -> list[list[BroadcastResult]]:
-        """Send signed transactions to every endpoint, once each; see `rpc.broadcast`."""
+    def broadcast(self, raw_transactions: Sequence[bytes]) -> list[dict[str, RpcError | None]]:
+        """Send signed transactions to every endpoint, once each; see `fanout.broadcast`."""
         return broadcast(tuple(self._endpoints), raw_transactions)
 
     def __iter__(self) -> Iterator[Endpoint]:
@@ -149,7 +143,7 @@ class EndpointPool:
             InputError: `only` names no endpoint, or no endpoint was ever on the configured chain.
         """
         candidates = self._candidates(only, set(avoid))
-        self._recovery.recheck_due_endpoints(candidates)
+        self._recheck_due_endpoints(candidates)
         failures: list[RpcError] = []
         for endpoint in self._endpoints.sort_by_preference(candidates):
             endpoint.health.wait_if_sole()
@@ -316,6 +310,63 @@ class EndpointPool:
         self._mark_if_slow(endpoint)
         self._endpoints.update_usable_metric()
         return result
+
+    def _recheck_due_endpoints(self, candidates: Sequence[Endpoint]) -> None:
+        """Check the degraded or quarantined candidates whose next recovery check is due."""
+        now = self.clock()
+        is_sole = all(
+            listed_endpoint.status.quarantine_reason is not None
+            for listed_endpoint in self._endpoints
+        )
+        for endpoint in candidates:
+            status = endpoint.status
+            if status.is_release_check_due(now, is_sole=is_sole):
+                self._try_release(endpoint)
+            elif len(candidates) > 1 and status.is_recheck_due(now):
+                self._recheck(endpoint)
+
+    def _recheck(self, endpoint: Endpoint) -> None:
+        started_at = self.clock()
+        try:
+            mismatch = self._find_recovery_mismatch(endpoint, self.checkpoints)
+        except RpcError as error:
+            endpoint.status.schedule_recheck(self.clock())
+            self._record_failure(endpoint, error)
+            return
+        now = self.clock()
+        if mismatch is not None:
+            self.quarantine(endpoint, mismatch, is_on_other_chain=True)
+            return
+        endpoint.status.mark_proven(now)
+        endpoint.status.mark_recovered()
+        structlog.get_logger().info("endpoint_recovered", endpoint=endpoint.name)
+        endpoint.health.limit_breaker_wait(0.0)
+        if now - started_at > _RECOVERY_TIMEOUT_SECONDS:
+            endpoint.status.mark_slow(now)
+
+    def _try_release(self, endpoint: Endpoint) -> None:
+        status, checkpoints = endpoint.status, self.checkpoints
+        if status.release_checkpoint is not None:
+            checkpoints = (*checkpoints, status.release_checkpoint)
+        try:
+            mismatch = self._find_recovery_mismatch(endpoint, checkpoints)
+        except RpcError as error:
+            mismatch = str(error)
+        if mismatch is not None:
+            status.schedule_release_check(self.clock())
+            return
+        status.release_from_quarantine(self.clock())
+        metrics.QUARANTINED.labels(endpoint.name).set(0)
+        structlog.get_logger().warning("endpoint_released", endpoint=endpoint.name)
+        self._endpoints.update_usable_metric()
+
+    def _find_recovery_mismatch(
+        self, endpoint: Endpoint, checkpoints: Sequence[Checkpoint]
+    ) -> str | None:
+        endpoint.health.limit_breaker_wait(0.0)
+        return endpoint.find_chain_mismatch(
+            self.chain_id, checkpoints, timeout_seconds=_RECOVERY_TIMEOUT_SECONDS
+        )
 
     def record_failure(self, endpoint: Endpoint, error: RpcError) -> None:
         """Record a failure outside of `run_with_endpoint`; prefer other endpoints for a while."""

@@ -1,12 +1,7 @@
-"""JSON-RPC over HTTP: numbered requests, one HTTP exchange, typed responses.
-
-`BatchSize` learns the batch size that an endpoint accepts from its refusals
-(docs/explanation/ingest.md#ranges).
-"""
+"""JSON-RPC over HTTP: numbered requests, one HTTP exchange, typed responses."""
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,20 +22,6 @@ T = TypeVar("T")
 
 # A response must be complete within this many times the timeout for its first byte.
 _TOTAL_TIMEOUT_FACTOR = 3
-# The initial batch size; an endpoint that refuses it gets smaller batches from then on.
-MAX_BATCH_SIZE = 100
-# Batches up to this size are not made smaller because of a rate limit or a timeout alone.
-_SMALL_BATCH_SIZE = 10
-# Kinds of a batch refused for its size: a smaller batch is tried without testing a single request.
-_SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
-# Kinds that do not depend on the size of a batch.
-_KINDS_UNRELATED_TO_SIZE = {
-    ErrorKind.THROTTLED,
-    ErrorKind.REFUSED,
-    ErrorKind.UNREACHABLE,
-    ErrorKind.UNSUPPORTED,
-    ErrorKind.BACKOFF,
-}
 
 
 class JsonRpcConnection:
@@ -136,44 +117,3 @@ class JsonRpcConnection:
         """Count an error of this kind in the metrics, and return it."""
         RPC_ERRORS.labels(method).inc()
         return RpcError(self.name, kind, detail)
-
-
-@dataclass(slots=True)
-class BatchSize:
-    """The maximum batch size of one endpoint."""
-
-    limit: int = MAX_BATCH_SIZE
-
-    def set_limit(self, limit: int) -> None:
-        """Put at most `limit` requests into a batch from now on."""
-        self.limit = max(1, min(MAX_BATCH_SIZE, limit))
-
-    def shrink_after_failure(self, failed_size: int, error: RpcError) -> int:
-        """Return the size to try after a failed batch; raise `error` if smaller would not help.
-
-        The limit is lowered only if the size was the reason. A timeout or an error page does not
-        lower it for a small batch, because a short outage would cost a day of single requests.
-        """
-        if (
-            error.kind is ErrorKind.THROTTLED
-            and error.is_for_whole_batch
-            and failed_size > _SMALL_BATCH_SIZE
-        ):
-            # A batch above the limit per second never passes, however long the client waits.
-            self.limit = failed_size // 2
-        is_small = failed_size <= _SMALL_BATCH_SIZE
-        is_timeout = is_small and error.kind is ErrorKind.SLOW
-        if not is_ambiguous_batch_error(error) and (
-            is_timeout or error.kind in _KINDS_UNRELATED_TO_SIZE
-        ):
-            raise error
-        if not error.exceeds_own_limit and (
-            not is_small or error.is_for_whole_batch or error.kind is ErrorKind.TOO_LARGE
-        ):
-            self.limit = failed_size // 2
-        return failed_size // 2
-
-
-def is_ambiguous_batch_error(error: RpcError) -> bool:
-    """Return whether a batch may have been refused for being a batch or for its content."""
-    return error.is_for_whole_batch and error.kind not in _SIZE_RELATED_KINDS

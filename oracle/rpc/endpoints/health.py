@@ -182,18 +182,6 @@ _RETRIED_IF_SOLE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 
 @dataclass(slots=True)
-class LatencyMean:
-    """Running mean of response times, in seconds; None before the first response."""
-
-    seconds: float | None = None
-
-    def record_duration(self, seconds: float) -> None:
-        """Add the duration of one response to the mean."""
-        mean = self.seconds
-        self.seconds = seconds if mean is None else mean + _NEWEST_WEIGHT * (seconds - mean)
-
-
-@dataclass(slots=True)
 class EndpointHealth:
     """Health of the endpoint of this name; `clock` returns seconds."""
 
@@ -203,7 +191,8 @@ class EndpointHealth:
     # Backoff of the sending side after a rate limit or a slow response.
     backoff: Backoff = field(init=False)
     breaker_by_method: dict[str, CircuitBreaker] = field(default_factory=dict)
-    latency_by_method: dict[str, LatencyMean] = field(default_factory=dict)
+    # The running mean of the response times of each method, in seconds.
+    latency_by_method: dict[str, float] = field(default_factory=dict)
     # The last error message of each method.
     last_error_by_method: dict[str, str] = field(default_factory=dict)
     # Until when a method counts as unsupported.
@@ -339,12 +328,8 @@ class EndpointHealth:
             other_health.latency_by_method.copy(),
         )
         shared_methods = own_latencies.keys() & other_latencies.keys()
-        latency_pairs = [
-            (own_latencies[method].seconds or 0, other_latencies[method].seconds or 0)
-            for method in shared_methods
-        ]
         return max(
-            (own_seconds - other_seconds for own_seconds, other_seconds in latency_pairs),
+            (own_latencies[method] - other_latencies[method] for method in shared_methods),
             default=0.0,
         )
 
@@ -369,10 +354,9 @@ class EndpointHealth:
 
     def _record_success(self, method: str, duration_seconds: float) -> None:
         self._get_breaker(method).record_success()
-        latency = self.latency_by_method.setdefault(method, LatencyMean())
-        latency.record_duration(duration_seconds)
+        latency_seconds = self._record_latency(method, duration_seconds)
         metrics.CALLS.labels(self.name, method, "answered").inc()
-        metrics.LATENCY.labels(self.name, method).set(latency.seconds or 0.0)
+        metrics.LATENCY.labels(self.name, method).set(latency_seconds)
         self._update_metrics(method)
 
     def _record_failure(self, method: str, error: RpcError, duration_seconds: float) -> None:
@@ -389,12 +373,17 @@ class EndpointHealth:
             self._get_breaker(method).record_failure(self.clock())
             self.last_error_by_method[method] = error.detail
             if error.kind is ErrorKind.SLOW:
-                self.latency_by_method.setdefault(method, LatencyMean()).record_duration(
-                    duration_seconds
-                )
+                self._record_latency(method, duration_seconds)
         elif error.kind in BLAMELESS:
             self._get_breaker(method).record_success()
         self._update_metrics(method)
+
+    def _record_latency(self, method: str, duration_seconds: float) -> float:
+        """Add a duration to the running mean of the method, and return the mean."""
+        mean = self.latency_by_method.get(method, duration_seconds)
+        mean += _NEWEST_WEIGHT * (duration_seconds - mean)
+        self.latency_by_method[method] = mean
+        return mean
 
     def _get_breaker(self, method: str) -> CircuitBreaker:
         return self.breaker_by_method.setdefault(method, CircuitBreaker())

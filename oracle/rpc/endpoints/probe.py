@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oracle.domain.blocks import BlockRef
-from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.client import MAX_BATCH_SIZE, JsonRpcClient
 from oracle.rpc.endpoints.capabilities import TAGS, Capabilities
 from oracle.rpc.endpoints.checkpoints import Checkpoint, checkpoint_mismatch
 from oracle.rpc.headers import get_header
 from oracle.rpc.responses import Quantity, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.rpc.wire import MAX_BATCH_SIZE
 
 T = TypeVar("T")
 

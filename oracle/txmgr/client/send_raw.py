@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oracle.rpc.broadcast import BroadcastResult
 from oracle.rpc.pool import EndpointPool
-from oracle.rpc.rpc_errors import CallRefusedError
+from oracle.rpc.rpc_errors import CallRefusedError, RpcError
 from oracle.telemetry.txmgr_metrics import BROADCASTS
 
 
@@ -220,24 +219,24 @@ def send(pool: EndpointPool, raw: bytes) -> SendResult:
 def send_all(pool: EndpointPool, raws: Sequence[bytes]) -> list[SendResult]:
     """Send several transactions in order, with one batch for each endpoint; see `send`."""
     return [
-        _choose_best_result(map(_count_and_classify, answers)) for answers in pool.broadcast(raws)
+        _choose_best_result(
+            [_count_and_classify(endpoint, error) for endpoint, error in error_by_endpoint.items()]
+        )
+        for error_by_endpoint in pool.broadcast(raws)
     ]
 
 
-def _count_and_classify(answer: BroadcastResult) -> SendResult:
-    error = answer.error
+def _count_and_classify(endpoint: str, error: RpcError | None) -> SendResult:
+    """Return the result at the endpoint of this name; `error` is None if it accepted the bytes."""
     if error is None:
         result = SendResult(SendOutcome.SENT)
     elif isinstance(error, CallRefusedError):
-        result = _classify_refusal(error)
+        outcome = classify_send_response(error.message, error.code)
+        result = SendResult(outcome, error.message)
     else:
         result = SendResult(SendOutcome.AMBIGUOUS, str(error))
-    BROADCASTS.labels(answer.endpoint, result.outcome.value).inc()
+    BROADCASTS.labels(endpoint, result.outcome.value).inc()
     return result
-
-
-def _classify_refusal(error: CallRefusedError) -> SendResult:
-    return SendResult(classify_send_response(error.message, error.code), error.message)
 
 
 def init_broadcast_metrics(pool: EndpointPool) -> None:
@@ -253,14 +252,13 @@ def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
     endpoint may accept the bytes.
     """
     order = [*SendOutcome]
-    ranked = sorted(
-        results, key=lambda result: (_rank_outcome(result.outcome), order.index(result.outcome))
-    )
+
+    def rank(result: SendResult) -> tuple[bool, bool, int]:
+        outcome = result.outcome
+        return outcome in _STOPPING, outcome in _OPEN, order.index(outcome)
+
+    ranked = sorted(results, key=rank)
     best, worst = ranked[0], ranked[-1]
     if best.outcome in _OPEN and worst.outcome in _STOPPING:
         return SendResult(best.outcome, f"{best.text}; another endpoint reports: {worst.text}")
     return best
-
-
-def _rank_outcome(outcome: SendOutcome) -> int:
-    return 2 if outcome in _STOPPING else int(outcome in _OPEN)

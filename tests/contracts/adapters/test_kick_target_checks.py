@@ -5,12 +5,11 @@ from collections.abc import Mapping
 import pytest
 
 from oracle.bindings.kick_target_checks import (
-    WiredTarget,
     find_kick_target_mismatches,
     find_single_key_owner,
     find_task_contract_mismatch,
 )
-from oracle.bindings.kick_targets import NODE_STAKING, kick_target_named
+from oracle.bindings.kick_targets import NODE_STAKING, KickTarget, kick_target_named
 from oracle.domain.ids import Address
 from oracle.rpc.fanout import PoolView
 from tests.contracts.adapters.crynux_driver import NodeNetwork
@@ -19,6 +18,9 @@ from tests.pools import pool_of
 
 pytestmark = pytest.mark.evm
 __all__ = ["network"]
+
+# A kick target, its address, its oracle and the contracts that it should be linked with.
+Wiring = tuple[KickTarget, Address, Address, Mapping[str, str]]
 
 
 def lower(address: str) -> Address:
@@ -29,16 +31,16 @@ def lines_to(nodes: NodeNetwork | Staking) -> PoolView:
     return pool_of(nodes.chain.url).view()
 
 
-def wired(nodes: NodeNetwork, **overrides: str) -> WiredTarget:
+def wired(nodes: NodeNetwork, **overrides: str) -> Wiring:
     task = "VSSTask" if nodes.name == "VssTaskAdapter" else "Task"
     right = {"Node": nodes.node.address, task: nodes.task.address}
     target = kick_target_named(nodes.name)
     oracle = lower(nodes.caller.address)
-    return WiredTarget(target, lower(nodes.adapter.address), oracle, right | overrides)
+    return target, lower(nodes.adapter.address), oracle, right | overrides
 
 
-def whats(nodes: NodeNetwork, meant: WiredTarget) -> list[str]:
-    return [mismatch.subject for mismatch in find_kick_target_mismatches(lines_to(nodes), meant)]
+def whats(nodes: NodeNetwork, meant: Wiring) -> list[str]:
+    return [mismatch.subject for mismatch in find_kick_target_mismatches(lines_to(nodes), *meant)]
 
 
 def redeployed(nodes: NodeNetwork, **changed: str) -> None:
@@ -61,7 +63,7 @@ def test_correctly_wired_adapter_has_no_mismatch(nodes: NodeNetwork):
 
 def test_wrong_task_contract_is_detected(nodes: NodeNetwork):
     redeployed(nodes, task=nodes.caller.address)
-    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes, **_any_task(nodes)))
+    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), *wired(nodes, **_any_task(nodes)))
     assert mismatch.subject == "task contract of Node"
     assert mismatch.actual == "Not called by the task contract"
 
@@ -80,7 +82,7 @@ def test_task_contract_is_distinguished_from_other_addresses(nodes: NodeNetwork)
 
 def test_adapter_without_role_is_detected(nodes: NodeNetwork):
     nodes.send(nodes.adapter.functions.giveBack(nodes.owner))
-    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), wired(nodes))
+    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), *wired(nodes))
     assert (mismatch.subject, mismatch.actual) == ("owner of Node", lower(nodes.owner))
 
 
@@ -96,31 +98,29 @@ def test_adapter_for_another_oracle_or_network_is_detected(nodes: NodeNetwork):
 
 
 def test_foreign_contract_as_adapter_is_detected(nodes: NodeNetwork):
-    meant = wired(nodes)
-    nothing = WiredTarget(meant.target, lower(nodes.first), meant.oracle, meant.contract_by_name)
-    foreign_target = WiredTarget(
-        meant.target, lower(nodes.node.address), meant.oracle, meant.contract_by_name
-    )
-    assert whats(nodes, nothing) == ["kick target"]
-    assert whats(nodes, foreign_target) == ["kick target's code hash"]
+    target, _, oracle, contract_by_name = wired(nodes)
+    assert whats(nodes, (target, lower(nodes.first), oracle, contract_by_name)) == ["kick target"]
+    assert whats(nodes, (target, lower(nodes.node.address), oracle, contract_by_name)) == [
+        "kick target's code hash"
+    ]
 
 
 def test_adapter_owner_that_is_a_plain_account_is_reported(nodes: NodeNetwork):
-    (finding,) = find_single_key_owner(lines_to(nodes), wired(nodes))
+    (finding,) = find_single_key_owner(lines_to(nodes), *wired(nodes)[:2])
     assert finding.subject == "kick target's owner"
     redeployed(nodes, owner=nodes.caller.address)
-    assert find_single_key_owner(lines_to(nodes), wired(nodes)) == []
+    assert find_single_key_owner(lines_to(nodes), *wired(nodes)[:2]) == []
 
 
 def test_staking_admin_is_verified_by_revert_reason(network: Staking):
     contract_by_name = {"NodeStaking": network.staking.address, "operator": network.relay}
     at, oracle = lower(network.adapter.address), lower(network.caller.address)
-    meant = WiredTarget(NODE_STAKING, at, oracle, contract_by_name)
-    assert find_kick_target_mismatches(lines_to(network), meant) == []
+    meant = NODE_STAKING, at, oracle, contract_by_name
+    assert find_kick_target_mismatches(lines_to(network), *meant) == []
 
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
-    (mismatch,) = find_kick_target_mismatches(lines_to(network), meant)
+    (mismatch,) = find_kick_target_mismatches(lines_to(network), *meant)
     assert (mismatch.subject, mismatch.actual) == (
         "admin of NodeStaking",
         "Not called by the admin",

@@ -4,7 +4,6 @@ import pytest
 
 from oracle.bindings.codec import decode_values, load_artifact
 from oracle.bindings.kick_target_checks import (
-    WiredTarget,
     find_kick_target_mismatches,
     find_owner_mismatch,
     find_qos_contract_mismatch,
@@ -159,8 +158,8 @@ def test_staking_admin_check_passes_only_on_not_staked_error():
 
 
 def test_wrong_oracle_of_task_network_is_reported_as_mismatch():
-    wired = WiredTarget(TASK_NETWORK, NODE, ORACLE, {})
+    wiring = TASK_NETWORK, NODE, ORACLE, dict[str, str]()
     zero_padding = "0x" + 24 * "0"
-    assert find_kick_target_mismatches(Told(zero_padding + ORACLE[2:]), wired) == []
-    (mismatch,) = find_kick_target_mismatches(Told(zero_padding + QOS[2:]), wired)
+    assert find_kick_target_mismatches(Told(zero_padding + ORACLE[2:]), *wiring) == []
+    (mismatch,) = find_kick_target_mismatches(Told(zero_padding + QOS[2:]), *wiring)
     assert mismatch.format_line() == f"oracle of TaskNetwork: expected {ORACLE}, found {QOS}"

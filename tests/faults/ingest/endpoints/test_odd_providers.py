@@ -17,10 +17,9 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.client import MAX_BATCH_SIZE, JsonRpcClient
 from oracle.rpc.responses import Quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.rpc.wire import MAX_BATCH_SIZE
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.pools import caller_of
 from tests.support.chain.network_logs import NETWORK, ORACLE

@@ -8,10 +8,9 @@ from devnet.fakechain.faults import transport_faults as faults
 from devnet.fakechain.requests import HttpResponse
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
-from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.client import MAX_BATCH_SIZE, JsonRpcClient
 from oracle.rpc.endpoints.health import INITIAL_BREAKER_WAIT_SECONDS
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
-from oracle.rpc.wire import MAX_BATCH_SIZE
 from oracle.telemetry.safe_text import redact_secrets
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
