@@ -37,7 +37,7 @@ from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.logs import Log  # noqa: E402
 from oracle.resources import find_shipped_path  # noqa: E402
-from oracle.rpc.endpoints.range_sizer import TARGET_LOGS  # noqa: E402
+from oracle.rpc.endpoints.learned_limits import TARGET_LOGS  # noqa: E402
 from oracle.rpc.replies import JsonRpcResponse  # noqa: E402
 from oracle.rpc.responses import LogResponse  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from oracle.bindings.codec import SELECTOR_DIGITS, decode_arguments, get_contract_class
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash
-from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptLog
+from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 
 if TYPE_CHECKING:
     from web3.types import TxReceipt

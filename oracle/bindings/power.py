@@ -11,18 +11,16 @@ from oracle.bindings.deployment import DEFAULT_FLOORS
 from oracle.bindings.inspection import ContractMismatch
 from oracle.bindings.qos_oracle import ContractConfiguration, ContractLimits
 from oracle.bindings.timelock import (
-    MAX_DELAY,
-    MIN_DELAY,
-    get_code,
-    get_timelock_delay,
-    load_timelock_code,
-)
-from oracle.bindings.timelock_roles import (
     ADMIN_NAME,
     CANCELLER_NAME,
     EXECUTOR_NAME,
+    MAX_DELAY,
+    MIN_DELAY,
     PROPOSER_NAME,
     TimelockRoles,
+    get_code,
+    get_timelock_delay,
+    load_timelock_code,
 )
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.rpc.fanout import PoolView

@@ -1,24 +1,44 @@
-"""OpenZeppelin's TimelockController as the admin of an oracle: its state and its calls.
+"""OpenZeppelin's TimelockController as the admin of an oracle: its state, its calls, its roles.
 
 The timelock delays admin calls, so that anyone whom a call would harm can react in time
-(docs/explanation/kickouts.md#power).
+(docs/explanation/kickouts.md#power). The contract has no list of the accounts that may propose,
+execute or cancel calls, or grant its roles. Every account in its RoleGranted logs is checked with
+`hasRole`, which returns the current state after any revocation or renunciation.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eth_utils.crypto import keccak
 
 from oracle.bindings.codec import build_creation_code, decode_result, encode_call, load_artifact
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import TransientError
-from oracle.rpc.fanout import PoolView
-from oracle.rpc.rpc_errors import RevertError
+from oracle.rpc.client import Json
+from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
+from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 TIMELOCK = "TimelockController"
 # Delays in seconds, below the longest pause (7 days), so that signers can be replaced in a pause.
 DEFAULT_DELAY, MIN_DELAY, MAX_DELAY = 2 * 86_400, 86_400, 7 * 86_400
 CANCELLER_ROLE = keccak(text="CANCELLER_ROLE")
 
+PROPOSER_NAME, EXECUTOR_NAME, CANCELLER_NAME, ADMIN_NAME = (
+    "proposer",
+    "executor",
+    "canceller",
+    "admin",
+)
+ROLE_ID_BY_NAME: Mapping[str, bytes] = {
+    PROPOSER_NAME: keccak(text="PROPOSER_ROLE"),
+    EXECUTOR_NAME: keccak(text="EXECUTOR_ROLE"),
+    CANCELLER_NAME: CANCELLER_ROLE,
+    ADMIN_NAME: bytes(32),
+}
+_ROLE_GRANTED_TOPIC = "0x" + keccak(text="RoleGranted(bytes32,address,address)").hex()
+# Blocks per request; halved if an endpoint refuses so many.
+_MAX_BLOCKS = 100_000
 _NO_PREDECESSOR = bytes(32)
 
 
@@ -88,3 +108,112 @@ def load_timelock_code() -> str:
 def build_canceller_grant(timelock: Address, account: Address) -> TimelockedCall:
     """Return the timelock's own call that grants the vetoer the right to cancel."""
     return TimelockedCall(timelock, encode_call(TIMELOCK, "grantRole", CANCELLER_ROLE, account))
+
+
+class RoleHolder(NamedTuple):
+    """An account with a role, one of ROLE_ID_BY_NAME; the zero account means anyone."""
+
+    role: str
+    account: Address
+
+
+@dataclass(frozen=True, slots=True)
+class TimelockRoles:
+    """Holders of a timelock's roles, according to its logs from block `start_block` on.
+
+    `is_complete`: the logs begin with those of the constructor, so no holder is missing.
+    """
+
+    timelock: Address
+    start_block: int
+    holders: frozenset[RoleHolder]
+    is_complete: bool
+
+    def get_accounts(self, role: str) -> list[Address]:
+        """Return the accounts that have a role."""
+        return sorted(holder.account for holder in self.holders if holder.role == role)
+
+    def format_line(self) -> str:
+        """Return the roles and their holders in one line."""
+        name_by_account = {ZERO_ADDRESS: "anyone", self.timelock: "itself"}
+        role_texts = []
+        for role in ROLE_ID_BY_NAME:
+            names = [name_by_account.get(account, account) for account in self.get_accounts(role)]
+            role_texts.append(f"{role} {', '.join(names) or 'nobody'}")
+        return f"roles of the timelock: {'; '.join(role_texts)}"
+
+
+def fetch_timelock_roles(
+    pool_view: PoolView, timelock: Address, start_block: int
+) -> TimelockRoles:
+    """Return the holders of the timelock's roles, as reported by any endpoint.
+
+    All endpoints are queried, because one may return logs that another lacks. An endpoint that
+    lags behind may still report a revoked role.
+
+    Raises:
+        TransientError: no endpoint responds.
+    """
+    granted_by_endpoint = pool_view.read_each(
+        lambda endpoint: _fetch_granted_roles(endpoint, timelock, start_block)
+    )
+    granted = frozenset(holder for _, holders in granted_by_endpoint for holder in holders)
+    held_by_endpoint = pool_view.read_each(
+        lambda endpoint: _filter_current_holders(endpoint, timelock, granted)
+    )
+    current_holders = frozenset(holder for _, holders in held_by_endpoint for holder in holders)
+    # The constructor makes the timelock its own admin, exactly once.
+    return TimelockRoles(
+        timelock, start_block, current_holders, RoleHolder(ADMIN_NAME, timelock) in granted
+    )
+
+
+def _fetch_granted_roles(
+    endpoint: EndpointCaller, timelock: Address, start_block: int
+) -> set[RoleHolder]:
+    """Return every role granted since `start_block`, including revoked ones."""
+    with expect_response_format("the number of the newest block"):
+        head = parse_quantity(endpoint.request("eth_blockNumber"))
+    granted: set[RoleHolder] = set()
+    first_block, max_blocks = start_block, _MAX_BLOCKS
+    while first_block <= head:
+        last_block = min(head, first_block + max_blocks - 1)
+        block_range = {"fromBlock": hex(first_block), "toBlock": hex(last_block)}
+        try:
+            logs = endpoint.request(
+                "eth_getLogs",
+                {**block_range, "address": timelock, "topics": [_ROLE_GRANTED_TOPIC]},
+            )
+        except CallRefusedError as error:
+            if first_block == last_block or error.is_rate_limited:
+                raise
+            max_blocks = (last_block - first_block + 1) // 2
+            continue
+        with expect_response_format("logs of the timelock"):
+            granted |= {holder for log in logs if (holder := _decode_role_holder(log)) is not None}
+        first_block = last_block + 1
+    return granted
+
+
+def _decode_role_holder(log: Json) -> RoleHolder | None:
+    """Return the account and role of a RoleGranted log, or None if the role is unknown."""
+    _, role, account, _ = log["topics"]
+    name = next(
+        (name for name, role_id in ROLE_ID_BY_NAME.items() if role_id.hex() == role[2:].lower()),
+        None,
+    )
+    return None if name is None else RoleHolder(name, Address("0x" + account[-40:].lower()))
+
+
+def _filter_current_holders(
+    endpoint: EndpointCaller, timelock: Address, granted: Iterable[RoleHolder]
+) -> list[RoleHolder]:
+    """Return the holders that still have their role."""
+    return [holder for holder in granted if _has_role(endpoint, timelock, holder)]
+
+
+def _has_role(endpoint: EndpointCaller, timelock: Address, holder: RoleHolder) -> bool:
+    data = encode_call(TIMELOCK, "hasRole", ROLE_ID_BY_NAME[holder.role], holder.account)
+    result = endpoint.request("eth_call", {"to": timelock, "data": data}, "latest")
+    with expect_response_format("the result of hasRole"):
+        return bool(decode_result(TIMELOCK, "hasRole", result)[0])

@@ -3,9 +3,15 @@
 from oracle.chain.log_filter import LogFilter
 from oracle.domain.blocks import BlockRange
 from oracle.rpc.background import BackgroundCall
-from oracle.rpc.endpoints.capabilities import DAY, HOUR, Capabilities, CapabilityStore
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.probe import ProbeRequirements, probe
+from oracle.rpc.endpoints.probe import (
+    DAY,
+    HOUR,
+    Capabilities,
+    CapabilityStore,
+    ProbeRequirements,
+    probe,
+)
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 

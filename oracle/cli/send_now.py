@@ -19,8 +19,7 @@ from oracle.daemon.senders import (
 )
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
-from oracle.txmgr.context import StepResult
-from oracle.txmgr.dry_run import describe_dry_run as describe_first_step
+from oracle.txmgr.context import StepResult, describe_dry_run as describe_first_step
 from oracle.txmgr.manager import run_step
 from oracle.txmgr.nonce_sync import reconcile
 

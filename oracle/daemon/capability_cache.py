@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
+from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store
 
 

@@ -31,8 +31,7 @@ from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.push_call import PushCall
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.context import AccountContext
-from oracle.txmgr.dry_run import build_dry_run_context
+from oracle.txmgr.context import AccountContext, build_dry_run_context
 
 
 @dataclass(frozen=True, slots=True)

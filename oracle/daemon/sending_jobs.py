@@ -19,8 +19,7 @@ from oracle.txmgr.attribution import missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.manager import run_step
-from oracle.txmgr.nonce_conflicts import sync_at_start, sync_while_running
-from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.nonce_sync import reconcile, sync_at_start, sync_while_running
 from oracle.txmgr.signing_queue import blocking_pause_reason
 
 RECONCILE_SECONDS = 300.0

@@ -38,7 +38,7 @@ from oracle.systems.legacy.trio_line import get_age_key
 from oracle.systems.waiting import compute_queue_capacity
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.client.receipt_quorum import Receipt
+from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.context import AccountContext
 from oracle.txmgr.deferral import find_held_subjects
 

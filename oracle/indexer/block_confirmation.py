@@ -31,7 +31,7 @@ from oracle.indexer.reorgs.fork_detection import (
     count_providers,
     fetch_hashes_at,
 )
-from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
+from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 

@@ -43,7 +43,7 @@ from oracle.store.outbox.records import (
 from oracle.telemetry import indexer_metrics
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.client.receipt_quorum import Receipt
+from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import end_call
 

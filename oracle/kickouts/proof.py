@@ -19,7 +19,7 @@ from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store, UnitOfWork
-from oracle.txmgr.dry_run import WriteAttemptedError
+from oracle.txmgr.context import WriteAttemptedError
 
 # The maximum number of blocks verified in one tick, so that other work is not delayed.
 _BLOCKS_PER_TICK = 20

@@ -28,7 +28,7 @@ from oracle.store.outbox.records import (
     SignedStatement,
 )
 from oracle.txmgr.context import StepResult, merge_results
-from oracle.txmgr.inclusion_time import deadline_obstacle
+from oracle.txmgr.deferral import deadline_obstacle
 
 # The priority of kickout calls, which are sent after report pushes.
 PRIORITY = 200

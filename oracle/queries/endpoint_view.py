@@ -6,7 +6,7 @@ from pydantic import Field
 
 from oracle.chain.source import ChainSource
 from oracle.queries.answers import ApiModel
-from oracle.rpc.endpoints.capabilities import CapabilityStore
+from oracle.rpc.endpoints.probe import CapabilityStore
 
 # Seconds after which a stored state is out of date.
 _STATE_TTL_SECONDS = 120.0

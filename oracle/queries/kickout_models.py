@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from oracle.bindings.oracle_views import KickBucket
+from oracle.bindings.qos_oracle import KickBucket
 from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace
 
 

@@ -13,7 +13,7 @@ from oracle.store.outbox.records import (
     PauseKind,
 )
 from oracle.txmgr.attribution import NO_RECEIPT
-from oracle.txmgr.replacement_offer import UNDERPRICED
+from oracle.txmgr.unconfirmed import UNDERPRICED
 
 # The action that ends a wait, by class of reason, for waits that an operator can end.
 _ACTION_BY_REASON = {

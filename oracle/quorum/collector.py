@@ -2,8 +2,7 @@
 
 from collections.abc import Collection
 
-from oracle.bindings.oracle_views import get_signers
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_oracle import ContractStatus, get_signers
 from oracle.domain.ids import Address
 from oracle.quorum.gatherer import fetch_peer_statements
 from oracle.quorum.quorum_context import QuorumContext

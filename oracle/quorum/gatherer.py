@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import structlog
 
-from oracle.bindings.oracle_views import get_signers
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_oracle import ContractStatus, get_signers
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.quorum.board import build_statement_path
 from oracle.quorum.quorum_context import QuorumContext

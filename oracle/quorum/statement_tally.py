@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 import structlog
 
-from oracle.bindings.oracle_views import get_signers
-from oracle.bindings.qos_oracle import ContractStatus
+from oracle.bindings.qos_oracle import ContractStatus, get_signers
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import REPORT, build_report_statement, expiry_reason

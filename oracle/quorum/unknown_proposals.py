@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from oracle.bindings.oracle_views import get_signers
-from oracle.bindings.qos_oracle import decode_kick_proposal
+from oracle.bindings.qos_oracle import decode_kick_proposal, get_signers
 from oracle.chain.decode.abi_values import MalformedError
 from oracle.chain.decode.oracle_logs import decode_proposal_signatures
 from oracle.chain.heads import Heads

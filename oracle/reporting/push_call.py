@@ -22,8 +22,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.store.reports.report_repository import ReportState
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
-from oracle.txmgr.client.receipt_quorum import Receipt
-from oracle.txmgr.client.receipts import SimulatedCall, fetch_refusal
+from oracle.txmgr.client.receipts import Receipt, SimulatedCall, fetch_refusal
 
 # How many of the newest pushes are searched for the pushes of one statement, and the maximum
 # number of pushes of one statement.

@@ -54,7 +54,7 @@ from oracle.store.outbox.records import (
 from oracle.store.reports.report_repository import ReportState, StoredReport, StoredReportHeader
 from oracle.telemetry.tracing import start_span
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.inclusion_time import deadline_obstacle
+from oracle.txmgr.deferral import deadline_obstacle
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 from oracle.domain.ids import Address
 from oracle.errors import InputError
-from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.rpc.pool import EndpointPool
 from oracle.signing.key_locations import KeyFiles
 from oracle.signing.local import KeySigner, ReadOnlySigner
 from oracle.signing.signer import Fees, Signer
 from oracle.signing.typed_data import Domain
-from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import FeeMarket, SendLimits, compute_fees
+from oracle.txmgr.client.fee_quote import SendLimits, ask_market, compute_fees
 from oracle.txmgr.client.send_raw import init_broadcast_metrics
 
 
@@ -154,22 +153,13 @@ class SenderAccount:
         """The address that transactions are sent from."""
         return self.payer.address
 
-    def quote_fees(self, cap: int | None = None) -> Fees | None:
-        """Return the fees of a transaction sent now, or None if `cap` is below the market.
+    def quote_fees(self) -> Fees | None:
+        """Return the fees of a transaction sent now, or None if the cap is below the market.
 
         Raises:
             TransientError: no endpoint answers.
         """
-        max_fee = self.caps.fee_per_gas
-        return compute_fees(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
-
-    def fetch_fee_market(self) -> FeeMarket:
-        """Fetch the base fee and the tip that the chain requires now.
-
-        Raises:
-            TransientError: no endpoint answers.
-        """
-        return ask_market(self.pool_view, self.caps)
+        return compute_fees(ask_market(self.pool_view, self.caps), self.caps.fee_per_gas)
 
     def to_read_only(self) -> "SenderAccount":
         """Return a copy of this account that cannot sign; both share one pool view."""

@@ -31,12 +31,13 @@ from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import AccountContext, StepResult, format_counts
 from oracle.txmgr.deferral import (
     apply_decision,
+    compute_margin_seconds,
+    deadline_obstacle,
     decide_calls,
     decide_on_deadline,
     defer_call,
     handle_refused_call,
 )
-from oracle.txmgr.inclusion_time import compute_margin_seconds, deadline_obstacle
 from oracle.txmgr.unconfirmed import find_takeover_target
 
 _DUPLICATE_PENDING_TEXT = "another transmitter's call for the same purpose is pending"

@@ -14,7 +14,7 @@ from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import NOOP, REBUILT, CallRequest, Intent, IntentState
 from oracle.txmgr.client.preflight import PreflightResult
-from oracle.txmgr.client.receipt_quorum import Receipt
+from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
 _STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
@@ -192,12 +192,11 @@ class CallKind(Protocol):
         del uow, call, reason, replaced_by
 
 
-@dataclass(frozen=True, slots=True)
 class SimpleCallKind(CallKind):
     """A kind that is always wanted and has no expected effect, for example a no-op."""
 
-    name: str
-    max_in_flight: int | None = None
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class CallRegistry:

@@ -26,13 +26,14 @@ from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import apply_decision, decide_on_deadline, handle_refused_call
 from oracle.txmgr.fee_bump import send_newest_attempt
-from oracle.txmgr.replacement_offer import Replacement, price_replacement
 from oracle.txmgr.signing_queue import sign_call
 from oracle.txmgr.unconfirmed import (
+    Replacement,
     UnconfirmedNonce,
     check_not_mined,
     find_takeover_target,
     is_nonce_mined,
+    price_replacement,
 )
 
 _STATES_WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, IntentState.HELD})

@@ -1,19 +1,26 @@
-"""The context of the transaction manager: the outbox, an account, its limits and a clock."""
+"""The context of the transaction manager: the outbox, an account, its limits and a clock.
+
+A dry run has a context of its own. The production code runs in it, so that a dry run reports what
+the real run would do: every check runs as usual, and nothing is signed, written or sent.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import NoReturn
+
+from typing_extensions import override
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
 from oracle.rpc.fanout import PoolView
+from oracle.signing.local import DryRunSignatureError
 from oracle.signing.signer import Fees
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, Stamp
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
-from oracle.txmgr.client.fee_market import ask_market
-from oracle.txmgr.client.fee_quote import FeeMarket, compute_fees
+from oracle.txmgr.client.fee_quote import FeeMarket, ask_market, compute_fees
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.client.preflight import PreflightResult, preflight
 from oracle.txmgr.client.receipts import SimulatedCall, balance_of
@@ -267,3 +274,43 @@ class AccountContext:
         """Return whether a block is final and has enough confirmations."""
         is_confirmed = heads.latest.number - block_number >= self.confirmations
         return is_confirmed and block_number <= heads.final.number
+
+
+class WriteAttemptedError(Exception):
+    """Raised when a dry run reaches the point where the real run would write or send."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunContext(AccountContext):
+    """A context that raises on every write or send; its keys raise on every signature."""
+
+    @override
+    def write_transaction(self) -> NoReturn:
+        raise WriteAttemptedError
+
+    @override
+    def check_can_send(self) -> NoReturn:
+        raise WriteAttemptedError
+
+
+def build_dry_run_context(context: AccountContext) -> DryRunContext:
+    """Return a copy of the context for a dry run."""
+    values_by_field = {field.name: getattr(context, field.name) for field in fields(context)}
+    return DryRunContext(
+        **{**values_by_field, "sender_account": context.sender_account.to_read_only()}
+    )
+
+
+def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
+    """Return what an action would sign, else `fallback_text`; None if it would do nothing.
+
+    Raises:
+        OracleError: whatever the action raises.
+    """
+    try:
+        step = action()
+    except DryRunSignatureError as error:
+        return str(error)
+    except WriteAttemptedError:
+        return fallback_text
+    return None if step is None else f"{step.action} {step.detail}".rstrip()

@@ -17,10 +17,16 @@ from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_b
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import AccountContext, StepResult
-from oracle.txmgr.inclusion_time import deadline_obstacle
-from oracle.txmgr.replacement_offer import UNDERPRICED, Replacement, price_replacement
+from oracle.txmgr.deferral import deadline_obstacle
 from oracle.txmgr.signing_queue import sign_call
-from oracle.txmgr.unconfirmed import UnconfirmedNonce, check_not_mined, is_nonce_mined
+from oracle.txmgr.unconfirmed import (
+    UNDERPRICED,
+    Replacement,
+    UnconfirmedNonce,
+    check_not_mined,
+    is_nonce_mined,
+    price_replacement,
+)
 
 # An urgent call is bumped after this many blocks (docs/explanation/reports.md#when-to-publish).
 _URGENT_BLOCKS = 2

@@ -27,7 +27,7 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Call, Log
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.range_sizer import (
+from oracle.rpc.endpoints.learned_limits import (
     MAX_BLOCKS_WITH_HEADERS,
     MAX_LINKED_BLOCKS,
     SAMPLED_HEADERS,

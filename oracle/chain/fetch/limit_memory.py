@@ -5,10 +5,9 @@ See docs/explanation/ingest.md#ranges.
 
 from dataclasses import dataclass
 
-from oracle.rpc.endpoints.capabilities import DAY, CapabilityStore
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.learned_limits import LearnedLimits
-from oracle.rpc.endpoints.range_sizer import RangeSizer
+from oracle.rpc.endpoints.learned_limits import LearnedLimits, RangeSizer
+from oracle.rpc.endpoints.probe import DAY, CapabilityStore
 from oracle.rpc.pool import EndpointPool
 
 _MAX_BLOCKS_FACT = "max_blocks"

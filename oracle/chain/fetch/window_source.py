@@ -33,11 +33,11 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
 from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.learned_limits import LearnedLimits
-from oracle.rpc.endpoints.range_sizer import (
+from oracle.rpc.endpoints.learned_limits import (
     MAX_BLOCKS,
     MAX_BLOCKS_WITH_HEADERS,
     MAX_LINKED_BLOCKS,
+    LearnedLimits,
 )
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError

@@ -14,7 +14,7 @@ from threading import Lock, RLock
 import structlog
 
 from oracle.chain.verification.refused_blocks import ACCEPTED_PREFIX, REFUSAL_FACT, BlockRefusal
-from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY, CapabilityStore
+from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 
 # A feature is proven after this many valid blocks with logs, and unsupported after this many

@@ -10,8 +10,8 @@ from typing_extensions import override
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.coverage import VerificationLevel
-from oracle.rpc.endpoints.capabilities import Capabilities
-from oracle.rpc.endpoints.range_sizer import MAX_BLOCKS_WITH_HEADERS, MAX_LINKED_BLOCKS
+from oracle.rpc.endpoints.learned_limits import MAX_BLOCKS_WITH_HEADERS, MAX_LINKED_BLOCKS
+from oracle.rpc.endpoints.probe import Capabilities
 
 _HISTORY_BLOCKS = 1_000
 # The first and last header of a window of history.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.bindings.oracle_views import KickBucket, get_kick_bucket
+from oracle.bindings.qos_oracle import KickBucket, get_kick_bucket
 from oracle.chain.heads import Heads
 from oracle.cli.kickout.kickout_plans import (
     format_veto_deadline,

@@ -1,7 +1,6 @@
 """Explains why a manual kickout cannot be planned now although its case has no obstacle."""
 
-from oracle.bindings.oracle_views import get_signers
-from oracle.bindings.qos_oracle import ContractStatus, encode_execute_kick
+from oracle.bindings.qos_oracle import ContractStatus, encode_execute_kick, get_signers
 from oracle.domain.reports.kicks import Kick
 from oracle.kickouts.kickout_context import EXECUTE_KICK, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase

@@ -41,7 +41,7 @@ from oracle.txmgr.call_replacement import prepare_noop, replace_with_noop
 from oracle.txmgr.context import AccountContext
 from oracle.txmgr.fee_bump import prepare_bump, send_fee_bump as sign_replacement
 from oracle.txmgr.nonce_sync import reconcile
-from oracle.txmgr.replacement_offer import Replacement
+from oracle.txmgr.unconfirmed import Replacement
 
 _STATES_WITHOUT_NONCE = (IntentState.PLANNED, IntentState.READY)
 CallArgument = Annotated[

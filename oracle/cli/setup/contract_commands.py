@@ -13,8 +13,7 @@ from oracle.bindings.kick_target_checks import (
 from oracle.bindings.kick_targets import TASK_NETWORK
 from oracle.bindings.power import find_timelock_weaknesses, find_weaknesses
 from oracle.bindings.qos_oracle import ContractConfiguration, OracleContract
-from oracle.bindings.timelock import get_timelock_delay
-from oracle.bindings.timelock_roles import fetch_timelock_roles
+from oracle.bindings.timelock import fetch_timelock_roles, get_timelock_delay
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.cli.setup.spoken_values import print_contract_answer
 from oracle.cli.setup.written_values import parse_addresses

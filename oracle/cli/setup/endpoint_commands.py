@@ -27,9 +27,8 @@ from oracle.errors import InputError
 from oracle.indexer.provenance import build_scope
 from oracle.queries.endpoint_view import EndpointReadmission, ProbedEndpointEntry
 from oracle.queries.text.text_tables import print_table, sanitize_text
-from oracle.rpc.endpoints.capabilities import Capabilities
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.probe import ProbeRequirements, probe
+from oracle.rpc.endpoints.probe import Capabilities, ProbeRequirements, probe
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.store.database import Store
 from oracle.store.schema import SchemaAge, get_schema_state

@@ -50,8 +50,7 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.txmgr.client.receipts import balance_of
-from oracle.txmgr.context import AccountContext
-from oracle.txmgr.dry_run import build_dry_run_context, describe_dry_run
+from oracle.txmgr.context import AccountContext, build_dry_run_context, describe_dry_run
 from oracle.txmgr.nonce_sync import reconcile
 
 # The key of a task that cannot exist.

@@ -16,7 +16,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
 from oracle.indexer.audit.judgement import AuditResult, count_usable_witnesses
 from oracle.indexer.audit.row_diff import RowDiff
-from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
+from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import UnitOfWork
 
 

@@ -13,8 +13,7 @@ from enum import IntEnum
 from threading import Lock
 from typing import Any, TypeVar
 
-from oracle.rpc.endpoints.backoff import Backoff
-from oracle.rpc.endpoints.rate_limiter import RateLimiter
+from oracle.rpc.endpoints.rate_limiter import Backoff, RateLimiter
 from oracle.rpc.rpc_errors import (
     BLAMELESS,
     CallRefusedError,

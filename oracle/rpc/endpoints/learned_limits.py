@@ -1,14 +1,110 @@
 """Limits of one endpoint, learned while reading windows from it.
 
-The limits are request sizes, supported methods, and the number of logs at which responses are
-silently truncated. See docs/explanation/ingest.md#ranges.
+The limits are the number of blocks to request at once, supported methods, and the number of logs
+at which responses are silently truncated. See docs/explanation/ingest.md#ranges.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 from threading import Lock
 
-from oracle.rpc.endpoints.range_sizer import RangeSizer
+from oracle.domain.blocks import BlockRange
+from oracle.rpc.rpc_errors import ErrorKind, RpcError
+
+# Logs per window: enough for efficient requests and commits, few enough to stay small.
+TARGET_LOGS = 6_000
+# Initial window: the density of logs is unknown, and may be high.
+INITIAL_BLOCKS = 100
+MAX_BLOCKS = 100_000
+# Maximum of a window that is read with all its headers, which are one batch.
+MAX_BLOCKS_WITH_HEADERS = 100
+# Maximum of a window of history, whose logs are requested by range: a few batches of headers.
+MAX_LINKED_BLOCKS = 500
+# Headers without logs that are checked in a window of history.
+SAMPLED_HEADERS = 16
+_FAST_RESPONSE_SECONDS = 2.0
+_SLOW_RESPONSE_SECONDS = 8.0
+# Weight of the newest window in the running density.
+_NEWEST_WEIGHT = 0.5
+# Minimum growth in blocks; and the size up to which it doubles while nothing was refused.
+_MIN_STEP, _SLOW_START_BLOCKS = 50, 500
+
+
+class RangeSizer:
+    """Adapts the number of blocks per request to one endpoint; thread-safe.
+
+    The size grows while responses are fast, shrinks at once after a refusal or a slow response,
+    and keeps windows at about `target_logs` by the last density. `limit` is the maximum number of
+    blocks that the endpoint stated; it is only ever lowered.
+    """
+
+    def __init__(self, target_logs: int = TARGET_LOGS, limit: int = MAX_BLOCKS) -> None:
+        self._target_logs = target_logs
+        self._lock = Lock()
+        self._blocks = INITIAL_BLOCKS
+        self._is_in_slow_start = True
+        self.limit = max(1, min(limit, MAX_BLOCKS))
+        self._density = 0.0
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the endpoint has stated a limit."""
+        return self.limit < MAX_BLOCKS
+
+    def limit_range(self, blocks: BlockRange, *, max_blocks: int) -> BlockRange:
+        """Return the first part of the range for one request, at most `max_blocks` blocks."""
+        with self._lock:
+            block_count = min(self._blocks, self.limit, max_blocks)
+            if self._density:
+                block_count = min(block_count, max(1, int(self._target_logs / self._density)))
+        return blocks.first_blocks(block_count)
+
+    def record_response(self, blocks: BlockRange, log_count: int, duration_seconds: float) -> None:
+        """Adapt the size after a response."""
+        density = log_count / len(blocks)
+        with self._lock:
+            self._density += (density - self._density) * (_NEWEST_WEIGHT if self._density else 1)
+            if duration_seconds > _SLOW_RESPONSE_SECONDS:
+                self._is_in_slow_start = False
+                self._blocks = max(1, min(self._blocks, len(blocks)) * 4 // 5)
+            elif duration_seconds < _FAST_RESPONSE_SECONDS and len(blocks) >= self._blocks:
+                self._is_in_slow_start = (
+                    self._is_in_slow_start and self._blocks < _SLOW_START_BLOCKS
+                )
+                step = (
+                    self._blocks if self._is_in_slow_start else max(_MIN_STEP, self._blocks // 10)
+                )
+                self._blocks = min(MAX_BLOCKS, self._blocks + step)
+
+    def record_refusal(self, blocks: BlockRange, error: RpcError) -> int:
+        """Adapt the size after a refusal; return the smaller number of blocks to request."""
+        reduced_size = max(1, len(blocks) // 2)
+        stated_limit = error.max_blocks if error.kind is ErrorKind.TOO_LARGE else None
+        suggested_size = _valid_suggested_size(blocks, error.suggested_range)
+        with self._lock:
+            self._is_in_slow_start = False
+            if stated_limit is not None and stated_limit < len(blocks):
+                self.limit = reduced_size = min(stated_limit, self.limit)
+            elif suggested_size is not None:
+                reduced_size = suggested_size
+            self._blocks = max(1, min(self._blocks, reduced_size))
+        return reduced_size
+
+
+def _valid_suggested_size(
+    blocks: BlockRange, suggested_range: tuple[int, int] | None
+) -> int | None:
+    """Return the suggested number of blocks, or None if the suggested range is not usable.
+
+    A usable range starts at the first block of the refused range and is shorter. Endpoints also
+    suggest the refused range itself, inverted ranges and unrelated ranges (reth #23810).
+    """
+    if suggested_range is None:
+        return None
+    first, last = suggested_range
+    is_valid = first == blocks.first and first <= last < blocks.last
+    return last - first + 1 if is_valid else None
+
 
 # Number of tries of a request that is refused with an ambiguous error.
 _MAX_TRIES = 3

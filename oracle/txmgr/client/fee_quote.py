@@ -1,6 +1,7 @@
-"""Fee quotes, absolute caps, and the steps of a fee bump.
+"""Fee quotes: the fee market of every endpoint, absolute caps, and the steps of a fee bump.
 
-Amounts are in wei; a fee is in wei per gas. See docs/explanation/transactions.md#fees.
+No single endpoint decides the fees. Amounts are in wei; a fee is in wei per gas. See
+docs/explanation/transactions.md#fees.
 """
 
 import re
@@ -8,7 +9,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from oracle.errors import TransientError
+from oracle.rpc.client import Json
+from oracle.rpc.fanout import EndpointCaller, PoolView
+from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signer import Fees
+from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
 
 # The margin on a gas estimate, because the state may change before inclusion: a fifth, and the
 # cost of a storage slot.
@@ -23,8 +29,10 @@ _TOKENS_PER_BYTE = 4
 # How clients report the required fees: go-ethereum's tip and base fee, Nethermind's tip.
 _REQUIRED_TIP = re.compile(r"minimum needed:? (\d+)|too low \d+ < (\d+)", re.IGNORECASE)
 _REQUIRED_FEE = re.compile(r"base ?fee:? (\d+)|queued:? (\d+)", re.IGNORECASE)
-
-
+# The number of blocks of the fee history, and the percentile of their tips.
+_HISTORY_BLOCKS, _TIP_PERCENTILE = 10, 50
+# One ether per gas: no chain charges it, but broken endpoints report it.
+_MAX_PLAUSIBLE_FEE = 10**18
 _NO_FEES = Fees(0, 0)
 
 
@@ -149,3 +157,48 @@ def _parse_amount(pattern: re.Pattern[str], text: str) -> int:
     return (
         0 if match is None else int(next(group for group in match.groups() if group is not None))
     )
+
+
+def ask_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
+    """Return the base fee and the tip of the next block.
+
+    Raises:
+        TransientError: no endpoint returns plausible fees.
+    """
+    markets: list[FeeMarket] = []
+    last_error: TransientError | None = None
+    for endpoint in pool_view.callers:
+        try:
+            markets.append(_request_fees(endpoint, caps.min_tip))
+        except TransientError as error:
+            last_error = error
+    combined = combine_markets(markets, caps.fee_per_gas)
+    if combined is None:
+        raise last_error or TransientError("no endpoint is configured")
+    BASE_FEE.set(combined.base_fee)
+    TIP.set(combined.tip)
+    FEE_CAP.set(caps.fee_per_gas)
+    return combined
+
+
+def _request_fees(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
+    try:
+        history = endpoint.request(
+            "eth_feeHistory", hex(_HISTORY_BLOCKS), "latest", [_TIP_PERCENTILE]
+        )
+    except CallRefusedError:
+        # Endpoints without eth_feeHistory at least return the newest block with its base fee.
+        block = endpoint.request("eth_getBlockByNumber", "latest", False)
+        history = {"baseFeePerGas": [_get_field(block, "baseFeePerGas")]}
+    try:
+        fees = [int(fee, 16) for fee in _get_field(history, "baseFeePerGas") or []]
+        rewards = [int(tips[0], 16) for tips in _get_field(history, "reward") or [] if tips]
+    except (TypeError, ValueError, IndexError, KeyError):
+        raise TransientError(f"{endpoint.name}: malformed eth_feeHistory response") from None
+    if not fees or not all(0 <= fee_wei < _MAX_PLAUSIBLE_FEE for fee_wei in [fees[-1], *rewards]):
+        raise TransientError(f"{endpoint.name}: missing or implausible base fee or tip")
+    return build_fee_market(fees[-1], rewards, min_tip)
+
+
+def _get_field(answer: Json, name: str) -> Json:
+    return answer.get(name) if isinstance(answer, dict) else None

@@ -82,7 +82,7 @@ def is_duplicate_pending(
     """
     for endpoint in pool_view.callers:
         try:
-            endpoint.request("eth_call", _build_call_params(call), "pending")
+            endpoint.request("eth_call", call.params, "pending")
         except RevertError as error:
             if decode_refusal(error.data).is_taken:
                 return True
@@ -128,9 +128,7 @@ def _is_gas_enough(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
     success_count = 0
     for endpoint in pool_view.callers:
         try:
-            endpoint.request(
-                "eth_call", {**_build_call_params(call), "gas": hex(gas_with_margin)}, "latest"
-            )
+            endpoint.request("eth_call", {**call.params, "gas": hex(gas_with_margin)}, "latest")
         except CallRefusedError:
             return False
         except TransientError:
@@ -139,20 +137,14 @@ def _is_gas_enough(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
     return success_count > 0
 
 
-def _build_call_params(call: SimulatedCall) -> dict[str, str]:
-    return {"from": call.sender, "to": call.to, "data": call.calldata, "value": "0x0"}
-
-
 def _simulate_call(
     endpoint: EndpointCaller, call: SimulatedCall, decode_refusal: RefusalDecoder
 ) -> PreflightResult:
-    params = _build_call_params(call)
     try:
-        endpoint.request("eth_call", params, "latest")
+        endpoint.request("eth_call", call.params, "latest")
         # At the same block: some endpoints would assume the transactions in their pools.
-        return PreflightResult(
-            PreflightOutcome.OK, gas=int(endpoint.request("eth_estimateGas", params, "latest"), 16)
-        )
+        estimate = endpoint.request("eth_estimateGas", call.params, "latest")
+        return PreflightResult(PreflightOutcome.OK, gas=int(estimate, 16))
     except CallRefusedError as error:
         return _result_from_error(error, decode_refusal)
     except (TransientError, TypeError, ValueError) as error:
@@ -162,7 +154,7 @@ def _simulate_call(
 def _simulate_calls(
     endpoint: EndpointCaller, calls: Sequence[SimulatedCall], decode_refusal: RefusalDecoder
 ) -> list[PreflightResult]:
-    params_list = [(_build_call_params(call), "latest") for call in calls]
+    params_list = [(call.params, "latest") for call in calls]
     try:
         call_answers = endpoint.request_all_or_refusals(
             [("eth_call", params) for params in params_list]

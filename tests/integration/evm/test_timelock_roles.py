@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from web3.contract import Contract
 
-from oracle.bindings.timelock_roles import ROLE_ID_BY_NAME, RoleHolder, fetch_timelock_roles
+from oracle.bindings.timelock import ROLE_ID_BY_NAME, RoleHolder, fetch_timelock_roles
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import TransientError
 from tests.pools import view_of

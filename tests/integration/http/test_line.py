@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from oracle.errors import InputError, TransientError
-from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.rpc_errors import CallRefusedError, RevertError, RpcError
 from tests.pools import caller_of, pool_of

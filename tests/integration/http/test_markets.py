@@ -8,10 +8,10 @@ from oracle.errors import TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.signing.signer import Fees
 from oracle.telemetry.metrics import REGISTRY
-from oracle.txmgr.client.fee_market import ask_market
 from oracle.txmgr.client.fee_quote import (
     FeeMarket,
     SendLimits,
+    ask_market,
     combine_markets,
     parse_required_fees,
 )

@@ -6,7 +6,7 @@ import pytest
 
 from oracle.domain.ids import Address
 from oracle.errors import TransientError
-from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, NoEndpointError, RpcError
 from oracle.txmgr.client.receipts import balance_of

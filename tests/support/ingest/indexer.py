@@ -15,8 +15,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.client import MAX_RESPONSE_BYTES
-from oracle.rpc.endpoints.learned_limits import LearnedLimits
-from oracle.rpc.endpoints.range_sizer import RangeSizer
+from oracle.rpc.endpoints.learned_limits import LearnedLimits, RangeSizer
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
 from oracle.store.ops.identity import Identity

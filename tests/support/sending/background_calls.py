@@ -1,7 +1,6 @@
 """Calls that do nothing, for nonces beside that of a push, and what became of sent bytes."""
 
-from oracle.rpc.endpoints.backoff import Backoff
-from oracle.rpc.endpoints.rate_limiter import RateLimiter
+from oracle.rpc.endpoints.rate_limiter import Backoff, RateLimiter
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
 from tests.support.office import Office, next_step
 from tests.support.sending.in_flight import GWEI, dear_blocks

@@ -15,7 +15,7 @@ from oracle.bindings.task_network import (
 )
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.txmgr.client.receipt_quorum import Receipt, ReceiptLog
+from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 
 ORACLE, NETWORK = Address("0x" + 40 * "a"), Address("0x" + 40 * "b")
 NODE, TASK = Address("0x" + 40 * "c"), TaskKey("0x" + 64 * "d")

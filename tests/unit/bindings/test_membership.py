@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.bindings.oracle_views import get_signers
+from oracle.bindings.qos_oracle import get_signers
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import TransientError

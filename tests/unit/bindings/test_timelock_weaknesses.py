@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.bindings.power import find_timelock_weaknesses
-from oracle.bindings.timelock_roles import RoleHolder, TimelockRoles
+from oracle.bindings.timelock import RoleHolder, TimelockRoles
 from oracle.domain.ids import ZERO_ADDRESS, Address
 
 TIMELOCK, OWNER, VETOER, STRANGER = (Address("0x" + digit * 40) for digit in "1234")

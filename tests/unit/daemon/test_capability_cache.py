@@ -4,7 +4,7 @@ import pytest
 
 from oracle.daemon.capability_cache import CapabilityCache
 from oracle.errors import FatalError
-from oracle.rpc.endpoints.capabilities import CHAIN_FACTS_KEY
+from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store
 
 

@@ -6,7 +6,7 @@ from devnet.fakechain.faults import block_faults, transport_faults as faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.log_filter import LogFilter
 from oracle.chain.probe_schedule import EndpointProber
-from oracle.rpc.endpoints.capabilities import Capabilities, CapabilityStore
+from oracle.rpc.endpoints.probe import Capabilities, CapabilityStore
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.a_chain import AChain

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.txmgr import fee_bump, replacement_offer
+from oracle.txmgr import fee_bump, unconfirmed
 from tests.simulation import replica
 from tests.simulation.books import Wished
 from tests.simulation.goals import Goals
@@ -91,7 +91,7 @@ def test_reservation_above_budget_violates_simulation_invariant_i10(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(fee_bump, "compute_nonce_budget", lambda *_: 10**30)
-    monkeypatch.setattr(replacement_offer, "find_tightest_limit", lambda *_: (10**30, "nothing"))
+    monkeypatch.setattr(unconfirmed, "find_tightest_limit", lambda *_: (10**30, "nothing"))
     # Not in every world: it takes an account balance that is just too small.
     worlds = [replace(SETTINGS["dear tips"], rounds=1, call_cap=3)] * 6
     faults = [

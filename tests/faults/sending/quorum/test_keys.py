@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oracle.errors import TransientError
-from oracle.rpc.endpoints.backoff import Backoff
+from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.signing.keystore import unlock_keystore
 from oracle.signing.remote import RemoteSigner
 from oracle.store.outbox.records import NonceSlot, Pause, PauseKind

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from oracle.reporting.report_planner import plan_push
-from oracle.txmgr.inclusion_time import compute_margin_seconds
+from oracle.txmgr.deferral import compute_margin_seconds
 from tests.support.office import Office, next_step
 from tests.support.sending.background_calls import background_call
 from tests.support.sending.in_flight import BY_BLOCKS, GWEI, attempts, in_flight, slots

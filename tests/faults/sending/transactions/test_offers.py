@@ -32,7 +32,7 @@ def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
     office.restart(caps=replace(CAPS, fee_per_gas=cap))
     in_flight(office, SendSettings(bump_seconds=600))
     dear_blocks(office, 9 * GWEI)
-    market = office.context.sender_account.fetch_fee_market()
+    market = office.context.fetch_fee_market()
     message_pattern = (
         rf"fee is {market.base_fee + market.tip} wei .* limits\.max_fee_per_gas_wei allows {cap}"
     )
@@ -41,7 +41,7 @@ def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
     assert len(attempts(office)) == 1
 
     dear_blocks(office, 4 * GWEI, 3)
-    market = office.context.sender_account.fetch_fee_market()
+    market = office.context.fetch_fee_market()
     assert market.base_fee + market.tip < cap < 2 * market.base_fee
     bump_now(office.context, office.source.fetch_heads(), only(office).id)
     assert takes(*fees(office))

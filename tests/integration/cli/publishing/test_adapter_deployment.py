@@ -17,8 +17,7 @@ from devnet.demo.show import START_TIME, create_keys
 from devnet.demo.stage import ETHER, ChainClock
 from oracle.bindings.codec import encode_call
 from oracle.bindings.kick_targets import encode_address_call
-from oracle.bindings.timelock import DEFAULT_DELAY, TIMELOCK, TimelockedCall
-from oracle.bindings.timelock_roles import ROLE_ID_BY_NAME
+from oracle.bindings.timelock import DEFAULT_DELAY, ROLE_ID_BY_NAME, TIMELOCK, TimelockedCall
 from oracle.cli.main import run
 from oracle.daemon.compose import open_checked_chain
 from oracle.daemon.config.loader import Config, read_config

@@ -3,7 +3,7 @@
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRange
-from oracle.rpc.endpoints.range_sizer import (
+from oracle.rpc.endpoints.learned_limits import (
     INITIAL_BLOCKS,
     MAX_BLOCKS,
     TARGET_LOGS,
