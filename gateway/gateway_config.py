@@ -23,7 +23,6 @@ from oracle.daemon.config.loader import (
 )
 from oracle.daemon.config.redaction import SecretText, iter_secret_parts, iter_secret_values
 from oracle.daemon.config.sections import SecretUrl, Section
-from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD, ArticleParameters
@@ -31,12 +30,14 @@ from oracle.telemetry.safe_text import register_secret
 
 TOKEN_VARIABLE = "QOS_GATEWAY_TOKEN"  # noqa: S105  the name of a variable
 MIN_TOKEN_LENGTH = 16
-MAX_BODY_BYTES = 1024 * 1024
-# Requests are handled in the server's event loop, so no request needs its own thread.
-_MAX_ANSWERS = 1024
 
 
 class GatewaySection(ListenerSection):
+    section_name = "gateway"
+    body_bytes = 1024 * 1024
+    # Requests are handled in the server's event loop, so no request needs its own thread.
+    max_answers = 1024
+
     # Port of `/v1/outcomes`, `/v1/select` and the other paths; 0 uses any free port.
     port: int = Field(default=8091, ge=0, le=65_535)
     # The file (mode 600) with the token that requests must bear; left out: the environment
@@ -44,27 +45,6 @@ class GatewaySection(ListenerSection):
     token_file: Path | None = None
     # Average requests per second of one address; bursts have five seconds' worth.
     requests_per_second: float = Field(default=10_000.0, gt=0, le=1_000_000)
-
-    @property
-    def listener(self) -> Listener:
-        """The listener of the gateway."""
-        base_listener = self._build_listener("gateway", self.port)
-        limits = ListenerLimits(
-            connections=base_listener.limits.connections,
-            per_address=base_listener.limits.per_address,
-            header_timeout_seconds=base_listener.limits.header_timeout_seconds,
-            response_timeout_seconds=base_listener.limits.response_timeout_seconds,
-            requests_per_second=base_listener.limits.requests_per_second,
-            body_bytes=MAX_BODY_BYTES,
-            max_answers=_MAX_ANSWERS,
-        )
-        return Listener(
-            base_listener.section,
-            base_listener.host,
-            base_listener.port,
-            limits,
-            base_listener.tls,
-        )
 
 
 class GatewayDatabase(Section):

@@ -50,7 +50,7 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
         freeze_gc()
         exit_stack.callback(schedule.stop_all)
         schedule.start_all()
-        yield exit_stack.enter_context(serve_app(app, config.gateway.listener))
+        yield exit_stack.enter_context(serve_app(app, config.gateway, config.gateway.port))
         if service.writer.end_reason is not None:
             raise FatalError(f"database writes have stopped: {service.writer.end_reason}")
 

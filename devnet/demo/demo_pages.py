@@ -35,5 +35,6 @@ def serve_demo_pages(configuration: Path, status: DemoStatus) -> Iterator[str]:
     with open_records(read_config(configuration)) as records:
         reader = open_reader(records.config)
         app = open_read_api(records, reader, status.head, clock=status.clock, get_act=status.act)
-        with serve_app(app, records.config.api.listener) as address:
+        section = records.config.api
+        with serve_app(app, section, section.port) as address:
             yield address

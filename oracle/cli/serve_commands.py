@@ -35,7 +35,8 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
         with open_folded_records(load_config(config)) as records:
             read_api = open_read_api(records, open_reader(records.config), lambda: None)
             freeze_gc()
-            with serve_app(read_api, records.config.api.listener) as listen_address:
+            section = records.config.api
+            with serve_app(read_api, section, section.port) as listen_address:
                 structlog.get_logger().info(
                     "read_api_started", version=__version__, api=listen_address
                 )

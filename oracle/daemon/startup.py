@@ -85,16 +85,17 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
         return index.store
 
     with ExitStack() as exit_stack:
-        web_server = serve_app(create_health_app(health, get_store), config.web.listener)
+        web_server = serve_app(create_health_app(health, get_store), config.web, config.web.port)
         addresses = {"web": exit_stack.enter_context(web_server)}
-        if config.statements.listener is not None:
+        if config.statements.port is not None:
             statements_server = serve_app(
-                create_statements_app(process.board), config.statements.listener
+                create_statements_app(process.board), config.statements, config.statements.port
             )
             addresses["statements"] = exit_stack.enter_context(statements_server)
         if config.api.enabled and index is not None:
             api = open_read_api(index, index.reader, lambda: health.newest_block)
-            addresses["api"] = exit_stack.enter_context(serve_app(api, config.api.listener))
+            api_server = serve_app(api, config.api, config.api.port)
+            addresses["api"] = exit_stack.enter_context(api_server)
         yield addresses
 
 

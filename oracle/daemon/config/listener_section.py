@@ -4,21 +4,24 @@ Each has its own address, certificate and limits; the common settings are define
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
+from typing_extensions import override
 
 from oracle.daemon.config.sections import Section, find_incomplete_pair, split_list
-from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
-
-# The largest request is a task to select nodes for.
-_MAX_BODY_BYTES = 16 * 1024
 
 
 class ListenerSection(Section):
+    section_name: ClassVar[str]
+    # The largest accepted request body; 0 accepts none.
+    body_bytes: ClassVar[int] = 0
+    # The maximum number of requests that are handled at the same time: the server has forty
+    # threads, and most responses need none.
+    max_answers: ClassVar[int] = 64
+
     # The address of this machine to listen on.
     host: str = "127.0.0.1"
     # Certificate chain (PEM): https instead of http.
@@ -41,21 +44,15 @@ class ListenerSection(Section):
     # Average requests per second of one address; a burst may have those of five seconds.
     requests_per_second: float = Field(default=20.0, gt=0, le=100_000)
 
-    def _build_listener(self, section: str, port: int) -> Listener:
-        limits = ListenerLimits(
-            connections=self.max_connections,
-            per_address=self.max_connections_per_address,
-            header_timeout_seconds=self.header_timeout_seconds,
-            response_timeout_seconds=self.response_timeout_seconds,
-            requests_per_second=self.requests_per_second,
-        )
-        if self.certificate is None or self.certificate_key is None:
-            return Listener(section, self.host, port, limits)
-        tls = ServerTls(self.certificate, self.certificate_key, self.client_ca_file)
-        return Listener(section, self.host, port, limits, tls)
+    @property
+    def streams(self) -> int:
+        """The maximum number of endless responses, which have no deadline, beside the others."""
+        return 0
 
 
 class WebSection(ListenerSection):
+    section_name = "web"
+
     # Average requests per second of one address; a burst may have those of five seconds. `/livez`
     # is not limited.
     requests_per_second: float = Field(default=100.0, gt=0, le=100_000)
@@ -63,24 +60,20 @@ class WebSection(ListenerSection):
     # because it has no password. 0 uses any free port.
     port: int = Field(default=8080, ge=0, le=65_535)
 
-    @property
-    def listener(self) -> Listener:
-        """The listener for monitoring."""
-        return self._build_listener("web", self.port)
-
 
 class StatementsSection(ListenerSection):
+    section_name = "statements"
+
     # Port of `/v1/report` and `/v1/kick`, for the other reporters; 0 uses any free port. Left out:
     # signatures are not published.
     port: int | None = Field(default=None, ge=0, le=65_535)
 
-    @property
-    def listener(self) -> Listener | None:
-        """The listener for the other reporters, or None if signatures are not published."""
-        return None if self.port is None else self._build_listener("statements", self.port)
-
 
 class ApiSection(ListenerSection):
+    section_name = "api"
+    # The largest request is a task to select nodes for.
+    body_bytes = 16 * 1024
+
     # Whether `run` serves `/v1` as well; `qos-oracle serve` always does.
     enabled: bool = False
     # Port of the public read API; 0 uses any free port.
@@ -100,13 +93,9 @@ class ApiSection(ListenerSection):
     ] = ()
 
     @property
-    def listener(self) -> Listener:
-        """The public listener."""
-        base_listener = self._build_listener("api", self.port)
-        limits = replace(
-            base_listener.limits, body_bytes=_MAX_BODY_BYTES, streams=self.max_streams
-        )
-        return replace(base_listener, limits=limits)
+    @override
+    def streams(self) -> int:
+        return self.max_streams
 
 
 def find_listener_warnings(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
@@ -121,7 +110,8 @@ def find_listener_faults(
 ) -> list[str]:
     """Return the conflicts between settings of listeners, one line each."""
     faults = []
-    for name, section in (("web", web), ("statements", statements), ("api", api)):
+    for section in (web, statements, api):
+        name = section.section_name
         faults += find_incomplete_pair(name, section, "certificate", "certificate_key")
         if section.client_ca_file is not None and section.certificate is None:
             faults.append(f"{name}.client_ca_file: needs {name}.certificate")
@@ -130,13 +120,10 @@ def find_listener_faults(
             "web.port and statements.port: same port; use two ports, because other reporters use "
             "the second"
         )
-    for name, other_section in (("web", web), ("statements", statements)):
-        if (
-            api.enabled
-            and api.port
-            and (other_section.host, other_section.port) == (api.host, api.port)
-        ):
+    for section in (web, statements):
+        if api.enabled and api.port and (section.host, section.port) == (api.host, api.port):
             faults.append(
-                f"{name}.port and api.port: same port; use two ports, because the API is public"
+                f"{section.section_name}.port and api.port: same port; use two ports, because the "
+                "API is public"
             )
     return faults

@@ -17,7 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from oracle.daemon.web.listener import ListenerLimits
+from oracle.daemon.config.listener_section import ListenerSection
+from oracle.daemon.web.listener import count_waiting_slots
 from oracle.daemon.web.rate_limit import get_client_network
 from oracle.telemetry.http_metrics import RefusalReason
 
@@ -176,19 +177,19 @@ class Acceptor:
     def __init__(
         self,
         listening_socket: socket.socket,
-        limits: ListenerLimits,
+        section: ListenerSection,
         hand_over: Callable[[PendingConnection], None],
         on_refused: Callable[[RefusalReason, str], None],
         *,
         is_tls: bool = False,
     ) -> None:
         self._listening_socket = listening_socket
-        self._header_seconds = limits.header_timeout_seconds
+        self._header_seconds = section.header_timeout_seconds
         self._hand_over = hand_over
         self._on_refused = on_refused
         self._is_tls = is_tls
         self._pending = ConnectionTable[PendingConnection](
-            limits.waiting_slots, limits.per_address
+            count_waiting_slots(section), section.max_connections_per_address
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._schedule = RecheckSchedule[PendingConnection]()

@@ -23,8 +23,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from oracle.daemon.config.listener_section import ListenerSection
 from oracle.daemon.web.acceptor import MAX_HEAD_BYTES, Acceptor, ConnectionTable, PendingConnection
-from oracle.daemon.web.listener import Listener, ListenerLimits
+from oracle.daemon.web.listener import (
+    build_tls_context,
+    count_answer_slots,
+    count_waiting_slots,
+    open_listening_socket,
+)
 from oracle.daemon.web.rate_limit import ClientBuckets, Refusals, get_client_network
 from oracle.telemetry.logging_setup import is_power_of_two
 
@@ -45,14 +51,14 @@ class RequestLimits:
     def __init__(
         self,
         app: ASGIApp,
-        limits: ListenerLimits,
+        section: ListenerSection,
         refusals: Refusals,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._refusals = refusals
-        self._body_bytes = limits.body_bytes
-        per_second = limits.requests_per_second
+        self._body_bytes = section.body_bytes
+        per_second = section.requests_per_second
         burst = max(1, round(_BURST_SECONDS * per_second))
         self._buckets = ClientBuckets(per_second, burst, clock)
 
@@ -122,21 +128,23 @@ _BUSY_RESPONSE = (
 
 
 @contextmanager
-def serve_app(app: ASGIApp, listener: Listener) -> Iterator[str]:
+def serve_app(app: ASGIApp, section: ListenerSection, port: int) -> Iterator[str]:
     """Serve the application in a thread, and yield its address, `http://host:port`.
+
+    Port 0 uses any free port.
 
     Raises:
         InputError: the port is in use, the host is not an address of this machine, or a
             certificate file cannot be used.
     """
-    tls_context = None if listener.tls is None else listener.tls.build_context(listener.section)
-    listening_socket = listener.open_socket()
-    server = _Server(app, listener, listening_socket, tls_context)
-    thread = threading.Thread(target=server.run, name=listener.section, daemon=True)
+    tls_context = build_tls_context(section)
+    listening_socket = open_listening_socket(section, port)
+    server = _Server(app, section, listening_socket, tls_context)
+    thread = threading.Thread(target=server.run, name=section.section_name, daemon=True)
     thread.start()
     scheme = "http" if tls_context is None else "https"
     try:
-        yield f"{scheme}://{listener.host}:{listening_socket.getsockname()[1]}"
+        yield f"{scheme}://{section.host}:{listening_socket.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(2 * _STOP_SECONDS)
@@ -149,18 +157,18 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         app: ASGIApp,
-        listener: Listener,
+        section: ListenerSection,
         listening_socket: socket,
         tls_context: ssl.SSLContext | None,
     ) -> None:
-        self.refusals = Refusals(listener.section)
-        self.limits = listener.limits
+        self.refusals = Refusals(section.section_name)
+        self.section = section
         self._tls_context = tls_context
-        limited_app = RequestLimits(HeadRequests(app), self.limits, self.refusals)
-        super().__init__(_build_uvicorn_config(limited_app, self.limits))
+        limited_app = RequestLimits(HeadRequests(app), section, self.refusals)
+        super().__init__(_build_uvicorn_config(limited_app, section))
         self._acceptor = Acceptor(
             listening_socket,
-            self.limits,
+            section,
             self._begin_connection,
             self.refusals.record_refusal,
             is_tls=tls_context is not None,
@@ -168,9 +176,9 @@ class _Server(uvicorn.Server):
         self._in_progress: set[PendingConnection] = set()
         # Connections between two requests; at the limit, the one that is idle longest is closed.
         self._idle = ConnectionTable[PendingConnection](
-            self.limits.waiting_slots, self.limits.per_address
+            count_waiting_slots(section), section.max_connections_per_address
         )
-        self._max_in_progress = self.limits.answer_slots + self.limits.streams
+        self._max_in_progress = count_answer_slots(section) + section.streams
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault_count = 0
 
@@ -236,7 +244,7 @@ class _Server(uvicorn.Server):
                 lambda: _HttpConnection(self, connection),
                 connection.sock,
                 ssl=self._tls_context,
-                ssl_handshake_timeout=self.limits.header_timeout_seconds if is_tls else None,
+                ssl_handshake_timeout=self.section.header_timeout_seconds if is_tls else None,
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_SECONDS if is_tls else None,
             )
             is_connected = True
@@ -334,7 +342,7 @@ class _HttpConnection(HttpToolsProtocol):
     def _start_deadline(self) -> None:
         if self._deadline is None:
             self._is_sent = False
-            seconds = self._server.limits.response_timeout_seconds
+            seconds = self._server.section.response_timeout_seconds
             self._deadline = self.loop.call_later(seconds, self._enforce_deadline)
 
     def _cancel_deadline(self) -> None:
@@ -351,17 +359,17 @@ class _HttpConnection(HttpToolsProtocol):
                 self._start_deadline()
             return
         # A stream never ends; its deadline applies to bytes that the client does not receive.
-        has_request = self._unanswered > 0 and self._server.limits.streams > 0
+        has_request = self._unanswered > 0 and self._server.section.streams > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
-            seconds = self._server.limits.response_timeout_seconds
+            seconds = self._server.section.response_timeout_seconds
             self._deadline = self.loop.call_later(seconds, self._enforce_deadline)
             return
         self._server.refusals.record_refusal("deadline", self._connection.address)
         self.transport.abort()
 
 
-def _build_uvicorn_config(application: RequestLimits, limits: ListenerLimits) -> uvicorn.Config:
+def _build_uvicorn_config(application: RequestLimits, section: ListenerSection) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         loop="asyncio",
@@ -375,7 +383,7 @@ def _build_uvicorn_config(application: RequestLimits, limits: ListenerLimits) ->
         server_header=False,
         headers=[("x-content-type-options", "nosniff")],
         # An idle connection is closed after the same time as one that never sent a request.
-        timeout_keep_alive=max(1, round(limits.header_timeout_seconds)),
+        timeout_keep_alive=max(1, round(section.header_timeout_seconds)),
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
 

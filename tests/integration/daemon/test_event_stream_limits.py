@@ -9,7 +9,6 @@ import requests
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
-from oracle.daemon.web.listener import Listener, ListenerLimits
 from tests.support.api import IndexedHistory
 from tests.support.histories import History
 from tests.support.txmgr.stores import new_sqlite_store
@@ -28,10 +27,8 @@ def indexed(new_sqlite_store) -> Iterator[IndexedHistory]:
 @contextmanager
 def served(indexed: IndexedHistory, api: ApiSection) -> Iterator[str]:
     web = create_read_api(indexed.source, streams=api)
-    listener = Listener(
-        "api", "127.0.0.1", 0, ListenerLimits(requests_per_second=1000.0, streams=api.max_streams)
-    )
-    with serve_app(web, listener) as url:
+    section = api.model_copy(update={"requests_per_second": 1000.0})
+    with serve_app(web, section, 0) as url:
         yield url
 
 

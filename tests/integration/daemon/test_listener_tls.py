@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 
+from oracle.daemon.config.listener_section import StatementsSection, WebSection
 from oracle.daemon.web.http_server import serve_app
-from oracle.daemon.web.listener import Listener, ListenerLimits, ServerTls
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.errors import InputError
 from oracle.quorum.board import Board
@@ -26,9 +27,13 @@ def authority(tmp_path: Path) -> Pair:
 
 
 @pytest.fixture
-def tls(tmp_path: Path, authority: Pair) -> ServerTls:
+def tls(tmp_path: Path, authority: Pair) -> dict[str, Any]:
     own = made(tmp_path, "host", authority)
-    return ServerTls(own.certificate, own.key, authority.certificate)
+    return {
+        "certificate": own.certificate,
+        "certificate_key": own.key,
+        "client_ca_file": authority.certificate,
+    }
 
 
 def board() -> Board:
@@ -38,11 +43,11 @@ def board() -> Board:
 
 
 @pytest.fixture
-def url(tls: ServerTls) -> Iterator[str]:
-    limits = ListenerLimits(connections=16, per_address=4, header_timeout_seconds=60.0)
-    with serve_app(
-        create_statements_app(board()), Listener("statements", "127.0.0.1", 0, limits, tls)
-    ) as url:
+def url(tls: dict[str, Any]) -> Iterator[str]:
+    section = StatementsSection(
+        max_connections=16, max_connections_per_address=4, header_timeout_seconds=60.0, **tls
+    )
+    with serve_app(create_statements_app(board()), section, 0) as url:
         yield url
 
 
@@ -87,12 +92,11 @@ def test_unfinished_handshakes_do_not_block_peers(url: str, tmp_path: Path, auth
             connection.close()
 
 
-def test_slow_handshake_is_cut_off(tls: ServerTls):
-    limits = ListenerLimits(header_timeout_seconds=0.3)
-    listener = Listener("web", "127.0.0.1", 0, limits, tls)
+def test_slow_handshake_is_cut_off(tls: dict[str, Any]):
+    section = WebSection(header_timeout_seconds=0.3, **tls)
     before = refused("slow")
     with (
-        serve_app(create_statements_app(board()), listener) as url,
+        serve_app(create_statements_app(board()), section, 0) as url,
         connected(url.replace("https", "http"), b"\x16") as slow,
     ):
         assert all_of(slow) == b""
@@ -100,8 +104,8 @@ def test_slow_handshake_is_cut_off(tls: ServerTls):
 
 
 @pytest.mark.parametrize("fault", ["others may read it", "it is missing", "it is no key"])
-def test_unusable_certificate_key_is_rejected_at_start(tls: ServerTls, fault: str):
-    key = tls.certificate_key
+def test_unusable_certificate_key_is_rejected_at_start(tls: dict[str, Any], fault: str):
+    key = tls["certificate_key"]
     match fault:
         case "others may read it":
             key.chmod(0o644)
@@ -111,6 +115,6 @@ def test_unusable_certificate_key_is_rejected_at_start(tls: ServerTls, fault: st
             key.write_text("no key")
     with (
         pytest.raises(InputError, match=r"chmod 600|\[web\] certificate: cannot be used"),
-        serve_app(create_statements_app(board()), Listener("web", "127.0.0.1", 0, tls=tls)),
+        serve_app(create_statements_app(board()), WebSection(**tls), 0),
     ):
         pass

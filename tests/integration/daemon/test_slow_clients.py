@@ -11,9 +11,9 @@ import requests
 from fastapi import FastAPI
 from fastapi.responses import Response
 
+from oracle.daemon.config.listener_section import WebSection
 from oracle.daemon.web.acceptor import MAX_HEAD_BYTES
 from oracle.daemon.web.http_server import serve_app
-from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.telemetry.http_metrics import REFUSED, RefusalReason
 from tests.support.slow_clients import BEGINNING
 
@@ -29,8 +29,8 @@ def door(**limits: float) -> Iterator[str]:
     web = FastAPI()
     web.get("/livez")(lambda: "alive")
     web.get("/large")(lambda: Response(bytes(LARGE_BYTES)))
-    listener_limits = ListenerLimits(**{"requests_per_second": 1000.0, **limits})  # type: ignore[arg-type]
-    with serve_app(web, Listener("web", "127.0.0.1", 0, listener_limits)) as url:
+    section = WebSection.model_validate({"requests_per_second": 1000.0, **limits})
+    with serve_app(web, section, 0) as url:
         yield url
 
 
@@ -70,7 +70,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 def test_complete_request_is_answered_among_incomplete_requests():
     before = refused("address")
-    with door(connections=64, per_address=16) as url, ExitStack() as held:
+    with door(max_connections=64, max_connections_per_address=16) as url, ExitStack() as held:
         crowd = [held.enter_context(connected(url, BEGINNING)) for _ in range(200)]
         for _ in range(5):
             assert requests.get(f"{url}/livez", timeout=PATIENCE_SECONDS).json() == "alive"
@@ -113,7 +113,7 @@ def test_idle_connection_is_closed_after_header_timeout():
 
 
 def test_idle_connections_are_closed_to_serve_new_request():
-    with door(connections=64, per_address=16) as url, ExitStack() as held:
+    with door(max_connections=64, max_connections_per_address=16) as url, ExitStack() as held:
         for _ in range(200):
             idle = held.enter_context(connected(url, KEPT))
             assert idle.recv(65_536).startswith(b"HTTP/1.1 200")

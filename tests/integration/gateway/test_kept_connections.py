@@ -10,9 +10,9 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from oracle.daemon.config.listener_section import ListenerSection
 from oracle.daemon.web.acceptor import MAX_HEAD_BYTES
 from oracle.daemon.web.http_server import serve_app
-from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.telemetry.http_metrics import REFUSED
 from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
 
@@ -32,10 +32,13 @@ async def echo(_scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextmanager
-def door(**limits: float) -> Iterator[str]:
-    limit_settings = {"requests_per_second": 1000.0, "body_bytes": LENGTH, **limits}
-    listener_limits = ListenerLimits(**limit_settings)  # type: ignore[arg-type]
-    with serve_app(echo, Listener("gateway", "127.0.0.1", 0, listener_limits)) as url:
+def door(*, body_bytes: int = LENGTH, max_answers: int = 64, **limits: float) -> Iterator[str]:
+    class DoorSection(ListenerSection):
+        section_name = "gateway"
+
+    DoorSection.body_bytes, DoorSection.max_answers = body_bytes, max_answers
+    section = DoorSection.model_validate({"requests_per_second": 1000.0, **limits})
+    with serve_app(echo, section, 0) as url:
         yield url
 
 
@@ -197,7 +200,9 @@ def test_idle_connection_is_closed_between_requests():
 
 
 def test_longest_idle_connections_are_closed_when_limit_is_reached():
-    with door(connections=16, per_address=4, header_timeout_seconds=60.0) as url:
+    with door(
+        max_connections=16, max_connections_per_address=4, header_timeout_seconds=60.0
+    ) as url:
         socks = []
         for _ in range(8):
             socks.append(connected(url, post(b"x" * LENGTH)))

@@ -8,8 +8,8 @@ from pathlib import Path
 from eth_utils.address import to_checksum_address
 from sqlalchemy import update
 
+from oracle.daemon.config.listener_section import StatementsSection
 from oracle.daemon.web.http_server import serve_app
-from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.board import Board
@@ -170,10 +170,8 @@ def company(
 @contextmanager
 def _door(board: Board) -> Iterator[str]:
     # Peers ask here as fast as the machine lets them.
-    often = ListenerLimits(requests_per_second=10_000.0)
-    with serve_app(
-        create_statements_app(board), Listener("statements", "127.0.0.1", 0, often)
-    ) as url:
+    often = StatementsSection(requests_per_second=10_000.0)
+    with serve_app(create_statements_app(board), often, 0) as url:
         yield url
 
 

@@ -3,8 +3,8 @@
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from oracle.daemon.config.listener_section import StatementsSection, WebSection
 from oracle.daemon.web.http_server import RequestLimits
-from oracle.daemon.web.listener import ListenerLimits
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, Refusals, TokenBucket
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.board import Board
@@ -13,9 +13,9 @@ from tests.integration.http.test_peers import told_kick, told_report
 
 
 def door(board: Board, clock=lambda: 0.0) -> TestClient:
-    limits = ListenerLimits()
+    section = StatementsSection()
     return TestClient(
-        RequestLimits(create_statements_app(board), limits, Refusals("statements"), clock)
+        RequestLimits(create_statements_app(board), section, Refusals("statements"), clock)
     )
 
 
@@ -68,7 +68,7 @@ def test_request_with_body_returns_413():
 def test_health_endpoint_is_exempt_from_rate_limit():
     watched = FastAPI()
     watched.get("/livez")(lambda: "yes")
-    slow = ListenerLimits(requests_per_second=1.0)
+    slow = WebSection(requests_per_second=1.0)
     client = TestClient(RequestLimits(watched, slow, Refusals("web"), lambda: 0.0))
     assert [client.get("/x").status_code for _ in range(6)] == [404] * 5 + [429]
     assert client.get("/livez").status_code == 200

@@ -4,7 +4,8 @@ import resource
 
 import pytest
 
-from oracle.daemon.web.listener import ListenerLimits
+from oracle.daemon.config.listener_section import WebSection
+from oracle.daemon.web.listener import count_answer_slots, count_waiting_slots
 
 
 @pytest.mark.parametrize("allowed", [32, 64, 256, 1024, 65_536, resource.RLIM_INFINITY])
@@ -12,9 +13,10 @@ def test_two_listeners_use_at_most_half_of_the_file_descriptors(
     allowed: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
-    limits = ListenerLimits(connections=1024)
-    held = limits.answer_slots + limits.waiting_slots
+    section = WebSection(max_connections=1024)
+    answer_slots, waiting_slots = count_answer_slots(section), count_waiting_slots(section)
+    held = answer_slots + waiting_slots
     assert held <= 1024
-    assert limits.answer_slots >= 4
-    assert limits.waiting_slots >= 4
+    assert answer_slots >= 4
+    assert waiting_slots >= 4
     assert allowed == resource.RLIM_INFINITY or 2 * held <= allowed / 2

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 import requests
 
+from oracle.daemon.config.listener_section import StatementsSection, WebSection
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import create_health_app
 from oracle.daemon.web.http_server import serve_app
-from oracle.daemon.web.listener import Listener, ListenerLimits
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.quorum.board import Board
 from oracle.quorum.wire_format import ReportMessage, decode_statements
@@ -67,14 +67,13 @@ def locked_door(postgresql_url: str) -> Iterator[Door]:
     board = Board()
     board.publish(TOLD)
     native = postgresql_url.replace("postgresql+psycopg://", "postgresql://")
-    watched = Listener("web", "127.0.0.1", 0, ListenerLimits(response_timeout_seconds=300.0))
-    asked_by_peers = Listener("statements", "127.0.0.1", 0)
+    watched = WebSection(response_timeout_seconds=300.0)
     with (
         Store.open(postgresql_url) as store,
         serve_app(
-            create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: store), watched
+            create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), lambda: store), watched, 0
         ) as url,
-        serve_app(create_statements_app(board), asked_by_peers) as shown,
+        serve_app(create_statements_app(board), StatementsSection(), 0) as shown,
         psycopg.connect(native) as holder,
         ThreadPoolExecutor(CROWD) as crowd,
     ):
