@@ -22,8 +22,8 @@ for _result in ("taken", "repeated", "late"):
     OUTCOMES.labels(_result)
 SELECTIONS = Counter(
     "oracle_gateway_selections_total",
-    "Selections: drawn (by tickets), degraded (from all candidates, because none has tickets) "
-    "or nobody (no candidate).",
+    "Selections, by result: drawn (by tickets), degraded (from all candidates, because none has "
+    "tickets) or nobody (there is no candidate).",
     ["result"],
     registry=REGISTRY,
 )

@@ -17,8 +17,10 @@ RefusalReason = Literal[
 
 REFUSED = Counter(
     "oracle_http_refused_total",
-    "Connections and requests refused, by listener and reason: slow, address, total, answers, "
-    "large, descriptors, rate, deadline.",
+    "Connections and requests refused, by listener and reason: slow (no complete request in "
+    "time), address or total (too many connections), answers (too many requests at the same "
+    "time), large (headers), descriptors (none left), rate (too many requests from an address), "
+    "deadline (the client did not read the response).",
     ["listener", "reason"],
     registry=REGISTRY,
 )

@@ -21,7 +21,7 @@ FINALITY_VIOLATION = Gauge(
 )
 KICKOUTS_REVOKED = Counter(
     "oracle_kickouts_revoked_total",
-    "Kickout calls whose evidence left the chain in a reorg, before or after the call was sent.",
+    "Kickouts whose evidence was removed by a reorg, before or after the call was sent.",
     ["when"],
     registry=REGISTRY,
 )
@@ -41,7 +41,7 @@ EPOCH = Gauge(
 )
 RENEW_FAILURES = Counter(
     "oracle_lease_renew_failures_total",
-    "Failed renewals of the lease; the daemon exits after 20 s of failures only.",
+    "Failed renewals of the lease; the daemon exits if renewals fail for 20 s.",
     registry=REGISTRY,
 )
 
@@ -94,8 +94,10 @@ WRONG_LOG_TIMES = Counter(
 )
 WINDOW_SPLITS = Counter(
     "oracle_window_splits_total",
-    "Block ranges requested in parts, by reason: refused (by kind), possibly truncated, single "
-    "block.",
+    "Block ranges requested in parts, by reason: the kind of the error (too large, slow, cut "
+    'off, failed), "may be cut off" (the response may be truncated), "by topic", or for a single '
+    'block "one block" (logs from receipts), "one block\'s receipts" and "one block\'s '
+    'transactions".',
     ["reason"],
     registry=REGISTRY,
 )
@@ -104,9 +106,9 @@ WINDOW_BLOCKS = Gauge(
 )
 SEGMENTS = Counter(
     "oracle_segments_total",
-    "Block ranges requested from workers, by outcome: taken, recalled (prepared for an earlier "
-    "run), refused (the writer reads them instead), lost (the worker died, hung or returned a "
-    "different result).",
+    "Block ranges requested from workers, by outcome: taken (used), recalled (prepared by an "
+    "earlier run and used), refused (the writer reads the range itself), lost (the worker died, "
+    "hung or returned an invalid result).",
     ["outcome"],
     registry=REGISTRY,
 )
@@ -145,8 +147,9 @@ REFUSED = Gauge(
 )
 BELOW_LEVEL = Gauge(
     "oracle_blocks_below_level",
-    "Final blocks to read again, because they are below the level of verify.history that the "
-    "chain permits. Nothing is reported while the value is above 0. It falls with each window "
-    "and does not fall while no endpoint returns the lowest of these blocks.",
+    "Final blocks that have to be read again, because they are below the level that "
+    "verify.history requires and the chain permits. While the value is above 0, nothing is "
+    "reported. The value decreases with each window that was read again, unless no endpoint "
+    "serves the lowest of these blocks.",
     registry=REGISTRY,
 )

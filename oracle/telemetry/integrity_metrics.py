@@ -15,7 +15,7 @@ COVERED = Gauge(
     registry=REGISTRY,
 )
 AUDITED = Gauge(
-    "oracle_audited_blocks", "Blocks audited against a second endpoint.", registry=REGISTRY
+    "oracle_audited_blocks", "Blocks that were audited with a second endpoint.", registry=REGISTRY
 )
 UNCOVERED = Gauge(
     "oracle_uncovered_blocks",
@@ -34,13 +34,14 @@ DEAD_LETTERS = Gauge(
 )
 AUDIT_POSSIBLE = Gauge(
     "oracle_audit_possible",
-    "1 if a second provider (with a single provider: a second endpoint) can audit, else 0.",
+    "1 if a second provider can audit final blocks (with a single provider: a second endpoint), "
+    "else 0.",
     registry=REGISTRY,
 )
 AUDITS = Counter(
     "oracle_audits_total",
-    "Audited windows: equal, repaired (the first endpoint was wrong), denied (the second "
-    "endpoint was wrong), unproven, unanswered.",
+    "Audited windows, by result: equal, repaired (the first endpoint was wrong), denied (the "
+    "second endpoint was wrong), unproven (neither could be proven), unanswered.",
     ["result"],
     registry=REGISTRY,
 )

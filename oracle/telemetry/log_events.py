@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 LOG_EVENTS: Mapping[str, str] = {
     "account_nonce_ahead": "The chain counts more transactions of the daemon's account than this "
-    "database sent, so another program uses the key. Find out who has it.",
+    "database sent, so another program uses the key. Find out which program or person has the "
+    "key.",
     "block_fetched_per_transaction": "A block's response exceeded `chain.max_response_mib`, or "
     "the endpoint refused to send it. The daemon fetched the block transaction by transaction, "
-    "one request for every hundred.",
+    "with one request for every hundred transactions.",
     "conflicting_statement_refused": "The daemon did not sign a statement, because an earlier "
     "statement of the same round may still land.",
     "connection_refused": "A listener refused a connection. The fields are the listener, the "
@@ -31,10 +32,12 @@ LOG_EVENTS: Mapping[str, str] = {
     "endpoint_quarantined": "An endpoint is not used any more: it serves another chain, "
     "contradicts a final block, or refuses the API key.",
     "endpoint_recovered": "An endpoint that had been replaced responds again.",
-    "endpoint_released": "A quarantined endpoint was found correct and is used again.",
-    "endpoint_replaced": "Another endpoint, named in `by`, took over the work of an endpoint; "
+    "endpoint_released": "The check of a quarantined endpoint succeeded, and the endpoint is "
+    "used again.",
+    "endpoint_replaced": "Another endpoint, named in `by`, took over the work of this endpoint; "
     "`reason` has the cause.",
-    "endpoint_slow": "An endpoint lost its rank because it is much slower than another endpoint.",
+    "endpoint_slow": "An endpoint was deprioritised because it is much slower than another "
+    "endpoint.",
     "event_stream_read_failed": "Event streams are paused because the database could not be read; "
     "`reason` has the cause.",
     "feed_fault_detected": "The feed contradicts itself or a second feed; `kind`, `row` and "
@@ -54,7 +57,7 @@ LOG_EVENTS: Mapping[str, str] = {
     "`heartbeat_seconds`.",
     "http_listener_failed": "An unexpected error in a listener's loop. Logged at the 1st, 2nd, "
     "4th, 8th … error.",
-    "kickout_needs_review": "A kickout was sent, and a fork then removed its evidence from the "
+    "kickout_needs_review": "A kickout was sent, and a reorg then removed its evidence from the "
     "chain. Review the kickout and cancel it if the node was not due.",
     "lease_release_failed": "The lease could not be released at exit. The lease expires by itself "
     "after 30 s.",
@@ -71,8 +74,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "read_api_started": "The read API accepts requests at the address in `api`.",
     "read_api_unavailable": "A request got status 503. `reason` has the cause, which is not sent "
     "to the client, and `in_all` the total so far. Logged at the 1st, 2nd, 4th, 8th … request.",
-    "report_deferred": "Reports cannot be sent yet; `reason` has the cause. Logged when the cause "
-    "changes.",
+    "report_deferred": "Reports cannot be sent at the moment; `reason` has the cause. Logged "
+    "when the cause changes.",
     "report_digest_mismatch": "Another signer signed a different digest for the same round or "
     "node. The fields are both digests, periods and data hashes, and the block.",
     "report_held": "The sanity gate holds a report until you run `report release`.",
@@ -102,22 +105,23 @@ LOG_EVENTS: Mapping[str, str] = {
     "state_mismatch": "Rows of the state differ from a fold of the stored logs; `reason` names "
     "them. Nothing is reported, started or kicked out until you run `resync rebuild`, or until a "
     "comparison finds no difference.",
-    "statement_abandoned": "A statement was sent five times, and a fork removed it each time. The "
-    "statement is not sent again.",
+    "statement_abandoned": "A statement was sent five times, and a reorg removed it each time. "
+    "The statement is not sent again.",
     "statement_from_unknown_signer": "A peer sent a statement that was signed by an address "
     "outside the signer set.",
-    "step_completed": "A step of the daemon completed with changes; the fields list them.",
+    "step_completed": "A step of the daemon changed something; the fields list the changes.",
     "step_failed": "A step failed and is retried. Logged at the 1st, 2nd, 4th, 8th … consecutive "
     "failure.",
     "step_recovered": "A step succeeded after failures.",
-    "transaction_missing_effect": "A transaction succeeded without emitting its event.",
-    "unknown_signature_from_peer": "Another reporter holds a statement with a signature of this "
-    "daemon's key that this database never made. Check who else has the key.",
-    "unknown_signature_on_chain": "An accepted round or a proposed kickout carries a signature of "
-    "the daemon's key that this database never made. The daemon pauses signing; check who else "
+    "transaction_missing_effect": "A transaction succeeded without emitting the expected event. "
+    "The call is held; check that the address belongs to the expected contract.",
+    "unknown_signature_from_peer": "Another reporter has a statement with a signature of this "
+    "daemon's key that is not in this database. Check who else has the key.",
+    "unknown_signature_on_chain": "An accepted round or a proposed kickout has a signature of "
+    "the daemon's key that is not in this database. The daemon pauses signing; check who else "
     "has the key.",
-    "verification_downgraded": "Blooms, roots or hashes that 20 blocks had matched do not match "
-    "any more, so the daemon verifies less from this block on.",
+    "verification_downgraded": "Blooms, roots or hashes of headers, which were proven with 20 "
+    "blocks, no longer match, so from this block on the verification level is lower.",
     "waiting_for_endpoint": "No usable endpoint responds, so the daemon waits; `reason` has the "
     "cause, and `seconds` the length of the wait.",
     "waiting_for_lease": "Another process, named in `leader`, holds the lease of this database, "

@@ -48,10 +48,12 @@ LAG_SECONDS = Gauge(
 )
 EVENTS = Counter("oracle_events_total", "Events folded.", ["kind"], registry=REGISTRY)
 LOGS = Counter("oracle_logs_total", "Logs written to the database.", registry=REGISTRY)
-REORGS = Counter("oracle_reorgs_total", "Reorgs rolled back.", registry=REGISTRY)
+REORGS = Counter(
+    "oracle_reorgs_total", "Reorgs for which the index was rewound.", registry=REGISTRY
+)
 REORG_DEPTH = Histogram(
     "oracle_reorg_depth_blocks",
-    "Blocks rolled back by a reorg.",
+    "Blocks rewound by a reorg.",
     buckets=(1, 2, 3, 5, 8, 13, 21, 34, 64),
     registry=REGISTRY,
 )
@@ -189,12 +191,15 @@ class _StatisticsCollector(Collector):
             "Members excluded from selection.",
             value=statistics.excluded,
         )
-        yield _build_histogram("oracle_long_term_ratio", "Long-term score", statistics.long_term)
-        yield _build_histogram("oracle_reliability_ratio", "Reliability", statistics.reliability)
+        yield _build_histogram(
+            "oracle_long_term_ratio", "the long-term score", statistics.long_term
+        )
+        yield _build_histogram("oracle_reliability_ratio", "reliability", statistics.reliability)
         yield _build_histogram("oracle_qos_ratio", "QoS", statistics.qos)
         yield _build_gauge(
             "oracle_kickouts",
-            "Kickouts by state.",
+            "Kickouts, by state: due, held (a due kickout that waits for an operator), done "
+            "(nodes that were kicked out).",
             ["state"],
             _key_by_label_tuple(statistics.kickouts),
         )
@@ -229,7 +234,7 @@ class _StatisticsCollector(Collector):
 def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "oracle_tasks_waiting",
-        "With [dispatch]: tasks created, neither started nor ended.",
+        "With [dispatch]: tasks that were created and have neither started nor ended.",
         value=statistics.waiting_tasks,
     )
     yield GaugeMetricFamily(
@@ -305,7 +310,9 @@ def _build_gauge(
 
 def _build_histogram(name: str, description: str, distribution: Distribution) -> Metric:
     """Return a histogram of current values, whose buckets can also decrease."""
-    family = HistogramMetricFamily(name, f"{description} of the members now, 0 to 1.")
+    family = HistogramMetricFamily(
+        name, f"Distribution of {description} over the members, 0 to 1."
+    )
     family.add_metric([], list(_cumulate_buckets(distribution.bucket_counts)), distribution.total)
     return family
 

@@ -21,7 +21,7 @@ _ValueByLabels = Mapping[Any, float]
 
 SIMULATIONS = Counter(
     "oracle_txmgr_simulations_total",
-    "Simulations of calls before signing, by result.",
+    "Simulations of calls before they are signed, by result.",
     ["kind", "result"],
     registry=REGISTRY,
 )
@@ -153,7 +153,7 @@ _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountFigures], float | None]]
     ),
     (
         "oracle_txmgr_nonce_gap",
-        "Unassigned nonces below an assigned nonce.",
+        "Nonces below an assigned nonce that no transaction of the daemon uses.",
         lambda a: a.nonce_gap,
     ),
     (

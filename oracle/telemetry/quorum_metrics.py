@@ -61,7 +61,7 @@ HELD = Gauge(
 )
 FALLS_WAITING = Gauge(
     "oracle_report_pending_score_drops",
-    "Score drops left for later rounds, because the contract limits the drops per report.",
+    "Score drops postponed to later rounds, because the contract limits the drops in a round.",
     registry=REGISTRY,
 )
 DISPUTED = Gauge(

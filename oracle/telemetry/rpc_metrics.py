@@ -58,11 +58,10 @@ PROVEN_WRONG = Gauge(
     ["endpoint"],
     registry=REGISTRY,
 )
-USABLE = Gauge("oracle_endpoints_usable", "Endpoints usable at present.", registry=REGISTRY)
+USABLE = Gauge("oracle_endpoints_usable", "Endpoints that can be used now.", registry=REGISTRY)
 SWITCHES = Counter(
     "oracle_endpoint_switches_total",
-    "Times work moved to this endpoint from another, by the reason why the other endpoint lost "
-    "it.",
+    "Times this endpoint took over work from another endpoint, by the reason for the change.",
     ["endpoint", "reason"],
     registry=REGISTRY,
 )
@@ -100,7 +99,7 @@ NEW_HEADS = Counter(
 )
 WEBSOCKET_FAILURES = Counter(
     "oracle_websocket_failures_total",
-    "Websocket connections ended, by reason: closed, refused, silent.",
+    "Websocket connections that ended, by reason: closed, refused, silent.",
     ["reason"],
     registry=REGISTRY,
 )

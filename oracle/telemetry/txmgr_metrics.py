@@ -35,7 +35,7 @@ BROADCASTS = Counter(
 )
 UNDECIDED = Gauge(
     "oracle_txmgr_nonces_without_agreement",
-    "Nonces old enough to be final, but too few witnesses agree on their outcome.",
+    "Nonces that are old enough to be final, but on whose outcome too few witnesses agree.",
     ["account"],
     registry=REGISTRY,
 )
