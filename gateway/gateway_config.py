@@ -40,15 +40,17 @@ class GatewaySection(ListenerSection):
 
     # Port of `/v1/outcomes`, `/v1/select` and the other paths; 0 uses any free port.
     port: int = Field(default=8091, ge=0, le=65_535)
-    # The file (mode 600) with the token that requests must bear; left out: the environment
-    # variable `QOS_GATEWAY_TOKEN`.
+    # The file (mode 600) with the token that requests must contain; by default the environment
+    # variable `QOS_GATEWAY_TOKEN` is used.
     token_file: Path | None = None
-    # Average requests per second of one address; bursts have five seconds' worth.
+    # Maximum average of requests per second from one address; a burst may contain the requests of
+    # five seconds.
     requests_per_second: float = Field(default=10_000.0, gt=0, le=1_000_000)
 
 
 class GatewayDatabase(Section):
-    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`; never a daemon's.
+    # `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`; it must not be a daemon's
+    # database.
     url: SecretText = Field(min_length=1)
 
 
@@ -56,16 +58,17 @@ class PolicySection(Section):
     # The selection profile: `article`, or `portal_api_head`, which has its own parameters
     # (docs/explanation/pocket.md).
     profile: Literal["article", "portal_api_head"] = "article"
-    # How long outcomes count, in milliseconds.
+    # Time for which outcomes count, in milliseconds.
     window_ms: int = Field(default=300_000, ge=1000, le=3_600_000)
-    # How long each failure excludes a node, in milliseconds; consecutive failures add up.
+    # Time for which each failure excludes a node, in milliseconds; consecutive failures add up.
     out_ms_per_failure: int = Field(default=6_000, ge=1, le=3_600_000)
     # The maximum exclusion, in milliseconds.
     out_cap_ms: int = Field(default=300_000, ge=1, le=3_600_000)
-    # How long a ranking is reused, in milliseconds; 0: each selection ranks again.
+    # Time for which a ranking is reused, in milliseconds; 0: each selection computes a new
+    # ranking.
     ranking_ms: int = Field(default=100, ge=0, le=10_000)
-    # If no candidate passes the checks: `all` draws from all, marked as degraded, `refuse` from
-    # none.
+    # What happens if no candidate passes the checks: with `all` the service draws from all
+    # candidates and marks the response as degraded, with `refuse` it draws none.
     fallback: Literal["all", "refuse"] = "all"
 
     @property
@@ -86,8 +89,8 @@ class PolicySection(Section):
 
 
 class StakesSection(Section):
-    # The database of a `qos-oracle run` for the network, whose members are staked. Read only;
-    # needed by checks with `stake = "daemon"`.
+    # The database of a `qos-oracle run` for the network; the members of the network are the staked
+    # nodes. It is only read. Checks with `stake = "daemon"` need it.
     database_url: SecretText | None = Field(default=None, min_length=1)
     # Seconds between two reads of the stakes.
     every_seconds: float = Field(default=30.0, ge=1, le=3600)
@@ -102,16 +105,17 @@ class ChecksSection(Section):
     every_seconds: float = Field(default=60.0, ge=1, le=3600)
     # A random extra, as a share of the interval, so that gateways do not check at the same time.
     jitter: float = Field(default=0.1, ge=0, le=1)
-    # Seconds until a response must begin.
+    # Maximum seconds until a response begins.
     timeout_seconds: float = Field(default=4.0, gt=0, le=60)
     # The number of nodes checked at the same time.
     most_at_once: int = Field(default=24, ge=1, le=256)
     # The maximum number of blocks that a node may be behind the best height, or ahead of it.
     allowance: int = Field(default=5, ge=0, le=1_000_000)
-    # `daemon`: only nodes that are staked by `[stakes]` are candidates; `none`: stakes are
+    # `daemon`: only nodes with a stake according to `[stakes]` are candidates; `none`: stakes are
     # ignored.
     stake: Literal["none", "daemon"] = "none"
-    # The policy for a node that was not checked yet, or too long ago: `allow` or `refuse`.
+    # Whether a node is a candidate if it was not checked yet, or not recently: `allow` or
+    # `refuse`.
     unchecked: UncheckedPolicy = UncheckedPolicy.ALLOW
 
 

@@ -37,13 +37,13 @@ ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
 
 
 class ChainSection(Section):
-    # The chain id; every endpoint is checked for it at every start.
+    # The chain id, which is compared with every endpoint at every start.
     id: int = Field(gt=0)
-    # JSON-RPC URLs, the preferred one first; keys in the URLs are never shown.
+    # JSON-RPC URLs in order of preference; keys in the URLs are never shown.
     endpoints: SecretUrls = Field(min_length=1)
     # The provider of an endpoint, by the host of its URL, if the host does not identify it:
     # providers = { "eth.example.com" = "example", "example-gateway.net" = "example" }. Endpoints
-    # of one provider count as one witness: a final block is confirmed by another provider.
+    # of one provider count as one witness; another provider has to confirm each final block.
     providers: dict[SecretText, ProviderName] = Field(default_factory=dict)
     # `ws://` or `wss://` URL, used only to signal new heads; polling continues without it.
     websocket: WebsocketUrl | None = None
@@ -56,14 +56,15 @@ class ChainSection(Section):
     start_block: int = Field(default=0, ge=0)
     # Blocks below the head that are final, unless the chain reports finality earlier.
     finality_depth: int = Field(default=64, ge=1)
-    # A final block must also be older than the head by this many seconds of block time; for chains
-    # with fast blocks.
+    # For chains with fast blocks: a final block must also be older than the head by this many
+    # seconds of block time.
     finality_seconds: int = Field(default=0, ge=0)
     # Seconds between two polls for a new block.
     poll_seconds: float = Field(default=1.0, gt=0, le=600)
-    # The largest accepted response, in MiB (1 to 1,024). Larger data is requested in parts: fewer
-    # blocks, then one block by its transactions (`block_fetched_per_transaction` in the log),
-    # which takes a request for every hundred of them. Memory use is about ten times this size.
+    # The largest accepted response, in MiB (1 to 1,024). Larger data is requested in parts: first
+    # for fewer blocks, and then a single block transaction by transaction
+    # (`block_fetched_per_transaction` in the log), with a request for every hundred transactions.
+    # Memory use is about ten times this size.
     max_response_mib: int = Field(default=64, ge=1, le=1024)
 
     @model_validator(mode="after")
@@ -85,19 +86,20 @@ class ChainSection(Section):
 
 class HistorySection(Section):
     # `processes`: workers beside the daemon prepare history, and the daemon applies it in order;
-    # workers start if 2,000 blocks or more are to be read, and end when they are idle. `inline`:
+    # workers start if at least 2,000 blocks have to be read, and end when they are idle. `inline`:
     # the daemon prepares history itself. `auto`: `processes`, but `inline` on a single core.
     # `dask`: the workers of a Dask cluster, possibly on other machines (needs the extra `dask`).
     # The stored data is the same.
     executor: Literal["auto", "processes", "inline", "dask"] = "auto"
     # Address of the Dask scheduler: "tcp://10.0.0.7:8786", or "tls://" as configured for Dask.
-    # Anyone who reaches it can run code on the workers: use a private network.
+    # Anyone who can reach the scheduler can run code on the workers, so use a private network.
     scheduler: str | None = Field(default=None, pattern=r"^(tcp|tls)://[^/@\s]+:\d+$")
     # The number of workers; by default one per core, at most three, and three with `dask`. More
-    # are useless on one chain, because the daemon writes no faster.
+    # workers do not help, because the daemon cannot write faster.
     workers: int | None = Field(default=None, ge=1, le=64)
-    # The folder where prepared segments survive a crash (at most 256 MiB); by default beside
-    # SQLite's file. With PostgreSQL there is no default, and segments are prepared again.
+    # The folder where prepared segments survive a crash (at most 256 MiB); the default is a folder
+    # beside the SQLite file. With PostgreSQL there is no default, and segments are prepared again
+    # after a crash.
     stage: Path | None = None
 
     @model_validator(mode="after")
@@ -134,14 +136,17 @@ class VerifySection(Section):
     # The verification level of blocks that may still change: `seamed`, `pinned`, `bloomed`,
     # `proven`; limited by what the chain supports.
     head: LevelName = "proven"
-    # The verification level of final blocks: every header is read, receipts only where a bloom
-    # filter does not exclude the contracts; `seamed` reads few headers and proves nothing.
+    # The verification level of final blocks: with `proven`, every header is read, and receipts are
+    # read if a bloom does not exclude the contracts; `seamed` reads few headers and proves
+    # nothing.
     history: LevelName = "proven"
-    # Verify with receipts; if off, no block gets above `bloomed`.
+    # Whether receipts are used for verification; without them no block gets above `bloomed`.
     receipts: bool = True
-    # Read history in the same way as the head: every header, logs by block hash.
+    # Whether history is read in the same way as the head, with every header and with logs by block
+    # hash.
     every_header: bool = False
-    # The share of old windows that a second endpoint audits again, after it has audited all.
+    # The share of old windows that are audited again with a second endpoint, after all windows
+    # have been audited once.
     audit_share: float = Field(default=0.01, ge=0, le=1, allow_inf_nan=False)
 
 

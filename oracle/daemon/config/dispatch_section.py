@@ -30,34 +30,38 @@ _MAX_SIZE, _MAX_TIMEOUT = 2**32 - 1, 86_400
 
 
 class DispatchSection(Section):
-    # Start drawn tasks on chain; overridden by `run --dispatch` and `--no-dispatch`.
+    # Whether drawn tasks are started on chain; overridden by `run --dispatch` and `--no-dispatch`.
     enabled: bool = False
     # The block after which nodes are drawn; it must not be indexed yet.
     start_block: int | None = Field(default=None, ge=0)
-    # The policy that weighs nodes: `crynux`, `relay`, `crynux-docs`; by Pocket's tickets:
-    # `article`, `portal_api_head`; with groups of three: `legacy`, `legacy-equal`.
+    # The policy that gives nodes their weights: `crynux`, `relay` or `crynux-docs`; with Pocket's
+    # tickets `article` or `portal_api_head`; with groups of three `legacy` or `legacy-equal`.
     policy: Literal[
         "crynux", "relay", "crynux-docs", "article", "portal_api_head", "legacy", "legacy-equal"
     ] = "crynux"
     # Parameters that override the policy's own, by name: `{ expected = "12.5" }`;
     # docs/explanation/pocket.md#parameters lists those of Pocket.
     change: Annotated[dict[str, str], BeforeValidator(parse_changes)] = Field(default_factory=dict)
-    # The minimum weight of a drawn node, as a fraction; left out: the policy's own.
+    # The minimum weight of a candidate, as a fraction; by default the policy's own minimum.
     weight_floor: Decimal | None = Field(default=None, ge=0, le=4, allow_inf_nan=False)
-    # Queued tasks per member; the least valuable tasks beyond this number are dropped.
+    # The maximum number of waiting tasks per member; the least valuable tasks beyond this number
+    # are dropped.
     queue_alpha: Decimal | None = Field(default=None, gt=0, allow_inf_nan=False)
-    # The fixed seconds of a task, whatever its size: `{ sd = 5, llm = 2, sd_ft = 60 }`.
+    # The fixed part of a task's estimated seconds, by kind: `{ sd = 5, llm = 2, sd_ft = 60 }`.
     fixed_seconds: dict[Kind, Seconds] | None = None
-    # The seconds of a task per unit of size; a task's value is its fee divided by its seconds.
+    # The estimated seconds of a task per unit of its size, by kind; a task's value is its fee
+    # divided by its estimated seconds.
     unit_seconds: dict[Kind, Seconds] | None = None
     # The dispatcher's maximum number of transactions in flight.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
-    # Requests to download a model, for all nodes together in 86,400 seconds; 0: none.
+    # The maximum number of model download requests for all nodes together in 86,400 seconds; 0: no
+    # requests.
     downloads_per_day: int = Field(default=200, ge=0, le=100_000)
-    # Requests to download a model for one node in 86,400 seconds.
+    # The maximum number of model download requests for one node in 86,400 seconds.
     downloads_per_node_per_day: int = Field(default=4, ge=1, le=1000)
-    # Folder with the hashes of results, one file per task, by which contests are settled within
-    # their window. Left out: a member of either group, or the window's end, settles them.
+    # The folder with the hashes of results, one file per task, with which the daemon settles
+    # contests within their window. Without it, a contest is settled by a member of either group,
+    # or at the end of the window.
     results_folder: Path | None = None
 
 
@@ -159,8 +163,8 @@ def _to_exact_fractions(seconds_by_kind: Mapping[Kind, Decimal]) -> dict[TaskKin
 
 
 class ProbingSection(Section):
-    # Start a system task for each member that had no task in the window; the dispatcher pays for
-    # it from its balance in the network contract.
+    # Whether a system task is started for each member that had no task in the window. The
+    # dispatcher pays for it from its purse in the network contract.
     enabled: bool = False
     # The length of a window, in seconds of block time.
     window_seconds: int = Field(default=86_400, ge=60)
@@ -173,7 +177,8 @@ class ProbingSection(Section):
     group: bool = True
     # The kind of system task: `sd`, `llm` or `sd_ft`.
     kind: Kind = "sd"
-    # Models that a system task needs; nodes without all of them on disk get none.
+    # The models that a system task needs; a node that does not have all of them on disk gets no
+    # system task.
     models: tuple[str, ...] = Field(default=(), max_length=64)
     # The size of a system task, in units of work.
     size: int = Field(default=1, ge=1, le=_MAX_SIZE)

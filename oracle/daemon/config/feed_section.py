@@ -24,23 +24,24 @@ FeedUrl = Annotated[str, AfterValidator(_check_feed_url), SECRET]
 
 
 class FeedSection(Section):
-    # URL of the feed: `https://relay.crynux.io`. Left out: no feed. Its rows have no proof; keys
-    # in the URL are never shown.
+    # URL of the feed: `https://relay.crynux.io`. By default there is no feed. The rows of a feed
+    # have no proof; keys in the URL are never shown.
     url: FeedUrl | None = None
     # The format of the feed's rows.
     profile: Literal["crynux-relay"] = "crynux-relay"
-    # A second feed of the same rows, such as your own mirror; it is compared with the first, and
-    # nothing is stored from it.
+    # A second feed with the same rows, such as your own mirror. It is only compared with the first
+    # feed; none of its rows are stored.
     compare_url: FeedUrl | None = None
     # Whether reports, kickouts and starts that depend on the feed may be sent to a contract.
     may_publish: bool = False
-    # A new database starts after this row; 0: with the oldest row that the feed still has.
+    # The id of the row after which a new database starts; 0: it starts with the oldest row that
+    # the feed still has.
     start_id: int = Field(default=0, ge=0, le=MAX_ROW_ID)
-    # Seconds between two polls, which is the precision of a row's time.
+    # Seconds between two polls. This is also the precision of a row's time.
     poll_seconds: float = Field(default=1.0, gt=0, le=60)
-    # Rows per page; a feed may return fewer.
+    # Requested rows per page; a feed may return fewer rows.
     page_rows: int = Field(default=1000, ge=1, le=10_000)
-    # Seconds that a row waits for rows of lower ids.
+    # Seconds for which a row waits for rows with lower ids.
     settle_seconds: int = Field(default=30, ge=SAME_TRANSACTION_SECONDS, le=3600)
     # Seconds without a new row after which the daemon is not ready.
     silent_seconds: int = Field(default=900, ge=60)
@@ -48,10 +49,10 @@ class FeedSection(Section):
     reread_seconds: int = Field(default=3600, ge=60)
     # Timeout of a request, in seconds.
     timeout_seconds: float = Field(default=10.0, gt=0, le=60)
-    # The largest accepted response, in MiB; a larger page is requested in halves.
+    # The largest accepted response, in MiB; if a page is larger, fewer rows are requested.
     max_response_mib: int = Field(default=16, ge=1, le=256)
-    # The largest accepted difference between the feed's clock and the local clock, in seconds;
-    # beyond it no rows are stored.
+    # The largest accepted difference between the feed's clock and the local clock, in seconds; if
+    # it is larger, no rows are stored.
     drift_seconds: int = Field(default=60, ge=1, le=3600)
 
 

@@ -103,24 +103,25 @@ class KeysSection(Section):
     dispatcher_env: _Variable | None = None
     # The expected address of the dispatcher's key; another key is rejected at the start.
     dispatcher_address: ContractAddress | None = None
-    # Region of the KMS; left out: as in AWS's own environment.
+    # Region of the KMS; by default the region of AWS's own configuration.
     kms_region: str | None = None
     # URL of another KMS endpoint (a VPC endpoint).
     kms_endpoint: _Url | None = None
-    # Client certificate (PEM) for remote signers: mTLS.
+    # Client certificate (PEM) for remote signers (mTLS).
     remote_certificate: Path | None = None
     # The key of `keys.remote_certificate` (PEM, mode 600).
     remote_certificate_key: Path | None = None
-    # Trusted certificate authorities of remote signers (PEM); left out: the system's.
+    # Trusted certificate authorities of remote signers (PEM); by default, the system's
+    # authorities.
     remote_ca_file: Path | None = None
     # File with the bearer token for remote signers (mode 600).
     remote_token_file: Path | None = None
-    # The JSON-RPC method that signs typed data; Web3Signer has `eth_signTypedData`.
+    # The JSON-RPC method that signs typed data; for Web3Signer, use `eth_signTypedData`.
     remote_typed_data_method: Literal["eth_signTypedData_v4", "eth_signTypedData"] = (
         "eth_signTypedData_v4"
     )
-    # Timeout of a request to a remote signer or the KMS, in seconds. Two requests, for a statement
-    # and a transaction, stay below the limit of `/livez` for a tick.
+    # Timeout of a request to a remote signer or the KMS, in seconds. Two such requests, for a
+    # statement and a transaction, fit into the time limit of a tick in `/livez`.
     timeout_seconds: float = Field(default=10.0, gt=0, le=20)
 
     def find_key_location(self, role: Role) -> KeyLocation | None:

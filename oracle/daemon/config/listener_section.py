@@ -24,24 +24,25 @@ class ListenerSection(Section):
 
     # The address of this machine to listen on.
     host: str = "127.0.0.1"
-    # Certificate chain (PEM): https instead of http.
+    # Certificate chain (PEM), with which the listener serves https instead of http.
     certificate: Path | None = None
     # The key of `certificate` (PEM, mode 600).
     certificate_key: Path | None = None
     # Certificate authorities of clients (PEM): only clients with a certificate get a response
     # (mTLS).
     client_ca_file: Path | None = None
-    # The maximum number of concurrent connections, and at most a sixth of the process's file
-    # descriptors. At the limit, the connection that waits longest is closed.
+    # The maximum number of concurrent connections; it is never more than a sixth of the process's
+    # file descriptors. At the limit, the connection that has waited longest is closed.
     max_connections: int = Field(default=8192, ge=8, le=65_536)
     # The maximum number of concurrent connections of one address (IPv6: of one /64 network) whose
     # requests are incomplete.
     max_connections_per_address: int = Field(default=6144, ge=1, le=65_536)
-    # Seconds from the connection to the end of a request's headers.
+    # Maximum seconds from the connection to the end of a request's headers.
     header_timeout_seconds: float = Field(default=10.0, gt=0, le=600)
-    # Seconds from the end of the headers until the response is received.
+    # Maximum seconds from the end of the headers until the client has received the response.
     response_timeout_seconds: float = Field(default=30.0, gt=0, le=600)
-    # Average requests per second of one address; a burst may have those of five seconds.
+    # Maximum average of requests per second from one address; a burst may contain the requests of
+    # five seconds.
     requests_per_second: float = Field(default=20.0, gt=0, le=100_000)
 
     @property
@@ -53,19 +54,19 @@ class ListenerSection(Section):
 class WebSection(ListenerSection):
     section_name = "web"
 
-    # Average requests per second of one address; a burst may have those of five seconds. `/livez`
-    # is not limited.
+    # Maximum average of requests per second from one address; a burst may contain the requests of
+    # five seconds. `/livez` is not limited.
     requests_per_second: float = Field(default=100.0, gt=0, le=100_000)
-    # Port of `/livez`, `/readyz`, `/metrics`, `/v1/operations` and `/v1/outbox`. Keep it private,
-    # because it has no password. 0 uses any free port.
+    # Port of `/livez`, `/readyz`, `/metrics`, `/v1/operations` and `/v1/outbox`. Keep this port
+    # private, because it has no password. 0 uses any free port.
     port: int = Field(default=8080, ge=0, le=65_535)
 
 
 class StatementsSection(ListenerSection):
     section_name = "statements"
 
-    # Port of `/v1/report` and `/v1/kick`, for the other reporters; 0 uses any free port. Left out:
-    # signatures are not published.
+    # Port of `/v1/report` and `/v1/kick`, for the other reporters; 0 uses any free port. Without
+    # it, signatures are not published.
     port: int | None = Field(default=None, ge=0, le=65_535)
 
 
@@ -74,7 +75,7 @@ class ApiSection(ListenerSection):
     # The largest request is a task to select nodes for.
     body_bytes = 16 * 1024
 
-    # Whether `run` serves `/v1` as well; `qos-oracle serve` always does.
+    # Whether `run` serves `/v1` as well; `qos-oracle serve` always serves it.
     enabled: bool = False
     # Port of the public read API; 0 uses any free port.
     port: int = Field(default=8090, ge=0, le=65_535)
@@ -84,7 +85,8 @@ class ApiSection(ListenerSection):
     max_streams_per_address: int = Field(default=64, ge=1, le=65_536)
     # Seconds after which a stream ends; clients resume it with `Last-Event-ID`.
     stream_seconds: float = Field(default=3600.0, gt=0, le=86_400)
-    # Origins whose web pages may read the API in a browser (`https://example.org`); `*`: all.
+    # Origins whose web pages may read the API in a browser (`https://example.org`); `*` allows all
+    # origins.
     cors: Annotated[
         tuple[str, ...],
         NoDecode,

@@ -58,11 +58,11 @@ from oracle.telemetry.safe_text import register_secret
 
 
 class RulesSection(Section):
-    # `crynux`, `relay`, `crynux-docs`, or `legacy`, which needs parameters of your own. Part of
-    # the rules hash.
+    # The rule set: `crynux`, `relay`, `crynux-docs`, or `legacy`, for which you have to set some
+    # parameters. Part of the rules hash.
     set: str = "crynux"
-    # When a group is scored, if it differs from the set: `validated` or `terminal`. Part of the
-    # rules hash.
+    # The event at which a group is scored, if it differs from the rule set's: `validated` or
+    # `terminal`. Part of the rules hash.
     close: Literal["validated", "terminal"] | None = None
     # Other rules that override the set's, by name: `{ tau_seconds = 900, penalty = "0.5" }`;
     # `rules show` lists them. Part of the rules hash.

@@ -14,15 +14,15 @@ from oracle.domain.scoring.rules import Rules
 
 
 class OracleSection(Section):
-    # The address of the oracle contract; left out: nothing is reported.
+    # The address of the oracle contract. Without it nothing is reported.
     address: ContractAddress | None = None
-    # Send transactions; overridden by `run --publish` and `--dry-run`.
+    # Whether transactions are sent; overridden by `run --publish` and `--dry-run`.
     publish: bool = False
-    # The block that a report may be based on: `soft` (2 blocks below the head) or the chain's
+    # The block on which a report may be based: `soft` (2 blocks below the head) or the chain's
     # `safe` block.
     level: Literal["soft", "safe"] = "soft"
-    # The length of a period of block time, in which one report is cut; it cannot change for a
-    # database. Part of the rules hash.
+    # The length of a period in seconds of block time; one report is cut for each period. You
+    # cannot change it for an existing database. Part of the rules hash.
     period_seconds: int = Field(default=60, ge=1)
     # The longest time between two reports of a score, in seconds. Part of the rules hash.
     heartbeat_seconds: int = Field(default=3600, ge=1)
@@ -30,28 +30,30 @@ class OracleSection(Section):
     deviation: int = Field(default=100, ge=1, le=10_000)
     # Seconds after its as-of block during which a report is accepted. Part of the rules hash.
     report_ttl_seconds: int = Field(default=600, ge=1, le=3600)
-    # How many blocks back the contract checks block hashes; as deployed.
+    # The number of blocks for which the contract checks block hashes, as set at its deployment.
     anchor_window: int = Field(default=200, ge=2, le=8191)
     # The folder for the evidence of kickouts.
     evidence_folder: Path = Path("evidence")
     # Consecutive accepted rounds, all as of blocks since the kickout became due, that must show
     # the node below the threshold before a kickout is proposed. Part of the rules hash.
     kick_after_rounds: int = Field(default=3, ge=1, le=100)
-    # Words of sixteen nodes in one report; the remaining words come first in the next report. A
-    # new word takes 23,200 gas, an existing one 6,100: use a lower value if the gas limit of a
-    # block, or of a transaction (16.7 million by EIP-7825), is lower. Part of the rules hash.
+    # The maximum number of words (of sixteen nodes) in one report; the remaining words come first
+    # in the next report. A new word costs 23,200 gas, and an existing word 6,100 gas. Use a lower
+    # value if the gas limit of a block, or of a transaction (16.7 million by EIP-7825), is lower.
+    # Part of the rules hash.
     max_words: int = Field(default=1024, ge=1, le=1024)
-    # The number of scores before a round registers a node; an excluded node is registered at once.
-    # The transmitter pays 26,000 gas for each. Part of the rules hash.
+    # The number of scores that a node needs before a round registers it; an excluded node is
+    # registered at once. The transmitter pays 26,000 gas for each registration. Part of the rules
+    # hash.
     min_scores: int = Field(default=1, ge=1, le=50)
-    # The fee per gas, in wei, that an ordinary update pays at once; it grows with the age of the
-    # last round up to `limits.max_fee_per_gas_wei`, reached at the heartbeat; left out: the cap at
-    # once. A node that crosses a band never waits.
+    # The fee per gas, in wei, up to which an ordinary update is sent at once. This limit grows
+    # with the age of the last round and reaches `limits.max_fee_per_gas_wei` at the heartbeat. By
+    # default it equals `limits.max_fee_per_gas_wei`. A node that crosses a band never waits.
     cheap_fee_wei: int | None = Field(default=None, ge=1)
     # Ordinary updates of fewer words wait for the heartbeat.
     min_words: int = Field(default=1, ge=1)
-    # Ordinary updates of fewer words than `oracle.min_words` are sent all the same if the sum of
-    # their lane changes is at least this, in 1/10,000 of QoS.
+    # Ordinary updates of fewer words than `oracle.min_words` are still sent if the sum of their
+    # lane changes is at least this value, in 1/10,000 of QoS.
     min_change: int | None = Field(default=None, ge=1)
     # A report is held if a larger share of the members would change by more than
     # `sanity_changed_by`; `report release` releases it.
@@ -62,9 +64,10 @@ class OracleSection(Section):
     # threshold or become unselectable.
     sanity_kick_share: float = Field(default=0.25, ge=0, le=1)
     # A report is held if the numbers of tasks that ended in its period, and of their nodes, are
-    # below this share of the usual numbers, and nothing proves the blocks; 0: never.
+    # below this share of the usual numbers, and the blocks are not proven; 0: no report is held
+    # for this reason.
     sanity_events_share: float = Field(default=0.5, ge=0, le=1)
-    # The usual numbers are medians over this many earlier periods.
+    # The number of earlier periods over which the medians of the usual numbers are computed.
     sanity_periods: int = Field(default=30, ge=5, le=1000)
     # Reports of networks with fewer members are never held.
     sanity_min_members: int = Field(default=20, ge=1)

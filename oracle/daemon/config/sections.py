@@ -81,28 +81,30 @@ class LimitsSection(Section):
     max_fee_per_gas_wei: int = Field(default=200 * 10**9, ge=1)
     # The highest cost of any transaction, in wei.
     max_cost_per_transaction_wei: int = Field(default=10**17, ge=1)
-    # The highest cost of all transactions of an hour, in wei, including bumps, no-ops and open
-    # ones.
+    # The highest cost of all transactions in an hour, in wei, including bumps, no-ops and open
+    # transactions.
     max_cost_per_hour_wei: int = Field(default=3 * 10**17, ge=1)
-    # The highest cost of all transactions of 24 hours for each sending account, in wei.
+    # The highest cost of all transactions in 24 hours, in wei, for each sending account.
     max_cost_per_day_wei: int = Field(default=10**18, ge=1)
     # The lowest priority fee that is offered, in wei; Polygon requires 30 gwei.
     min_tip_wei: int = Field(default=0, ge=0)
-    # `optimism` or `arbitrum`: the rollup's fees beside gas, for data and for its operator, are
+    # `optimism` or `arbitrum`: the rollup's additional fees, for data and for its operator, are
     # included in the cost.
     l1_fee: Literal["none", "optimism", "arbitrum"] = "none"
     # Blocks after which an unconfirmed transaction gets a fee bump; `limits.bump_seconds` must
-    # have passed, too.
+    # have passed as well.
     bump_blocks: int = Field(default=3, ge=1)
     # Seconds of the chain's time after which an unconfirmed transaction gets a fee bump;
-    # `limits.bump_blocks` must have passed, too.
+    # `limits.bump_blocks` must have passed as well.
     bump_seconds: int = Field(default=30, ge=0)
-    # The maximum number of transactions signed for one nonce; then the best one is only resent.
+    # The maximum number of transactions that are signed for one nonce; after that, the transaction
+    # with the highest fee is only sent again.
     max_attempts: int = Field(default=10, ge=1, le=100)
-    # The transmitter's maximum number of nonces that are not final; no further nonce is used
-    # meanwhile.
+    # The maximum number of the transmitter's nonces that are not final; at this number no further
+    # nonce is used.
     max_in_flight: int = Field(default=64, ge=1, le=1000)
-    # Blocks above a receipt before it counts as final, in addition to finality.
+    # Number of blocks above a receipt, in addition to finality, before the receipt counts as
+    # final.
     confirmations: int = Field(default=12, ge=1)
 
 
@@ -110,41 +112,43 @@ class NetworkSection(Section):
     # The profile that decodes the contracts: `reference`, `crynux-vss`, `crynux-commit`,
     # `crynux-staking`, or the path of your own `.toml` file (docs/how-to/add-a-network.md).
     profile: str = "reference"
-    # Contract name to address: `{ TaskNetwork = "0x…" }`; contracts whose address the profile
-    # contains may be left out.
+    # The address of each contract, by its name: `{ TaskNetwork = "0x…" }`. You can omit contracts
+    # whose address the profile contains.
     contracts: dict[str, ContractAddress] = Field(default_factory=dict)
     # Options that override the profile's own: `{ blame_missing_upload = false }`.
     options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
-    # Labels of addresses, shown on the pages and in the read API, and found by the search: `{
-    # "0x…" = "rack 3" }`.
+    # Labels of addresses, which are shown in the web UI and the read API, and can be searched for:
+    # `{ "0x…" = "rack 3" }`.
     labels: dict[ContractAddress, Label] = Field(default_factory=dict)
 
 
 class TracingSection(Section):
-    # The collector of the daemon's traces (OTLP over HTTP, `http://127.0.0.1:4318/v1/traces`);
-    # left out: no traces. Needs the extra `otel`.
+    # The collector of the daemon's traces (OTLP over HTTP, `http://127.0.0.1:4318/v1/traces`); by
+    # default, no traces are sent. Needs the extra `otel`.
     endpoint: SecretUrl | None = None
 
 
 class ReportersSection(Section):
     # URLs at which the other reporters publish their signatures; keys in the URLs are never shown.
-    # Needed to transmit if the quorum is above one.
+    # A transmitter needs it if the quorum is larger than one.
     peers: SecretUrls = Field(default=(), max_length=64)
     # Client certificate (PEM) for peers that require mTLS.
     certificate: Path | None = None
     # The key of `reporters.certificate` (PEM, mode 600).
     certificate_key: Path | None = None
-    # Trusted certificate authorities of the peers (PEM); left out: the system's.
+    # Trusted certificate authorities of the peers (PEM); by default, the system's authorities.
     ca_file: Path | None = None
     # Seconds between two requests to the peers while a round is open and signatures are missing.
     poll_seconds: float = Field(default=2.0, gt=0, le=600)
     # Timeout of a request to a peer, in seconds; all peers are requested at once.
     timeout_seconds: float = Field(default=2.0, gt=0, le=30)
-    # This transmitter's rank among several: rank 0 sends at once, the others wait.
+    # The rank of this transmitter: rank 0 sends at once, and higher ranks wait.
     transmit_rank: int = Field(default=0, ge=0, le=100)
-    # Seconds of the chain's time, times the rank, that a push waits for lower ranks.
+    # Seconds of chain time, multiplied by the rank, for which a push waits for transmitters of
+    # lower rank.
     transmit_delay_seconds: int = Field(default=60, ge=1, le=3600)
-    # Blocks, times the rank, that a push and every kickout call wait for lower ranks.
+    # Blocks, multiplied by the rank, for which a push or a kickout call waits for transmitters of
+    # lower rank.
     transmit_delay_blocks: int = Field(default=5, ge=1, le=1000)
 
     @property
@@ -186,17 +190,19 @@ class NotifySection(Section):
     # The target's name in commands, metrics and the log; delivery resumes by name when the URL
     # changes.
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
-    # `https://…`: a webhook; else a URL of Apprise (`mailto://…`, `slack://…`), which needs the
-    # extra `notify`.
+    # `https://…` is a webhook; any other address is a URL of Apprise (`mailto://…`, `slack://…`),
+    # which needs the extra `notify`.
     url: SecretText = Field(min_length=1)
-    # For webhooks: a file (mode 600) with the secret, at least 16 characters, that signs messages.
+    # For webhooks: a file (mode 600) with the secret, of at least 16 characters, with which
+    # messages are signed.
     secret_file: Path | None = None
-    # The notices to deliver; left out: all. Kinds of notices, and conditions of the daemon's
-    # health (docs/explanation/health.md).
+    # The notices to deliver: kinds of notices, and conditions of the daemon's health
+    # (docs/explanation/health.md). By default all notices are delivered.
     kinds: tuple[Annotated[str, AfterValidator(_check_notice_kind)], ...] = ()
-    # Seconds between heartbeats, for a dead man's switch; left out: none.
+    # Seconds between heartbeats, for a dead man's switch; by default no heartbeats are sent.
     heartbeat_seconds: float | None = Field(default=None, ge=1)
-    # The nodes whose notices are delivered; left out: all nodes, and also reports and halts.
+    # The nodes whose notices are delivered. By default the notices of all nodes are delivered, and
+    # also those about reports and halts.
     nodes: tuple[ContractAddress, ...] = Field(default=(), max_length=1000)
     # For webhooks: timeout of a request, in seconds.
     timeout_seconds: float = Field(default=10.0, gt=0, le=60)
@@ -212,7 +218,8 @@ class NotifySection(Section):
 class MetricsSection(Section):
     # Whether to export QoS, reliability and exclusion of each member.
     nodes: bool = False
-    # The maximum number of members, those with the most scores first; each has three series.
+    # The maximum number of members with their own series; members with the most scores come first.
+    # Each member has three series.
     max_nodes: int = Field(default=1000, ge=1, le=20_000)
 
 

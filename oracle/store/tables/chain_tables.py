@@ -32,7 +32,7 @@ identity = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
-# One row: the last block folded, and the newest final one.
+# One row: the last folded block, and the newest final block.
 cursor = Table(
     "cursor",
     metadata,
@@ -95,8 +95,8 @@ undo = Table(
     sqlite_with_rowid=False,
 )
 
-# The folded state after some final blocks, packed, so that earlier blocks need not be folded
-# again. Snapshots are made from the raw rows and deleted with the projections.
+# The folded state after some final blocks, in packed form, so that earlier blocks do not have to
+# be folded again. Snapshots are made from the raw rows and deleted with the projections.
 state_snapshot = Table(
     "state_snapshot",
     metadata,

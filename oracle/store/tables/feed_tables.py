@@ -18,8 +18,8 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# Rows of the feed, kept forever. The hash is part of the key, so that a row that later arrives
-# with different content is kept as evidence beside the first one.
+# Rows of the feed, kept permanently. The hash is part of the key, so that a row that later arrives
+# with different content is kept as evidence beside the first version.
 feed_row = Table(
     "feed_row",
     metadata,
@@ -80,7 +80,8 @@ feed_fault = Table(
     sqlite_with_rowid=False,
 )
 
-# Times of rows from another reader, adopted so that the same bytes are produced.
+# Times of rows that another reader exported. They are used so that both readers produce the same
+# bytes.
 feed_witness = Table(
     "feed_witness",
     metadata,

@@ -4,8 +4,8 @@ from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Relays reported by a gateway, in the order received, kept while they can still count; and the
-# checks that ended a node's time-out.
+# Relays that a gateway reported, in the order in which they were received, and the checks that
+# ended a node's exclusion. Rows are kept as long as they can still count.
 relay_outcome = Table(
     "relay_outcome",
     metadata,
@@ -23,7 +23,7 @@ relay_outcome = Table(
     Column("outcome_id", Text),
 )
 
-# Seeds by which nodes were drawn; a seed is secret until its epoch is over.
+# Seeds with which nodes were drawn; a seed is secret until its epoch is over.
 draw_epoch = Table(
     "draw_epoch",
     metadata,

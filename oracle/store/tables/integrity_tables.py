@@ -68,7 +68,8 @@ raw_checksum = Table(
     sqlite_with_rowid=False,
 )
 
-# Raw rows of known kinds that could not be decoded; orphaned like the rows themselves.
+# Raw rows of known kinds that could not be decoded. A reorg orphans them together with the raw
+# rows.
 dead_letter = Table(
     "dead_letter",
     metadata,
@@ -84,7 +85,8 @@ dead_letter = Table(
     sqlite_with_rowid=False,
 )
 
-# Facts learned about an endpoint, which need not be learned again after a restart.
+# Facts about an endpoint that the daemon has learned, so that it does not have to learn them again
+# after a restart.
 endpoint_fact = Table(
     "endpoint_fact",
     metadata,
@@ -120,7 +122,7 @@ Index(
     postgresql_where=text("cleared_time IS NULL"),
 )
 
-# Every reorganisation that was rolled back.
+# Every reorg for which the index was rewound.
 reorg_log = Table(
     "reorg_log",
     metadata,

@@ -54,7 +54,7 @@ log_source = Table(
     UniqueConstraint("address", "topic0"),
 )
 
-# Logs that are not canonical, or no longer so, each with the hash and time of its block.
+# Logs that are not canonical, each with the hash and time of its block.
 log_orphan = Table(
     "log_orphan",
     metadata,

@@ -66,7 +66,7 @@ pub_account = Table(
     CheckConstraint("next_nonce >= 0", name="next_nonce"),
 )
 
-# A call requested on chain, once.
+# A call that the daemon wants on chain exactly once.
 pub_intent = Table(
     "pub_intent",
     metadata,
@@ -183,7 +183,7 @@ Index(
     postgresql_where=text(_BUMPED),
 )
 
-# Signed bytes; stored before they are sent, never changed, never signed again.
+# Signed transactions. They are stored before they are sent, and are never changed or signed again.
 pub_attempt = Table(
     "pub_attempt",
     metadata,

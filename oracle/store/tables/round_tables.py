@@ -69,7 +69,7 @@ contract_setting = Table(
     Column("value", Text, nullable=False),  # JSON list
 )
 
-# Rounds accepted by the contract; the newest is its head.
+# Rounds that the contract accepted; the newest round is the contract's head.
 accepted_round = Table(
     "accepted_round",
     metadata,

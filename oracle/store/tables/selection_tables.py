@@ -30,8 +30,8 @@ Index(
     postgresql_where=text("voided_block IS NULL"),
 )
 
-# The node that will get a request to download a model after a task started. Not a projection, like
-# draws; requests already on chain are in the node's own row.
+# The node that will get a request to download a model after a task started. Like draws, these rows
+# are not a projection. Requests that are already on chain are stored in the node's row.
 planned_download = Table(
     "planned_download",
     metadata,

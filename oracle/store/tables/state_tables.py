@@ -76,7 +76,7 @@ node = Table(
 )
 
 # Folded state of each task; a projection. The table has a rowid because keys are random: a small
-# index of keys stays in memory, whole rows would not.
+# index of the keys stays in memory, whereas whole rows would not.
 task = Table(
     "task",
     metadata,

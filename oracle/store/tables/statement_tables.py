@@ -101,7 +101,7 @@ signing_embargo = Table(
     Column("until", BigInteger, nullable=False),  # chain time
 )
 
-# Reports that look wrong, held until an operator releases them.
+# Reports that the sanity gate holds until an operator releases them.
 report_hold = Table(
     "report_hold",
     metadata,
