@@ -22,7 +22,7 @@ class ListenerSection(Section):
     # threads, and most responses need none.
     max_answers: ClassVar[int] = 64
 
-    # The address of this machine to listen on.
+    # The local address on which the listener accepts connections.
     host: str = "127.0.0.1"
     # Certificate chain (PEM), with which the listener serves https instead of http.
     certificate: Path | None = None
