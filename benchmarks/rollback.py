@@ -21,8 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.windows import LOGS_PER_BLOCK, block_at, events  # noqa: E402
 from oracle.domain.events.network_events import DomainEvent  # noqa: E402
-from oracle.domain.fold.fold import Fold  # noqa: E402
-from oracle.domain.fold.row_prefetch import collect_task_keys  # noqa: E402
+from oracle.domain.fold.fold import Fold, collect_task_keys  # noqa: E402
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402

@@ -22,14 +22,15 @@ sys.path.insert(0, str(ROOT))
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed  # noqa: E402
 from oracle.domain.scoring.group_ranking import get_rank_score  # noqa: E402
-from oracle.domain.scoring.node_scores import is_below_line  # noqa: E402
-from oracle.domain.scoring.reliability import (  # noqa: E402
+from oracle.domain.scoring.node_scores import (  # noqa: E402  # noqa: E402
+    append_score,
     boost_reliability,
+    compute_pool_mean,
     heal_reliability,
+    is_below_line,
     penalize_reliability,
 )
-from oracle.domain.scoring.rule_json import parse_fraction  # noqa: E402
-from oracle.domain.scoring.score_window import append_score, compute_pool_mean  # noqa: E402
+from oracle.domain.scoring.rule_fields import parse_fraction  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.crynux.selection_weight import Weighting, compute_stake_score, compute_weight  # noqa: E402
 

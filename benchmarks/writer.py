@@ -34,7 +34,7 @@ from oracle.chain.segments.segment_queue import join_windows  # noqa: E402
 from oracle.daemon.startup import freeze_gc  # noqa: E402
 from oracle.domain.blocks import BlockRange  # noqa: E402
 from oracle.domain.ids import Hash  # noqa: E402
-from oracle.domain.log_table import LogTable  # noqa: E402
+from oracle.domain.logs import LogTable  # noqa: E402
 from oracle.indexer.commit import commit_window  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.store.database import Store  # noqa: E402

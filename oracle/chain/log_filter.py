@@ -12,8 +12,7 @@ from itertools import chain
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_table import MAX_LOG_INDEX
-from oracle.domain.logs import Log
+from oracle.domain.logs import MAX_LOG_INDEX, Log
 from oracle.rpc.responses import LogResponse
 
 # Placeholders until the block header is read: no time given, and an invalid time given.

@@ -1,10 +1,17 @@
-"""The raw input from the chain: logs, and the calls that some events need.
+"""The raw input from the chain: logs, one by one or in compact tables, and the calls they need.
 
-Everything else in the database is folded from these and can be rebuilt.
+Everything else in the database is folded from these and can be rebuilt. A table keeps the logs of
+a range of blocks in rows with packed data, as the database does: values that many rows share are
+stored once, and no object is created per log (docs/explanation/storage.md#logs).
 """
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import chain
+from operator import attrgetter
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
+
+from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
 
@@ -62,3 +69,243 @@ class DeadLetter:
     name: str
     # The reason in one line; never the bytes themselves.
     error: str
+
+
+_WORD: Final = 32
+_DIGITS: Final = 2 * _WORD
+_LEADING: Final = 32
+_TRAILING: Final = 64
+_PARTIAL: Final = 96
+# Recurring words (amounts, offsets, lengths) are worth caching; hashes evict them.
+_MAX_CACHED_WORDS: Final = 4096
+
+
+class _PackedWords(dict[str, bytes]):
+    """A cache of packed words, keyed by the hex digits of the word."""
+
+    def __missing__(self, digits: str) -> bytes:
+        if len(self) >= _MAX_CACHED_WORDS:
+            self.clear()
+        packed = self[digits] = _pack_word(bytes.fromhex(digits))
+        return packed
+
+
+class _UnpackedWords(dict[bytes, str]):
+    """A cache of unpacked words, keyed by the packed bytes."""
+
+    def __missing__(self, part: bytes) -> str:
+        if len(self) >= _MAX_CACHED_WORDS:
+            self.clear()
+        digits = self[part] = _unpack_word(part)
+        return digits
+
+
+_PACKED_CACHE: Final = _PackedWords()
+_UNPACKED_CACHE: Final = _UnpackedWords()
+
+
+def pack_hex(text: str) -> bytes:
+    """Pack the data of a log (`0x` hex) by removing the zero bytes that pad its words.
+
+    Each word of 32 bytes becomes one byte that gives its form, followed by the remaining bytes.
+    The form byte is `32 + n` (n from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to
+    32) for n bytes without trailing zeros, and `95 + n` (1 to 31) for n bytes at the end that form
+    no whole word. Its three upper bits give the form. All form bytes are ASCII characters, which
+    SQL can parse (docs/explanation/storage.md#packed).
+    """
+    packed_words = _PACKED_CACHE
+    return b"".join(
+        [packed_words[text[offset : offset + _DIGITS]] for offset in range(2, len(text), _DIGITS)]
+    )
+
+
+def unpack_hex(value: bytes) -> str:
+    """Unpack data that `pack_hex` packed, and return it as `0x` hex."""
+    chunks, offset, unpacked_words = ["0x"], 0, _UNPACKED_CACHE
+    while offset < len(value):
+        code = value[offset]
+        next_offset = offset + 1 + (code & 31) + (code >= _TRAILING)
+        chunks.append(unpacked_words[value[offset:next_offset]])
+        offset = next_offset
+    return "".join(chunks)
+
+
+def _pack_word(word: bytes) -> bytes:
+    if len(word) < _WORD:
+        return bytes([_PARTIAL + len(word) - 1]) + word
+    without_leading, without_trailing = word.lstrip(b"\0"), word.rstrip(b"\0")
+    if len(without_leading) < _WORD and len(without_leading) <= len(without_trailing):
+        return bytes([_LEADING + len(without_leading)]) + without_leading
+    return bytes([_TRAILING + len(without_trailing) - 1]) + without_trailing
+
+
+def _unpack_word(part: bytes) -> str:
+    digits = part[1:].hex()
+    if part[0] < _TRAILING:
+        return digits.rjust(_DIGITS, "0")
+    return digits.ljust(_DIGITS, "0") if part[0] < _PARTIAL else digits
+
+
+# The lowest bits of a row's key hold the log's index in the block; the others hold the block.
+LOG_INDEX_BITS = 24
+MAX_LOG_INDEX = 2**LOG_INDEX_BITS - 1
+
+# A block's hash, and its time in seconds.
+LogBlock: TypeAlias = tuple[bytes, int]
+# A contract's address and a first topic, `0x` hex; the topic is empty where a log has none.
+LogSource: TypeAlias = tuple[Address, str]
+BytesLike: TypeAlias = bytes | bytearray
+# Key, transaction index, index of the source, transaction hash, the other topics joined, packed
+# data. sqlite3 accepts a bytearray as it is; for bytes it spends longer on a check than on writing
+# them.
+LogRow: TypeAlias = tuple[int, int, int, BytesLike, BytesLike, BytesLike]
+
+_GET_INDEX = attrgetter("index")
+_GET_BLOCK = attrgetter("block", "block_hash")
+_TOPIC_DIGITS = 64
+_CONFLICTING_BLOCKS = "the logs contain two different blocks with the same number"
+
+
+class LogPart(NamedTuple):
+    """Ordered rows and the values that they share; sources are in order of first use."""
+
+    blocks: Mapping[int, LogBlock]
+    sources: Sequence[LogSource]
+    rows: Sequence[LogRow]
+
+
+class LogTable(Sequence[Log]):
+    """Logs in order of (block, index), in parts with separate sources.
+
+    Every access as a sequence creates new `Log` objects.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Sequence[LogPart]) -> None:
+        self.parts = parts
+
+    @classmethod
+    def from_logs(cls, logs: Sequence[Log]) -> Self:
+        """Return the logs as a table; a table is returned unchanged.
+
+        Raises:
+            ValueError: two blocks have the same number, or a log's index is above `MAX_LOG_INDEX`.
+        """
+        if isinstance(logs, cls):
+            return logs
+        blocks, sources, to_bytes = _collect_blocks(logs), _SourceIndexes(), bytearray.fromhex
+        # A single expression, because it runs over every log of the chain.
+        rows: list[LogRow] = [
+            (
+                log.block << LOG_INDEX_BITS | log.index,
+                log.tx,
+                sources[log.address, log.topics[0] if log.topics else ""],
+                to_bytes(log.tx_hash[2:]),
+                to_bytes("".join(log.topics[1:]).replace("0x", "")),
+                pack_hex(log.data),
+            )
+            for log in logs
+        ]
+        return cls([LogPart(blocks, list(sources), rows)])
+
+    @classmethod
+    def concatenate(cls, tables: Iterable[Sequence[Log]]) -> Self:
+        """Join several sequences of consecutive logs into one table.
+
+        Raises:
+            ValueError: see `from_logs`.
+        """
+        parts = (cls.from_logs(logs).parts for logs in tables)
+        return cls(list(chain.from_iterable(parts)))
+
+    @property
+    def blocks(self) -> dict[int, LogBlock]:
+        """Return the hash and time of each block that has a log.
+
+        Raises:
+            ValueError: two blocks have the same number.
+        """
+        block_by_number: dict[int, LogBlock] = {}
+        for part in self.parts:
+            for number, block in part.blocks.items():
+                if block_by_number.setdefault(number, block)[0] != block[0]:
+                    raise ValueError(_CONFLICTING_BLOCKS)
+        return block_by_number
+
+    @override
+    def __len__(self) -> int:
+        return sum(len(part.rows) for part in self.parts)
+
+    @override
+    def __iter__(self) -> Iterator[Log]:
+        for part in self.parts:
+            for key, tx, source_index, tx_hash, topics, data in part.rows:
+                block = part.blocks[key >> LOG_INDEX_BITS]
+                row = key, tx, tx_hash, topics, data
+                yield build_log(row, block, part.sources[source_index])
+
+    @override
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+    @override
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, Sequence) and list(self) == list(value)
+
+    __hash__ = None  # type: ignore[assignment]  # it is compared by what it holds
+
+
+class _SourceIndexes(dict[LogSource, int]):
+    """The index of each source, in order of first use."""
+
+    def __missing__(self, source: LogSource) -> int:
+        index = self[source] = len(self)
+        return index
+
+
+def build_log(
+    row: tuple[int, int, BytesLike, BytesLike, BytesLike], block: LogBlock, source: LogSource
+) -> Log:
+    """Build a log from a row without its source index, the log's block, and its source."""
+    key, tx, tx_hash, topics, data = row
+    (block_hash, time), (address, topic0) = block, source
+    topic_digits = topics.hex()
+    later_topics = [
+        topic_digits[offset : offset + _TOPIC_DIGITS]
+        for offset in range(0, len(topic_digits), _TOPIC_DIGITS)
+    ]
+    return Log(
+        key >> LOG_INDEX_BITS,
+        Hash("0x" + block_hash.hex()),
+        time,
+        tx,
+        Hash("0x" + tx_hash.hex()),
+        key & MAX_LOG_INDEX,
+        address,
+        (topic0, *("0x" + topic for topic in later_topics)) if topic0 else (),
+        unpack_hex(bytes(data)),
+    )
+
+
+def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
+    """Return the hash of each block that has a log, by block number."""
+    if isinstance(logs, LogTable):
+        return {number: Hash("0x" + block[0].hex()) for number, block in logs.blocks.items()}
+    return {log.block: log.block_hash for log in logs}
+
+
+def _collect_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
+    """Return hash and time of each block that has a log; the first log gives the time."""
+    if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
+        raise ValueError(f"a log's index is not from 0 to {MAX_LOG_INDEX}")
+    block_ids = set(map(_GET_BLOCK, logs))
+    hash_by_number: dict[int, Hash] = dict(block_ids)
+    if len(hash_by_number) < len(block_ids):
+        raise ValueError(_CONFLICTING_BLOCKS)
+    time_by_number = {log.block: log.time for log in reversed(logs)}
+    to_bytes = bytes.fromhex
+    return {
+        number: (to_bytes(hash_by_number[number][2:]), time)
+        for number, time in time_by_number.items()
+    }

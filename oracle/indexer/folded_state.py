@@ -9,8 +9,9 @@ from hashlib import sha256
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.protocols import LogReader
 from oracle.domain.blocks import BlockRange
-from oracle.domain.fold.fold import FOLD_VERSION, Fold
-from oracle.domain.fold.row_prefetch import (
+from oracle.domain.fold.fold import (
+    FOLD_VERSION,
+    Fold,
     collect_open_group_keys,
     collect_open_group_task_keys,
     collect_task_keys,

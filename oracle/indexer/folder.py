@@ -17,8 +17,8 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.coverage import IngestScope
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
-from oracle.domain.fold.fold import Fold
-from oracle.domain.fold.row_prefetch import (
+from oracle.domain.fold.fold import (
+    Fold,
     collect_node_addresses,
     collect_open_group_keys,
     collect_open_group_task_keys,

@@ -4,7 +4,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.protocols import LogReader
 from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLevel
 from oracle.domain.fold.fold import FOLD_VERSION
-from oracle.domain.log_table import get_block_hashes
+from oracle.domain.logs import get_block_hashes
 from oracle.store.database import UnitOfWork
 
 

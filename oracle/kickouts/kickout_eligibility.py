@@ -8,10 +8,14 @@ from oracle.domain.blocks import Position
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.reports.kickout_evidence import EvidenceContext, KickoutEvidence, evidence_of
+from oracle.domain.reports.kickout_evidence import (
+    EvidenceContext,
+    KickoutEvidence,
+    LaneObservation,
+    evidence_of,
+)
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
-from oracle.domain.reports.low_rounds import LaneObservation
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.node_scores import is_below_line, is_kickout_due
 from oracle.domain.scoring.rules import Rules

@@ -5,13 +5,13 @@ from itertools import chain
 
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fold.working_set import KickoutDue
-from oracle.domain.reports.lanes import NEVER_REPORTED, extract_lane, get_word_index
-from oracle.domain.reports.low_rounds import (
+from oracle.domain.reports.kickout_evidence import (
     LaneObservation,
     count_newest_low_run,
     find_first_low_run,
     iter_lane_observations,
 )
+from oracle.domain.reports.lanes import NEVER_REPORTED, extract_lane, get_word_index
 from oracle.domain.reports.report import ReportSettings
 from oracle.store.database import UnitOfWork
 

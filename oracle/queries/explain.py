@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.oracle_events import Registrations
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.legacy_round_scores import build_group_runs
 from oracle.domain.fold.working_set import (
@@ -19,7 +20,6 @@ from oracle.domain.fold.working_set import (
     ScoreEntry,
 )
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import Word
 from oracle.domain.reports.kickout_evidence import (
     CreatorSpread,
@@ -30,9 +30,8 @@ from oracle.domain.reports.lanes import extract_lane, get_word_index, lane_from_
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_figures import NodeFigures
-from oracle.domain.scoring.node_scores import count_scores
+from oracle.domain.scoring.node_scores import compute_pool_mean, count_scores
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import compute_pool_mean
 from oracle.domain.state import GroupMember, Node, Run, Task
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to

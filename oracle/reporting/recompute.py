@@ -7,7 +7,7 @@ from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.registration import RegistrationRules
 from oracle.domain.reports.report import Report, ReportSettings, cut_report
-from oracle.domain.reports.wanted_words import (
+from oracle.domain.reports.target_words import (
     build_scoring_context,
     build_target_words,
     compute_folded_words,

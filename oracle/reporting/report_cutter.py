@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing_extensions import override
 
 from oracle.domain.blocks import BlockRange, BlockRef
+from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Address
-from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.contract_state import NodeIndex
 from oracle.domain.reports.lanes import get_word_index, lane_of, replace_lane
 from oracle.domain.reports.registration import (
@@ -28,7 +28,7 @@ from oracle.domain.reports.registration import (
 )
 from oracle.domain.reports.report import Report, ReportSettings, compute_period, cut_report
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.wanted_words import ScoringContext, TargetWords, build_target_words
+from oracle.domain.reports.target_words import ScoringContext, TargetWords, build_target_words
 from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
 from oracle.domain.scoring.legacy_tally import compute_window
 from oracle.domain.scoring.rules import Rules

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.rule_json import get_value_type, to_json_value
+from oracle.domain.scoring.rule_fields import get_value_type, to_json_value
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.pocket.pocket_policy import PocketPolicy

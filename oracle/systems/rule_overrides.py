@@ -7,8 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 from oracle.domain.scoring.legacy_rules import LegacyRules
-from oracle.domain.scoring.rule_fields import get_declared_rules, is_fraction
-from oracle.domain.scoring.rule_json import get_value_type, is_optional, rule_to_json
+from oracle.domain.scoring.rule_fields import (
+    get_declared_rules,
+    get_value_type,
+    is_fraction,
+    is_optional,
+    rule_to_json,
+)
 from oracle.domain.scoring.rules import Rules
 
 _LEGACY = "legacy."

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from oracle.domain.blocks import BlockRef, Position
+from oracle.domain.events.oracle_events import Registrations
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
-from oracle.domain.registrations import Registrations
 from oracle.domain.reports.contract_state import RoundsChanges
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LANES_PER_WORD, replace_lane

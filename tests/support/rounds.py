@@ -4,9 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.oracle_events import ContractEvent, NodeRegistered, RoundAccepted
+from oracle.domain.events.oracle_events import (
+    NO_REGISTRATIONS,
+    ContractEvent,
+    NodeRegistered,
+    Registrations,
+    RoundAccepted,
+)
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
-from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds

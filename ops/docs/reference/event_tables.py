@@ -12,8 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from oracle.domain.events.event_fields import FieldKind, get_field_kinds, get_required_fields
-from oracle.domain.events.event_names import FIELD_KINDS, TYPE_BY_NAME
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import FIELD_KINDS, TYPE_BY_NAME, DomainEvent
 from reference.markdown import render_table
 
 PAGE = "docs/reference/events-and-jsonl.md"

@@ -14,8 +14,8 @@ from oracle.chain.decode.call_arguments import parse_array_type
 from oracle.chain.decode.decoder_plan import Getter, TypedValue
 from oracle.domain.events import event_fields as kinds
 from oracle.domain.events.event_fields import FieldKind
-from oracle.domain.events.event_names import FIELD_KINDS
 from oracle.domain.events.jsonl_fields import INT63_MAX, UINT32_MAX
+from oracle.domain.events.network_events import FIELD_KINDS
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 
 _VERSION_PARTS = 3

@@ -37,8 +37,7 @@ from oracle.chain.profiles.profile import (
 )
 from oracle.chain.profiles.value_paths import InputValues, collect_argument_names, suggest_name
 from oracle.domain.events.event_fields import get_field_kinds, get_required_fields
-from oracle.domain.events.event_names import FIELD_KINDS, NAME_BY_TYPE
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import FIELD_KINDS, NAME_BY_TYPE, DomainEvent
 from oracle.domain.logs import Call, Log
 
 _MAX_SHOWN_CHARS = 40

@@ -22,9 +22,8 @@ from oracle.chain.profiles.profile import (
 from oracle.chain.profiles.profile_compiler import MappingCompiler
 from oracle.chain.profiles.toml_tables import FaultCollector, ProfileSettings, Table
 from oracle.chain.profiles.value_paths import suggest_name
-from oracle.domain.events.event_names import TYPE_BY_NAME
 from oracle.domain.events.jsonl import parse_field_value
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import TYPE_BY_NAME, DomainEvent
 
 _KEYS = ("abi", "address", "start_block", "proxy", "events", "calls")
 _JSON_SUFFIX = ".json"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
-from oracle.domain.events.events_from_columns import build_events
+from oracle.domain.events.event_fields import build_events
 from oracle.domain.events.network_events import DomainEvent, NodeEvent, TaskEvent
 from oracle.domain.events.oracle_events import ContractEvent, SettingEvent
 from oracle.domain.logs import DeadLetter

@@ -23,8 +23,7 @@ from oracle.chain.segments.segment_request import (
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_table import LOG_INDEX_BITS, LogPart, LogSource, LogTable
-from oracle.domain.logs import Call, Log
+from oracle.domain.logs import LOG_INDEX_BITS, Call, Log, LogPart, LogSource, LogTable
 from oracle.errors import OracleError, TransientError
 
 _WORD_BYTES = 32

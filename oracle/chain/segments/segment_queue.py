@@ -25,7 +25,7 @@ from oracle.chain.segments.process_pool import WorkerDiedError, WorkerStartError
 from oracle.chain.segments.segment import RefusedSegmentError, SegmentError
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
-from oracle.domain.log_table import LogTable
+from oracle.domain.logs import LogTable
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.rpc.background import run_in_background
 from oracle.telemetry.indexer_metrics import SEGMENTS

@@ -9,8 +9,8 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile import Contract, Profile
 from oracle.daemon.config.loader import TASK_NETWORK_CONTRACT, Config
 from oracle.daemon.records import build_configured_rules, open_records
-from oracle.domain.events.event_names import NAME_BY_TYPE
 from oracle.domain.events.network_events import (
+    NAME_BY_TYPE,
     DomainEvent,
     GroupValidated,
     NodePauseAsked,

@@ -1,20 +1,41 @@
-"""Declares each kind of event field once: JSON codec, Parquet column, and description.
+"""Declares the fields of events: position and time of all, and each other kind of field once.
 
 An event's field is annotated with a kind, as in `stake: WeiAmount | None = None`. The JSON-lines
 codec, the columns of an export and the tables of docs/reference/events-and-jsonl.md are derived
-from that annotation.
+from that annotation. For position and time see
+docs/reference/events-and-jsonl.md#position-and-time.
 """
 
-from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import repeat
 from typing import Annotated, Any, get_args
 
+from oracle.domain.blocks import Position
 from oracle.domain.events import jsonl_fields as codecs
 from oracle.domain.events.jsonl_fields import INT63_MAX, FieldCodec
-from oracle.domain.events.timed_event import TimedEvent
 from oracle.domain.ids import Address, GroupKey, TaskKey
+
+
+@dataclass(frozen=True, slots=True)
+class TimedEvent:
+    """An event at its position, with the time of its block in whole seconds.
+
+    `time_ms` is the time in whole milliseconds, within the second `time`, or None if the source
+    reports seconds only. Scores never use it.
+    """
+
+    at: Position
+    time: int
+    time_ms: int | None = field(default=None, kw_only=True)
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Return the event's time in milliseconds; without `time_ms`, the start of its second."""
+        return self.time * 1000 if self.time_ms is None else self.time_ms
 
 
 class ColumnType(StrEnum):
@@ -175,3 +196,32 @@ def _find_field_kind(event_field: Field[Any]) -> FieldKind:
             if isinstance(kind, FieldKind):
                 return kind
     raise TypeError(f"{event_field.name}: the annotation has no FieldKind")
+
+
+def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Return the events whose field values are in `columns`; `event_class` must have slots.
+
+    Values are not checked, so the caller must pass values of the right types.
+
+    Raises:
+        ValueError: the columns do not match the fields, or their lengths differ.
+    """
+    setters = _get_field_setters(event_class)
+    if columns.keys() != setters.keys():
+        raise ValueError(
+            f"{event_class.__name__}: the columns {', '.join(columns)} do not match its fields"
+        )
+    lengths = set(map(len, columns.values()))
+    if len(lengths) != 1:
+        raise ValueError("the event columns have different lengths")
+    events: list[Any] = list(map(object.__new__, repeat(event_class, lengths.pop())))
+    for name, column in columns.items():
+        # Only the calls matter; the deque discards their results.
+        deque(map(setters[name], events, column), maxlen=0)
+    return events
+
+
+@cache
+def _get_field_setters(event_class: type) -> dict[str, Callable[[Any, Any], None]]:
+    """Return the slot setter of each field; the dataclass must have slots, as events do."""
+    return {field.name: getattr(event_class, field.name).__set__ for field in fields(event_class)}

@@ -10,9 +10,14 @@ from typing import Any, NamedTuple
 from oracle.domain.blocks import Position
 from oracle.domain.events import jsonl_fields
 from oracle.domain.events.event_fields import get_field_kinds, get_required_fields
-from oracle.domain.events.event_names import FIELD_KINDS, NAME_BY_TYPE, TYPE_BY_NAME
 from oracle.domain.events.jsonl_fields import FieldCodec
-from oracle.domain.events.network_events import DomainEvent, TaskCreated
+from oracle.domain.events.network_events import (
+    FIELD_KINDS,
+    NAME_BY_TYPE,
+    TYPE_BY_NAME,
+    DomainEvent,
+    TaskCreated,
+)
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.ids import ZERO_HASH, TaskKey
 from oracle.errors import InputError

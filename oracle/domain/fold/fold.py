@@ -1,15 +1,16 @@
 """Folds events into state: applies them one by one, and collects the changed rows.
 
-The fold is a pure function of events and rules. The caller loads the rows first (`row_prefetch`).
+The fold is a pure function of events and rules. The caller loads the rows first: tasks, then
+groups and their member tasks, then nodes.
 See docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events import network_events
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
 from oracle.domain.fold import (
     group_validation,
     node_lifecycle,
@@ -19,7 +20,9 @@ from oracle.domain.fold import (
 )
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.fold.working_set import Changes, LastEvent, PreImages, WorkingSet
+from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import OpenGroup, Task
 
 # Raise this number when the same events would fold to other rows. A database that an older version
 # folded is folded again before it continues. Version 2: nodes that pause or quit when their task
@@ -140,3 +143,52 @@ class Fold:
         changes = self.ledger.changes
         self.ledger.changes = Changes()
         return changes
+
+
+def collect_task_keys(events: Iterable[DomainEvent]) -> set[TaskKey]:
+    """Return the keys of all tasks that the events refer to, including members of groups."""
+    task_keys: set[TaskKey] = set()
+    for event in events:
+        if isinstance(event, GroupValidated):
+            task_keys.update(event.tasks, event.possible or ())
+        elif hasattr(event, "task"):
+            task_keys.add(event.task)
+    return task_keys
+
+
+def collect_open_group_keys(
+    events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task], rules: Rules
+) -> set[GroupKey]:
+    """Return the groups that may grow or close; empty unless the rules close groups by counting.
+
+    `tasks` holds the existing rows of `collect_task_keys`.
+    """
+    if rules.close != "terminal":
+        return set()
+    group_keys = {task.group for task in tasks.values() if task.group is not None}
+    creation_events = (event for event in events if isinstance(event, TaskCreated))
+    return group_keys | {event.group for event in creation_events if event.group is not None}
+
+
+def collect_open_group_task_keys(groups: Iterable[OpenGroup]) -> set[TaskKey]:
+    """Return the keys of all tasks in groups that are not closed."""
+    return {key for group in groups if not group.closed for key in group.tasks}
+
+
+def collect_node_addresses(
+    events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task]
+) -> set[Address]:
+    """Return the nodes that the events refer to, and the nodes that run the given tasks.
+
+    `tasks` holds the existing rows of `collect_task_keys` and `collect_open_group_task_keys`.
+    """
+    addresses: set[Address] = set()
+    for event in events:
+        node = getattr(event, "node", None)
+        if node is not None:
+            addresses.add(node)
+    for task in tasks.values():
+        if task.node is not None:
+            addresses.add(task.node)
+        addresses.update(run.node for run in task.runs)
+    return addresses

@@ -18,13 +18,13 @@ from oracle.domain.scoring.group_ranking import (
     rank_by_speed,
     rank_members,
 )
-from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import (
+from oracle.domain.scoring.node_scores import (
     append_score,
     build_prior_pool,
     count_restarts,
     get_pool_before_score,
 )
+from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupMember, GroupResult, Node, Task
 
 # Tasks are only appended to `OpenGroup.tasks`, so they are in the chain's order.

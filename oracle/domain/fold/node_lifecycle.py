@@ -29,10 +29,13 @@ from oracle.domain.fold.working_set import (
 )
 from oracle.domain.ids import Address
 from oracle.domain.scoring import legacy_tally
-from oracle.domain.scoring.node_scores import is_kickout_due
-from oracle.domain.scoring.reliability import heal_reliability
+from oracle.domain.scoring.node_scores import (
+    compute_pool_mean,
+    count_restarts,
+    heal_reliability,
+    is_kickout_due,
+)
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import compute_pool_mean, count_restarts
 from oracle.domain.state import (
     DOWNLOAD_HISTORY_SECONDS,
     DownloadRequest,

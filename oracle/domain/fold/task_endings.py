@@ -15,7 +15,7 @@ from oracle.domain.fold import group_validation, legacy_round_scores, node_lifec
 from oracle.domain.fold.preconditions import Breach, ending_breach, has_status_mismatch
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, WorkingSet
 from oracle.domain.ids import Address
-from oracle.domain.scoring.reliability import (
+from oracle.domain.scoring.node_scores import (
     boost_reliability,
     heal_reliability,
     is_excluded_after,

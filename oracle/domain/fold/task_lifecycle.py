@@ -28,7 +28,7 @@ from oracle.domain.fold.preconditions import (
     validation_breach,
 )
 from oracle.domain.fold.working_set import WorkingSet
-from oracle.domain.scoring.reliability import heal_reliability
+from oracle.domain.scoring.node_scores import heal_reliability
 from oracle.domain.state import Run, Task
 
 

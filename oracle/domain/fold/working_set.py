@@ -7,16 +7,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.event_names import get_event_name
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import DomainEvent, get_event_name
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.group_ranking import ClosingMember
 from oracle.domain.scoring.legacy_tally import get_stored_tally
-from oracle.domain.scoring.node_scores import is_below_line
+from oracle.domain.scoring.node_scores import count_restarts, get_pool_in_memory, is_below_line
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import count_restarts, get_pool_in_memory
 from oracle.domain.state import (
     GroupResult,
     Membership,

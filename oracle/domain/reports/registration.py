@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import IndexReuse, Registrations
 from oracle.domain.fold.working_set import Changes, ReliabilityCause
 from oracle.domain.ids import Address
-from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_scores import is_excluded

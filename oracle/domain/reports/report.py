@@ -10,12 +10,12 @@ import json
 from dataclasses import dataclass
 
 from oracle.domain.blocks import BlockRef
+from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Hash
-from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, get_band, unpack_lanes
 from oracle.domain.reports.round_data import encode_records, encode_round
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.wanted_words import TargetWords
+from oracle.domain.reports.target_words import TargetWords
 from oracle.domain.scoring.rules import Rules
 
 # Default maximum number of words in a report: about 6.5 million gas, 24 million if all are new.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from oracle.domain.events.oracle_events import IndexReuse, Registrations
 from oracle.domain.ids import Address
-from oracle.domain.registrations import IndexReuse, Registrations
 
 # One record is the word's number and the word: 3 + 32 bytes
 # (docs/reference/report-format.md#records).

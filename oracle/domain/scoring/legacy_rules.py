@@ -13,11 +13,13 @@ from oracle.domain.scoring.rule_fields import (
     SHARE,
     Fraction,
     declare_rule,
+    find_missing_rules,
     in_range,
     iter_bound_checks,
+    parse_rule_value,
     rule_metadata,
+    rule_to_json,
 )
-from oracle.domain.scoring.rule_json import find_missing_rules, parse_rule_value, rule_to_json
 
 _SOURCE = "QoS 2024"
 _BEST_SCORE = 20

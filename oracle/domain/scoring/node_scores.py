@@ -1,16 +1,103 @@
-"""The scores of a node at a time: status, long-term score, H, QoS.
+"""The scores of a node at a time: status, score pool and long-term score, reliability H, QoS.
 
-Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds. See
+Numbers between 0 and 1 are in units of 10^-18, rounded down at every step
+(docs/reference/scoring-rules.md#numbers). Times are block times in seconds. See
 docs/reference/scoring-rules.md.
 """
 
-from oracle.domain.fixed_point import UNIT, multiply_fixed
+from bisect import bisect_right
+
+from oracle.domain.fixed_point import UNIT, close_gap_to_one, compute_decay, multiply_fixed
 from oracle.domain.scoring.legacy_factors import Factors, PopulationMaxima, compute_factors
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_tally, get_stored_tally
-from oracle.domain.scoring.reliability import heal_reliability, penalize_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import compute_pool_mean, get_pool_in_memory
 from oracle.domain.state import Membership, Node
+
+
+def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
+    """Return H at `time`, healed from `base` at `since`, or `base` if `time` is before that."""
+    if base == UNIT or time <= since:
+        return base
+    return close_gap_to_one(base, compute_decay(time - since, rules.tau_seconds))
+
+
+def penalize_reliability(reliability: int, rules: Rules) -> int:
+    """Return H after a timeout."""
+    if rules.first_penalty is not None and reliability >= rules.first_penalty_from:
+        return multiply_fixed(rules.first_penalty, reliability)
+    return multiply_fixed(rules.penalty, reliability)
+
+
+def boost_reliability(reliability: int, rules: Rules) -> int:
+    """Return H after a success; the result is at most 1."""
+    return min(UNIT, reliability + rules.boost)
+
+
+def is_excluded_after(
+    before: int, after: int, rules: Rules, *, was_excluded: bool, is_penalty: bool
+) -> bool:
+    """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
+
+    This function is for rules with two thresholds: only a penalty starts an exclusion, which ends
+    as soon as H reaches the exit threshold, also by healing alone
+    (docs/reference/scoring-rules.md#relay).
+    """
+    if is_penalty and after < rules.exclude_enter:
+        return True
+    has_exited = max(before, after) >= rules.exclude_exit
+    return was_excluded and not has_exited
+
+
+def append_score(pool: bytes, score: int, rules: Rules) -> bytes:
+    """Return the pool with one more score; a full pool drops its oldest score."""
+    return (pool + bytes((score,)))[-rules.pool_size :]
+
+
+def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
+    """Return the mean of a pool divided by the best score, in units of 10^-18.
+
+    The mean of an empty pool is `prior` or, if that is None, the rules' value for a new node.
+    """
+    total = sum(pool)
+    if not pool or (total == 0 and rules.zero_mean_is_new):
+        return rules.new_node_long_term if prior is None else prior
+    return total * UNIT // (len(pool) * rules.q_max)
+
+
+def count_restarts(time: int, rules: Rules) -> int:
+    """Return how many of the rules' restarts have happened by `time`."""
+    return bisect_right(rules.restarts, time)
+
+
+def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
+    """Return whether a restart happened between the node's last score and `time`.
+
+    The relay keeps pools in memory and means in its database. From a restart until its next score,
+    a node therefore has its exact mean, but no pool that could be full.
+    """
+    return bool(rules.restarts) and node.restarts < count_restarts(time, rules)
+
+
+def get_pool_in_memory(node: Node, time: int, rules: Rules) -> bytes:
+    """Return the pool that decides a kickout at `time`, which is empty if a restart lost it."""
+    return b"" if is_pool_lost(node, time, rules) else node.pool
+
+
+def get_pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
+    """Return the pool that a score at `time` is appended to, reseeded if a restart lost it."""
+    return reseed_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
+
+
+def reseed_pool(pool: bytes, rules: Rules) -> bytes:
+    """Return the replacement of a lost pool: copies of its truncated mean; empty if that is 0."""
+    if not pool or not any(pool):
+        return b""
+    return bytes((sum(pool) // len(pool),)) * rules.reseed_copies
+
+
+def build_prior_pool(prior: int, rules: Rules) -> bytes:
+    """Return the copies of a prior that precede the node's next score (relay)."""
+    return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies
 
 
 def get_status(node: Node) -> str:

@@ -22,14 +22,16 @@ from oracle.domain.scoring.rule_fields import (
     SHARE,
     Fraction,
     declare_rule,
+    find_missing_rules,
     get_declared_rules,
     get_rule_info,
     in_range,
     iter_bound_checks,
     non_rule_metadata,
     one_of,
+    parse_rule_value,
+    rule_to_json,
 )
-from oracle.domain.scoring.rule_json import find_missing_rules, parse_rule_value, rule_to_json
 
 # Pools are kept as bytes.
 _LARGEST_SCORE = 255

@@ -18,10 +18,13 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
     ScoreEntry,
 )
-from oracle.domain.scoring.node_scores import exclusion_end_time
-from oracle.domain.scoring.reliability import heal_reliability
+from oracle.domain.scoring.node_scores import (
+    append_score,
+    compute_pool_mean,
+    exclusion_end_time,
+    heal_reliability,
+)
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import append_score, compute_pool_mean
 
 # Points added to a span in which H recovers without events, so that its curve is drawn smoothly.
 _HEALING_POINTS = 24

@@ -7,14 +7,17 @@ from typing import TypeVar
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed
-from oracle.domain.scoring.node_scores import compute_reliability, is_below_line, is_excluded
-from oracle.domain.scoring.reliability import boost_reliability, penalize_reliability
-from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import (
+from oracle.domain.scoring.node_scores import (
     append_score,
+    boost_reliability,
     compute_pool_mean,
+    compute_reliability,
     get_pool_before_score,
+    is_below_line,
+    is_excluded,
+    penalize_reliability,
 )
+from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.answers import ApiModel
 from oracle.queries.api.node_order import NodeRanking, SortKey

@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed
 from oracle.domain.ids import Address
-from oracle.domain.scoring.node_scores import compute_long_term
-from oracle.domain.scoring.reliability import heal_reliability
+from oracle.domain.scoring.node_scores import (
+    append_score,
+    compute_long_term,
+    compute_pool_mean,
+    heal_reliability,
+)
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import append_score, compute_pool_mean
 from oracle.domain.state import Node
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.store.database import UnitOfWork

@@ -11,10 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.event_fields import FieldKind, get_field_kinds, get_required_fields
-from oracle.domain.events.event_names import FIELD_KINDS, NAME_BY_TYPE, TYPE_BY_NAME
-from oracle.domain.events.events_from_columns import build_events
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.event_fields import (
+    FieldKind,
+    build_events,
+    get_field_kinds,
+    get_required_fields,
+)
+from oracle.domain.events.network_events import (
+    FIELD_KINDS,
+    NAME_BY_TYPE,
+    TYPE_BY_NAME,
+    DomainEvent,
+)
 from oracle.errors import InputError
 from oracle.queries.parquet.parquet_tables import COLUMN_BY_FIELD, SCHEMAS, ExportTable
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from oracle.domain.events.event_fields import ColumnType
-from oracle.domain.events.event_names import FIELD_KINDS
+from oracle.domain.events.network_events import FIELD_KINDS
 
 
 class ExportTable(StrEnum):

@@ -29,8 +29,12 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.scoring.node_scores import compute_long_term, compute_reliability, is_excluded
-from oracle.domain.scoring.score_window import compute_pool_mean
+from oracle.domain.scoring.node_scores import (
+    compute_long_term,
+    compute_pool_mean,
+    compute_reliability,
+    is_excluded,
+)
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 

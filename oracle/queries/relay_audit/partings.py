@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from oracle.chain.feed.relay_groups import MAX_ID_GAP
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
-from oracle.domain.scoring.node_scores import is_below_line
-from oracle.domain.scoring.reliability import (
+from oracle.domain.scoring.node_scores import (
     boost_reliability,
+    compute_pool_mean,
     heal_reliability,
+    is_below_line,
     penalize_reliability,
+    reseed_pool,
 )
-from oracle.domain.scoring.score_window import compute_pool_mean, reseed_pool
 from oracle.queries.relay_audit.own_figures import DerivedNode
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 

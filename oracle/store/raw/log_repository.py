@@ -21,8 +21,7 @@ from sqlalchemy import (
 )
 
 from oracle.domain.ids import Hash
-from oracle.domain.log_table import LOG_INDEX_BITS, MAX_LOG_INDEX, LogBlock, LogTable, build_log
-from oracle.domain.logs import Log
+from oracle.domain.logs import LOG_INDEX_BITS, MAX_LOG_INDEX, Log, LogBlock, LogTable, build_log
 from oracle.errors import FatalError
 from oracle.store.bulk import Row, insert_missing_rows, insert_rows, upsert_rows
 from oracle.store.encoding import decode_hex, encode_hex

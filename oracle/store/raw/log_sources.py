@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, select
 
 from oracle.domain.ids import Address
-from oracle.domain.log_table import LogSource
+from oracle.domain.logs import LogSource
 from oracle.store.bulk import Row, insert_rows
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.tables.log_tables import log_source

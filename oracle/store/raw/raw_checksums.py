@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Integer, delete, exists, literal_column, select
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.log_table import LOG_INDEX_BITS, MAX_LOG_INDEX, LogTable
+from oracle.domain.logs import LOG_INDEX_BITS, MAX_LOG_INDEX, LogTable
 from oracle.store.bulk import Row, upsert_rows
 from oracle.store.tables.chain_tables import call, cursor
 from oracle.store.tables.feed_tables import feed_row

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from oracle.domain.blocks import BlockRef
+from oracle.domain.events.oracle_events import NO_REGISTRATIONS
 from oracle.domain.ids import Hash
-from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_data import split_registrations
 from oracle.domain.reports.round_schedule import ReportHeader

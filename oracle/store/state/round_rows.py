@@ -8,6 +8,7 @@ from sqlalchemy import Table
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
+    NO_REGISTRATIONS,
     ConfigSet,
     KickLimitsSet,
     LimitsSet,
@@ -16,7 +17,6 @@ from oracle.domain.events.oracle_events import (
     SettingEvent,
 )
 from oracle.domain.ids import Address, Hash
-from oracle.domain.registrations import NO_REGISTRATIONS
 from oracle.domain.reports.contract_state import ContractSettings, NodeIndex, Word
 from oracle.domain.reports.kicks import Expulsion, Kick, KickState
 from oracle.domain.reports.round_data import (

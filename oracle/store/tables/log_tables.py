@@ -14,7 +14,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from oracle.domain.log_table import LOG_INDEX_BITS
+from oracle.domain.logs import LOG_INDEX_BITS
 from oracle.store.tables.metadata import metadata
 
 # The highest block number that fits into a positive 64-bit key beside the log index.

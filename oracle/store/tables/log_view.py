@@ -7,7 +7,7 @@ each, joined), `data` as emitted, `canonical`. The view unpacks the data in SQL
 
 from typing import Final
 
-from oracle.domain.log_table import LOG_INDEX_BITS, MAX_LOG_INDEX
+from oracle.domain.logs import LOG_INDEX_BITS, MAX_LOG_INDEX
 
 _BITS: Final = LOG_INDEX_BITS
 # A block's rows are found by their keys, so that a range of blocks reads no other rows. Both

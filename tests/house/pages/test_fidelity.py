@@ -140,12 +140,12 @@ def _is_decided(name: str, entry: object) -> bool:
 @pytest.mark.parametrize(
     ("cell", "lost"),
     [
-        ("`oracle/domain/scoring/score_window.py::compute_pool_mean`", []),
+        ("`oracle/domain/scoring/node_scores.py::compute_pool_mean`", []),
         ("`oracle/domain/scoring/rules.py::Rules.pool_size`", []),
         ("`contracts/TaskNetwork.sol`", []),
         (
-            "`oracle/domain/scoring/score_window.py::no_such`",
-            ["oracle/domain/scoring/score_window.py::no_such"],
+            "`oracle/domain/scoring/node_scores.py::no_such`",
+            ["oracle/domain/scoring/node_scores.py::no_such"],
         ),
         ("`oracle/domain/no_such.py`", ["oracle/domain/no_such.py::"]),
     ],

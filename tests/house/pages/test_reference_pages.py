@@ -8,7 +8,7 @@ import pytest
 
 from oracle.bindings.deployment import DEFAULT_LIMITS
 from oracle.domain.coverage import VerificationLevel
-from oracle.domain.events.event_names import TYPE_BY_NAME
+from oracle.domain.events.network_events import TYPE_BY_NAME
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LANES_PER_WORD
 from oracle.domain.reports.report import KICK_AFTER_ROUNDS, MAX_WORDS
 from oracle.domain.reports.round_data import RECORD_BYTES

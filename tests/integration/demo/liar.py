@@ -1,7 +1,7 @@
 """Run the daemon with one function replaced: it reports every node a little too good."""
 
 from oracle.cli.main import main
-from oracle.domain.reports import lanes, wanted_words
+from oracle.domain.reports import lanes, target_words
 from oracle.reporting import report_cutter
 
 
@@ -11,5 +11,5 @@ def flattering(node, time, rules, peers=None):
 
 
 if __name__ == "__main__":
-    report_cutter.lane_of = wanted_words.lane_of = flattering  # type: ignore[attr-defined]
+    report_cutter.lane_of = target_words.lane_of = flattering  # type: ignore[attr-defined]
     main()

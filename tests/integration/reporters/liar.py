@@ -3,7 +3,7 @@
 import sys
 
 from oracle.cli.main import run
-from oracle.domain.reports import wanted_words
+from oracle.domain.reports import target_words
 from oracle.domain.reports.lanes import HIGHEST_SCORE, LOWEST_SCORE, lane_of
 from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.rules import Rules
@@ -22,6 +22,6 @@ def raised(
 
 
 if __name__ == "__main__":
-    for module in (report_cutter, wanted_words):
+    for module in (report_cutter, target_words):
         module.lane_of = raised  # type: ignore[attr-defined]  # imported there, for this
     sys.exit(run(sys.argv[1:]))

@@ -11,7 +11,7 @@ import pytest
 from oracle.chain.log_filter import NO_TIME, UNKNOWN_TIME, LogFilter, validate_logs
 from oracle.domain.blocks import BlockRange
 from oracle.domain.ids import Address
-from oracle.domain.log_table import MAX_LOG_INDEX
+from oracle.domain.logs import MAX_LOG_INDEX
 from oracle.rpc.responses import LogResponse
 
 ADDRESS = Address("0x" + "4e" * 20)

@@ -9,10 +9,9 @@ from eth_utils.crypto import keccak
 
 from oracle.chain.decode.abi import load_abi
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.events.oracle_events import IndexReuse, Registrations, RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import Call, Log
-from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.round_data import encode_round
 from tests.support.chain.network_logs import (
     AT,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_table import MAX_LOG_INDEX, LogTable, get_block_hashes
-from oracle.domain.logs import Log
+from oracle.domain.logs import MAX_LOG_INDEX, Log, LogTable, get_block_hashes
 
 hashes = st.binary(min_size=32, max_size=32).map(lambda value: Hash("0x" + value.hex()))
 ADDRESSES = [Address("0x" + byte * 20) for byte in ("11", "22", "33")]

@@ -6,7 +6,7 @@ from lab.backtest.measurement import MeasurementPlan
 from lab.backtest.results import NetworkKick
 from lab.backtest.task_distribution import CHANCE_UNIT, choose_starts
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.reliability import heal_reliability
+from oracle.domain.scoring.node_scores import heal_reliability
 from oracle.errors import InputError
 from oracle.queries.event_history import EVENTS_PER_CHUNK, write_history
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY

@@ -7,10 +7,9 @@ from hypothesis import given, strategies as st
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
-from oracle.domain.events.oracle_events import ContractEvent
+from oracle.domain.events.oracle_events import ContractEvent, IndexReuse, Registrations
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, Hash
-from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges
 from oracle.domain.reports.lanes import extract_lane
 from oracle.domain.reports.registration import FirstEvents

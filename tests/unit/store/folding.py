@@ -12,8 +12,8 @@ from oracle.domain.events import network_events, oracle_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.events.oracle_events import ContractEvent
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.fold import Fold
-from oracle.domain.fold.row_prefetch import (
+from oracle.domain.fold.fold import (
+    Fold,
     collect_open_group_keys,
     collect_open_group_task_keys,
     collect_task_keys,

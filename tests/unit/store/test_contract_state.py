@@ -7,15 +7,17 @@ from sqlalchemy.exc import IntegrityError
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
+    NO_REGISTRATIONS,
     VETOER,
     ConfigSet,
+    IndexReuse,
     KickLimitsSet,
     LimitsSet,
+    Registrations,
     RoleSet,
     RoundAccepted,
     SettingEvent,
 )
-from oracle.domain.registrations import NO_REGISTRATIONS, IndexReuse, Registrations
 from oracle.domain.reports.contract_state import (
     ContractSettings,
     NodeIndex,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
+from oracle.domain.events.oracle_events import IndexReuse, Registrations
 from oracle.domain.fold.working_set import Changes, KickoutDue, LastEvent, PreImages
-from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.contract_state import NodeIndex, RoundsChanges, RoundsPreImages
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.reports.rounds import Rounds

@@ -9,9 +9,13 @@ from hypothesis import given, strategies as st
 from oracle.chain.segments.event_codec import EventRows, decode_events, encode_events
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
-from oracle.domain.events.oracle_events import ContractEvent, KickProposed
+from oracle.domain.events.oracle_events import (
+    ContractEvent,
+    IndexReuse,
+    KickProposed,
+    Registrations,
+)
 from oracle.domain.ids import Address, Hash
-from oracle.domain.registrations import IndexReuse, Registrations
 from tests.support.random_histories import any_histories
 from tests.support.rounds import accepted
 

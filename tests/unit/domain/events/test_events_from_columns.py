@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 from hypothesis import given
 
-from oracle.domain.events.events_from_columns import build_events
+from oracle.domain.events.event_fields import build_events
 from oracle.domain.events.network_events import DomainEvent, NodeJoined
 from tests.support.random_histories import any_histories
 

@@ -12,8 +12,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events
-from oracle.domain.events.event_fields import get_field_kinds
-from oracle.domain.events.event_names import NAME_BY_TYPE
+from oracle.domain.events.event_fields import TimedEvent, get_field_kinds
 from oracle.domain.events.jsonl import (
     OutOfOrderError,
     event_to_json,
@@ -21,8 +20,13 @@ from oracle.domain.events.jsonl import (
     parse_event,
     parse_events,
 )
-from oracle.domain.events.network_events import AbortReason, DomainEvent, LastStatus, TaskKind
-from oracle.domain.events.timed_event import TimedEvent
+from oracle.domain.events.network_events import (
+    NAME_BY_TYPE,
+    AbortReason,
+    DomainEvent,
+    LastStatus,
+    TaskKind,
+)
 from oracle.domain.fold import fold
 from oracle.domain.ids import Address
 from oracle.errors import InputError

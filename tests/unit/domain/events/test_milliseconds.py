@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
-from oracle.domain.events.event_names import TYPE_BY_NAME
 from oracle.domain.events.jsonl import event_to_json, parse_event, parse_task_request
-from oracle.domain.events.network_events import TaskQueued
+from oracle.domain.events.network_events import TYPE_BY_NAME, TaskQueued
 from tests.support.histories import task
 
 QUEUED = f'{{"type":"task_queued","block":5,"log":0,"time":7,"time_ms":%s,"task":"{task("1")}"}}'

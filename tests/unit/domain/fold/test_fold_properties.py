@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.fold import Fold
-from oracle.domain.fold.row_prefetch import (
+from oracle.domain.fold.fold import (
+    Fold,
     collect_node_addresses,
     collect_open_group_keys,
     collect_open_group_task_keys,

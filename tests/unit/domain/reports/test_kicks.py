@@ -7,6 +7,7 @@ from oracle.domain.events.oracle_events import (
     VETOER,
     ConfigSet,
     ContractEvent,
+    IndexReuse,
     KickCancelled,
     KickExecuted,
     KickLimitsSet,
@@ -14,10 +15,10 @@ from oracle.domain.events.oracle_events import (
     KickRefused,
     NodeExpelled,
     NodeReadmitted,
+    Registrations,
     RoleSet,
 )
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
 from oracle.domain.reports.rounds import Rounds
 from tests.support.rounds import accepted, address, registered, take

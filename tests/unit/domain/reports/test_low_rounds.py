@@ -7,12 +7,12 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.reports.lanes import replace_lane
-from oracle.domain.reports.low_rounds import (
+from oracle.domain.reports.kickout_evidence import (
     count_newest_low_run,
     find_first_low_run,
     iter_lane_observations,
 )
+from oracle.domain.reports.lanes import replace_lane
 from tests.support.examples import examples
 from tests.support.rounds import accepted
 

@@ -6,10 +6,9 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskTimedOut
-from oracle.domain.events.oracle_events import KickProposed, LimitsSet
+from oracle.domain.events.oracle_events import IndexReuse, KickProposed, LimitsSet, Registrations
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.registrations import IndexReuse, Registrations
 from oracle.domain.reports.lanes import DO_NOT_SELECT, replace_lane
 from oracle.domain.reports.registration import (
     FirstEvents,

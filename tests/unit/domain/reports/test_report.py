@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import BlockRef, Position
-from oracle.domain.events.oracle_events import NodeRegistered
+from oracle.domain.events.oracle_events import NodeRegistered, Registrations
 from oracle.domain.ids import Hash
-from oracle.domain.registrations import Registrations
 from oracle.domain.reports.lanes import extract_lane, get_word_index, replace_lane, unpack_lanes
 from oracle.domain.reports.report import (
     MAX_WORDS,
@@ -22,7 +21,7 @@ from oracle.domain.reports.round_data import (
     find_word,
 )
 from oracle.domain.reports.rounds import Rounds
-from oracle.domain.reports.wanted_words import TargetWords
+from oracle.domain.reports.target_words import TargetWords
 from oracle.errors import FatalError
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.rounds import accepted, address, registered, round_of

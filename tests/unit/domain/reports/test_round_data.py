@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.domain.registrations import IndexReuse, Registrations
+from oracle.domain.events.oracle_events import IndexReuse, Registrations
 from oracle.domain.reports.round_data import (
     decode_round,
     encode_records,

@@ -4,7 +4,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.reports.lanes import LOWEST_SCORE, replace_lane, unpack_lanes
-from oracle.domain.reports.wanted_words import (
+from oracle.domain.reports.target_words import (
     FallCause,
     count_open_lanes,
     iter_falling_lanes,

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_scores import compute_longest_exclusion
-from oracle.domain.scoring.reliability import heal_reliability
+from oracle.domain.scoring.node_scores import compute_longest_exclusion, heal_reliability
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 

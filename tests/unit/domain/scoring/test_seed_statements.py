@@ -12,18 +12,17 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.lanes import DO_NOT_SELECT, lane_of
 from oracle.domain.scoring.node_scores import (
+    append_score,
+    boost_reliability,
     compute_long_term,
+    compute_pool_mean,
     compute_reliability,
+    heal_reliability,
     is_excluded,
     is_kickout_due,
+    penalize_reliability,
     qos_at,
 )
-from oracle.domain.scoring.reliability import (
-    boost_reliability,
-    heal_reliability,
-    penalize_reliability,
-)
-from oracle.domain.scoring.score_window import append_score, compute_pool_mean
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import GENESIS_TIME, History, folded, node, node_after

@@ -3,8 +3,7 @@
 import pytest
 
 from oracle.domain.events import network_events
-from oracle.domain.events.event_names import NAME_BY_TYPE
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import NAME_BY_TYPE, DomainEvent
 from oracle.domain.scoring.missing_signals import (
     describe_missing_event_types,
     describe_missing_fields,

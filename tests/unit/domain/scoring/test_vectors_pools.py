@@ -5,13 +5,13 @@ from fractions import Fraction
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import (
+    append_score,
     compute_long_term,
     is_excluded,
     is_kickout_due,
     qos_at,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_window import append_score
 from oracle.domain.state import Membership, Node, create_node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.histories import History, node, node_after

@@ -8,8 +8,7 @@ from math import floor
 from oracle.domain.events.network_events import AbortReason, LastStatus
 from oracle.domain.fixed_point import UNIT, close_gap_to_one, compute_decay
 from oracle.domain.fold.fold import Fold
-from oracle.domain.scoring.node_scores import compute_reliability, is_excluded
-from oracle.domain.scoring.reliability import heal_reliability
+from oracle.domain.scoring.node_scores import compute_reliability, heal_reliability, is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY

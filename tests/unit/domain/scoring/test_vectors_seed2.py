@@ -4,7 +4,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import compute_creator_spread
 from oracle.domain.scoring.node_scores import compute_reliability, is_below_line, is_kickout_due
-from oracle.domain.scoring.rule_json import parse_fraction
+from oracle.domain.scoring.rule_fields import parse_fraction
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, compute_weight
 from tests.support.histories import History, folded, node, node_after, rules_with

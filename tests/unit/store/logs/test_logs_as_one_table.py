@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Hash
-from oracle.domain.log_table import MAX_LOG_INDEX
-from oracle.domain.logs import Log
+from oracle.domain.logs import MAX_LOG_INDEX, Log
 from oracle.errors import FatalError
 from oracle.store.database import Store, UnitOfWork
 from tests.unit.store.samples import block, log

@@ -3,8 +3,7 @@
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from oracle.domain.ids import Address, Hash
-from oracle.domain.log_table import pack_hex, unpack_hex
-from oracle.domain.logs import Log
+from oracle.domain.logs import Log, pack_hex, unpack_hex
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.encoding import encode_hex, split_hashes
 from tests.unit.store.samples import a_hash, address, log

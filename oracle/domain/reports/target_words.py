@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Address
-from oracle.domain.registrations import NO_REGISTRATIONS, Registrations
 from oracle.domain.reports.contract_state import RoundLimits
 from oracle.domain.reports.lanes import (
     LANES_PER_WORD,
