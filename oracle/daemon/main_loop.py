@@ -14,6 +14,7 @@ from oracle.daemon.run_phases import (
     acquire_lease_or_wait,
     check_final_cursor,
     log_started,
+    make_reporter_opener,
     open_existing_records,
     prepare_senders,
     retry_until_answered,
@@ -27,7 +28,7 @@ from oracle.daemon.scheduler import (
     run_until_idle,
     wrap_jobs_with_waits,
 )
-from oracle.daemon.senders import make_sender_openers
+from oracle.daemon.senders import make_key_opener
 from oracle.daemon.startup import DaemonProcess, SendPermissions, serve_listeners
 from oracle.daemon.stopping import StopSignal
 from oracle.store.state.cursor_repository import Cursor
@@ -59,8 +60,9 @@ def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
         return
     is_dry_run = not process.permissions.reports
     metrics.set_build_info(compute_rules_hash(process.config, index.reader), is_dry_run=is_dry_run)
-    openers = make_sender_openers(index, process.board, exit_stack)
-    epoch = acquire_lease_or_wait(process, index, openers.open_reporter, is_standby=is_standby)
+    open_key = make_key_opener(index.config)
+    get_reporter = make_reporter_opener(process, index, open_key)
+    epoch = acquire_lease_or_wait(process, index, get_reporter, is_standby=is_standby)
     if epoch is None:
         return
     with (
@@ -70,7 +72,7 @@ def _run_phases(process: DaemonProcess, *, is_standby: bool) -> None:
         report_daemon_health(index.store, health, RUN_COMMAND, lambda: lease_keeper.failure),
     ):
         senders = retry_until_answered(
-            process, lambda: prepare_senders(process, index, epoch, openers), index
+            process, lambda: prepare_senders(process, index, epoch, open_key, get_reporter), index
         )
         if senders is None:
             return
@@ -96,10 +98,11 @@ def run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) 
         stop.exit_if_signalled()
         if index is None:
             return None
-        openers = make_sender_openers(index, process.board, exit_stack)
+        open_key = make_key_opener(index.config)
+        get_reporter = make_reporter_opener(process, index, open_key)
         with hold_lease(index.store, RUN_COMMAND) as epoch:
             senders = patience.run_with_retries(
-                lambda: prepare_senders(process, index, epoch, openers)
+                lambda: prepare_senders(process, index, epoch, open_key, get_reporter)
             )
             jobs = open_jobs(index, epoch, senders, process.health, exit_stack, stop.event.wait)
             # A block that is still unconfirmed at the end would make the command exit with 1.

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
 
 import structlog
@@ -26,11 +27,12 @@ from oracle.daemon.maintenance_jobs import unsound_blocks_reason
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.scheduler import Job, Waker, run_jobs
 from oracle.daemon.senders import (
+    OpenKey,
     Reporter,
-    SenderOpeners,
     Senders,
     check_contract,
     open_dispatcher,
+    open_reporter,
     open_reporter_contexts,
 )
 from oracle.daemon.startup import DaemonProcess, freeze_gc, serve_listeners
@@ -100,7 +102,7 @@ def wait_for_index(
 def acquire_lease_or_wait(
     process: DaemonProcess,
     index: Index,
-    open_reporter: Callable[[], Reporter],
+    get_reporter: Callable[[], Reporter],
     *,
     is_standby: bool,
 ) -> int | None:
@@ -115,7 +117,7 @@ def acquire_lease_or_wait(
     stop, previous_state = process.stop, None
     if is_standby:
         if process.permissions.reports:
-            retry_until_answered(process, lambda: check_contract(open_reporter()), index)
+            retry_until_answered(process, lambda: check_contract(get_reporter()), index)
             if stop.reason is not None:
                 return None
     else:
@@ -243,8 +245,24 @@ def retry_request(
     return results[0] if results else None
 
 
+def make_reporter_opener(
+    process: DaemonProcess, index: Index, open_key: OpenKey
+) -> Callable[[], Reporter]:
+    """Return a function that opens the reporter once, when it is first needed."""
+
+    @cache
+    def open_reporter_once() -> Reporter:
+        return process.exit_stack.enter_context(open_reporter(index, open_key, process.board))
+
+    return open_reporter_once
+
+
 def prepare_senders(
-    process: DaemonProcess, index: Index, epoch: int, openers: SenderOpeners
+    process: DaemonProcess,
+    index: Index,
+    epoch: int,
+    open_key: OpenKey,
+    get_reporter: Callable[[], Reporter],
 ) -> Senders:
     """Run every check that is possible before the first tick, and open the senders.
 
@@ -267,9 +285,9 @@ def prepare_senders(
         health.note_folded_block(cursor)
     dispatcher = reporter = None
     if permissions.starts:
-        dispatcher = open_dispatcher(index, openers.open_key, epoch, unix_seconds)
+        dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
     if permissions.reports:
-        opened_reporter = openers.open_reporter()
+        opened_reporter = get_reporter()
         _check_and_log_reporter(opened_reporter)
         reporter = open_reporter_contexts(opened_reporter, epoch, unix_seconds)
         health.heartbeat_seconds = index.report_settings.heartbeat_seconds

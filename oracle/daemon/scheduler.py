@@ -34,7 +34,7 @@ MIN_SILENCE_SECONDS = 60.0
 # which every endpoint hangs. The process then releases the lease and ends.
 STUCK_SECONDS = 180.0
 # In `run --once`, the maximum total wait of one job for its endpoints without any progress.
-MAX_PATIENCE_SECONDS = 300.0
+_MAX_PATIENCE_SECONDS = 300.0
 # The longest single wait; the lease is renewed, and other jobs run, between two waits.
 _MAX_WAIT_SECONDS = 5.0
 
@@ -297,7 +297,6 @@ class EndpointRetryWaiter:
     """Waits before a request is repeated; `stop` ends any wait."""
 
     stop: StopSignal
-    max_seconds: float = MAX_PATIENCE_SECONDS
     _waited_seconds: float = 0.0
 
     def run_with_retries(self, request: Callable[[], T]) -> T:
@@ -326,7 +325,7 @@ class EndpointRetryWaiter:
         """
         if (
             error.retry_after is None
-            or self._waited_seconds + error.retry_after > self.max_seconds
+            or self._waited_seconds + error.retry_after > _MAX_PATIENCE_SECONDS
         ):
             raise error
         seconds = min(_MAX_WAIT_SECONDS, max(error.retry_after, 0.1))

@@ -5,7 +5,7 @@ key in a KMS takes a request.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -81,14 +81,6 @@ class Reporter:
     def expected_contract(self) -> ExpectedConfiguration:
         """Return the configuration that the contract must have before anything is sent to it."""
         return build_expected_contract(self.index.config, self.index.reader, self.keys)
-
-
-@dataclass(frozen=True, slots=True)
-class SenderOpeners:
-    """Functions that open the keys and the reporter once, when they are first needed."""
-
-    open_key: OpenKey
-    open_reporter: Callable[[], Reporter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,17 +268,6 @@ def open_reporter(
         )
     with nullcontext() if peers is None else closing(peers):
         yield Reporter(index, keys, account, board or Board(), peers)
-
-
-def make_sender_openers(index: Index, board: Board, exit_stack: ExitStack) -> SenderOpeners:
-    """Return the openers of an index's senders; `exit_stack` closes what they open."""
-    open_key = make_key_opener(index.config)
-
-    @cache
-    def open_reporter_once() -> Reporter:
-        return exit_stack.enter_context(open_reporter(index, open_key, board))
-
-    return SenderOpeners(open_key, open_reporter_once)
 
 
 def check_contract(reporter: Reporter) -> ContractConfiguration:

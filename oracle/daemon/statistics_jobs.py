@@ -26,31 +26,6 @@ _NODE_METRICS_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class OutboxStatistics:
-    """Computes the outbox figures for `/metrics`; finished entries are counted only once."""
-
-    _recount: OutboxCounter = field(default_factory=OutboxCounter)
-
-    def update_metrics(
-        self,
-        contexts: Mapping[str, AccountContext],
-        heads: Heads | None,
-        reporting: ReportingContext | None,
-    ) -> OutboxFigures | None:
-        """Count the outbox of these accounts, by role; return None if there are no accounts."""
-        first_context = next(iter(contexts.values()), None)
-        if first_context is None:
-            return None
-        figures = self._recount.count_outbox(first_context.store, first_context.stamp.at)
-        if heads is not None:
-            figures = add_account_figures(figures, contexts, heads)
-        if reporting is not None:
-            figures = add_contract_figures(figures, reporting)
-        outbox_metrics.publish_figures(figures)
-        return figures
-
-
-@dataclass(slots=True)
 class StatisticsJob:
     """Computes the figures of `/metrics`, and stores the endpoints' state for other processes."""
 
@@ -59,7 +34,7 @@ class StatisticsJob:
     senders: Senders
     ingest: IngestState
     health: DaemonHealth
-    outbox_statistics: OutboxStatistics = field(default_factory=OutboxStatistics)
+    _outbox_counter: OutboxCounter = field(default_factory=OutboxCounter)
     _database_count: StatisticsCollector = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +54,7 @@ class StatisticsJob:
         contexts = {context.role: context for context in self.senders.account_contexts}
         reporting = None if transmitter is None or reporter is None else reporter.reporting
         self.health.note_contract_state(
-            self.outbox_statistics.update_metrics(contexts, self.ingest.heads, reporting)
+            update_outbox_metrics(self._outbox_counter, contexts, self.ingest.heads, reporting)
         )
         return None
 
@@ -95,6 +70,28 @@ class StatisticsJob:
                 address=dispatcher.account.address, balance_wei=balance_wei
             )
         return compute_dispatch_statistics(self.index.store, balance_wei)
+
+
+def update_outbox_metrics(
+    counter: OutboxCounter,
+    contexts: Mapping[str, AccountContext],
+    heads: Heads | None,
+    reporting: ReportingContext | None,
+) -> OutboxFigures | None:
+    """Count the outbox of these accounts, by role; return None if there are no accounts.
+
+    `counter` counts finished entries only once.
+    """
+    first_context = next(iter(contexts.values()), None)
+    if first_context is None:
+        return None
+    figures = counter.count_outbox(first_context.store, first_context.stamp.at)
+    if heads is not None:
+        figures = add_account_figures(figures, contexts, heads)
+    if reporting is not None:
+        figures = add_contract_figures(figures, reporting)
+    outbox_metrics.publish_figures(figures)
+    return figures
 
 
 def read_balance(context: AccountContext | None) -> int | None:

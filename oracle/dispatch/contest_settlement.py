@@ -7,7 +7,6 @@ docs/explanation/dispatch.md#contests.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from typing_extensions import override
 
@@ -125,12 +124,11 @@ def _build_requests(
     return requests
 
 
-@dataclass(frozen=True, slots=True)
 class SettleContestCall(CallKind):
     """Settles a contest, by the second group's verdict or after the window."""
 
-    name: str = SETTLE_CONTEST
-    reserve_share: int = _RESERVE_PERCENT
+    name = SETTLE_CONTEST
+    reserve_share = _RESERVE_PERCENT
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:

@@ -34,6 +34,7 @@ from oracle.quorum.resigning import build_retry_with_more_gas
 from oracle.quorum.signing_round import stale_round_reason
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
+    Account,
     CallRequest,
     Intent,
     IntentState,
@@ -126,21 +127,20 @@ def end_obsolete_call(context: KickoutContext) -> StepResult | None:
     until the rate limit's bucket refills, would block the cancellation until then.
     """
     with context.account_context.store.read_transaction() as uow:
-        unsent_intents = [
-            candidate
-            for candidate in uow.outbox.intents.list_in_states(
-                context.account_context.account, _UNSENT_STATES
-            )
-            if candidate.request.kind in EXPULSION_KINDS
-        ]
         intents_with_reason = [
-            (waiting_intent, kickout_obstacle(context, uow, waiting_intent.request))
-            for waiting_intent in unsent_intents
+            (unsent_intent, kickout_obstacle(context, uow, unsent_intent.request))
+            for unsent_intent in list_unsent_calls(uow, context.account_context.account)
         ]
     for intent, reason in intents_with_reason:
         if reason is not None:
             return end_call(context.account_context, intent, IntentState.SUPERSEDED, reason)
     return None
+
+
+def list_unsent_calls(uow: UnitOfWork, account: Account) -> list[Intent]:
+    """Return the calls that lead to an expulsion and have no nonce yet."""
+    unsent_intents = uow.outbox.intents.list_in_states(account, _UNSENT_STATES)
+    return [intent for intent in unsent_intents if intent.request.kind in EXPULSION_KINDS]
 
 
 def get_subject(request: CallRequest) -> Address:

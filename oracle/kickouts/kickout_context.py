@@ -6,7 +6,7 @@ from pathlib import Path
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
 from oracle.kickouts.kickout_eligibility import EvidenceHashCache
-from oracle.kickouts.proof import DryRunVerifier, EvidenceVerifier
+from oracle.kickouts.proof import EvidenceVerifier
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import AccountContext
 
@@ -44,6 +44,5 @@ class KickoutContext:
 
     def to_dry_run(self, quorum: QuorumContext, folder: Path) -> "KickoutContext":
         """Return a copy for a dry run, which verifies nothing and writes evidence to `folder`."""
-        verifier = self.verifier
-        dry_run_verifier = None if verifier is None else DryRunVerifier.from_verifier(verifier)
-        return replace(self, quorum=quorum, evidence_folder=folder, verifier=dry_run_verifier)
+        verifier = None if self.verifier is None else replace(self.verifier, is_dry_run=True)
+        return replace(self, quorum=quorum, evidence_folder=folder, verifier=verifier)

@@ -4,16 +4,16 @@ from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.qos_oracle import encode_cancel_kick
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.kicks import Kick
-from oracle.kickouts.kickout_context import CANCEL_KICK, EXPULSION_KINDS, KickoutContext
+from oracle.kickouts.kick_calls import list_unsent_calls
+from oracle.kickouts.kickout_context import CANCEL_KICK, KickoutContext
 from oracle.kickouts.kickout_planner import plan_call
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Account, Intent, IntentState
+from oracle.store.outbox.records import Account, Intent
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, preflight
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import StepResult
 
-_UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
 _CANCEL_REASON = "by operator"
 
 
@@ -24,12 +24,8 @@ def get_live_kick(uow: UnitOfWork, node: Address) -> Kick | None:
 
 def find_unsent_calls(uow: UnitOfWork, account: Account, node: Address) -> list[Intent]:
     """Return the calls against a node that have no nonce yet."""
-    unsent_intents = uow.outbox.intents.list_in_states(account, _UNSENT_STATES)
-    return [
-        intent
-        for intent in unsent_intents
-        if intent.request.kind in EXPULSION_KINDS and intent.request.subject == node
-    ]
+    unsent_intents = list_unsent_calls(uow, account)
+    return [intent for intent in unsent_intents if intent.request.subject == node]
 
 
 def preflight_cancellation(sender_account: SenderAccount, node: Address) -> PreflightResult:

@@ -5,9 +5,6 @@ See docs/explanation/verification.md.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
-
-from typing_extensions import override
 
 from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRange, Position
@@ -19,7 +16,6 @@ from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store, UnitOfWork
-from oracle.txmgr.context import WriteAttemptedError
 
 # The maximum number of blocks verified in one tick, so that other work is not delayed.
 _BLOCKS_PER_TICK = 20
@@ -49,12 +45,16 @@ class EvidenceProof:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerifier:
-    """Verifies the blocks behind kickouts; the lease guards its writes."""
+    """Verifies the blocks behind kickouts; the lease guards its writes.
+
+    In a dry run nothing is verified, because what is learned would be written.
+    """
 
     chain: ChainReader
     store: Store
     folder: EventFolder
     options: RebuildOptions
+    is_dry_run: bool = False
 
     def get_level(self) -> VerificationLevel:
         """Return the highest level to which a block can be verified now; sends no request."""
@@ -75,20 +75,6 @@ class EvidenceVerifier:
             if verified.reached_level >= proof.level and not verified.difference:
                 verified_count += len(blocks)
         return verified_count
-
-
-@dataclass(frozen=True, slots=True)
-class DryRunVerifier(EvidenceVerifier):
-    """A verifier for dry runs that verifies nothing."""
-
-    @classmethod
-    def from_verifier(cls, verifier: EvidenceVerifier) -> "DryRunVerifier":
-        """Return a dry-run verifier with the same fields."""
-        return cls(verifier.chain, verifier.store, verifier.folder, verifier.options)
-
-    @override
-    def verify_next_blocks(self, proof: EvidenceProof) -> NoReturn:
-        raise WriteAttemptedError
 
 
 def build_evidence_proof(

@@ -14,7 +14,7 @@ from oracle.kickouts.evidence_files import export_evidence
 from oracle.kickouts.kick_calls import get_subject
 from oracle.kickouts.kickout_context import PROPOSE_KICK, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
-from oracle.quorum.collector import collect_signatures as gathered_signatures
+from oracle.quorum.collector import collect_signatures
 from oracle.quorum.offering import publish_statement
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.signing_round import find_signing_round
@@ -135,7 +135,7 @@ def _enqueue_kick(
             is not None
         ):
             return None
-    signatures = gathered_signatures(context.quorum, record, contract_status)
+    signatures = collect_signatures(context.quorum, record, contract_status)
     if signatures is None:
         return None
     request = CallRequest(

@@ -30,10 +30,10 @@ from oracle.domain.reports.round_data import decode_records
 from oracle.domain.reports.rounds import Rounds
 from oracle.errors import TransientError
 from oracle.kickouts.kickout_context import CANCEL_KICK, EXPULSION_KINDS
-from oracle.reporting.push_call import MAX_TRIES, AbandonedStatement, find_abandoned_statements
+from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.outbox.records import NOOP, Account
+from oracle.store.outbox.records import NOOP, Account, Intent
 from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
 from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics
 from oracle.txmgr.client.receipts import fetch_mined_count
@@ -56,7 +56,7 @@ class OutboxCounter:
     _final_figures: OutboxFigures = field(default_factory=OutboxFigures)
     _final_below: dict[Account, int] = field(default_factory=dict)
     # Digests of abandoned statements that were already logged.
-    _logged_digests: frozenset[Hash] = frozenset()
+    _logged_digests: frozenset[Hash | None] = frozenset()
 
     def count_outbox(self, store: Store, now: int) -> OutboxFigures:
         """Count the rows and return the figures; `now` in unix seconds. No endpoint is queried."""
@@ -85,26 +85,26 @@ class OutboxCounter:
             figures.attempts = uow.outbox.counts.count_attempts()
             figures.kickouts = _count_kickouts(uow.rounds.list_kicks())
             _add_report_figures(figures, uow)
-            abandoned = find_abandoned_statements(uow)
+            abandoned = find_abandoned_pushes(uow)
             self._log_abandoned(abandoned)
             figures.abandoned_statements = len(abandoned)
             return figures
 
-    def _log_abandoned(self, abandoned: list[AbandonedStatement]) -> None:
-        for statement in abandoned:
-            if statement.digest not in self._logged_digests:
+    def _log_abandoned(self, abandoned: list[Intent]) -> None:
+        for push in abandoned:
+            if push.request.digest not in self._logged_digests:
                 structlog.get_logger().error(
                     "statement_abandoned",
-                    round=statement.round,
-                    period=statement.period,
-                    digest=statement.digest,
+                    round=push.request.round,
+                    period=push.request.period,
+                    digest=push.request.digest,
                     tries=MAX_TRIES,
-                    last=statement.reason,
-                    until=statement.deadline,
+                    last=push.error_text or push.state.value,
+                    until=push.request.deadline,
                     act="its round was accepted and then removed by reorgs: `endpoint probe` shows"
                     " which endpoint is on another fork; the next statement follows after `until`",
                 )
-        self._logged_digests = frozenset(statement.digest for statement in abandoned)
+        self._logged_digests = frozenset(push.request.digest for push in abandoned)
 
 
 def add_account_figures(

@@ -19,7 +19,11 @@ def mark_landed_reports(
     open_cuts = [
         stored_cut
         for stored_cut in cuts
-        if stored_cut.cut.has_records and _may_have_landed(stored_cut)
+        if stored_cut.cut.has_records
+        and (
+            stored_cut.state is ReportState.DUE
+            or (stored_cut.state is ReportState.MISSED and stored_cut.digest is not None)
+        )
     ]
     if not open_cuts:
         return None
@@ -81,18 +85,14 @@ def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> boo
 
 
 def _miss_reason(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
-    if is_awaiting_finality(uow, stored_cut):
-        return None
-    round_number, cursor = stored_cut.cut.head_round + 1, uow.cursor.get()
-    if uow.rounds.get_accepted_round(round_number) is not None:
-        return f"another report became round {round_number}"
+    round_number = stored_cut.cut.head_round + 1
+    accepted = uow.rounds.get_accepted_round(round_number)
+    if accepted is not None:
+        is_same = accepted.digest == stored_cut.digest
+        return None if is_same else f"another report became round {round_number}"
+    cursor = uow.cursor.get()
     is_late = cursor is not None and cursor.time > stored_cut.cut.deadline
     return "its deadline passed" if is_late else None
-
-
-def _may_have_landed(stored_cut: StoredReportHeader) -> bool:
-    is_missed = stored_cut.state is ReportState.MISSED and stored_cut.digest is not None
-    return is_missed or stored_cut.state is ReportState.DUE
 
 
 def _has_landed(

@@ -4,8 +4,6 @@ A push can no longer land after a signer was removed or the quorum changed befor
 push is sent again if the contract was paused in the block that included it and is open now.
 """
 
-from typing import NamedTuple
-
 from typing_extensions import override
 
 from oracle.bindings.expected_events import find_missing_event
@@ -74,56 +72,32 @@ def should_retry_push(context: ReportingContext, push: Intent) -> bool:
     return refusal is not None and refusal.is_pause
 
 
-class AbandonedStatement(NamedTuple):
-    """A statement that could still land, but is not pushed any more.
+def find_abandoned_pushes(uow: UnitOfWork) -> list[Intent]:
+    """Return the last push of each abandoned statement, newest first.
 
-    `deadline` is the chain time from which the next statement may replace it, and `reason` is how
-    the last push ended.
+    An abandoned statement could still land, because its round is free, but its pushes are used up.
+    From its deadline on, in chain time, the next statement may replace it.
     """
-
-    round: int
-    period: int
-    digest: Hash
-    deadline: int
-    reason: str
-
-
-def find_abandoned_statements(uow: UnitOfWork) -> list[AbandonedStatement]:
-    """Return the statements whose round is free and whose pushes are used up, newest first."""
     pushes_by_digest: dict[Hash, list[Intent]] = {}
     for push in uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH):
         if push.request.digest is not None:
             pushes_by_digest.setdefault(push.request.digest, []).append(push)
-    candidates = (
-        _find_abandoned_statement(uow, digest, pushes)
-        for digest, pushes in pushes_by_digest.items()
-    )
-    return [statement for statement in candidates if statement is not None]
+    return [pushes[0] for pushes in pushes_by_digest.values() if _is_abandoned(uow, pushes)]
 
 
-def _find_abandoned_statement(
-    uow: UnitOfWork, digest: Hash, pushes: list[Intent]
-) -> AbandonedStatement | None:
-    newest = pushes[0]
-    period, round_number, deadline = (
-        newest.request.period,
-        newest.request.round,
-        newest.request.deadline,
-    )
+def _is_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
+    """Return whether no further push of a statement is planned, although it could still land."""
+    newest, request = pushes[0], pushes[0].request
     if len(pushes) < MAX_TRIES or newest.state not in RETRYABLE_STATES:
-        return None
-    if period is None or round_number is None or deadline is None:
-        return None
-    stored, cursor = uow.reports.get(period), uow.cursor.get()
+        return False
+    if request.period is None or request.round is None or request.deadline is None:
+        return False
+    stored, cursor = uow.reports.get(request.period), uow.cursor.get()
     # If the report was cut again on another block, it has another statement.
-    if stored is None or stored.state not in _OPEN_STATES or stored.digest != digest:
-        return None
-    is_taken = uow.rounds.get_accepted_round(round_number) is not None
-    if is_taken or (cursor is not None and cursor.time > deadline):
-        return None
-    return AbandonedStatement(
-        round_number, period, digest, deadline, newest.error_text or newest.state.value
-    )
+    if stored is None or stored.state not in _OPEN_STATES or stored.digest != request.digest:
+        return False
+    is_taken = uow.rounds.get_accepted_round(request.round) is not None
+    return not is_taken and (cursor is None or cursor.time <= request.deadline)
 
 
 class PushCall(CallKind):

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.daemon.statistics_jobs import OutboxStatistics
+from oracle.daemon.statistics_jobs import update_outbox_metrics
 from oracle.domain.ids import Hash
+from oracle.queries.outbox_figures import OutboxCounter
 from oracle.store.outbox.records import PauseKind
 from oracle.telemetry import outbox_metrics
 from oracle.telemetry.metrics import REGISTRY
@@ -22,8 +23,11 @@ def forgotten():
 
 def counted(office: Office, name: str, **labels: str) -> float | None:
     """The daemon counts; then a scrape."""
-    OutboxStatistics().update_metrics(
-        {"transmitter": office.context}, office.source.fetch_heads(), office.reporting
+    update_outbox_metrics(
+        OutboxCounter(),
+        {"transmitter": office.context},
+        office.source.fetch_heads(),
+        office.reporting,
     )
     return REGISTRY.get_sample_value(name, labels)
 

@@ -3,7 +3,7 @@
 from structlog.testing import capture_logs
 
 from oracle.queries.outbox_figures import OutboxCounter
-from oracle.reporting.push_call import MAX_TRIES, find_abandoned_statements
+from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import Intent, IntentState
@@ -98,7 +98,7 @@ def test_statement_in_flight_is_not_counted_as_given_up(sqlite_office: Office):
     office.repeat(plan_push)
     assert only(office).state is IntentState.PLANNED
     with office.store.read_transaction() as uow:
-        assert find_abandoned_statements(uow) == []
+        assert find_abandoned_pushes(uow) == []
 
 
 def test_statement_is_given_up_after_repeated_reorgs_of_its_round(
