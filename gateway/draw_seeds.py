@@ -27,7 +27,7 @@ class DrawEpoch(NamedTuple):
         return sha256(self.seed).hexdigest()
 
     def compute_draw_value(self, session: str, counter: int) -> bytes:
-        """Return the value that decides a draw; `pocket.picking.compute_unit_draw` reads it."""
+        """Return the value that decides a draw; `pocket.ranking.compute_unit_draw` reads it."""
         return sha256(self.seed + session.encode() + counter.to_bytes(8, "big")).digest()
 
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from gateway.gateway_rules import GatewayRules
 from oracle.domain.ids import Address
 from oracle.systems.pocket.node_selector import NodeSelector
-from oracle.systems.pocket.node_stats import NodeStats
-from oracle.systems.pocket.ranking import Ranking
+from oracle.systems.pocket.ranking import NodeStats, Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
 # After these outcomes the session is over for the node

@@ -20,7 +20,7 @@ from gateway.session_selector import (
 from oracle.domain.ids import Address
 from oracle.store.database import Store
 from oracle.store.gateway_repositories import StoredCheck
-from oracle.systems.pocket.node_stats import NodeStats
+from oracle.systems.pocket.ranking import NodeStats
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.telemetry import gateway_metrics
 

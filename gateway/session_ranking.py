@@ -61,7 +61,7 @@ class SessionRanking:
         """Return the node that holds the drawn ticket; the ranking must have a ticket.
 
         The ticket number is floor(total * first 8 bytes of `value` / 2^64). The result equals that
-        of `oracle.systems.pocket.picking`, which uses fractions and passes over all rows.
+        of `oracle.systems.pocket.ranking`, which uses fractions and passes over all rows.
         """
         ticket = int.from_bytes(value[:8], "big") * self.total >> _BITS
         return self.chances[bisect_right(self.cumulative_tickets, ticket)][0]

@@ -12,8 +12,7 @@ from gateway.session_selector import NodeSelection, SelectionRequest
 from gateway.web.request_bodies import SelectBody, parse_outcomes, parse_ranking, parse_selection
 from oracle import __version__
 from oracle.systems.pocket.explain_row import format_explanation
-from oracle.systems.pocket.node_stats import NodeStats
-from oracle.systems.pocket.ranking import RankedNode
+from oracle.systems.pocket.ranking import NodeStats, RankedNode
 from oracle.telemetry import gateway_metrics
 
 

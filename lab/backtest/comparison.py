@@ -10,7 +10,7 @@ from lab.backtest.system_columns import SystemColumn
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.queries.event_history import History
-from oracle.systems.rule_overrides import format_rules
+from oracle.systems.overrides import format_rules
 
 _NO_VALUE = "-"
 

@@ -7,9 +7,13 @@ from itertools import product
 from typing import Any, Self
 
 from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
-from oracle.systems.policy_overrides import get_parameters, split_changes
+from oracle.systems.overrides import (
+    apply_rule_changes,
+    get_changeable_rules,
+    get_parameters,
+    split_changes,
+)
 from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_sets
-from oracle.systems.rule_overrides import apply_rule_changes, get_changeable_rules
 
 # The rule set that provides the nodes' state for systems without rules.
 _STATE_RULE_SET = "crynux"

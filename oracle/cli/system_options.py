@@ -28,8 +28,8 @@ from oracle.queries.selection.network_snapshot import (
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
+from oracle.systems.overrides import get_parameters, override_parameters, split_changes
 from oracle.systems.policy import SelectionPolicy
-from oracle.systems.policy_overrides import get_parameters, override_parameters, split_changes
 from oracle.systems.registry import (
     build_rules,
     find_rule_changes,

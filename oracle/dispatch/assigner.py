@@ -25,8 +25,7 @@ from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
-from oracle.systems.pocket.follower import PocketFollower
-from oracle.systems.pocket.pocket_policy import PocketPolicy
+from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ from oracle.store.state.download_repository import PlannedDownload
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, get_queued_items
 from oracle.systems.legacy.trio_line import get_age_key
-from oracle.systems.waiting import compute_queue_capacity
+from oracle.systems.task_queue import compute_queue_capacity
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipts import Receipt

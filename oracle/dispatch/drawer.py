@@ -25,9 +25,9 @@ from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
 from oracle.systems.legacy.trio_pool import TrioPool
-from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput
-from oracle.systems.waiting_line import (
+from oracle.systems.task_queue import (
     QueueBuilder,
     QueueDrop,
     QueueItem,

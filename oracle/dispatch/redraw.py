@@ -17,8 +17,8 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state import Node, Task
 from oracle.errors import FatalError, TransientError
 from oracle.systems.assignment import TaskDraw
-from oracle.systems.pocket.follower import PocketFollower
-from oracle.systems.waiting import is_waiting
+from oracle.systems.pocket.pocket_policy import PocketFollower
+from oracle.systems.task_queue import is_waiting
 
 # Headers of one request.
 _HEADER_BATCH = 128

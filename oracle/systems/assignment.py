@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRef
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state import Task
-from oracle.systems.waiting_line import EquivalenceClass, OrderedItem, QueueItem, TaskQueue
+from oracle.systems.task_queue import EquivalenceClass, OrderedItem, QueueItem, TaskQueue
 from oracle.systems.weighted_draw import NodeDraw, compute_draw_seed
 
 

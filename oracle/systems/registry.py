@@ -14,15 +14,15 @@ from oracle.systems.crynux.crynux_policy import CRYNUX_DOCS_POLICY, CRYNUX_POLIC
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
 from oracle.systems.legacy.legacy_rule_sets import BASE_RULES as LEGACY
-from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
-from oracle.systems.policy import SelectionPolicy
-from oracle.systems.policy_overrides import override_parameters
-from oracle.systems.rule_overrides import (
+from oracle.systems.overrides import (
     apply_rule_changes,
     fill_missing_rules,
     format_rules,
     get_changeable_rules,
+    override_parameters,
 )
+from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD
+from oracle.systems.policy import SelectionPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def get_rules(name: str) -> Rules:
 def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
     """Return a policy with some of its parameters changed; `pocket` selects the profile `article`.
 
-    `changes` maps names to text: `{"weight_floor": "0.01"}`; `policy_overrides.get_parameters`
+    `changes` maps names to text: `{"weight_floor": "0.01"}`; `overrides.get_parameters`
     lists all names. The result keeps the name and version of the policy.
 
     Raises:

@@ -25,8 +25,8 @@ from oracle.errors import InputError
 from oracle.queries.export_models import FixtureAnswer
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from oracle.systems.overrides import apply_rule_changes
 from oracle.systems.registry import build_rules, list_rule_sets
-from oracle.systems.rule_overrides import apply_rule_changes
 
 _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules relay"
 

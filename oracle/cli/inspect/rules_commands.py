@@ -12,6 +12,7 @@ from oracle.errors import InputError
 from oracle.queries.rule_set_view import SystemEntry
 from oracle.queries.text.text_tables import print_table
 from oracle.store.state.rule_set_repository import identify_rules
+from oracle.systems.overrides import MEANINGS
 from oracle.systems.registry import (
     System,
     build_rules,
@@ -23,7 +24,6 @@ from oracle.systems.registry import (
     list_unpublished_rules,
     rule_set_to_json,
 )
-from oracle.systems.rule_overrides import MEANINGS
 
 rules = typer.Typer(no_args_is_help=True)
 

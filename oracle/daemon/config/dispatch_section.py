@@ -17,8 +17,8 @@ from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ModelSpread
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
+from oracle.systems.overrides import parse_changes
 from oracle.systems.registry import get_policy
-from oracle.systems.rule_overrides import parse_changes
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]

@@ -52,8 +52,8 @@ from oracle.daemon.config.sections import (
 )
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
+from oracle.systems.overrides import parse_changes
 from oracle.systems.registry import build_rules, list_rule_sets
-from oracle.systems.rule_overrides import parse_changes
 from oracle.telemetry.safe_text import register_secret
 
 

@@ -5,8 +5,8 @@ from pydantic import Field
 from oracle.queries.answers import Answer, ApiModel
 from oracle.queries.api.source import ApiSnapshot
 from oracle.store.state.rule_set_repository import identify_rules
+from oracle.systems.overrides import MEANINGS
 from oracle.systems.registry import find_rule_changes, get_published_rules, get_systems
-from oracle.systems.rule_overrides import MEANINGS
 
 
 class RuleEntry(ApiModel):

@@ -21,7 +21,7 @@ from oracle.queries.explain import EventArchive
 from oracle.store.database import UnitOfWork
 from oracle.store.state.download_repository import PlannedDownload
 from oracle.systems.policy import Follower
-from oracle.systems.waiting import is_waiting
+from oracle.systems.task_queue import is_waiting
 
 # Events per folded batch, so that memory use stays flat.
 _EVENTS_PER_BATCH = 5_000

@@ -14,7 +14,7 @@ from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.predownload import Predownload, plan_predownloads
-from oracle.systems.legacy.grading import TRIO_SIZE
+from oracle.systems.legacy.legacy_eligibility import TRIO_SIZE
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_selection import TrioChoice
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy

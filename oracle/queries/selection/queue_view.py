@@ -35,18 +35,18 @@ from oracle.systems.crynux.requirements import (
     unavailability_reason,
 )
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
-from oracle.systems.legacy.grading import is_gpt
-from oracle.systems.legacy.legacy_eligibility import CandidateGroups, find_candidate_groups
+from oracle.systems.legacy.legacy_eligibility import CandidateGroups, find_candidate_groups, is_gpt
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_line import build_trio_queue, get_task_group as legacy_group_of
-from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput, SelectionPolicy
-from oracle.systems.waiting import compute_queue_capacity, get_queue_group
-from oracle.systems.waiting_line import (
+from oracle.systems.task_queue import (
     QueueItem,
     build_queue,
     collect_tasks_by_group,
+    compute_queue_capacity,
     find_queue_drop,
+    get_queue_group,
 )
 
 PLANNED = "planned"

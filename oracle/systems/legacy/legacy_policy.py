@@ -7,10 +7,13 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.state import Membership, Task
-from oracle.systems.legacy.grading import CardGroup
-from oracle.systems.legacy.legacy_eligibility import find_candidate_groups
-from oracle.systems.legacy.submission_speed import SubmissionSpeed, compute_submission_speeds
-from oracle.systems.legacy.trio_selection import TrioChoice, choose_trio
+from oracle.systems.legacy.legacy_eligibility import CardGroup, find_candidate_groups
+from oracle.systems.legacy.trio_selection import (
+    SubmissionSpeed,
+    TrioChoice,
+    choose_trio,
+    compute_submission_speeds,
+)
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 

@@ -13,9 +13,13 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import TaskKey
 from oracle.domain.state import Task
 from oracle.systems.crynux.requirements import build_requirement
-from oracle.systems.legacy.grading import TRIO_SIZE, is_gpt
-from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import QueueItem, collect_tasks_by_group, sort_by_value
+from oracle.systems.legacy.legacy_eligibility import TRIO_SIZE, is_gpt
+from oracle.systems.task_queue import (
+    QueueItem,
+    collect_tasks_by_group,
+    is_waiting,
+    sort_by_value,
+)
 
 
 class TaskGroup(NamedTuple):

@@ -10,14 +10,15 @@ from oracle.domain.ids import Address
 from oracle.domain.state import Node, Task
 from oracle.systems.assignment import DrawResult
 from oracle.systems.crynux.requirements import Requirement, build_requirement
-from oracle.systems.legacy.grading import CardGroup, is_gpt
 from oracle.systems.legacy.legacy_eligibility import (
+    CardGroup,
     find_candidate_groups,
+    is_gpt,
     part_ineligibility_reason,
 )
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import PolicyInput
-from oracle.systems.waiting_line import QueueItem
+from oracle.systems.task_queue import QueueItem
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from types import MappingProxyType
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import compute_quantile, round_to_five_decimals
-from oracle.systems.pocket.node_stats import ChainMemory, NodeStats
 from oracle.systems.pocket.parameters import ArticleParameters, Parameters, PortalParameters
-from oracle.systems.pocket.ranking import Ranking, rank_nodes
+from oracle.systems.pocket.ranking import ChainMemory, NodeStats, Ranking, rank_nodes
 from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, RelayOutcome
 
 

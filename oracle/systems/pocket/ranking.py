@@ -1,18 +1,74 @@
-"""Ranks candidates by latency, and gives each its tickets and the reason for their number.
+"""Ranks candidates by latency, gives each its tickets with the reason, and picks nodes by tickets.
 
-The ranking is a pure function of statistics and parameters. See docs/explanation/pocket.md#ranking
-and docs/explanation/pocket.md#evaluation.
+The ranking is a pure function of statistics and parameters, and a pick one of numbers that anyone
+can recompute from a seed. See docs/explanation/pocket.md#ranking,
+docs/explanation/pocket.md#evaluation and docs/explanation/pocket.md#the-selector.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from fractions import Fraction
+from hashlib import sha256
+from typing import NamedTuple, Protocol
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import round_half_up
-from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import Parameters, PortalParameters
+
+
+class NodeStats(NamedTuple):
+    """A node's statistics for a ranking. Latencies are in seconds, 0 if unknown.
+
+    `failing` means that the node gets no tickets because of its failures (`article`), or is
+    flagged without a success since. `out_until_ms` is the time at which the node is back unless
+    more failures follow, or None if it is not out.
+    """
+
+    node: Address
+    attempts: int
+    success_rate: float
+    median: float
+    weighted: float
+    failing: bool
+    p90: float | None = None
+    out_until_ms: int | None = None
+
+
+class ChainMemory(Protocol):
+    """A profile's memory of the nodes of one chain. Times are in whole milliseconds.
+
+    Outcomes count in the order in which they are recorded. `compute_stats` changes nothing,
+    however often and for which time it is called.
+    """
+
+    def record_success(self, node: Address, latency: float, now: int) -> None:
+        """Record that a node answered after `latency` seconds."""
+        ...
+
+    def record_failure(self, node: Address, now: int) -> None:
+        """Record that a node failed."""
+        ...
+
+    def record_passed_health_check(self, node: Address, now: int) -> None:
+        """Record that a health check of the node passed.
+
+        See docs/explanation/pocket.md#special-rules.
+        """
+        ...
+
+    def reset_node(self, node: Address) -> None:
+        """Clear a node's history."""
+        ...
+
+    def compute_stats(self, node: Address, now: int) -> NodeStats:
+        """Return the statistics that the node is ranked by."""
+        ...
+
+    def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
+        """Evaluate these nodes, if the profile uses evaluations."""
+        ...
 
 
 class TicketReason(StrEnum):
@@ -173,3 +229,71 @@ def add_chances(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
         for row in rows
         for chances in (row.tickets if total else 1,)
     )
+
+
+_COUNTER_BYTES = 8
+_DRAWN_BYTES = 8
+
+
+def compute_unit_draw(seed: bytes, session: str, counter: int) -> Fraction:
+    """Return the number in [0, 1) that a seed gives to draw number `counter` of a session.
+
+    The number is the first 8 bytes of sha256(seed || session || counter), divided by 2^64;
+    `counter` is written as 8 bytes, and all numbers are big-endian. The result is a fraction,
+    because no double holds 64 bits.
+    """
+    message = seed + session.encode() + counter.to_bytes(_COUNTER_BYTES, "big")
+    digest_prefix = sha256(message).digest()[:_DRAWN_BYTES]
+    return Fraction(int.from_bytes(digest_prefix, "big"), 1 << 8 * _DRAWN_BYTES)
+
+
+def pick_node(ranking: Ranking, unit_draw: float | Fraction) -> Address:
+    """Return the node that holds ticket number floor(u * total); `u` in [0, 1).
+
+    Raises:
+        ValueError: `u` is out of range, or no node is ranked.
+    """
+    return _find_ticket_holder(_sort_by_tickets(ranking), unit_draw).node
+
+
+def pick_nodes(ranking: Ranking, unit_draws: Iterable[float | Fraction]) -> list[Address]:
+    """Return one node for each number, without duplicates, until no ranked node is left.
+
+    A picked node's tickets are removed. If only nodes without a ticket are left, all of them have
+    the same chance.
+
+    Raises:
+        ValueError: a number is not in [0, 1).
+    """
+    rows = _sort_by_tickets(ranking)
+    chosen: list[Address] = []
+    for unit_draw in unit_draws:
+        if not rows:
+            break
+        row = _find_ticket_holder(rows, unit_draw)
+        chosen.append(row.node)
+        rows = list(add_chances(other_row for other_row in rows if other_row.node != row.node))
+    return chosen
+
+
+def _sort_by_tickets(ranking: Ranking) -> list[RankedNode]:
+    """Return the rows by rank, or in input order if all nodes have the same chance."""
+    rows = list(ranking.rows)
+    if ranking.degraded:
+        order_by_node = {node: n for n, node in enumerate(ranking.input_order)}
+        rows.sort(key=lambda row: order_by_node[row.node])
+    return rows
+
+
+def _find_ticket_holder(rows: list[RankedNode], u: float | Fraction) -> RankedNode:
+    if not 0 <= u < 1:
+        raise ValueError(f"u must be at least 0 and below 1, not {u}")
+    if not rows:
+        raise ValueError("no node is ranked, so none can be picked")
+    ticket = math.floor(u * sum(row.chances for row in rows))
+    ticket_count = 0
+    for row in rows:
+        ticket_count += row.chances
+        if ticket < ticket_count:
+            return row
+    raise AssertionError(f"no node holds ticket {ticket} of {ticket_count}")

@@ -14,7 +14,7 @@ from oracle.queries.node_models import LegacyScore
 from oracle.queries.population import load_all_nodes
 from oracle.queries.reports.report_view import compute_report_detail
 from oracle.store.database import Store
-from oracle.systems.legacy.submission_speed import compute_submission_speeds
+from oracle.systems.legacy.trio_selection import compute_submission_speeds
 from oracle.systems.registry import build_rules
 from tests.support.answers import explanation_json
 from tests.support.evm.fixtures import chain

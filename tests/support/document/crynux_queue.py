@@ -16,7 +16,7 @@ from oracle.domain.state import Node, Task
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import build_requirement, misfit_reason
 from oracle.systems.crynux.selection_weight import Weighting
-from oracle.systems.waiting import QueueGroup, get_queue_group
+from oracle.systems.task_queue import QueueGroup, get_queue_group
 
 
 class QueuedTask(NamedTuple):

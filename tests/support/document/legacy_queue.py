@@ -14,10 +14,14 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux.requirements import build_requirement
-from oracle.systems.legacy.grading import TRIO_SIZE, CardGroup, get_card_group
-from oracle.systems.legacy.legacy_eligibility import hardware_misfit_reason
+from oracle.systems.legacy.legacy_eligibility import (
+    TRIO_SIZE,
+    CardGroup,
+    get_card_group,
+    hardware_misfit_reason,
+)
 from oracle.systems.legacy.trio_line import TaskGroup, get_task_group
-from oracle.systems.waiting_line import QueueItem
+from oracle.systems.task_queue import QueueItem
 from oracle.systems.weighted_draw import draw_nodes
 from tests.support.document.crynux_queue import QueuedTask
 

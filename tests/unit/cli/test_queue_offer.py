@@ -14,8 +14,7 @@ from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.state import Node, Task
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_view import QueueQuery, build_queue_answer
-from oracle.systems.pocket.follower import PocketFollower
-from oracle.systems.pocket.pocket_policy import PocketPolicy
+from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
 from oracle.systems.registry import get_policy
 from tests.support.examples import examples
 from tests.support.histories import group, node

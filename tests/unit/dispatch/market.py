@@ -13,7 +13,7 @@ from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, Task
-from oracle.systems.waiting import is_waiting
+from oracle.systems.task_queue import is_waiting
 from tests.support.histories import group, node, task
 from tests.support.scripted import ScriptedChain
 from tests.unit.dispatch.plain_dispatch import said_on

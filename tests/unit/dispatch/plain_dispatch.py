@@ -12,8 +12,7 @@ from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.crynux_policy import CrynuxFollower, ineligibility_reason
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.policy import PolicyInput
-from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import QueueItem, build_queue
+from oracle.systems.task_queue import QueueItem, build_queue, is_waiting
 from oracle.systems.weighted_draw import compute_draw_seed, draw_nodes
 from tests.support.scripted import ScriptedChain, ScriptedReader
 

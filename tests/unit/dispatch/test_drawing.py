@@ -14,8 +14,12 @@ from oracle.systems.crynux import candidate_pool
 from oracle.systems.crynux.crynux_policy import CrynuxFollower
 from oracle.systems.crynux.requirements import IneligibilityReason, Requirement, misfit_reason
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
-from oracle.systems.pocket.follower import PocketFollower
-from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
+from oracle.systems.pocket.pocket_policy import (
+    ARTICLE,
+    PORTAL_API_HEAD,
+    PocketFollower,
+    PocketPolicy,
+)
 from tests.support.txmgr.dispatch_office import settings
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, requests

@@ -11,8 +11,8 @@ from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.pocket.follower import PocketFollower
-from oracle.systems.waiting import is_waiting
+from oracle.systems.pocket.pocket_policy import PocketFollower
+from oracle.systems.task_queue import is_waiting
 from tests.support.histories import History, node, task
 from tests.support.txmgr.dispatch_office import settings
 

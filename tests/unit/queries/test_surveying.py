@@ -18,7 +18,7 @@ from oracle.queries.selection.network_snapshot import (
     load_snapshot,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
-from oracle.systems.waiting import is_waiting
+from oracle.systems.task_queue import is_waiting
 from tests.support.histories import History, group, node, task
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic

@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
+from oracle.systems.overrides import parse_changes
 from oracle.systems.registry import (
     build_rules,
     find_rule_changes,
@@ -15,7 +16,6 @@ from oracle.systems.registry import (
     get_rules,
     list_rule_sets,
 )
-from oracle.systems.rule_overrides import parse_changes
 
 CHOSEN = {
     "legacy.kickout_tasks": "3",

@@ -21,7 +21,7 @@ from oracle.systems.assignment import (
     find_ready_tasks,
     get_queued_items,
 )
-from oracle.systems.waiting_line import (
+from oracle.systems.task_queue import (
     QueueDrop,
     QueueItem,
     TaskQueue,

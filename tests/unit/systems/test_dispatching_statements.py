@@ -23,7 +23,7 @@ from oracle.systems.crynux.selection_weight import (
     compute_weight,
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
-from oracle.systems.waiting import QueueGroup, compute_queue_capacity
+from oracle.systems.task_queue import QueueGroup, compute_queue_capacity
 from tests.support.document.crynux_queue import TaskQueue
 from tests.support.histories import History, folded, node, task
 

@@ -14,9 +14,8 @@ from oracle.domain.ids import Address
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
-from oracle.systems.pocket.picking import pick_node
 from oracle.systems.pocket.pocket_policy import ARTICLE as ARTICLE_POLICY
-from oracle.systems.pocket.ranking import Ranking
+from oracle.systems.pocket.ranking import Ranking, pick_node
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.systems.pocket.sync_check import find_out_of_sync_nodes
 from oracle.systems.policy import CandidateVerdict, PolicyInput

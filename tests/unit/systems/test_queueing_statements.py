@@ -25,9 +25,9 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.predownload import plan_predownloads
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
-from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput
-from oracle.systems.waiting import is_waiting
+from oracle.systems.task_queue import is_waiting
 from tests.support.histories import History, folded, node, task
 from tests.support.txmgr.dispatch_office import settings
 from tests.support.vectors import the_vector

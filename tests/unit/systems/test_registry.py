@@ -2,6 +2,7 @@
 
 import pytest
 
+from oracle.systems.overrides import MEANINGS
 from oracle.systems.registry import (
     get_policies,
     get_policy,
@@ -10,7 +11,6 @@ from oracle.systems.registry import (
     list_rule_sets,
     list_unpublished_rules,
 )
-from oracle.systems.rule_overrides import MEANINGS
 
 LINE = 80
 

@@ -5,9 +5,9 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
 from oracle.systems.crynux.selection_weight import Weighting
+from oracle.systems.overrides import get_parameters, override_parameters, split_changes
 from oracle.systems.pocket.parameters import ArticleParameters
 from oracle.systems.pocket.pocket_policy import PocketPolicy
-from oracle.systems.policy_overrides import get_parameters, override_parameters, split_changes
 from oracle.systems.registry import get_policies, get_policy, list_changeable_rules, list_rule_sets
 
 

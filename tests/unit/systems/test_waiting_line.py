@@ -14,12 +14,12 @@ from oracle.domain.events.network_events import AbortReason
 from oracle.domain.ids import GroupKey
 from oracle.domain.state import Ending, Task
 from oracle.systems.legacy.trio_line import build_trio_queue
-from oracle.systems.waiting import is_waiting
-from oracle.systems.waiting_line import (
+from oracle.systems.task_queue import (
     QueueBuilder,
     QueueItem,
     WaitingTasks,
     build_queue,
+    is_waiting,
     sort_by_value,
 )
 from tests.support.histories import group, node, task

@@ -12,7 +12,7 @@ from oracle.domain.state import Ending, Task
 from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING
-from oracle.systems.waiting import QueueGroup, compute_queue_capacity, is_waiting
+from oracle.systems.task_queue import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support import histories
 from tests.support.document.crynux_queue import TaskQueue
 from tests.unit.systems.crynux.making import a_node, a_policy_input, a_task

@@ -10,7 +10,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state import Task
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
-from oracle.systems.waiting import QueueGroup, compute_queue_capacity, is_waiting
+from oracle.systems.task_queue import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support.document.crynux_queue import TaskQueue
 from tests.support.vectors import the_vector
 from tests.unit.systems.crynux.making import a_node, a_task

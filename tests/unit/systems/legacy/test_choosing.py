@@ -16,10 +16,14 @@ from hypothesis import given, strategies as st
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.legacy import trio_selection
-from oracle.systems.legacy.grading import CardGroup, get_card_group, group_by_card
-from oracle.systems.legacy.legacy_eligibility import find_candidate_groups
+from oracle.systems.legacy.legacy_eligibility import (
+    CardGroup,
+    find_candidate_groups,
+    get_card_group,
+    group_by_card,
+)
 from oracle.systems.legacy.legacy_policy import LEGACY_EQUAL_POLICY, LEGACY_POLICY
-from oracle.systems.legacy.submission_speed import compute_submission_speeds
+from oracle.systems.legacy.trio_selection import compute_submission_speeds
 from oracle.systems.weighted_draw import IndexDraw, draw_indexes, draw_nodes
 from tests.support.examples import examples
 from tests.support.histories import node

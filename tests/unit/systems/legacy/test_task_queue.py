@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.legacy.grading import CardGroup
+from oracle.systems.legacy.legacy_eligibility import CardGroup
 from oracle.systems.legacy.trio_line import TaskGroup
 from tests.support.document.legacy_queue import LegacyQueue, combinations
 from tests.support.examples import examples

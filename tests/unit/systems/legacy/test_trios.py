@@ -10,9 +10,9 @@ from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import Address, GroupKey, Hash
 from oracle.domain.state import Ending, Node, Task
-from oracle.systems.legacy.grading import get_card_group
+from oracle.systems.legacy.legacy_eligibility import get_card_group
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
-from oracle.systems.pocket.follower import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketFollower
 from tests.support.document.legacy_queue import LegacyQueue, as_one_task
 from tests.support.histories import node
 from tests.support.txmgr.dispatch_office import PRICING, settings

@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import round_to_five_decimals
 from oracle.systems.pocket.node_selector import ArticleMemory
-from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import ARTICLE
+from oracle.systems.pocket.ranking import NodeStats
 from tests.support.examples import examples
 
 A = Address("a")

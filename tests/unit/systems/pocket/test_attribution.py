@@ -12,7 +12,7 @@ from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state import Ending
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.pocket.follower import Answer, TaskOutcome, TaskTracker, Terminal
+from oracle.systems.pocket.pocket_policy import Answer, TaskOutcome, TaskTracker, Terminal
 from tests.support.examples import examples
 from tests.support.random_histories import any_events, any_histories
 

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.domain.events.network_events import TaskCancelled
 from oracle.domain.fold.working_set import ReliabilityCause
-from oracle.systems.pocket.follower import TaskOutcome, TaskTracker
+from oracle.systems.pocket.pocket_policy import TaskOutcome, TaskTracker
 from tests.support.histories import History, folded, node, task
 
 

@@ -17,10 +17,14 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fold.fold import Fold
 from oracle.domain.state import Task, create_task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.pocket.follower import PocketFollower
 from oracle.systems.pocket.node_selector import PortalMemory
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD as HEAD
-from oracle.systems.pocket.pocket_policy import ARTICLE, PORTAL_API_HEAD, PocketPolicy
+from oracle.systems.pocket.pocket_policy import (
+    ARTICLE,
+    PORTAL_API_HEAD,
+    PocketFollower,
+    PocketPolicy,
+)
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 from tests.support.examples import examples
 from tests.support.histories import History, folded, node, task

@@ -9,10 +9,15 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
 from oracle.systems.pocket.explain_row import build_parts, format_explanation
-from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
-from oracle.systems.pocket.picking import compute_unit_draw, pick_node, pick_nodes
-from oracle.systems.pocket.ranking import TicketReason, rank_nodes
+from oracle.systems.pocket.ranking import (
+    NodeStats,
+    TicketReason,
+    compute_unit_draw,
+    pick_node,
+    pick_nodes,
+    rank_nodes,
+)
 from tests.support.examples import examples
 from tests.support.vectors import named_vectors
 

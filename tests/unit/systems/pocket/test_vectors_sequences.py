@@ -9,9 +9,8 @@ import pytest
 from oracle.domain.ids import Address
 from oracle.systems.pocket.js_arithmetic import format_five_decimals
 from oracle.systems.pocket.node_selector import PortalMemory, PortalRecord
-from oracle.systems.pocket.node_stats import NodeStats
 from oracle.systems.pocket.parameters import PORTAL_API_HEAD
-from oracle.systems.pocket.ranking import Ranking, TicketReason, rank_nodes
+from oracle.systems.pocket.ranking import NodeStats, Ranking, TicketReason, rank_nodes
 from tests.support.vectors import Vector, named_vectors, vectors_of
 
 POCKET = "pocket"

@@ -1,7 +1,8 @@
 """The queue of tasks that wait for nodes, by value and then by age (decision 0060).
 
 `build_queue` sorts all tasks at once. `WaitingTasks` keeps the queue from block to block, so that
-the cost of a block depends only on the changed tasks and the equivalence classes.
+the cost of a block depends only on the changed tasks and the equivalence classes. See
+docs/reference/sources.md#crynux-dispatching, Task Queue; docs/reference/scoring-rules.md#queue.
 """
 
 from bisect import bisect_left, insort
@@ -14,7 +15,37 @@ from oracle.domain.events.network_events import AbortReason, TaskKind
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state import Task
 from oracle.systems.crynux.requirements import Requirement, build_requirement
-from oracle.systems.waiting import is_waiting
+
+
+class QueueGroup(NamedTuple):
+    """A queue group: tasks that require the same VRAM (in GB) and card (None for any card)."""
+
+    vram: int
+    gpu: str | None
+
+
+def is_waiting(task: Task) -> bool:
+    """Return whether a task was created, and has neither started nor ended."""
+    is_unstarted = task.started_at is None and not task.runs
+    return task.created_at is not None and is_unstarted and task.ending is None
+
+
+def get_queue_group(task: Task) -> QueueGroup:
+    """Return the queue group of a task."""
+    requirement = build_requirement(task)
+    return QueueGroup(requirement.vram, requirement.gpu)
+
+
+def compute_queue_capacity(members: int, alpha: Fraction) -> int:
+    """Return the maximum size of the queue: floor(alpha * members), at least 1.
+
+    Raises:
+        ValueError: alpha is not above 0.
+    """
+    if alpha <= 0:
+        raise ValueError("alpha: must be above 0")
+    return max(1, members * alpha.numerator // alpha.denominator)
+
 
 # If a task ended for one of these reasons, no other task of its group starts any more
 # (contracts/network/TaskVerdicts.sol, endUnvalidated).

@@ -1,0 +1,282 @@
+"""Derives rule sets and policies from others by changes that are given as text.
+
+Examples are `tau_seconds=900` for a rule and `weight_floor=0.01` for a parameter of a policy.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, Field, fields, replace
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.legacy_rules import LegacyRules
+from oracle.domain.scoring.rule_fields import (
+    get_declared_rules,
+    get_value_type,
+    is_fraction,
+    is_optional,
+    rule_to_json,
+    to_json_value,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.crynux.selection_weight import Weighting
+from oracle.systems.pocket.pocket_policy import PocketPolicy
+from oracle.systems.policy import SelectionPolicy
+
+_LEGACY = "legacy."
+_NONE = "none"
+# Python raises its own error for very long numbers.
+_MAX_DIGITS = 18
+_BOOLEANS = {"true": True, "false": False}
+
+# Every rule by dotted name, in order.
+_RULE_BY_NAME = get_declared_rules(Rules) | {
+    _LEGACY + name: declared for name, declared in get_declared_rules(LegacyRules).items()
+}
+# The meaning of each rule in one line, with its source.
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {name: str(info.meaning) for name, (_, info) in _RULE_BY_NAME.items()}
+)
+
+
+def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
+    """Return the rules that result from applying changes to `base`, the JSON object of a rule set.
+
+    A change is a dotted name and a text: a decimal for a fraction (`0.3`), a whole number, `true`
+    or `false`, a list such as `10,5,2`, or `none` if the rule is optional.
+
+    Raises:
+        ValueError: there is no such rule, a text or value is invalid, or a rule without a default
+            is missing; the message names the rule and the valid values.
+    """
+    field_by_name = get_changeable_rules(base)
+    values = dict(base)
+    for name, text in changes.items():
+        if name not in field_by_name:
+            raise ValueError(f"{name}: no such rule (available: {', '.join(field_by_name)})")
+        value = _parse_value(name, field_by_name[name], text.strip())
+        if name.startswith(_LEGACY):
+            values["legacy"] = {**values["legacy"], name.removeprefix(_LEGACY): value}
+        else:
+            values[name] = value
+    return Rules.from_json(json.dumps(values))
+
+
+def parse_changes(table: object) -> dict[str, str]:
+    """Return the changes in a TOML or JSON table; nested tables give dotted names.
+
+    Raises:
+        ValueError: not a table, or a fraction is given as a number, which would not be exact.
+    """
+    if not isinstance(table, dict):
+        raise ValueError('must be a table, such as { penalty = "0.3" }')  # noqa: TRY004 - the text is at fault
+    changes: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            changes |= {f"{name}.{rule}": text for rule, text in parse_changes(value).items()}
+        else:
+            changes[name] = _format_value(name, value)
+    return changes
+
+
+def format_rules(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return every rule of a rule set's JSON object by dotted name, with its value as text.
+
+    Rules that were never published are left out.
+    """
+    texts = {}
+    for name, field in get_changeable_rules(values).items():
+        rules = values["legacy"] if name.startswith(_LEGACY) else values
+        if field.name in rules:
+            texts[name] = _format_value(name, rules[field.name])
+        elif field.default is not MISSING:
+            texts[name] = _format_value(name, rule_to_json(field, field.default))
+    return texts
+
+
+def fill_missing_rules(base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule set's JSON object with every rule, in order.
+
+    A value that was never published is None; the rule set is incomplete until a value is chosen.
+    """
+    values: dict[str, Any] = {"name": base["name"], "version": base["version"]}
+    for name, field in get_changeable_rules(base).items():
+        is_legacy = name.startswith(_LEGACY)
+        source, target = (
+            (base["legacy"], values.setdefault("legacy", {})) if is_legacy else (base, values)
+        )
+        default = None if field.default is MISSING else field.default
+        target[field.name] = source.get(field.name, rule_to_json(field, default))
+    return values
+
+
+def get_changeable_rules(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
+    """Return the rules of a rule set that may be changed, by dotted name, in order."""
+    is_legacy = base.get("legacy") is not None
+    return {
+        name: field
+        for name, (field, _) in _RULE_BY_NAME.items()
+        if is_legacy or not name.startswith(_LEGACY)
+    }
+
+
+def _format_value(name: str, value: object) -> str:
+    if value is None:
+        return _NONE
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    if isinstance(value, float):
+        # A double differs from the decimal in the file.
+        raise ValueError(f'{name}: write a fraction in quotes, such as "0.3"')  # noqa: TRY004 - the text is at fault
+    return str(value)
+
+
+def _parse_value(name: str, field: Field[Any], text: str) -> object:
+    """Return the JSON value of a rule that is given as text."""
+    if text == _NONE and is_optional(field):
+        return None
+    kind = get_value_type(field)
+    if is_fraction(field) or kind is str:
+        # Fractions are text in JSON too, and are validated there.
+        return text
+    if kind is bool:
+        return _parse_boolean(name, text)
+    if kind is tuple:
+        return [
+            _parse_whole_number(name, part.strip(), "whole numbers, such as 10,5,2")
+            for part in (text.split(",") if text else ())
+        ]
+    return _parse_whole_number(name, text, "a whole number")
+
+
+def _parse_boolean(name: str, text: str) -> bool:
+    if text not in _BOOLEANS:
+        raise ValueError(f"{name}: must be true or false, not {text!r}")
+    return _BOOLEANS[text]
+
+
+def _parse_whole_number(name: str, text: str, meaning: str) -> int:
+    if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MAX_DIGITS):
+        raise ValueError(f"{name}: must be {meaning}, not {text[:_MAX_DIGITS]!r}")
+    return int(text)
+
+
+# The field that holds the parameters of a policy type; types not listed have no parameters.
+_FIELD_BY_POLICY_TYPE: Mapping[type, str] = MappingProxyType(
+    {CrynuxPolicy: "weighting", PocketPolicy: "params"}
+)
+
+_WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+_DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
+# Integers in units of 10^-18; Pocket's parameters are doubles (docs/explanation/pocket.md), so
+# none is listed.
+_FRACTIONS = frozenset(
+    weighting_field.name for weighting_field in fields(Weighting) if weighting_field.type is int
+)
+
+
+def get_parameters(policy: SelectionPolicy) -> dict[str, str]:
+    """Return the parameters of a policy by name, with their values as text; it may have none."""
+    parameters = _get_parameter_object(policy)
+    return {
+        parameter_field.name: _format_parameter(parameters, parameter_field)
+        for parameter_field in _get_fields(parameters)
+    }
+
+
+def override_parameters(policy: SelectionPolicy, changes: Mapping[str, str]) -> SelectionPolicy:
+    """Return a policy with some of its parameters changed; its name and version stay.
+
+    A change is the name of a field of `Weighting` or of Pocket's `Parameters`, and a text: a
+    decimal (`0.01`), a whole number, `true` or `false`.
+
+    Raises:
+        ValueError: there is no such parameter, a text is invalid, or a value is inconsistent with
+            the others; the message names the parameter.
+    """
+    if not changes:
+        return policy
+    parameters = _get_parameter_object(policy)
+    field_by_name = {
+        parameter_field.name: parameter_field for parameter_field in _get_fields(parameters)
+    }
+    for name in changes:
+        if name not in field_by_name:
+            names = ", ".join(field_by_name) or "none"
+            raise ValueError(f"{name}: no such parameter of {policy.name} (available: {names})")
+    values = {
+        name: _parse_parameter(field_by_name[name], text.strip()) for name, text in changes.items()
+    }
+    policy_object: Any = policy
+    changed: SelectionPolicy = replace(
+        policy_object, **{_FIELD_BY_POLICY_TYPE[type(policy)]: replace(parameters, **values)}
+    )
+    return changed
+
+
+def split_changes(
+    changes: Mapping[str, str], rules: Collection[str], policy: SelectionPolicy
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Split the changes into changes of rules and changes of policy parameters.
+
+    `rules` holds the names of the rules that may be changed.
+
+    Raises:
+        ValueError: a name is neither a rule nor a parameter, or is both and thus ambiguous.
+    """
+    policy_parameters = get_parameters(policy)
+    for name in changes:
+        if name not in policy_parameters and name not in rules:
+            raise ValueError(
+                f"{name}: no such rule (available: {', '.join((*rules, *policy_parameters))})"
+            )
+        if name in policy_parameters and name in rules:
+            raise ValueError(f"{name}: ambiguous; a rule and a parameter of policy {policy.name}")
+    rule_changes = {name: text for name, text in changes.items() if name not in policy_parameters}
+    return rule_changes, {
+        name: text for name, text in changes.items() if name in policy_parameters
+    }
+
+
+def _get_parameter_object(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - each kind of policy has its own
+    """Return the dataclass that holds a policy's parameters, or None if it has none."""
+    field_name = _FIELD_BY_POLICY_TYPE.get(type(policy))
+    return None if field_name is None else getattr(policy, field_name)
+
+
+def _get_fields(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
+    return () if value is None else fields(value)
+
+
+def _format_parameter(parameters: object, field: Field[Any]) -> str:
+    number = getattr(parameters, field.name)
+    if isinstance(number, bool):
+        return "true" if number else "false"
+    if isinstance(number, float):
+        # The shortest decimal that is this double, never with an exponent.
+        return f"{Decimal(repr(number)):f}".removesuffix(".0")
+    return str(to_json_value(number, as_decimal=field.name in _FRACTIONS))
+
+
+def _parse_parameter(field: Field[Any], text: str) -> object:
+    """Return the value of a parameter that is given as text."""
+    kind = get_value_type(field)
+    if kind is bool:
+        return _parse_boolean(field.name, text)
+    return _parse_number(field, kind, text)
+
+
+def _parse_number(field: Field[Any], kind: type, text: str) -> int | float:
+    is_decimal = kind is float or field.name in _FRACTIONS
+    if (_DECIMAL if is_decimal else _WHOLE).fullmatch(text) is None:
+        meaning = "a decimal, such as 0.01" if is_decimal else "a whole number"
+        raise ValueError(f"{field.name}: must be {meaning}, not {text!r}")
+    if kind is float:
+        return float(text)
+    return int(Decimal(text) * UNIT) if field.name in _FRACTIONS else int(text)
