@@ -24,7 +24,8 @@ UNCOVERED = Gauge(
 )
 SUSPECT = Gauge(
     "oracle_suspect_blocks",
-    "Blocks returned by an endpoint proven wrong and not yet checked with another endpoint.",
+    "Blocks that came from an endpoint that was proven wrong, and that no other endpoint has "
+    "checked yet.",
     registry=REGISTRY,
 )
 DEAD_LETTERS = Gauge(
