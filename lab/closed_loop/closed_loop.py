@@ -1,20 +1,33 @@
-"""Runs a simulated network in which the policy's own draws select the node of each task.
+"""Runs simulated networks in which the policy's own draws select the node of each task.
 
-The loop ends when the planned number of tasks has been ordered. It uses the product's own code for
-the fold, the scores, the kickout condition and the draw. See docs/explanation/attacks.md.
+A loop ends when the planned number of tasks has been ordered. It uses the product's own code for
+the fold, the scores, the kickout condition and the draw. See docs/explanation/attacks.md. Several
+loops run in parallel processes if more than one is allowed.
 """
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+from typing_extensions import override
 
 from lab.backtest.intervals import ExclusionTracker
 from lab.backtest.system_columns import SystemColumn
+from lab.backtest.worker_pool import ignore_interrupts
 from lab.closed_loop.loop_plan import Cast, LoopPlan, create_applications
 from lab.closed_loop.loop_result import LoopResult, summarize_loop
-from lab.closed_loop.running.agenda import Agenda
+from lab.closed_loop.players import LoopNode, NodeEvent
+from lab.closed_loop.running import endings
 from lab.closed_loop.running.answers import schedule_judgement
 from lab.closed_loop.running.folded_network import FoldedNetwork
-from lab.closed_loop.running.kickout_process import handle_due_kickout
-from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
-from lab.closed_loop.running.membership import add_node
+from lab.closed_loop.running.loop_state import LOOP_START_TIME, Agenda, LoopState
+from lab.closed_loop.running.membership import add_node, kick_out_node, react_to_event
 from lab.closed_loop.running.orders import order_second_group, serve_queue, start_stream
+from oracle.domain.events.network_events import AbortReason
+from oracle.domain.fold.working_set import KickoutDue
+from oracle.domain.reports.kickout_evidence import compute_creator_spread
+from oracle.errors import FatalError
 from oracle.systems.registry import get_policy
 
 # Interval at which a node is drawn for waiting tasks again although no node was released: an
@@ -83,7 +96,7 @@ def _apply_changes(state: LoopState) -> None:
         )
     state.counts.anomalies += len(changes.anomalies)
     for change in changes.kickouts:
-        handle_due_kickout(state, change)
+        _handle_due_kickout(state, change)
     for order in state.judged_orders:
         keys = [task.key for task in order.tasks]
         state.network.drop_tasks(keys)
@@ -92,6 +105,109 @@ def _apply_changes(state: LoopState) -> None:
     state.judged_orders.clear()
 
 
+def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
+    """Schedule the proposal of a kickout that became due, or count it as held.
+
+    An honest quorum proposes a kickout, waits for the veto delay and executes the kickout
+    (docs/explanation/kickouts.md#lifecycle). The proposal follows after `report_seconds`, because
+    the reports must first show the low score.
+    """
+    if change.closed_at is None:
+        node = state.node_by_address[change.node]
+        rules = state.network.rules
+        if compute_creator_spread(node.recent_scores, rules).hold_reason(rules) is not None:
+            state.counts.held[node.role.owner, node.role.kind] += 1
+            return
+        state.agenda.schedule(
+            state.now + state.economics.report_seconds, _propose_kickout, state, node
+        )
+
+
+def _propose_kickout(state: LoopState, node: LoopNode) -> None:
+    if node.joined_at is None or node.kick_at is not None or not state.is_kickout_due(node):
+        return
+    node.kick_at = state.now + state.economics.veto_delay
+    state.agenda.schedule(node.kick_at, _execute_kickout, state, node, node.kick_at)
+    react_to_event(state, node, NodeEvent.KICKOUT_PENDING)
+
+
+def _execute_kickout(state: LoopState, node: LoopNode, ready_at: int) -> None:
+    if node.joined_at is None or node.kick_at != ready_at:
+        return
+    if not state.is_kickout_due(node):
+        node.kick_at = None
+        return
+    if node.task is None:
+        kick_out_node(state, node)
+    else:
+        # A kickout aborts the node's task; the end of the task removes the node.
+        endings.abort_task(state, node.task, AbortReason.CANCELLED)
+
+
 def _schedule_queue_check(state: LoopState) -> None:
     state.may_start_tasks = True
     state.agenda.schedule(state.now + _QUEUE_CHECK_SECONDS, _schedule_queue_check, state)
+
+
+class LoopJob:
+    """One closed loop to run: the system, the plan, and a function that builds the cast.
+
+    Jobs with the same system name, plan and function are equal. `build_cast` must be picklable.
+    """
+
+    __slots__ = ("_key", "cast", "column", "plan")
+
+    def __init__(
+        self, column: SystemColumn, plan: LoopPlan, build_cast: Callable[[LoopPlan], Cast]
+    ) -> None:
+        self.column, self.plan, self.cast = column, plan, build_cast
+        self._key = (column.name, plan, build_cast)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LoopJob) and self._key == other._key
+
+
+def run_jobs(
+    jobs: Sequence[LoopJob],
+    processes: int,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
+) -> list[LoopResult]:
+    """Run every job and return the results in the order of the jobs.
+
+    `on_progress` is called after each job with the number of finished jobs and the total number of
+    jobs. The results do not depend on the number of processes.
+
+    Raises:
+        ValueError: a system cannot be simulated.
+        FatalError: a worker process ended before its work was done.
+    """
+    results = []
+    if processes <= 1 or len(jobs) <= 1:
+        for job in jobs:
+            results.append(_run_job(job))
+            on_progress(len(results), len(jobs))
+        return results
+    context = get_context("spawn")
+    with ProcessPoolExecutor(min(processes, len(jobs)), context) as pool:
+        with ignore_interrupts():
+            futures = [pool.submit(_run_job, job) for job in jobs]
+        try:
+            for future in futures:
+                results.append(future.result())
+                on_progress(len(results), len(jobs))
+        except BrokenProcessPool:
+            raise FatalError(
+                "a worker process died, possibly out of memory; try --jobs 1"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return results
+
+
+def _run_job(job: LoopJob) -> LoopResult:
+    return run_closed_loop(job.column, job.plan, job.cast(job.plan))

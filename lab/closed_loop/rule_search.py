@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.backtest.system_columns import SystemBase, SystemColumn
-from lab.closed_loop.loop_jobs import LoopJob, run_jobs
-from lab.closed_loop.loop_plan import LoopPlan
-from lab.closed_loop.mixed_cast import build_mixed_cast
+from lab.closed_loop.closed_loop import LoopJob, run_jobs
+from lab.closed_loop.loop_plan import LoopPlan, build_mixed_cast
 from lab.closed_loop.rule_measures import Goal, RuleMeasures
 
 # Added to the seed of the search for the second test.

@@ -7,8 +7,8 @@ from typing import Any
 from lab.attack.attack import AttackPlan, Finding
 from lab.closed_loop.loop_result import LoopResult
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
+from lab.page.number_text import format_exact_fraction
 from oracle.domain.events.jsonl_fields import encode_int
-from oracle.domain.fixed_point import format_decimal
 
 JsonObject = dict[str, Any]
 
@@ -42,13 +42,13 @@ def _build_finding(finding: Finding, limit: int) -> JsonObject:
         "strategy": finding.strategy.name,
         "about": finding.strategy.description,
         "baseline": finding.strategy.baseline,
-        "drawn": _format_fraction(finding.drawn_ratio),
-        "gain": _format_fraction(finding.gain),
-        "gain_least": _format_fraction(min_gain),
-        "gain_most": _format_fraction(max_gain),
-        "harm": _format_fraction(finding.harm),
-        "price": _format_fraction(finding.loss_per_harm),
-        "spoiled": _format_fraction(finding.failure_rate_increase),
+        "drawn": format_exact_fraction(finding.drawn_ratio),
+        "gain": format_exact_fraction(finding.gain),
+        "gain_least": format_exact_fraction(min_gain),
+        "gain_most": format_exact_fraction(max_gain),
+        "harm": format_exact_fraction(finding.harm),
+        "price": format_exact_fraction(finding.loss_per_harm),
+        "spoiled": format_exact_fraction(finding.failure_rate_increase),
         "honest_kicked_out": finding.kicked_good_nodes,
         "honest_held": finding.held_good_kickouts,
         "honest_slashed": finding.slashed_good_nodes,
@@ -59,12 +59,6 @@ def _build_finding(finding: Finding, limit: int) -> JsonObject:
             for attack_run, baseline_run in zip(finding.attacks, finding.baselines, strict=True)
         ],
     }
-
-
-def _format_fraction(units: int | None) -> str | None:
-    if units is None:
-        return None
-    return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
 def _build_loop(result: LoopResult) -> JsonObject:

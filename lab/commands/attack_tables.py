@@ -7,10 +7,9 @@ import typer
 
 from lab.attack.attack import AttackPlan, Finding
 from lab.closed_loop.economics import GWEI_PER_COIN
-from lab.page.number_text import format_fraction, format_percent
-from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
+from lab.page.number_text import format_fraction, format_name, format_percent
+from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
-_MAX_NAME_LENGTH = 80
 _COLUMN_NAMES = (
     "strategy", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled", "out", "verdict",
 )  # fmt: skip
@@ -29,7 +28,7 @@ def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
     seeds = f"seed {loop.seed}" if plan.runs == 1 else f"{plan.runs} seeds from {loop.seed}"
     typer.echo(f"{loop.nodes:,} honest nodes, {loop.tasks:,} tasks, {seeds}")
     for name in dict.fromkeys(finding.column.name for finding in findings):
-        typer.echo(f"\n{sanitize_text(name, max_length=_MAX_NAME_LENGTH)}")
+        typer.echo(f"\n{format_name(name)}")
         system_findings = [finding for finding in findings if finding.column.name == name]
         print_table(
             _COLUMN_NAMES,

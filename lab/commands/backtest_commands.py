@@ -24,17 +24,15 @@ from lab.commands.compared_systems import (
     ChangesOption,
     HtmlOption,
     JobsOption,
-    RulesOption,
-    build_columns_from_options,
-    show_progress,
-)
-from lab.commands.loop_options import (
     NetworkOption,
     NodesOption,
+    RulesOption,
     RunsOption,
     TasksOption,
+    build_columns_from_options,
     build_loop_plan,
     choose_process_count,
+    show_progress,
 )
 from lab.page.backtest_page import render_backtest_page
 from oracle.cli.event_files import open_lines

@@ -6,8 +6,8 @@ from typing import Any
 
 from lab.backtest.comparison import Comparison, SystemResult
 from lab.backtest.results import DueInterval, ExclusionInterval, FinalNodeState
+from lab.page.number_text import format_exact_fraction
 from oracle.domain.events.jsonl_fields import encode_int
-from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 
 JsonObject = dict[str, Any]
@@ -21,7 +21,7 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
         "systems": [_build_system(system_result) for system_result in sides],
         "rank_correlation": {
             result.column.name: {
-                other_result.column.name: _format_fraction(
+                other_result.column.name: format_exact_fraction(
                     comparison.compute_correlation(result, other_result)
                 )
                 for other_result in sides
@@ -46,12 +46,6 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
     }
 
 
-def _format_fraction(units: int | None) -> str | None:
-    if units is None:
-        return None
-    return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
-
-
 def _build_history(comparison: Comparison) -> JsonObject:
     history, first_result = comparison.history, comparison.results[0]
     return {
@@ -63,7 +57,7 @@ def _build_history(comparison: Comparison) -> JsonObject:
         "events_before": history.folded_count - history.event_count,
         "tasks_started": first_result.started,
         "starts_judged": comparison.judged,
-        "gini": _format_fraction(first_result.gini_actual),
+        "gini": format_exact_fraction(first_result.gini_actual),
     }
 
 
@@ -76,7 +70,7 @@ def _build_system(result: SystemResult) -> JsonObject:
         "parameters": column.parameters or None,
         "changes": dict(column.changes),
         "starts_unplaced": spread.unplaced,
-        "gini": _format_fraction(result.gini_expected),
+        "gini": format_exact_fraction(result.gini_expected),
         "exclusion": None,
         "intervals": None,
         "kickouts": None,
@@ -129,9 +123,11 @@ def _build_node(final_state: FinalNodeState, sides: Sequence[SystemResult]) -> J
             result.column.name: _build_final_rank(result, final_state.node) for result in sides
         },
         "tasks": sides[0].get_started_tasks(final_state.node),
-        "share": _format_fraction(sides[0].compute_actual_share(final_state.node)),
+        "share": format_exact_fraction(sides[0].compute_actual_share(final_state.node)),
         "shares": {
-            result.column.name: _format_fraction(result.compute_expected_share(final_state.node))
+            result.column.name: format_exact_fraction(
+                result.compute_expected_share(final_state.node)
+            )
             for result in sides
         },
     }
@@ -141,4 +137,4 @@ def _build_final_rank(result: SystemResult, node: Address) -> JsonObject | None:
     rank = result.final_ranks.get(node)
     if rank is None:
         return None
-    return {"score": _format_fraction(rank.score), "rank": rank.rank}
+    return {"score": format_exact_fraction(rank.score), "rank": rank.rank}

@@ -11,12 +11,13 @@ from lab.page.number_text import (
     NO_VALUE,
     format_duration,
     format_fraction,
+    format_name,
     format_percent,
     format_time_to_second,
 )
 from lab.page.tables import SHARES_NOTE, format_extent
 from oracle.domain.ids import Address
-from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
+from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
 # With more systems than this, only --json and --html list the nodes.
 _MAX_SIDE_BY_SIDE = 4
@@ -28,8 +29,6 @@ _RANK_WIDTH, _PERCENT_WIDTH = 6, 8
 # Maximum width of a system's name in the lists of kickouts and of exclusions.
 _KICKOUT_NAME_WIDTH, _INTERVAL_NAME_WIDTH = 8, 20
 _MAX_ROWS = 40
-# Longer names of systems are truncated.
-_MAX_NAME_LENGTH = 80
 _MAX_INTERVALS = 12
 
 
@@ -54,7 +53,7 @@ def _print_totals(comparison: Comparison) -> None:
     )  # fmt: skip
     rows = [
         (
-            sanitize_text(result.column.name, max_length=_MAX_NAME_LENGTH),
+            format_name(result.column.name),
             *_build_totals(result),
             format_fraction(comparison.compute_correlation(first_result, result), 4),
         )
@@ -108,9 +107,7 @@ def _choose_column_names(
     A replaced name becomes `system N`, and a printed line explains it. `total_width` is the width
     for all columns, `min_width` the minimum width of one column.
     """
-    column_names = [
-        sanitize_text(result.column.name, max_length=_MAX_NAME_LENGTH) for result in sides
-    ]
+    column_names = [format_name(result.column.name) for result in sides]
     while sum(2 + max(min_width, len(column_name)) for column_name in column_names) > total_width:
         longest_index = max(range(len(column_names)), key=lambda index: len(column_names[index]))
         if len(column_names[longest_index]) <= len(_format_ordinal(longest_index)):
@@ -125,10 +122,7 @@ def _format_ordinal(system_index: int) -> str:
 
 def _explain_ordinal(result: SystemResult, system_index: int) -> str:
     """Print which system the name `system N` stands for, and return this name."""
-    typer.echo(
-        f"{_format_ordinal(system_index)}: "
-        f"{sanitize_text(result.column.name, max_length=_MAX_NAME_LENGTH)}"
-    )
+    typer.echo(f"{_format_ordinal(system_index)}: {format_name(result.column.name)}")
     return _format_ordinal(system_index)
 
 
@@ -210,8 +204,7 @@ def _choose_system_names(
     """Return the name of each system by its index; a name that is too long becomes `system N`."""
     return {
         system_index: name
-        if len(name := sanitize_text(sides[system_index].column.name, max_length=_MAX_NAME_LENGTH))
-        <= max_width
+        if len(name := format_name(sides[system_index].column.name)) <= max_width
         else _explain_ordinal(sides[system_index], system_index)
         for system_index in sorted(system_indices)
     }

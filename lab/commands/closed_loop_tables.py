@@ -9,11 +9,16 @@ import typer
 from lab.closed_loop.loop_plan import LoopPlan
 from lab.closed_loop.rule_measures import MEASURES, RuleMeasures
 from lab.closed_loop.rule_search import ComparisonPlan, SearchResult
-from lab.page.number_text import NO_VALUE, format_duration, format_fraction, format_percent
+from lab.page.number_text import (
+    NO_VALUE,
+    format_duration,
+    format_fraction,
+    format_name,
+    format_percent,
+)
 from oracle.domain.fixed_point import UNIT
-from oracle.queries.text.text_tables import TABLE_WIDTH, print_table, sanitize_text
+from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
-_MAX_NAME_LENGTH = 80
 _MILLION = 1_000_000
 _COLUMN_LEGEND = (
     "Failed: orders without a result, or with a false one. Wrongful: share of their time for "
@@ -50,7 +55,7 @@ def _format_extent(loop: LoopPlan) -> str:
 
 
 def _build_cells(measures: RuleMeasures) -> Iterator[str]:
-    yield sanitize_text(measures.column.name, max_length=_MAX_NAME_LENGTH)
+    yield format_name(measures.column.name)
     yield _format_percent(measures.failure_rate)
     yield _format_percent(measures.wrongful_exclusion_rate)
     yield str(measures.kicked_good_nodes)
@@ -74,7 +79,7 @@ def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
     trials = sorted(search_result.trials, key=lambda trial: trial.distance)
     rows = [
         (
-            sanitize_text(trial.measures.column.name, max_length=_MAX_NAME_LENGTH),
+            format_name(trial.measures.column.name),
             format_fraction(trial.distance, 4),
             *list(_build_cells(trial.measures))[1:],
         )
@@ -89,7 +94,7 @@ def print_search(search_result: SearchResult, plan: ComparisonPlan) -> None:
         typer.echo("\nNo trial is nearer to the goal than the unchanged system.")
     else:
         best = search_result.best
-        name = sanitize_text(best.measures.column.name, max_length=_MAX_NAME_LENGTH)
+        name = format_name(best.measures.column.name)
         typer.echo(
             f"\nNearest: {name}, at distance {format_fraction(best.distance, 4)}, with other "
             f"seeds {format_fraction(search_result.distance_on_other_seeds, 4)}; the unchanged "

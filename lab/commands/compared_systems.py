@@ -1,4 +1,4 @@
-"""Options that `backtest` and `attack` share, the systems built from them, and a progress bar."""
+"""Options that `backtest` and `attack` share, the systems and the loop built from them."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lab.backtest.backtest import ProgressCallback
-from lab.backtest.parameter_grid import parse_grid
-from lab.backtest.system_columns import Grid, Setting, SystemBase, SystemColumn, build_columns
+from lab.backtest.system_columns import (
+    Grid,
+    Setting,
+    SystemBase,
+    SystemColumn,
+    build_columns,
+    parse_grid,
+)
+from lab.closed_loop.economics import Economics
+from lab.closed_loop.loop_plan import LoopPlan
 from lab.commands.backtest_files import read_text
+from oracle.cli.system_options import parse_key_values
+from oracle.daemon.config.processors import usable_processors
 from oracle.errors import InputError
 
 RulesOption = Annotated[
@@ -51,6 +61,40 @@ JobsOption = Annotated[
         min=1,
         metavar="N",
         help="Maximum number of processes (default: number of CPU cores).",
+    ),
+]
+NodesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--nodes",
+        metavar="N",
+        help="Number of honest nodes in the simulated network (default: 30).",
+    ),
+]
+TasksOption = Annotated[
+    int | None,
+    typer.Option(
+        "--tasks",
+        metavar="N",
+        help="Number of tasks of honest applications in each run (default: 10000).",
+    ),
+]
+RunsOption = Annotated[
+    int,
+    typer.Option(
+        "--runs",
+        min=1,
+        max=100,
+        metavar="N",
+        help="Number of runs per system, with consecutive seeds.",
+    ),
+]
+NetworkOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network",
+        metavar="KEY=VALUE",
+        help="Change a parameter of the simulated network, such as tolls=false; repeatable.",
     ),
 ]
 
@@ -138,3 +182,33 @@ def show_progress(description: str) -> Iterator[ProgressCallback]:
             progress_bars.update(task_id, description=activity, completed=completed, total=total)
 
         yield report_progress
+
+
+def build_loop_plan(
+    nodes: int | None, tasks: int | None, seed: int, network: Sequence[str] | None
+) -> LoopPlan:
+    """Return the plan with the given options; options that are None have their defaults.
+
+    Raises:
+        InputError: a number is out of range, or a parameter of the network is invalid.
+    """
+    default_plan = LoopPlan()
+    changes = parse_key_values("--network", network)
+    try:
+        economics = Economics().with_changes(changes)
+    except ValueError as error:
+        raise InputError(f"--network: {error}") from None
+    try:
+        return LoopPlan(
+            nodes=default_plan.nodes if nodes is None else nodes,
+            tasks=default_plan.tasks if tasks is None else tasks,
+            seed=seed,
+            economics=economics,
+        )
+    except ValueError as error:
+        raise InputError(f"--{error}") from None
+
+
+def choose_process_count(requested: int | None) -> int:
+    """Return the requested number of processes, by default the number of usable CPU cores."""
+    return requested or usable_processors()

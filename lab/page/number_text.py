@@ -1,8 +1,8 @@
-"""Formats fractions, times and addresses for the lab's pages and tables."""
+"""Formats fractions, times, addresses and names for the lab's pages and tables."""
 
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.ids import Address
-from oracle.queries.text.text_tables import format_utc
+from oracle.queries.text.text_tables import format_utc, sanitize_text
 
 # Shown instead of a missing value.
 NO_VALUE = "-"
@@ -10,11 +10,18 @@ _SHOWN_DIGITS = 6
 # Plots of a shorter time span show times with seconds.
 _MAX_SECONDS_SPAN = 3 * 3600
 _DAY_SECONDS = 86_400
+# Longer names of systems are truncated.
+_MAX_NAME_LENGTH = 80
 
 
 def shorten_address(node: Address) -> str:
     """Return the first six and the last four digits of an address."""
     return f"{node[: 2 + _SHOWN_DIGITS]}…{node[-4:]}"
+
+
+def format_name(name: str) -> str:
+    """Return the name of a system for a terminal, truncated, with control characters escaped."""
+    return sanitize_text(name, max_length=_MAX_NAME_LENGTH)
 
 
 def format_fraction(units: int | None, digits: int = 4) -> str:
@@ -26,6 +33,13 @@ def format_fraction(units: int | None, digits: int = 4) -> str:
     return f"{sign}{integer_part}.{fractional_part:018d}"[
         : len(sign) + len(str(integer_part)) + 1 + digits
     ]
+
+
+def format_exact_fraction(units: int | None) -> str | None:
+    """Format a value in units of 10^-18 with all its decimals, for JSON; None stays None."""
+    if units is None:
+        return None
+    return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
 def format_percent(units: int | None, digits: int = 1) -> str:

@@ -1,16 +1,46 @@
-"""The state of a running closed loop: the network, the participants, their money, and counts."""
+"""The state of a running closed loop: its agenda, network, participants, money and counts.
+
+Scheduled actions of the same second run in the order in which they were scheduled.
+"""
 
 from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
 
 from lab.backtest.intervals import ExclusionTracker
 from lab.closed_loop.economics import Economics, GasAction
 from lab.closed_loop.loop_plan import LoopPlan
 from lab.closed_loop.players import AppOrder, LoopNode, LoopTask
-from lab.closed_loop.running.agenda import Agenda
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state import Membership
+
+_Action = Callable[..., None]
+
+
+class Agenda:
+    """The scheduled actions of a simulation; times are block times in seconds."""
+
+    __slots__ = ("_count", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, _Action, tuple[Any, ...]]] = []
+        self._count = 0
+
+    def schedule(self, time: int, action: _Action, *arguments: Any) -> None:  # noqa: ANN401 - its own
+        """Schedule a call of `action` with these arguments."""
+        self._count += 1
+        heappush(self._heap, (time, self._count, action, arguments))
+
+    def iter_actions(self) -> Iterator[tuple[int, _Action, tuple[Any, ...]]]:
+        """Yield all actions in order, including those that are scheduled during the iteration."""
+        heap = self._heap
+        while heap:
+            time, _, action, arguments = heappop(heap)
+            yield time, action, arguments
+
 
 # The start of every loop, in block time.
 LOOP_START_TIME = 1_800_000_000

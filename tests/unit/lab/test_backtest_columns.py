@@ -4,8 +4,14 @@ import json
 
 import pytest
 
-from lab.backtest.parameter_grid import parse_grid
-from lab.backtest.system_columns import MAX_COLUMNS, Grid, Setting, SystemBase, build_columns
+from lab.backtest.system_columns import (
+    MAX_COLUMNS,
+    Grid,
+    Setting,
+    SystemBase,
+    build_columns,
+    parse_grid,
+)
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 

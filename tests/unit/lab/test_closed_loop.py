@@ -7,8 +7,12 @@ from hypothesis import given, strategies as st
 
 from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
 from lab.closed_loop.closed_loop import run_closed_loop
-from lab.closed_loop.loop_plan import Cast, create_honest_nodes, create_typical_node
-from lab.closed_loop.mixed_cast import build_mixed_cast
+from lab.closed_loop.loop_plan import (
+    Cast,
+    build_mixed_cast,
+    create_honest_nodes,
+    create_typical_node,
+)
 from lab.closed_loop.players import ATTACKER, HONEST_OWNER
 from oracle.domain.fixed_point import UNIT
 from tests.support.examples import examples

@@ -2,8 +2,7 @@
 
 import pytest
 
-from lab.attack.attack import AttackPlan, simulate_attacks
-from lab.attack.known_findings import REASON_BY_FINDING, REASONS_BY_RULE_SET
+from lab.attack.attack import REASON_BY_FINDING, REASONS_BY_RULE_SET, AttackPlan, simulate_attacks
 from lab.attack.strategies import BASELINES, STRATEGIES, get_strategy
 from lab.closed_loop.loop_plan import LoopPlan
 from oracle.domain.fixed_point import UNIT
