@@ -1,21 +1,77 @@
 """Checks the nodes of each chain and reads the stakes periodically, on separate threads.
 
-See docs/explanation/gateway.md#checks.
+A node is probed by JSON-RPC for its chain id and its block height. A probe never counts as an
+outcome. See docs/explanation/gateway.md#checks.
 """
 
 import random
+import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
 from gateway.gateway_config import ChecksSection
-from gateway.node_probe import NodeProbe
+from gateway.node_checks import ProbeAnswer
 from gateway.selection_service import SelectionService
 from oracle.domain.state import Membership
 from oracle.errors import OracleError
+from oracle.rpc.client import JsonRpcClient
+from oracle.rpc.rpc_errors import RpcError
 from oracle.store.database import Store
 from oracle.telemetry.logging_setup import is_power_of_two
+
+# The largest response; each response is a single number.
+_MAX_BYTES = 64 * 1024
+_QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
+_MAX_QUANTITY = 2**63
+
+
+class NodeProbe:
+    """Probes the nodes of one chain; `timeout_seconds` limits the wait until a response begins.
+
+    Raises:
+        InputError: one of the URLs is invalid.
+    """
+
+    def __init__(
+        self, urls: Mapping[str, str], timeout_seconds: float, max_concurrent: int
+    ) -> None:
+        self._clients = {
+            node: JsonRpcClient(url, timeout_seconds=timeout_seconds, max_bytes=_MAX_BYTES)
+            for node, url in urls.items()
+        }
+        self._pool = ThreadPoolExecutor(max_concurrent, thread_name_prefix="probe")
+
+    def probe_nodes(self) -> dict[str, ProbeAnswer]:
+        """Probe all nodes once, at most `max_concurrent` at a time; return the answers by name."""
+        answers = self._pool.map(_probe_node, self._clients.values())
+        return dict(zip(self._clients, answers, strict=True))
+
+    def close_connections(self) -> None:
+        """Close the connections without waiting for running probes."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for client in self._clients.values():
+            client.close()
+
+
+def _probe_node(client: JsonRpcClient) -> ProbeAnswer:
+    try:
+        chain_id = _parse_quantity(client.call("eth_chainId", [], str))
+        return ProbeAnswer(chain_id, _parse_quantity(client.call("eth_blockNumber", [], str)))
+    except RpcError as error:
+        return ProbeAnswer(fault=f"probe_{error.kind.value}")
+    except OracleError:
+        return ProbeAnswer(fault="probe_failed")
+
+
+def _parse_quantity(quantity: str | None) -> int | None:
+    if quantity is None or _QUANTITY.fullmatch(quantity) is None:
+        return None
+    number = int(quantity, 16)
+    return number if number < _MAX_QUANTITY else None
+
 
 # An outcome that blames a node's settings requests a round of checks, but rounds begin at least
 # this far apart.

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from gateway.check_schedule import ChainCheck, CheckSchedule, StakeWatch
+from gateway.gateway_app import GatewayApp
+from gateway.gateway_calls import GatewayCalls
 from gateway.gateway_config import GatewayConfig
 from gateway.node_checks import CheckedNode, NodeChecks
 from gateway.selection_service import SelectionService, unix_ms
-from gateway.web.gateway_app import GatewayApp
-from gateway.web.gateway_calls import GatewayCalls
 from oracle.daemon.lease_keeper import acquire_lease, keep_lease
 from oracle.daemon.startup import freeze_gc
 from oracle.daemon.stopping import StopSignal

@@ -10,11 +10,11 @@ from gateway.gateway_records import OutcomeCounts, ReportedOutcome
 from gateway.gateway_rules import GatewayRules
 from gateway.node_checks import CheckedNode, NodeChecks, ProbeAnswer
 from gateway.record_writer import CHECK_PASSED, RecordWriter
-from gateway.session_ranking import SessionRanking
 from gateway.session_selector import (
     NodeSelection,
     SelectionRequest,
     SelectorHooks,
+    SessionRanking,
     SessionSelector,
 )
 from oracle.domain.ids import Address

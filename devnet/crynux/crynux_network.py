@@ -1,15 +1,40 @@
-"""Deploys stand-ins of two generations of Crynux's contracts; their nodes are the demo's cast."""
+"""Deploys stand-ins of two generations of Crynux's contracts; their nodes are the demo's cast.
+
+A node that joins a VSSTask network must prove that it owns the key of one of Anvil's accounts.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+
+from eth_keys.datatypes import PrivateKey
 
 from devnet.anvil import LocalChain
-from devnet.crynux.dev_keys import derive_public_key
 from devnet.demo.cast import CAST
 from devnet.demo.stage import MODEL, STAKE, VERSION, ChainClock
 from oracle.bindings.codec import build_creation_code, encode_call
 from oracle.domain.ids import Address
 from oracle.errors import InputError
+from oracle.signing.keystore import import_eth_account
+
+# The mnemonic of every development chain; publicly known and without value.
+_MNEMONIC = "test test test test test test test test test test test junk"
+_DERIVATION_PATH = "m/44'/60'/0'/0/{}"
+
+
+@cache
+def derive_public_key(account_index: int) -> bytes:
+    """Return the 64-byte public key of the account at an index, counted from 0."""
+    # Imports eth_account through the wrapper that handles its side effects.
+    import_eth_account()
+    from eth_account.hdaccount import (  # noqa: PLC0415  it takes half a second
+        key_from_seed,
+        seed_from_mnemonic,
+    )
+
+    key = key_from_seed(seed_from_mnemonic(_MNEMONIC, ""), _DERIVATION_PATH.format(account_index))
+    return PrivateKey(key).public_key.to_bytes()
+
 
 VSS, COMMIT = "crynux-vss", "crynux-commit"
 # The owner, the first creator and the relay; then one account per node, then more creators. With a

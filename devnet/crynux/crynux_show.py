@@ -25,8 +25,12 @@ from devnet.crynux.verdict import (
 from devnet.crynux.vss_traffic import VssTraffic
 from devnet.demo.block_loop import BlockLoop, DaemonView, raise_if_stopped
 from devnet.demo.cast import CAST, HOPELESS
-from devnet.demo.daemon_process import DemoDaemon, run_daemon, write_configuration
-from devnet.demo.demo_pages import DemoStatus, serve_demo_pages
+from devnet.demo.daemon_process import (
+    DemoDaemon,
+    run_daemon,
+    serve_demo_pages,
+    write_configuration,
+)
 from devnet.demo.screen import Screen
 from devnet.demo.show import START_TIME, DemoOptions, choose_ports, start_demo_chain
 from devnet.demo.snapshot import SnapshotReader
@@ -214,7 +218,7 @@ def run_crynux_show(
         )
         pages = stack.enter_context(
             serve_demo_pages(
-                path, DemoStatus(lambda: loop.head, lambda: clock.now, lambda: screen.current_act)
+                path, lambda: loop.head, lambda: clock.now, lambda: screen.current_act
             )
         )
         screen.show_pages_address(pages)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from eth_utils.crypto import keccak
 
-from devnet.crynux.crynux_network import CREATOR_ACCOUNT_INDICES, CrynuxNetwork
-from devnet.crynux.dev_keys import derive_public_key
+from devnet.crynux.crynux_network import CREATOR_ACCOUNT_INDICES, CrynuxNetwork, derive_public_key
 from devnet.demo.cast import BLOCK_SECONDS, CAST, GROUP_SIZE, DemoNode
 from devnet.demo.stage import ETHER, MODEL, VERSION
 from oracle.chain.decode.abi import load_abi

@@ -42,13 +42,9 @@ class DemoNode:
 
 
 def _create_average_node(
-    name: str, gpu_name: str, gpu_vram: int, away_waves: frozenset[int]
+    name: str, gpu_name: str, gpu_vram: int, away_waves: frozenset[int] = frozenset()
 ) -> DemoNode:
     return DemoNode(name, "average", gpu_name, gpu_vram, 2, 4, away_waves=away_waves)
-
-
-def _no_waves() -> frozenset[int]:
-    return frozenset()
 
 
 SWIFT = DemoNode("swift", "fastest", "NVIDIA H100", 80, 1, 1)
@@ -83,12 +79,12 @@ NIGHT_OWL = _create_average_node("nightowl", "NVIDIA RTX 4080", 16, frozenset(ra
 
 CAST = (
     SWIFT,
-    _create_average_node("ada", "NVIDIA RTX 4090", 24, _no_waves()),
-    _create_average_node("boole", "NVIDIA RTX 4090", 24, _no_waves()),
-    _create_average_node("curie", "NVIDIA RTX 3090", 24, _no_waves()),
+    _create_average_node("ada", "NVIDIA RTX 4090", 24),
+    _create_average_node("boole", "NVIDIA RTX 4090", 24),
+    _create_average_node("curie", "NVIDIA RTX 3090", 24),
     DARWIN,
-    _create_average_node("euler", "NVIDIA RTX 4080", 16, _no_waves()),
-    _create_average_node("fermi", "NVIDIA RTX 4070", 12, _no_waves()),
+    _create_average_node("euler", "NVIDIA RTX 4080", 16),
+    _create_average_node("fermi", "NVIDIA RTX 4070", 12),
     GAUSS,
     NIGHT_OWL,
     MOODY,

@@ -1,14 +1,16 @@
-"""The real daemon as an operator runs it: a separate process, configured by a settings file."""
+"""The real daemon as an operator runs it, in a process of its own, and pages over its database."""
 
 import json
 import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from oracle.daemon.config.loader import read_config
+from oracle.daemon.web.played_act import DemoAct
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
@@ -135,3 +137,29 @@ def _format_toml_value(value: object) -> str:
         return f"{{ {inner} }}"
     # Strings, numbers, booleans and lists are written the same in JSON and TOML.
     return json.dumps(str(value) if isinstance(value, Path) else value)
+
+
+@contextmanager
+def serve_demo_pages(
+    configuration: Path,
+    get_head: Callable[[], int],
+    get_chain_time: Callable[[], int],
+    get_act: Callable[[], DemoAct],
+) -> Iterator[str]:
+    """Serve the pages of a daemon's database from this process, and yield their URL.
+
+    The daemon cannot serve them, because the pages also show the demo's current act. All three
+    functions may be called from any thread.
+    """
+    # Imported here because the server takes a second to import, and `demo --help` must stay quick.
+    from oracle.daemon.compose import open_reader  # noqa: PLC0415
+    from oracle.daemon.records import open_records  # noqa: PLC0415
+    from oracle.daemon.startup import open_read_api  # noqa: PLC0415
+    from oracle.daemon.web.http_server import serve_app  # noqa: PLC0415
+
+    with open_records(read_config(configuration)) as records:
+        reader = open_reader(records.config)
+        app = open_read_api(records, reader, get_head, clock=get_chain_time, get_act=get_act)
+        section = records.config.api
+        with serve_app(app, section, section.port) as address:
+            yield address

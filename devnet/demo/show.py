@@ -10,8 +10,13 @@ from threading import Event
 from devnet.anvil import CHAIN_ID, LocalChain, find_free_port, run_anvil
 from devnet.demo.block_loop import BlockLoop, DaemonView, raise_if_stopped
 from devnet.demo.cast import HOPELESS
-from devnet.demo.daemon_process import PROGRAM, DemoDaemon, run_daemon, write_configuration
-from devnet.demo.demo_pages import DemoStatus, serve_demo_pages
+from devnet.demo.daemon_process import (
+    PROGRAM,
+    DemoDaemon,
+    run_daemon,
+    serve_demo_pages,
+    write_configuration,
+)
 from devnet.demo.demo_system import CRYNUX_SYSTEM, DemoSystem
 from devnet.demo.ending import (
     DemoSummary,
@@ -176,7 +181,7 @@ def start_show(
         )
         pages = stack.enter_context(
             serve_demo_pages(
-                path, DemoStatus(lambda: loop.head, lambda: clock.now, lambda: screen.current_act)
+                path, lambda: loop.head, lambda: clock.now, lambda: screen.current_act
             )
         )
         screen.show_pages_address(pages)

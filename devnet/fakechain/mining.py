@@ -1,14 +1,16 @@
 """Mines consistent blocks: hash, roots and blooms match the content of the block.
 
 Only values that cannot be checked are made up: the state root and the gas. Transactions are signed
-if the account's key is known (`accounts`), else they have no signature.
+if the account's key is known (`create_account`). Other addresses can send transactions as well:
+like the system transactions of some chains, these have no signature, so the sender cannot be
+proven.
 """
 
 from functools import cached_property
 
+from eth_keys.datatypes import PrivateKey
 from typing_extensions import override
 
-from devnet.fakechain.accounts import sign_content
 from devnet.fakechain.block_json import DYNAMIC, LEGACY, ZERO_HASH, Block, FakeLog, Json, Tx
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.merkle_trie import EMPTY_ROOT, compute_trie_root
@@ -19,6 +21,32 @@ from oracle.chain.proofs.receipts import (
     format_bloom,
 )
 from oracle.chain.proofs.rlp import EMPTY_STRING, encode_bytes, encode_int, encode_list, encode_rlp
+
+_KEY_BY_ADDRESS: dict[str, PrivateKey] = {}
+
+
+def create_account(account_number: int) -> str:
+    """Return the lower-case address of a numbered account, the same in every process."""
+    key = PrivateKey(keccak(account_number.to_bytes(32, "big")))
+    address = str(key.public_key.to_address())
+    _KEY_BY_ADDRESS[address] = key
+    return address
+
+
+def sign_content(address: str, content: bytes) -> tuple[int, int, int]:
+    """Return parity, r and s of an address's signature of these bytes.
+
+    For an address without a key, s is 0, and r is derived from address and content, so that it is
+    unique.
+    """
+    content_hash = keccak(content)
+    key = _KEY_BY_ADDRESS.get(address.lower())
+    if key is None:
+        pseudo_signature = keccak(bytes.fromhex(address[2:]) + content_hash)
+        return 0, int.from_bytes(pseudo_signature[:31], "big") + 1, 0
+    signature = key.sign_msg_hash(content_hash)
+    return signature.v, signature.r, signature.s
+
 
 _ZERO_ADDRESS = "0x" + "00" * 20
 _EMPTY_UNCLES_HASH = "0x" + keccak(encode_rlp([])).hex()

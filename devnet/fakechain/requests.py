@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+# The length of a block hash with its `0x`.
+HASH_DIGITS = 66
+
 
 class FakeRpcError(Exception):
     """The `error` of a JSON-RPC response; `data` is its optional member `data`."""
@@ -50,7 +53,4 @@ class FakeRequest:
         block_argument = self.params[0]
         if isinstance(block_argument, dict):
             return "blockHash" in block_argument
-        return isinstance(block_argument, str) and len(block_argument) == _HASH_DIGITS
-
-
-_HASH_DIGITS = 66
+        return isinstance(block_argument, str) and len(block_argument) == HASH_DIGITS

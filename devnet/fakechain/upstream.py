@@ -8,7 +8,7 @@ import requests
 from typing_extensions import override
 
 from devnet.fakechain.answering import FakeEndpoint
-from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
+from devnet.fakechain.requests import HASH_DIGITS, FakeRequest, FakeRpcError, HttpResponse
 
 _TIMEOUT_SECONDS = 30
 _MAX_CONNECTIONS = 16
@@ -79,14 +79,13 @@ class UpstreamProxy(FakeEndpoint):
 
 
 _JSON_HEADERS = {"Content-Type": "application/json"}
-_HASH_DIGITS = 66
 
 
 def _parse_block_number(block_argument: object) -> int | None:
     if (
         not isinstance(block_argument, str)
         or not block_argument.startswith("0x")
-        or len(block_argument) >= _HASH_DIGITS - 24
+        or len(block_argument) >= HASH_DIGITS - 24
     ):
         return None
     return int(block_argument, 16)

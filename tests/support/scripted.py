@@ -9,7 +9,7 @@ import hashlib
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from devnet.fakechain.accounts import create_account
+from devnet.fakechain.mining import create_account
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.heads import Heads
 from oracle.chain.witnesses import Witness

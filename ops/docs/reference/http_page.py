@@ -5,7 +5,7 @@ import inspect
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from gateway.web.gateway_app import GATEWAY_PATHS
+from gateway.gateway_app import GATEWAY_PATHS
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import create_health_app

@@ -9,7 +9,7 @@ from typing import Any
 from eth_utils.crypto import keccak
 from web3.contract import Contract
 
-from devnet.crynux.dev_keys import derive_public_key
+from devnet.crynux.crynux_network import derive_public_key
 from tests.support.evm.chain import Chain, Receipt
 
 STAKE = 400 * 10**18

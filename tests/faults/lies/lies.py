@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import Block, FakeLog, Json, Tx
 from devnet.fakechain.faults.forging import BlockContent, ForgeryPlan, get_true_content
+from devnet.fakechain.mining import create_account
 from tests.faults.lies.networks import OTHER
 
 STRANGER = create_account(0xD0)

@@ -9,8 +9,8 @@ import msgspec
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import FakeLog, Tx
+from devnet.fakechain.mining import create_account
 from oracle.resources import find_shipped_path
 from tests.faults.lies.expected import Event, Watched
 from tests.faults.lies.story import Deed

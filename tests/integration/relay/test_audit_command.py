@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devnet.relay.relay_cast import HONEST, RelayLies
-from devnet.relay.relay_faults import RelayFault
+from devnet.relay.stand_in_relay import RelayFault
 from oracle.cli.inspect import audit_commands
 from oracle.cli.main import run
 from oracle.queries.relay_audit.relay_watch import WatchClock

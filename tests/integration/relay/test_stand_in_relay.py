@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from devnet.relay.relay_faults import RelayFault
-from devnet.relay.relay_history import RelayHistory
-from devnet.relay.relay_record import iter_record_lines, read_record
-from devnet.relay.stand_in_relay import StandInRelay
+from devnet.relay.relay_history import RelayHistory, iter_record_lines, read_record
+from devnet.relay.stand_in_relay import RelayFault, StandInRelay
 from oracle.chain.feed.feed_client import FeedClient, FeedResponseError
 from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.errors import InputError

@@ -5,10 +5,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from devnet.relay.relay_cast import HONEST, RelayLies
-from devnet.relay.relay_faults import FaultSwitch
 from devnet.relay.relay_history import RelayHistory, RelaySource
 from devnet.relay.relay_traffic import TrafficPlan, generate_history
-from devnet.relay.stand_in_relay import StandInRelay, serve_relay
+from devnet.relay.stand_in_relay import FaultSwitch, StandInRelay, serve_relay
 from oracle.domain.feed_rows import FeedRow
 from oracle.queries.relay_audit.contradictions import RowContradictions
 from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audit_relay

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.fault import InjectedFault, skip_errors
 from devnet.fakechain.faults.block_faults import HEADER_METHODS
+from devnet.fakechain.mining import create_account
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockTree
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy

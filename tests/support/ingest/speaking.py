@@ -6,8 +6,8 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import FakeLog, Tx
+from devnet.fakechain.mining import create_account
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.events import network_events as of_network, oracle_events as of_oracle
 from oracle.domain.events.network_events import (

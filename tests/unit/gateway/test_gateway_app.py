@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
+from gateway.gateway_app import GatewayApp
+from gateway.gateway_calls import GatewayCalls
 from gateway.gateway_rules import GatewayRules
 from gateway.node_checks import CheckedNode, CheckRules, NodeChecks, ProbeAnswer
 from gateway.selection_service import SelectionService
-from gateway.web.gateway_app import GatewayApp
-from gateway.web.gateway_calls import GatewayCalls
 from oracle.store.database import Store
 from tests.unit.gateway.relays import CHAIN, T0
 

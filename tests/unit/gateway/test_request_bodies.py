@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from gateway.web.request_bodies import (
+from gateway.request_bodies import (
     MAX_ROWS,
     BodyError,
     parse_outcomes,

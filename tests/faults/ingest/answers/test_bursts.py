@@ -2,8 +2,8 @@
 
 import pytest
 
-from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import Block, Tx
+from devnet.fakechain.mining import create_account
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.verification_policy import MINIMAL_POLICY

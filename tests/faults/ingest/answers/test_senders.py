@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from devnet.fakechain.accounts import create_account
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Json, Tx
 from devnet.fakechain.fault import InjectedFault, skip_errors
 from devnet.fakechain.faults import block_faults
+from devnet.fakechain.mining import create_account
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import BlockTree

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from eth_account import Account
 
-from devnet.fakechain.accounts import create_account, sign_content
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
+from devnet.fakechain.mining import create_account, sign_content
 from devnet.fakechain.tree import BlockTree
 from oracle.chain.proofs.transaction_sender import recover_signer
 from oracle.chain.proofs.transactions_root import SignedTransaction

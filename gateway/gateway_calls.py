@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from gateway.request_bodies import SelectBody, parse_outcomes, parse_ranking, parse_selection
 from gateway.selection_service import SelectionService
 from gateway.session_selector import NodeSelection, SelectionRequest
-from gateway.web.request_bodies import SelectBody, parse_outcomes, parse_ranking, parse_selection
 from oracle import __version__
 from oracle.systems.pocket.explain_row import format_explanation
 from oracle.systems.pocket.ranking import NodeStats, RankedNode

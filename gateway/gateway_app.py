@@ -16,10 +16,10 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from gateway.gateway_calls import AcceptedBatch, GatewayCalls, NotReadyResponse
 from gateway.gateway_records import TooManyRecordsError
+from gateway.request_bodies import BodyError
 from gateway.session_selector import NoCandidatePassesError
-from gateway.web.gateway_calls import AcceptedBatch, GatewayCalls, NotReadyResponse
-from gateway.web.request_bodies import BodyError
 from oracle.telemetry import gateway_metrics
 
 _JSON_HEADER = (b"content-type", b"application/json")

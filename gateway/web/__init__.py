@@ -1,1 +1,0 @@
-"""The HTTP interface of a gateway's selection service."""
