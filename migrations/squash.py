@@ -18,8 +18,7 @@ from alembic.operations.ops import OpContainer
 
 from oracle.store import tables
 from oracle.store.tables import log_view
-from oracle.store.tables.column_types import Hex, Wei
-from oracle.store.tables.metadata import metadata
+from oracle.store.tables.metadata import Hex, Wei, metadata
 
 VERSIONS = Path(__file__).parent / "versions"
 FIRST = VERSIONS / "0001_initial.py"

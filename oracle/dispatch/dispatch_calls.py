@@ -31,8 +31,7 @@ from oracle.domain.state import Membership
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentState
 from oracle.store.state.cursor_repository import Cursor
-from oracle.store.state.download_repository import PlannedDownload
-from oracle.store.state.draw_repository import StoredDraw
+from oracle.store.state.draw_repository import PlannedDownload, StoredDraw
 from oracle.systems.assignment import AssignmentPlan, get_queued_items
 from oracle.systems.legacy.trio_line import get_age_key
 from oracle.systems.task_queue import compute_queue_capacity

@@ -13,7 +13,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state import DownloadRequest, Membership, Node, Task
 from oracle.store.database import UnitOfWork
-from oracle.store.state.download_repository import PlannedDownload
+from oracle.store.state.draw_repository import PlannedDownload
 from oracle.systems.crynux.predownload import has_scarce_model, plan_predownloads
 from oracle.systems.policy import PolicyInput
 

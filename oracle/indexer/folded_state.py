@@ -25,8 +25,7 @@ from oracle.domain.state import Task
 from oracle.errors import OracleError
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import UnitOfWork
-from oracle.store.state.snapshot_codec import PackedState, pack, unpack_state
-from oracle.store.state.snapshot_repository import StateSnapshot
+from oracle.store.state.snapshot_repository import PackedState, StateSnapshot, pack, unpack_state
 
 # Maximum number of snapshots tried before everything is folded from the start.
 MAX_SNAPSHOTS_TRIED = 3

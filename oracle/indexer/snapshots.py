@@ -32,8 +32,7 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
-from oracle.store.state.snapshot_codec import unpack_state
-from oracle.store.state.snapshot_repository import StateSnapshot
+from oracle.store.state.snapshot_repository import StateSnapshot, unpack_state
 from oracle.store.state.task_repository import encode_task_row
 
 # Bookmark of the newest comparison, and the maximum number of rows listed in it.

@@ -32,7 +32,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.ops.halts import Halt
 from oracle.store.ops.lease_repository import LeaseState
 from oracle.store.outbox.records import REBUILT, Account, Intent, IntentState, Pause
-from oracle.store.raw.reorg_repository import Reorg
+from oracle.store.raw.block_repository import Reorg
 from oracle.store.reports.hold_repository import ReportHold
 from oracle.store.reports.report_repository import StoredReport
 from oracle.store.state.rule_set_repository import RuleSet

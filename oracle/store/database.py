@@ -12,14 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
 from oracle.store.activity_repository import ActivityRepository
-from oracle.store.anomaly_repository import AnomalyRepository
 from oracle.store.db_errors import UnknownCommitError, is_connection_lost, translate_db_error
 from oracle.store.engine import (
     create_read_engine,
@@ -29,6 +28,7 @@ from oracle.store.engine import (
 )
 from oracle.store.gateway_repositories import GatewayRepositories
 from oracle.store.history_repository import (
+    AnomalyRepository,
     KickoutRepository,
     MembershipRepository,
     ReliabilityRepository,
@@ -42,23 +42,24 @@ from oracle.store.ops.halts import HaltRepository
 from oracle.store.ops.health_repository import HealthRepository
 from oracle.store.ops.identity import IdentityRepository
 from oracle.store.ops.lease_repository import LeaseRepository
-from oracle.store.ops.replica import get_replica_lag_seconds
 from oracle.store.outbox.outbox import Outbox
-from oracle.store.raw.block_repository import BlockRepository, VerifiedBlockRepository
+from oracle.store.raw.block_repository import (
+    BlockRepository,
+    ReorgRepository,
+    VerifiedBlockRepository,
+)
 from oracle.store.raw.call_repository import CallRepository
 from oracle.store.raw.coverage_repository import CoverageRepository
 from oracle.store.raw.dead_letter_repository import DeadLetterRepository
 from oracle.store.raw.feed_repository import FeedRepository
 from oracle.store.raw.log_repository import LogRepository
 from oracle.store.raw.raw_checksums import RawChecksums
-from oracle.store.raw.reorg_repository import ReorgRepository
 from oracle.store.reports.hold_repository import HoldRepository
 from oracle.store.reports.report_repository import ReportRepository
 from oracle.store.reports.statement_repository import PeerStatementRepository, SignatureRepository
 from oracle.store.schema import check_schema
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
-from oracle.store.state.download_repository import DownloadRepository
-from oracle.store.state.draw_repository import DrawRepository
+from oracle.store.state.draw_repository import DownloadRepository, DrawRepository
 from oracle.store.state.group_repository import GroupRepository, GroupResultRepository
 from oracle.store.state.node_repository import NodeRepository
 from oracle.store.state.projections import ProjectionRepository
@@ -68,6 +69,14 @@ from oracle.store.state.rule_set_repository import RuleSetRepository
 from oracle.store.state.snapshot_repository import SnapshotRepository
 from oracle.store.state.task_repository import TaskRepository
 from oracle.store.state.undo_journal import UndoJournal
+
+# The daemon renews its lease every few seconds, so on a replica that keeps up the newest replayed
+# transaction is never old. A replica that has replayed nothing since its start lags at least since
+# then.
+_LAG_QUERY = text(
+    "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
+    "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"
+)
 
 
 class UnitOfWork:
@@ -118,8 +127,17 @@ class UnitOfWork:
         self.downloads = DownloadRepository(connection)
 
     def get_replica_lag_seconds(self) -> float | None:
-        """Return how many seconds this replica lags behind, or None if it is not a replica."""
-        return get_replica_lag_seconds(self._connection)
+        """Return the age of the newest replayed transaction, or None if this is no replica.
+
+        Reads may be served from a PostgreSQL replica
+        (docs/how-to/serve-the-read-api.md#replica); every response states by how much its data is
+        older than what the daemon wrote. SQLite has no replicas. For a replica that has replayed
+        nothing yet the value is a lower bound.
+        """
+        if self._connection.dialect.name == "sqlite":
+            return None
+        lag = self._connection.execute(_LAG_QUERY).scalar_one()
+        return None if lag is None else max(0.0, float(lag))
 
     def _open_history(self, connection: Connection) -> None:
         """Open the repositories of node histories."""

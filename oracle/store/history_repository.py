@@ -1,11 +1,14 @@
-"""Node histories: scores, changes of reliability (H) and membership, and due kickouts."""
+"""Node histories: scores, changes of reliability (H) and membership, due kickouts, and anomalies.
+
+Anomalies are events that broke a rule and were ignored; their rows are only appended.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, select
+from sqlalchemy import Connection, Select, Table, func, select
 
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
@@ -25,6 +28,7 @@ from oracle.store.encoding import decode_hex, decode_optional_hex, encode_hex, e
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
+    anomaly,
     kickout,
     membership_change,
     node as node_table,
@@ -304,4 +308,45 @@ def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any dr
         node=Address(encode_hex(row.node)),
         opened_at=Position(row.block, row.tx, row.log, row.sub),
         closed_at=closed_at,
+    )
+
+
+class AnomalyRepository:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, anomalies: Sequence[Anomaly]) -> None:
+        """Append anomalies."""
+        insert_rows(
+            self._connection,
+            anomaly,
+            [
+                (*entry.at, seq, entry.time, entry.rule, entry.event)
+                for seq, entry in number_entries(anomalies)
+            ],
+        )
+
+    def list_latest(self, limit: int = 50) -> list[Anomaly]:
+        """Return the newest anomalies, oldest first."""
+        newest = [column.desc() for column in anomaly.primary_key.columns]
+        rows = self._connection.execute(select(anomaly).order_by(*newest).limit(limit)).all()
+        return [_decode_anomaly_row(row) for row in reversed(rows)]
+
+    def count(self) -> int:
+        """Count all anomalies."""
+        count_query = select(func.count()).select_from(anomaly)
+        return int(self._connection.execute(count_query).scalar_one())
+
+    def count_by_rule(self) -> dict[str, int]:
+        """Count anomalies by the rule that was broken."""
+        count_query = select(anomaly.c.rule, func.count()).group_by(anomaly.c.rule)
+        return {rule: int(count) for rule, count in self._connection.execute(count_query)}
+
+
+def _decode_anomaly_row(row: Any) -> Anomaly:  # noqa: ANN401  a row of any driver
+    return Anomaly(
+        at=Position(row.block, row.tx, row.log, row.sub),
+        time=row.time,
+        rule=row.rule,
+        event=row.event,
     )

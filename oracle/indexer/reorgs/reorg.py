@@ -40,7 +40,7 @@ from oracle.indexer.reorgs.fork_detection import (
 from oracle.indexer.snapshots import refold_from_snapshot
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Stamp
-from oracle.store.raw.reorg_repository import Reorg
+from oracle.store.raw.block_repository import Reorg
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 

@@ -19,7 +19,7 @@ from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.explain import EventArchive
 from oracle.store.database import UnitOfWork
-from oracle.store.state.download_repository import PlannedDownload
+from oracle.store.state.draw_repository import PlannedDownload
 from oracle.systems.policy import Follower
 from oracle.systems.task_queue import is_waiting
 

@@ -8,11 +8,10 @@ from sqlalchemy import Connection, select, update
 
 from oracle.domain.health import Condition, HealthFinding
 from oracle.store.bulk import upsert_rows
-from oracle.store.ops.database_clock import build_now_ms
+from oracle.store.ops.lease_repository import MS_PER_SECOND, build_now_ms
 from oracle.store.tables.outbox_tables import daemon_health
 
 _ROW_ID = 1
-_MS_PER_SECOND = 1000
 # An older report means that the daemon is stuck or gone: it reports every few seconds.
 STALE_SECONDS = 30.0
 
@@ -55,15 +54,15 @@ class HealthRepository:
         pairs = msgspec.json.decode(row.findings, type=list[tuple[str, str]])
         return ReportedHealth(
             process=row.process,
-            age_seconds=(row.now_ms - row.beaten_ms) / _MS_PER_SECOND,
-            reported_at=row.beaten_ms // _MS_PER_SECOND,
+            age_seconds=(row.now_ms - row.beaten_ms) / MS_PER_SECOND,
+            reported_at=row.beaten_ms // MS_PER_SECOND,
             # A later release may define more conditions than this one.
             findings=tuple(
                 HealthFinding(Condition[key.upper()], detail)
                 for key, detail in pairs
                 if key.upper() in Condition.__members__
             ),
-            ended_at=None if row.ended_ms is None else row.ended_ms // _MS_PER_SECOND,
+            ended_at=None if row.ended_ms is None else row.ended_ms // MS_PER_SECOND,
             failure=row.failure,
         )
 

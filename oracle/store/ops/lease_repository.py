@@ -6,18 +6,19 @@ and stops. See docs/explanation/daemon.md#lease.
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import BigInteger, Connection, cast, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
 from oracle.errors import FatalError
 from oracle.store.engine import WRITER_LOCK
-from oracle.store.ops.database_clock import build_now_ms
 from oracle.store.tables.outbox_tables import lease
 
+# Julian day of 1970-01-01, and milliseconds per day (for SQLite's clock).
+_UNIX_EPOCH_JULIAN_DAY, _MS_PER_DAY = 2440587.5, 86_400_000
 _ROW_ID = 1
 _TAKEN_OVER = "another process has taken over the lease of this database"
-_MS_PER_SECOND = 1000
+MS_PER_SECOND = 1000
 # Ends writers that keep the server waiting inside a statement: during a COPY, a batch, or a
 # response that is not read. PostgreSQL does not count that as idle, so none of its timeouts
 # applies.
@@ -30,6 +31,16 @@ _TERMINATE_STALLED_WRITERS = text(
     " AND activity.wait_event_type = 'Client'"
     " AND activity.state_change < clock_timestamp() - make_interval(secs => :seconds)"
 )
+
+
+def build_now_ms(connection: Connection) -> ColumnElement[int]:
+    """Return an expression for the current time in milliseconds since 1970.
+
+    The time is that of the statement, not that of the transaction's start.
+    """
+    if connection.dialect.name == "sqlite":
+        return cast((func.julianday("now") - _UNIX_EPOCH_JULIAN_DAY) * _MS_PER_DAY, BigInteger)
+    return cast(func.extract("epoch", func.clock_timestamp()) * MS_PER_SECOND, BigInteger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class LeaseRepository:
         return (
             LeaseState(None, 0, 0.0)
             if row is None
-            else LeaseState(row[0], row[1], row[2] / _MS_PER_SECOND, row[3])
+            else LeaseState(row[0], row[1], row[2] / MS_PER_SECOND, row[3])
         )
 
     def acquire(self, holder: str, seconds: float, *, dead_epoch: int | None = None) -> int | None:
@@ -76,7 +87,7 @@ class LeaseRepository:
             .values(
                 holder=holder,
                 epoch=lease.c.epoch + 1,
-                until_ms=self._build_now_ms() + round(seconds * _MS_PER_SECOND),
+                until_ms=self._build_now_ms() + round(seconds * MS_PER_SECOND),
             )
             .returning(lease.c.epoch)
         )
@@ -84,7 +95,7 @@ class LeaseRepository:
 
     def renew(self, epoch: int, seconds: float) -> bool:
         """Extend the lease to `seconds` from now; return False if another process took over."""
-        until_ms = self._build_now_ms() + round(seconds * _MS_PER_SECOND)
+        until_ms = self._build_now_ms() + round(seconds * MS_PER_SECOND)
         is_own_lease = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
         result = self._connection.execute(
             update(lease).where(is_own_lease).values(until_ms=until_ms)

@@ -14,7 +14,7 @@ from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_index_row, encode_kick_row, encode_word_row
-from oracle.store.state.snapshot_codec import PackedState
+from oracle.store.state.snapshot_repository import PackedState
 from oracle.store.state.task_repository import encode_task_row
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.chain_tables import state_snapshot, undo

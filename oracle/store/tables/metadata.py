@@ -1,6 +1,11 @@
-"""The MetaData of all tables, and the naming convention of constraints."""
+"""The MetaData of all tables, the naming convention of constraints, and the outbox's column types.
 
-from sqlalchemy import MetaData
+The column types convert between hex text or wei in Python and bytes in the database.
+"""
+
+from sqlalchemy import Dialect, LargeBinary, MetaData
+from sqlalchemy.types import TypeDecorator
+from typing_extensions import override
 
 # Alembic can only drop named constraints (the names are equal on both databases).
 metadata = MetaData(
@@ -12,3 +17,36 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+_WEI_BYTES = 32
+
+
+class Hex(TypeDecorator[str]):
+    """Lower-case `0x` hex (addresses, hashes, calldata), stored as bytes."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    @override
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
+        return None if value is None else bytes.fromhex(value[2:])
+
+    @override
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
+        return None if value is None else "0x" + bytes(value).hex()
+
+
+class Wei(TypeDecorator[int]):
+    """An amount from 0 to 2^256 - 1, stored as 32 bytes because SQLite's numbers lose digits."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    @override
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> bytes | None:
+        return None if value is None else value.to_bytes(_WEI_BYTES, "big")
+
+    @override
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> int | None:
+        return None if value is None else int.from_bytes(value, "big")

@@ -22,8 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-from oracle.store.tables.column_types import Hex, Wei
-from oracle.store.tables.metadata import metadata
+from oracle.store.tables.metadata import Hex, Wei, metadata
 
 # SQLite assigns row ids only if the key is declared INTEGER.
 RowId = BigInteger().with_variant(Integer(), "sqlite")

@@ -15,8 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-from oracle.store.tables.column_types import Hex
-from oracle.store.tables.metadata import metadata
+from oracle.store.tables.metadata import Hex, metadata
 from oracle.store.tables.outbox_tables import RowId
 
 # Statements signed by this signer. Two live statements for one round would be equivocation.

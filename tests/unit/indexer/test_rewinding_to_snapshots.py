@@ -22,7 +22,7 @@ from oracle.indexer.snapshots import (
     store_sample_result,
 )
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.state import snapshot_codec
+from oracle.store.state import snapshot_repository
 from oracle.store.tables.chain_tables import state_snapshot
 from oracle.store.tables.log_tables import log_row
 from tests.support.examples import examples
@@ -248,7 +248,7 @@ def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
 def test_rewind_skips_snapshot_that_lacks_a_changed_task(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
-    real = snapshot_codec.pack
+    real = snapshot_repository.pack
     # As if every task had been over long before: their rows are later ones by now.
     monkeypatch.setattr(folded_state, "pack", lambda state: real(state._replace(tasks=())))
     with small_snapshots(7):

@@ -4,7 +4,7 @@ import pytest
 
 from oracle.domain.state import DownloadRequest
 from oracle.store.database import Store
-from oracle.store.state.download_repository import PlannedDownload
+from oracle.store.state.draw_repository import PlannedDownload
 from tests.unit.store.samples import address, block, node, task_key
 
 

@@ -27,7 +27,7 @@ from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.indexer.snapshots import SnapshotSource, check_sample, make_next_snapshot
 from oracle.reporting.recompute import build_report
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.state import snapshot_codec
+from oracle.store.state import snapshot_repository
 from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.snapshot_repository import (
     MIN_KEPT_SNAPSHOTS,
@@ -119,7 +119,7 @@ def test_fold_from_snapshot_equals_fold_from_start(
 def test_task_missing_from_snapshot_is_folded_from_older_snapshot(
     indexed: Indexer, a_chain: AChain, monkeypatch: pytest.MonkeyPatch
 ):
-    real = snapshot_codec.pack
+    real = snapshot_repository.pack
     # As if every task had been over long before: their rows are later ones by now.
     monkeypatch.setattr(folded_state, "pack", lambda state: real(state._replace(tasks=())))
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
