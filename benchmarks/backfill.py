@@ -41,7 +41,7 @@ from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
 from oracle.resources import find_shipped_path  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 

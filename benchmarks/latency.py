@@ -29,7 +29,7 @@ from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
 from oracle.rpc.pool import EndpointPool  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.evm.anvil import anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402

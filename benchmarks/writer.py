@@ -38,7 +38,7 @@ from oracle.domain.logs import LogTable  # noqa: E402
 from oracle.indexer.commit import commit_window  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
-from oracle.store.ops.identity import Identity  # noqa: E402
+from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 from tests.support.postgresql import Server, find_programs  # noqa: E402

@@ -17,7 +17,7 @@ from oracle.domain.state import Node
 from oracle.queries.population import Population, build_population, has_feed_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.records import Account, IntentState
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_requests
 
 _LANE_STEPS = 10_000

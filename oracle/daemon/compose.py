@@ -50,7 +50,7 @@ from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
-from oracle.store.ops.identity import Identity
+from oracle.store.identity import Identity
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import OracleError
 from oracle.queries.text.human_numbers import format_duration
 from oracle.store.database import Store
-from oracle.store.ops.health_repository import ReportedHealth
+from oracle.store.health_repository import ReportedHealth
 from oracle.telemetry import health_metrics
 
 # How often health is evaluated; and after how many unchanged evaluations it is stored again.

@@ -19,7 +19,7 @@ from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
 from oracle.store.db_errors import UnknownCommitError
 from oracle.store.engine import STALLED_SECONDS
-from oracle.store.ops.lease_repository import LeaseState
+from oracle.store.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics
 
 # A lease expires after this time without a renewal; a live holder renews it three times meanwhile.

@@ -41,7 +41,7 @@ from oracle.domain.health import Condition
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.reorgs import finality_halt
 from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
-from oracle.store.ops.lease_repository import LeaseState
+from oracle.store.lease_repository import LeaseState
 from oracle.store.schema import SchemaAge, get_schema_state
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics

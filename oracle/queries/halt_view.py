@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from oracle.queries.answers import ApiModel, HashText
-from oracle.store.ops.halts import Halt
+from oracle.store.halts import Halt
 
 
 class HaltView(ApiModel):

@@ -18,10 +18,10 @@ from oracle.queries.outbox_advice import resume_action
 from oracle.queries.status import StatusReport
 from oracle.queries.text.human_numbers import format_duration, format_lag
 from oracle.store.database import UnitOfWork
-from oracle.store.ops.health_repository import ReportedHealth
-from oracle.store.ops.lease_repository import LeaseState
+from oracle.store.health_repository import ReportedHealth
+from oracle.store.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, Pause, PauseKind
-from oracle.store.reports.hold_repository import ReportHold
+from oracle.store.report_repository import ReportHold
 from oracle.txmgr.attribution import find_intents_without_receipt
 
 # Returns the name of the process that holds the lease, or None if no process holds it.

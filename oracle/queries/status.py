@@ -29,12 +29,11 @@ from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.status_models import NetworkStatus, OutboxCount, ReorgEntry
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.ops.halts import Halt
-from oracle.store.ops.lease_repository import LeaseState
+from oracle.store.halts import Halt
+from oracle.store.lease_repository import LeaseState
 from oracle.store.outbox.records import REBUILT, Account, Intent, IntentState, Pause
 from oracle.store.raw.block_repository import Reorg
-from oracle.store.reports.hold_repository import ReportHold
-from oracle.store.reports.report_repository import StoredReport
+from oracle.store.report_repository import ReportHold, StoredReport
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.telemetry.metrics import Distribution, IndexStatistics
 from oracle.txmgr.attribution import find_intents_without_receipt

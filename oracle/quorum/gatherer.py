@@ -14,7 +14,7 @@ from oracle.quorum.statements import KICK, REPORT
 from oracle.quorum.wire_format import MAX_STATEMENTS, ReportMessage, StatementMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
-from oracle.store.reports.report_repository import ReportState, StoredReportHeader
+from oracle.store.report_repository import ReportState, StoredReportHeader
 
 
 class ReceivedStatement(NamedTuple):

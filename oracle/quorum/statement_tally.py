@@ -16,8 +16,7 @@ from oracle.quorum.statements import REPORT, build_report_statement, expiry_reas
 from oracle.quorum.wire_format import ReportMessage, StatementMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import JournalSubject, SignedStatement
-from oracle.store.reports.hold_repository import DISPUTED_PREFIX
-from oracle.store.reports.report_repository import StoredReport
+from oracle.store.report_repository import DISPUTED_PREFIX, StoredReport
 from oracle.telemetry import quorum_metrics
 
 

@@ -4,7 +4,7 @@ from oracle.chain.heads import Heads
 from oracle.domain.reports.round_data import encode_records, encode_round
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
-from oracle.store.reports.report_repository import ReportState, StoredReportHeader
+from oracle.store.report_repository import ReportState, StoredReportHeader
 from oracle.txmgr.context import StepResult
 
 

@@ -18,7 +18,7 @@ from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.submission import submission_obstacle
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.receipts import Receipt, SimulatedCall, fetch_refusal
 

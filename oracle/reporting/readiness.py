@@ -12,7 +12,7 @@ from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
-from oracle.store.reports.report_repository import SUPERSEDED_REASON
+from oracle.store.report_repository import SUPERSEDED_REASON
 
 
 def reporting_obstacle(

@@ -17,7 +17,7 @@ from oracle.errors import InputError
 from oracle.indexer.folded_state import FoldedState, fold_state_up_to
 from oracle.reporting.report_cutter import find_registrations_in_memory
 from oracle.store.database import Store
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 
 
 def recompute_report(

@@ -35,7 +35,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.store.database import UnitOfWork
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
 
 

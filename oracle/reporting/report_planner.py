@@ -51,7 +51,7 @@ from oracle.store.outbox.records import (
     IntentState,
     SignedStatement,
 )
-from oracle.store.reports.report_repository import ReportState, StoredReport, StoredReportHeader
+from oracle.store.report_repository import ReportState, StoredReport, StoredReportHeader
 from oracle.telemetry.tracing import start_span
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import deadline_obstacle

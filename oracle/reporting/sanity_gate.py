@@ -24,8 +24,7 @@ from oracle.errors import InputError
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
-from oracle.store.reports.hold_repository import ReportHold
-from oracle.store.reports.report_repository import StoredReport, StoredReportHeader
+from oracle.store.report_repository import ReportHold, StoredReport, StoredReportHeader
 from oracle.telemetry import quorum_metrics
 from oracle.txmgr.context import StepResult
 

@@ -19,7 +19,9 @@ from sqlalchemy.exc import DBAPIError
 from oracle.domain.fold.working_set import Changes
 from oracle.errors import InputError, TransientError
 from oracle.store.activity_repository import ActivityRepository
+from oracle.store.bookmarks import Bookmarks
 from oracle.store.db_errors import UnknownCommitError, is_connection_lost, translate_db_error
+from oracle.store.endpoint_facts import EndpointFactsRepository
 from oracle.store.engine import (
     create_read_engine,
     create_write_engine,
@@ -27,6 +29,8 @@ from oracle.store.engine import (
     parse_database_url,
 )
 from oracle.store.gateway_repositories import GatewayRepositories
+from oracle.store.halts import HaltRepository
+from oracle.store.health_repository import HealthRepository
 from oracle.store.history_repository import (
     AnomalyRepository,
     KickoutRepository,
@@ -35,14 +39,11 @@ from oracle.store.history_repository import (
     ScoreRepository,
 )
 from oracle.store.history_rows import HistoryRows
+from oracle.store.identity import IdentityRepository
+from oracle.store.lease_repository import LeaseRepository
 from oracle.store.notice_repository import NoticeRepository
-from oracle.store.ops.bookmarks import Bookmarks
-from oracle.store.ops.endpoint_facts import EndpointFactsRepository
-from oracle.store.ops.halts import HaltRepository
-from oracle.store.ops.health_repository import HealthRepository
-from oracle.store.ops.identity import IdentityRepository
-from oracle.store.ops.lease_repository import LeaseRepository
 from oracle.store.outbox.outbox import Outbox
+from oracle.store.outbox.statement_repository import PeerStatementRepository, SignatureRepository
 from oracle.store.raw.block_repository import (
     BlockRepository,
     ReorgRepository,
@@ -54,9 +55,7 @@ from oracle.store.raw.dead_letter_repository import DeadLetterRepository
 from oracle.store.raw.feed_repository import FeedRepository
 from oracle.store.raw.log_repository import LogRepository
 from oracle.store.raw.raw_checksums import RawChecksums
-from oracle.store.reports.hold_repository import HoldRepository
-from oracle.store.reports.report_repository import ReportRepository
-from oracle.store.reports.statement_repository import PeerStatementRepository, SignatureRepository
+from oracle.store.report_repository import HoldRepository, ReportRepository
 from oracle.store.schema import check_schema
 from oracle.store.state.cursor_repository import CursorRepository, LastEventRepository
 from oracle.store.state.draw_repository import DownloadRepository, DrawRepository

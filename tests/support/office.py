@@ -31,7 +31,7 @@ from oracle.signing.key_locations import KeyFiles
 from oracle.signing.keystore import create_keystore
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
-from oracle.store.ops.identity import Identity
+from oracle.store.identity import Identity
 from oracle.store.outbox.records import Account, Intent, Stamp
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount

@@ -35,8 +35,7 @@ from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import hold_reason
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account
-from oracle.store.reports.hold_repository import ReportHold
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportHold, ReportState
 from oracle.txmgr.context import StepResult
 
 

@@ -19,7 +19,7 @@ from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
 from oracle.queries.halt_view import HaltClearance, build_halt_view
 from oracle.queries.text.text_tables import format_utc
-from oracle.store.ops.halts import HaltClearRecord
+from oracle.store.halts import HaltClearRecord
 
 halt = typer.Typer(no_args_is_help=True)
 

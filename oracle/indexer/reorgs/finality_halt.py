@@ -25,7 +25,7 @@ from oracle.indexer.reorgs.fork_detection import (
     judge_fork,
 )
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.ops.halts import HaltClearRecord, HaltEvidence
+from oracle.store.halts import HaltClearRecord, HaltEvidence
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics
 

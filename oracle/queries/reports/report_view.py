@@ -23,8 +23,7 @@ from oracle.queries.reports.report_models import (
 )
 from oracle.reporting.recompute import build_report
 from oracle.store.database import Store
-from oracle.store.reports.hold_repository import ReportHold
-from oracle.store.reports.report_repository import StoredReport
+from oracle.store.report_repository import ReportHold, StoredReport
 
 
 def compute_report_detail(

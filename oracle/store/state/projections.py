@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from msgspec.json import Encoder
 from sqlalchemy import Connection, Table, bindparam, delete, select
 
+from oracle.store.bookmarks import Bookmarks
 from oracle.store.bulk import Row, fetch_rows, insert_rows, upsert_rows
 from oracle.store.encoding import HASH_BYTES, encode_hex, parse_position
-from oracle.store.ops.bookmarks import Bookmarks
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row

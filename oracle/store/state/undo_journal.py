@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Table, bindparam, delete, select, update
 from oracle.domain.fold.working_set import PreImages
 from oracle.domain.reports.contract_state import RoundsPreImages
 from oracle.errors import FatalError
+from oracle.store.bookmarks import UNDO_FLOOR, Bookmarks
 from oracle.store.bulk import Row, insert_missing_rows, upsert_rows
 from oracle.store.encoding import decode_hex
-from oracle.store.ops.bookmarks import UNDO_FLOOR, Bookmarks
 from oracle.store.state.cursor_repository import encode_last_event_row
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.node_repository import encode_node_row

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from oracle.notify.notifier import compute_backoff_seconds
 from oracle.notify.target import NoticeFilter
-from oracle.store.ops.halts import HaltClearRecord
+from oracle.store.halts import HaltClearRecord
 from tests.integration.notify.told import Told, only_about
 from tests.support.examples import examples
 from tests.support.histories import History, node

@@ -21,7 +21,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState, ingest_next_window
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
-from oracle.store.ops.identity import Identity
+from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 FOLDER = Path(__file__).resolve().parent / "crynux-vss"

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Column, Select, Table, create_engine, false, select
 
+from oracle.store.bookmarks import UNDO_FLOOR
 from oracle.store.engine import parse_database_url
-from oracle.store.ops.bookmarks import UNDO_FLOOR
 from oracle.store.tables.chain_tables import bookmark
 from oracle.store.tables.log_tables import log_orphan
 from oracle.store.tables.metadata import metadata

@@ -18,7 +18,7 @@ from oracle.rpc.client import MAX_RESPONSE_BYTES
 from oracle.rpc.endpoints.learned_limits import LearnedLimits, RangeSizer
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
-from oracle.store.ops.identity import Identity
+from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.chain.network_logs import NETWORK, ORACLE
 

@@ -11,7 +11,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestResult, IngestState, ingest_next_window
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
-from oracle.store.ops.identity import Identity
+from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.scripted import NETWORK, ORACLE, Event, ScriptedChain, ScriptedReader
 

@@ -12,7 +12,7 @@ from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.report import Report
 from oracle.store.database import Store
 from oracle.store.outbox.records import Stamp
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 from tests.support.cli.local_network import write
 
 PERIOD, WHY = 29_764_920, "60 of 100 members would change"

@@ -13,7 +13,7 @@ from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 from tests.support.scripted import ScriptedReader
 from tests.support.traffic import Traffic
 from tests.support.txmgr.brittle import deaths

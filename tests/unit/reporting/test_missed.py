@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.reporting.readiness import format_missed_periods
-from oracle.store.reports.report_repository import SUPERSEDED_REASON, ReportState, StoredReport
+from oracle.store.report_repository import SUPERSEDED_REASON, ReportState, StoredReport
 from tests.unit.store.test_contract_state import report
 
 

@@ -21,7 +21,7 @@ from oracle.indexer.folded_state import FoldedState
 from oracle.indexer.folder import EventFolder
 from oracle.reporting.recompute import build_report
 from oracle.reporting.report_cutter import ReportCutter
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
 from tests.support.examples import examples

@@ -29,7 +29,7 @@ from oracle.domain.reports.kicks import Expulsion, Kick, KickState
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.store.database import Store
-from oracle.store.reports.report_repository import ReportState, StoredReport
+from oracle.store.report_repository import ReportState, StoredReport
 from tests.unit.store.samples import a_hash, address, block
 
 

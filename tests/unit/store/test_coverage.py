@@ -11,7 +11,7 @@ from oracle.domain.coverage import CoverageInterval, IngestScope, VerificationLe
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 from oracle.store.database import Store
-from oracle.store.ops.identity import Identity
+from oracle.store.identity import Identity
 from oracle.store.raw.coverage_repository import UNNAMED_SCOPE_ID, CoverageRepository
 from tests.support.examples import examples
 from tests.unit.store.samples import a_hash, address

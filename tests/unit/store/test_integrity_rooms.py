@@ -3,7 +3,7 @@
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import DeadLetter
 from oracle.store.database import Store
-from oracle.store.ops.halts import HaltClearRecord, HaltEvidence
+from oracle.store.halts import HaltClearRecord, HaltEvidence
 from oracle.store.raw.block_repository import Reorg
 from tests.unit.store.samples import a_hash, address
 

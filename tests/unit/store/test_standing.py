@@ -10,7 +10,7 @@ from oracle.domain.fold.working_set import LastEvent
 from oracle.domain.ids import Address
 from oracle.errors import FatalError, InputError
 from oracle.store.database import Store
-from oracle.store.ops.identity import Identity
+from oracle.store.identity import Identity
 from oracle.store.state.cursor_repository import Cursor
 from tests.unit.store.samples import a_hash, address, block
 

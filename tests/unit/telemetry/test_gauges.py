@@ -8,7 +8,7 @@ from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH
 from oracle.reporting import sanity_gate
-from oracle.store.reports.hold_repository import ReportHold
+from oracle.store.report_repository import ReportHold
 from oracle.telemetry import integrity_metrics, metrics, outbox_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import REGISTRY, DispatchStatistics, IndexStatistics

@@ -31,7 +31,7 @@ main()
 # The lease cannot be renewed once a file is there, as on a full disk.
 FULL_DISK = """
 import pathlib
-import oracle.daemon.lease_keeper as keeper, oracle.store.ops.lease_repository as leases
+import oracle.daemon.lease_keeper as keeper, oracle.store.lease_repository as leases
 from oracle.cli.main import main
 from oracle.errors import TransientError
 keeper.GIVE_UP_SECONDS, keeper.RENEW_SECONDS = 1.5, 0.2

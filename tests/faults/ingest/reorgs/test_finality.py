@@ -9,7 +9,7 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, HaltChanged
 from oracle.indexer.reorgs.reorg import RewindResult
-from oracle.store.ops.halts import Halt, HaltClearRecord
+from oracle.store.halts import Halt, HaltClearRecord
 from oracle.telemetry import indexer_metrics
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.evm.fixtures import chain

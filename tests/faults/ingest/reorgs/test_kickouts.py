@@ -16,7 +16,7 @@ from oracle.kickouts.kickout_context import CANCEL_KICK, PROPOSE_KICK
 from oracle.kickouts.kickout_eligibility import load_evidence_proof
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.rpc.pool import EndpointPool
-from oracle.store.ops.halts import HaltClearRecord
+from oracle.store.halts import HaltClearRecord
 from oracle.telemetry import indexer_metrics
 from tests.integration.evm.test_kicking import (
     POOL,

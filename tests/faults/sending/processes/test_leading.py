@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from oracle.store.database import Store
-from oracle.store.ops.lease_repository import LeaseState
+from oracle.store.lease_repository import LeaseState
 from oracle.store.outbox.records import Account, JournalEntry
 from oracle.telemetry.log_events import LOG_EVENTS
 from tests.support.cli.daemon import STOP_SECONDS, Daemon, starting

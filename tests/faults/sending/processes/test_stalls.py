@@ -13,7 +13,7 @@ import pytest
 
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
-from oracle.store.ops.lease_repository import LeaseRepository
+from oracle.store.lease_repository import LeaseRepository
 from tests.support.office import Office, Premises
 from tests.support.sending.fuses import fused
 from tests.support.sending.journals import gaps

@@ -15,7 +15,7 @@ from oracle.cli.main import run
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.keystore import unlock_keystore
 from oracle.store.outbox.records import Stamp
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.faults.sending.conftest import OpenProxy
 from tests.integration.evm.test_kicking import bad_pool

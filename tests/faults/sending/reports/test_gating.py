@@ -13,7 +13,7 @@ from oracle.reporting.readiness import find_first_gap
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import release_held_report
-from oracle.store.reports.report_repository import ReportState
+from oracle.store.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
 from tests.support.evm.groups import scored
 from tests.support.office import LIMITS, SETTINGS, Office

@@ -18,7 +18,7 @@ from oracle.domain.health import Severity
 from oracle.domain.ids import Hash
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION
 from oracle.store.database import Store
-from oracle.store.ops.halts import HaltEvidence
+from oracle.store.halts import HaltEvidence
 from tests.support.cli.local_network import write
 from tests.support.cli.refusal import refused
 

@@ -17,7 +17,7 @@ from oracle.queries.api.records.event_feed import (
     load_events_after,
 )
 from oracle.queries.api.source import RequestError, open_snapshot
-from oracle.store.ops.halts import Halt, HaltClearRecord, HaltRepository
+from oracle.store.halts import Halt, HaltClearRecord, HaltRepository
 from oracle.store.raw.block_repository import Reorg
 from tests.support.api import IndexedHistory, a_block
 from tests.support.histories import History, node

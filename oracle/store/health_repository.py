@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, update
 
 from oracle.domain.health import Condition, HealthFinding
 from oracle.store.bulk import upsert_rows
-from oracle.store.ops.lease_repository import MS_PER_SECOND, build_now_ms
+from oracle.store.lease_repository import MS_PER_SECOND, build_now_ms
 from oracle.store.tables.outbox_tables import daemon_health
 
 _ROW_ID = 1

@@ -1,1 +1,0 @@
-"""Repositories of the daemon's operation: lease, halts, identity, bookmarks, endpoint facts."""

@@ -1,1 +1,0 @@
-"""Repositories of reports, holds and signed statements."""
