@@ -30,9 +30,9 @@ from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.proof import EvidenceVerifier
-from oracle.quorum.board import Board
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.quorum_context import QuorumContext
+from oracle.quorum.wire_format import Board
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.signing.factory import open_signer
 from oracle.signing.keystore import read_keystore_address

@@ -33,7 +33,7 @@ from oracle.daemon.config.loader import Config
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.stopping import StopSignal
-from oracle.quorum.board import Board
+from oracle.quorum.wire_format import Board
 
 
 class SendPermissions(NamedTuple):

@@ -30,8 +30,8 @@ from oracle.kickouts.kickout_eligibility import (
     is_due,
     is_kickout_still_due,
 )
-from oracle.quorum.resigning import build_retry_with_more_gas
 from oracle.quorum.signing_round import stale_round_reason
+from oracle.quorum.statements import build_retry_with_more_gas
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     Account,

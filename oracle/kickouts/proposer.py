@@ -15,10 +15,9 @@ from oracle.kickouts.kick_calls import get_subject
 from oracle.kickouts.kickout_context import PROPOSE_KICK, KickoutContext
 from oracle.kickouts.kickout_eligibility import KickoutCase
 from oracle.quorum.collector import collect_signatures
-from oracle.quorum.offering import publish_statement
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.signing_round import find_signing_round
-from oracle.quorum.statements import build_kick_record
+from oracle.quorum.statements import build_kick_record, publish_statement
 from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (

@@ -1,13 +1,28 @@
-"""Collects the signatures of a quorum of signers, for a push or a proposal."""
+"""Collects the signatures of a quorum of signers, for a push or a proposal.
 
-from collections.abc import Collection
+The statements of other reporters are fetched, and those of the contract's signers are stored.
+"""
+
+from collections.abc import Callable, Collection
+
+import structlog
 
 from oracle.bindings.qos_oracle import ContractStatus, get_signers
-from oracle.domain.ids import Address
-from oracle.quorum.gatherer import fetch_peer_statements
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 from oracle.quorum.quorum_context import QuorumContext
+from oracle.quorum.statement_tally import report_conflicts
+from oracle.quorum.statements import KICK, REPORT, list_round_statements
+from oracle.quorum.wire_format import (
+    MAX_STATEMENTS,
+    ReportMessage,
+    StatementMessage,
+)
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
+from oracle.store.report_repository import ReportState, StoredReportHeader
+
+# The maximum number of recent rounds whose statements are fetched again.
+_MAX_REVIEWED_ROUNDS = 2
 
 
 def collect_signatures(
@@ -69,17 +84,185 @@ def _load_counted_signatures(
 
 def load_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     """Return every stored signature of this digest, by signer."""
-    round_key = (record.contract, record.kind, record.round, record.subject)
-    statements = [
-        *uow.peer_statements.list_for_round(*round_key),
-        *(
-            own_statement
-            for own_statement in uow.statements.list_for_round(*round_key)
-            if own_statement.expiry_reason is None
-        ),
-    ]
+    # In reverse, so that our own signature replaces a copy from a peer.
     return {
         statement.signer: statement.signature
-        for statement in statements
-        if statement.digest == record.digest
+        for statement in reversed(list_round_statements(uow, *record.round_key))
+        if statement.digest == record.digest and statement.expiry_reason is None
     }
+
+
+def fetch_peer_statements(
+    context: QuorumContext, topic: SignedStatement, contract_status: ContractStatus
+) -> int:
+    """Fetch the peers' statements about a round and subject; return how many were new.
+
+    A statement is stored, whatever its content, if it is genuine, about the same contract, round
+    and subject, and from a current signer of the contract. Within a report's time to live, at most
+    `MAX_STATEMENTS` statements of one signer about a round are stored. Statements about blocks
+    that are not indexed yet are left for later.
+
+    Raises:
+        TransientError: no endpoint returns the signers.
+        FatalError: another process has taken over the lease.
+    """
+    if context.peers is None:
+        return 0
+    path = _build_path(topic)
+    return _store_responses(
+        context, topic, context.peers.fetch_statements(f"/v1/{path}"), lambda: contract_status
+    )
+
+
+def refetch_peer_statements(context: QuorumContext, topic: SignedStatement) -> int:
+    """Fetch statements of a settled round again, a few times, to find later conflicts.
+
+    The contract is queried only if a statement is new. Raises as `fetch_peer_statements` does.
+    """
+    if context.peers is None:
+        return 0
+    answers = context.peers.refetch_statements(f"/v1/{_build_path(topic)}")
+    return _store_responses(context, topic, answers, context.fetch_contract_status)
+
+
+def _store_responses(
+    context: QuorumContext,
+    topic: SignedStatement,
+    answers: list[tuple[str, StatementMessage]],
+    fetch_status: Callable[[], ContractStatus],
+) -> int:
+    new_messages = _filter_new(
+        context,
+        topic,
+        [(host, message) for host, message in answers if _matches_topic(message, topic)],
+    )
+    if not new_messages:
+        return 0
+    contract_status = fetch_status()
+    signers = get_signers(
+        context.account_context.sender_account.pool_view, topic.contract, contract_status.block
+    )
+    _warn_of_unknown_signers(
+        context,
+        [(host, message) for host, message in new_messages if message.signer not in signers],
+    )
+    from_signers = [(host, message) for host, message in new_messages if message.signer in signers]
+    return _store_signatures(context, topic, from_signers, contract_status)
+
+
+def _warn_of_unknown_signers(
+    context: QuorumContext, messages: list[tuple[str, StatementMessage]]
+) -> None:
+    for host, message in messages:
+        signer = Address(message.signer)
+        if context.peers is not None and context.peers.record_unknown_signer(host, signer):
+            structlog.get_logger().warning(
+                "statement_from_unknown_signer", host=host, signer=signer
+            )
+
+
+def _filter_new(
+    context: QuorumContext, topic: SignedStatement, messages: list[tuple[str, StatementMessage]]
+) -> list[tuple[str, StatementMessage]]:
+    """Return the messages that are not stored yet and whose block is indexed, with their hosts."""
+    with context.account_context.store.read_transaction() as uow:
+        cursor = uow.cursor.get()
+        height = -1 if cursor is None else cursor.number
+        stored = {
+            (statement.signer, statement.digest)
+            for statement in list_round_statements(uow, *topic.round_key)
+        }
+    return [
+        (host, message)
+        for host, message in messages
+        if (message.as_of if isinstance(message, ReportMessage) else 0) < height
+        and (message.signer, message.digest) not in stored
+    ]
+
+
+def _store_signatures(
+    context: QuorumContext,
+    topic: SignedStatement,
+    messages: list[tuple[str, StatementMessage]],
+    contract_status: ContractStatus,
+) -> int:
+    """Store new statements and return their number; beyond the limit, only those equal to ours."""
+    if not messages:
+        return 0
+    stored_count, since = 0, context.account_context.stamp.at - context.settings.ttl_seconds
+    with context.account_context.write_transaction() as uow:
+        for host, message in messages:
+            record = _build_record(message, topic)
+            is_over_limit = (
+                uow.peer_statements.count_received_since(record, since) >= MAX_STATEMENTS
+            )
+            if is_over_limit and record.digest != topic.digest:
+                continue
+            # The statement is compared with its signer's earlier ones before it is stored.
+            report_conflicts(context, uow, record, message, contract_status)
+            uow.peer_statements.add(record, host, context.account_context.stamp)
+            stored_count += 1
+    return stored_count
+
+
+def _build_path(topic: SignedStatement) -> str:
+    return f"report/{topic.round}" if topic.kind == REPORT else f"kick/{topic.subject}"
+
+
+def _matches_topic(message: StatementMessage, topic: SignedStatement) -> bool:
+    """Return whether a message is about our contract, round and subject."""
+    subject = "" if isinstance(message, ReportMessage) else message.node
+    message_topic = (message.chain_id, message.contract, message.round, subject)
+    return message_topic == (topic.chain_id, topic.contract, topic.round, topic.subject)
+
+
+def _build_record(message: StatementMessage, topic: SignedStatement) -> SignedStatement:
+    is_report = isinstance(message, ReportMessage)
+    return SignedStatement(
+        chain_id=message.chain_id,
+        contract=Address(message.contract),
+        signer=Address(message.signer),
+        kind=REPORT if is_report else KICK,
+        round=message.round,
+        subject=topic.subject,
+        digest=Hash(message.digest),
+        signature=bytes.fromhex(message.signature[2:]),
+        expires_at=message.deadline,
+        prev_digest=Hash(message.prev if isinstance(message, ReportMessage) else message.report),
+        as_of_block=message.as_of if isinstance(message, ReportMessage) else None,
+        as_of_hash=Hash(message.as_of_hash) if isinstance(message, ReportMessage) else None,
+        config=Hash(message.config),
+    )
+
+
+def review_recent_rounds(context: QuorumContext, cuts: list[StoredReportHeader]) -> None:
+    """Fetch the statements of the newest signed or accepted rounds from the other reporters.
+
+    Raises:
+        TransientError: a statement is new, and no endpoint answers.
+        FatalError: another process has taken over the lease.
+    """
+    if context.peers is None:
+        return
+    rounds = {
+        stored_cut.cut.head_round + 1
+        for stored_cut in cuts
+        if stored_cut.digest is not None or stored_cut.state is ReportState.LANDED
+    }
+    for round_number in sorted(rounds)[-_MAX_REVIEWED_ROUNDS:]:
+        refetch_peer_statements(context, _build_round_topic(context, round_number))
+
+
+def _build_round_topic(context: QuorumContext, round_number: int) -> SignedStatement:
+    """Return a record that identifies a round; its other fields are empty."""
+    return SignedStatement(
+        chain_id=context.account_context.sender_account.domain.chain_id,
+        contract=context.account_context.sender_account.domain.contract,
+        signer=ZERO_ADDRESS,
+        kind=REPORT,
+        round=round_number,
+        subject="",
+        digest=ZERO_HASH,
+        signature=b"",
+        expires_at=0,
+    )

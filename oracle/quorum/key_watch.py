@@ -15,7 +15,11 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import REPORT
-from oracle.quorum.unknown_proposals import is_signed_elsewhere, scan_proposals
+from oracle.quorum.unknown_proposals import (
+    PROPOSALS_BOOKMARK,
+    is_signed_elsewhere,
+    scan_proposals,
+)
 from oracle.signing.signature_checks import is_signed_by
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
@@ -53,11 +57,11 @@ def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepRe
 
 def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
     with context.account_context.store.read_transaction() as uow:
-        scan = scan_proposals(context, uow, heads)
+        new_proposals, bookmark = scan_proposals(context, uow, heads)
     foreign_proposals = [
-        proposal for proposal in scan.new_proposals if is_signed_elsewhere(context, proposal)
+        proposal for proposal in new_proposals if is_signed_elsewhere(context, proposal)
     ]
-    if scan.bookmark is None:
+    if bookmark is None:
         return None
     with context.account_context.write_transaction() as uow:
         foreign_signatures = [
@@ -69,7 +73,7 @@ def _watch_proposals(context: QuorumContext, heads: Heads) -> StepResult | None:
             for proposal in foreign_proposals
             if _extend_embargo(context, uow, proposal.time)
         ]
-        scan.store_progress(uow)
+        uow.bookmarks.set(PROPOSALS_BOOKMARK, bookmark)
     return _report_foreign_signatures(context, foreign_signatures) if foreign_signatures else None
 
 

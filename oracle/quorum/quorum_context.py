@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from oracle.bindings.qos_oracle import ContractStatus, OracleContract
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
-from oracle.quorum.board import Board
 from oracle.quorum.peer_client import PeerClients
+from oracle.quorum.wire_format import Board
 from oracle.txmgr.context import AccountContext
 
 

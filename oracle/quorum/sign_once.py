@@ -10,9 +10,8 @@ import structlog
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.errors import TransientError
 from oracle.indexer.feed_faults import find_holding_fault
-from oracle.quorum.offering import publish_statement
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import expiry_reason
+from oracle.quorum.statements import expiry_reason, publish_statement
 from oracle.signing.signer import SignerRefusedError, Statement, WrongSignatureError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
@@ -94,11 +93,10 @@ def _can_sign(
     cursor = uow.cursor.get()
     if embargo_end is not None and (cursor is None or cursor.time < embargo_end):
         return False
-    round_key = (record.contract, record.kind, record.round, record.subject)
     # Statements that our key signed in another process, received from a peer, conflict as well.
     signed_elsewhere = [
         peer_statement
-        for peer_statement in uow.peer_statements.list_for_round(*round_key)
+        for peer_statement in uow.peer_statements.list_for_round(*record.round_key)
         if peer_statement.signer == record.signer and peer_statement.digest != record.digest
     ]
     for other_statement in [*signed_elsewhere, *([] if earlier is None else [earlier])]:

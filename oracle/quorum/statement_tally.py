@@ -12,7 +12,12 @@ import structlog
 from oracle.bindings.qos_oracle import ContractStatus, get_signers
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.quorum.statements import REPORT, build_report_statement, expiry_reason
+from oracle.quorum.statements import (
+    REPORT,
+    build_report_statement,
+    expiry_reason,
+    list_round_statements,
+)
 from oracle.quorum.wire_format import ReportMessage, StatementMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import JournalSubject, SignedStatement
@@ -79,18 +84,12 @@ def tally_signatures(
     signers = get_signers(
         context.account_context.sender_account.pool_view, record.contract, contract_status.block
     )
-    round_key = (record.contract, record.kind, record.round, record.subject)
     agreeing: set[Address] = set()
     conflicting: dict[Hash, set[Address]] = {}
     dissenting: set[Address] = set()
     with context.account_context.store.read_transaction() as uow:
-        own_statements = [
-            own_statement
-            for own_statement in uow.statements.list_for_round(*round_key)
-            if own_statement.expiry_reason is None
-        ]
-        for statement in [*own_statements, *uow.peer_statements.list_for_round(*round_key)]:
-            if statement.signer not in signers:
+        for statement in list_round_statements(uow, *record.round_key):
+            if statement.expiry_reason is not None or statement.signer not in signers:
                 continue
             if statement.digest == record.digest:
                 agreeing.add(statement.signer)
@@ -168,16 +167,17 @@ def has_disagreed(
 def report_conflicts(
     context: QuorumContext,
     uow: UnitOfWork,
-    received: tuple[SignedStatement, StatementMessage],
+    statement: SignedStatement,
+    message: StatementMessage,
     contract_status: ContractStatus,
 ) -> None:
-    """Log a statement that conflicts with ours or with its signer's earlier statements."""
-    statement = received[0]
+    """Log a statement that conflicts with ours or with its signer's earlier statements.
+
+    `message` is the statement as it was received.
+    """
     earlier_statements = [
         earlier_statement
-        for earlier_statement in uow.peer_statements.list_for_round(
-            statement.contract, statement.kind, statement.round, statement.subject
-        )
+        for earlier_statement in uow.peer_statements.list_for_round(*statement.round_key)
         if earlier_statement.signer == statement.signer
         and earlier_statement.digest != statement.digest
     ]
@@ -187,15 +187,14 @@ def report_conflicts(
         and statement.signer == context.account_context.sender_account.signer.address
     ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
-        _record_conflict(context, uow, "unknown_signature_from_peer", received)
+        _record_conflict(context, uow, "unknown_signature_from_peer", statement, message)
     elif is_alive and any(
         expiry_reason(uow, other_statement, contract_status) is None
         for other_statement in earlier_statements
     ):
         quorum_metrics.EQUIVOCATION.labels(statement.signer).inc()
-        _record_conflict(
-            context, uow, "signer_equivocated", received, {"ours": earlier_statements[0].digest}
-        )
+        earlier_values = {"ours": earlier_statements[0].digest}
+        _record_conflict(context, uow, "signer_equivocated", statement, message, earlier_values)
     if has_conflict(context, uow, statement, contract_status) or has_disagreed(
         context, uow, statement, contract_status
     ):
@@ -204,7 +203,8 @@ def report_conflicts(
             context,
             uow,
             "report_digest_mismatch",
-            received,
+            statement,
+            message,
             _load_own_values(context, uow, statement, contract_status),
         )
 
@@ -247,10 +247,10 @@ def _record_conflict(
     context: QuorumContext,
     uow: UnitOfWork,
     event: str,
-    received: tuple[SignedStatement, StatementMessage],
+    record: SignedStatement,
+    message: StatementMessage,
     own_values: Mapping[str, str | int] = MappingProxyType({}),
 ) -> None:
-    record, message = received
     own_digest = own_values.get("ours", "anything of ours")
     detail = (
         f"{record.signer} signed {record.digest} for {record.kind} {record.round}, not "

@@ -1,15 +1,28 @@
-"""Builds the database records of statements to sign or collect, with an empty signature."""
+"""Builds the records and messages of statements to sign, collect and send, and finds stored ones.
+
+Before a statement is signed, its record has an empty signature. New signatures do not repair a
+failed push: if signers or rules were replaced, earlier statements can no longer land, and the
+report is signed again (docs/explanation/reports.md#change-of-configuration).
+"""
+
+from dataclasses import replace
 
 from oracle.bindings.qos_oracle import ContractStatus
-from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.chain.heads import Heads
+from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
 from oracle.domain.reports.report import Report
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.signing_round import round_expiry_reason
+from oracle.quorum.wire_format import KickMessage, ReportMessage, StatementMessage
+from oracle.signing.signer import Statement
 from oracle.signing.typed_data import KickStatement, ReportStatement
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import SignedStatement
+from oracle.store.outbox.records import CallRequest, Intent, SignedStatement
+from oracle.txmgr.client.receipts import OUT_OF_GAS
 
 REPORT, KICK = "report", "kick"
+# Suffix of the dedup key of a call that is sent again, once for each time, and its maximum.
+_RETRY_SUFFIX, _MAX_RETRIES = ":again", 3
 
 
 def build_report_statement(report: Report, contract_status: ContractStatus) -> ReportStatement:
@@ -61,6 +74,17 @@ def build_kick_record(context: QuorumContext, statement: KickStatement) -> Signe
     )
 
 
+def list_round_statements(
+    uow: UnitOfWork, contract: Address, kind: str, round_number: int, subject: str = ""
+) -> list[SignedStatement]:
+    """Return the stored statements of a round: ours, expired ones included, then the peers'."""
+    round_key = (contract, kind, round_number, subject)
+    return [
+        *uow.statements.list_for_round(*round_key),
+        *uow.peer_statements.list_for_round(*round_key),
+    ]
+
+
 def _get_own_signer(context: QuorumContext) -> Address:
     return (
         context.account_context.sender_account.signer.address
@@ -106,3 +130,89 @@ def _report_expiry_reason(
         "as_of_reorged": own_block is not None and own_block.hash != record.as_of_hash,
     }
     return next((reason for reason, applies in reasons.items() if applies), None)
+
+
+def publish_statement(
+    context: QuorumContext, statement: Statement, record: SignedStatement
+) -> None:
+    """Publish a stored statement on the board, if this reporter serves one."""
+    if context.board is not None:
+        context.board.publish(_build_message(context, statement, record))
+
+
+def _build_message(
+    context: QuorumContext, statement: Statement, record: SignedStatement
+) -> StatementMessage:
+    signature = "0x" + record.signature.hex()
+    if isinstance(statement, ReportStatement):
+        return ReportMessage(
+            chain_id=record.chain_id,
+            contract=record.contract,
+            config=statement.config,
+            round=statement.round,
+            prev=statement.prev,
+            as_of=statement.as_of,
+            as_of_hash=statement.as_of_hash,
+            deadline=statement.deadline,
+            data_hash=statement.data_hash,
+            period=(statement.deadline - context.settings.ttl_seconds)
+            // context.settings.period_seconds,
+            digest=record.digest,
+            signer=record.signer,
+            signature=signature,
+        )
+    return KickMessage(
+        chain_id=record.chain_id,
+        contract=record.contract,
+        config=statement.config,
+        round=statement.round,
+        report=statement.report,
+        node=statement.node,
+        evidence=statement.evidence,
+        deadline=statement.deadline,
+        digest=record.digest,
+        signer=record.signer,
+        signature=signature,
+    )
+
+
+def build_retry_with_more_gas(failed: Intent, heads: Heads) -> CallRequest | None:
+    """Return a call with the same statement if the failed one ran out of gas, else None."""
+    request = failed.request
+    is_over = request.deadline is not None and heads.latest.time > request.deadline
+    if (
+        failed.error_class != OUT_OF_GAS
+        or is_over
+        or request.dedup_key.count(_RETRY_SUFFIX) >= _MAX_RETRIES
+    ):
+        return None
+    return replace(request, dedup_key=request.dedup_key + _RETRY_SUFFIX, not_before=None)
+
+
+def find_pushed_statement(
+    uow: UnitOfWork, push: Intent, contract_status: ContractStatus
+) -> SignedStatement:
+    """Return the statement of a push as stored (ours or a peer's), else built from its request."""
+    request = push.request
+    statements = list_round_statements(uow, request.contract, REPORT, request.round or 0)
+    statement = next(
+        (candidate for candidate in statements if candidate.digest == request.digest), None
+    )
+    if statement is not None:
+        return statement
+    return SignedStatement(
+        chain_id=request.account.chain_id,
+        contract=request.contract,
+        signer=ZERO_ADDRESS,
+        kind=REPORT,
+        round=request.round or 0,
+        subject="",
+        digest=request.digest or ZERO_HASH,
+        signature=b"",
+        expires_at=request.deadline or 0,
+        # The request does not store the previous digest, so the current one is assumed.
+        prev_digest=contract_status.last_report,
+        as_of_block=request.as_of_block,
+        as_of_hash=request.as_of_hash,
+        config=contract_status.config,
+    )

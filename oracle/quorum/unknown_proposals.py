@@ -28,7 +28,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 
 # The block of the first check, and the proposals that were checked.
-_BOOKMARK = "own_key_seen_kicks"
+PROPOSALS_BOOKMARK = "own_key_seen_kicks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,36 +64,27 @@ class Proposal:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalScan:
-    """Unchecked proposals, and the `bookmark` to store once they are checked."""
+def scan_proposals(
+    context: QuorumContext, uow: UnitOfWork, heads: Heads
+) -> tuple[Sequence[Proposal], str | None]:
+    """Return the proposals since the last scan; the first scan, at the head, returns none.
 
-    new_proposals: Sequence[Proposal]
-    bookmark: str | None
-
-    def store_progress(self, uow: UnitOfWork) -> None:
-        """Store that the proposals were checked."""
-        if self.bookmark is not None:
-            uow.bookmarks.set(_BOOKMARK, self.bookmark)
-
-
-def scan_proposals(context: QuorumContext, uow: UnitOfWork, heads: Heads) -> ProposalScan:
-    """Return the proposals since the last scan; the first scan, at the head, returns none."""
-    bookmark, newest_kicks = uow.bookmarks.get(_BOOKMARK), uow.rounds.list_newest_kicks()
+    The second value is the bookmark to store under `PROPOSALS_BOOKMARK` once the proposals are
+    checked, or None if it stays.
+    """
+    bookmark, newest_kicks = uow.bookmarks.get(PROPOSALS_BOOKMARK), uow.rounds.list_newest_kicks()
     if bookmark is None:
         cursor = uow.cursor.get()
         is_first = cursor is not None and context.account_context.is_at_head(uow, heads)
-        return ProposalScan((), f"{cursor.number}" if cursor is not None and is_first else None)
+        return (), f"{cursor.number}" if cursor is not None and is_first else None
     since, *seen_keys = bookmark.split(" ")
     later_kicks = [kick for kick in newest_kicks if kick.proposed_at.block > int(since)]
     new_kicks = [kick for kick in later_kicks if _build_key(kick) not in seen_keys]
     if not new_kicks:
-        return ProposalScan((), None)
+        return (), None
     candidates = (_load_proposal(context, uow, kick) for kick in new_kicks)
-    return ProposalScan(
-        [proposal for proposal in candidates if proposal is not None],
-        " ".join([since, *map(_build_key, later_kicks)]),
-    )
+    new_proposals = [proposal for proposal in candidates if proposal is not None]
+    return new_proposals, " ".join([since, *map(_build_key, later_kicks)])
 
 
 def is_signed_elsewhere(context: QuorumContext, proposal: Proposal) -> bool:

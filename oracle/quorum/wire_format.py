@@ -1,5 +1,11 @@
-"""The wire format of signed statements between reporters, strictly decoded and verified."""
+"""The wire format of signed statements between reporters, and the board that publishes them.
 
+Messages are strictly decoded and verified. The board is in memory, written by the worker and read
+by the HTTP server; reading it never waits for the database or an endpoint.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -127,3 +133,42 @@ def is_genuine(message: StatementMessage) -> bool:
 
 def _build_domain(message: StatementMessage) -> Domain:
     return Domain(message.chain_id, Address(message.contract))
+
+
+# The maximum number of rounds and nodes; the oldest are dropped first.
+_MAX_PATHS = 256
+
+
+class Board:
+    """The newest statements, by HTTP path (`report/7`, `kick/0x…`)."""
+
+    def __init__(self) -> None:
+        self._statements_by_path: Mapping[str, tuple[StatementMessage, ...]] = MappingProxyType({})
+
+    def publish(self, statement: StatementMessage) -> None:
+        """Publish a statement, ahead of older statements of its round or node."""
+        path = build_statement_path(statement)
+        # The mapping is replaced, so that a concurrent reader sees the complete old one.
+        statements_by_path = dict(self._statements_by_path)
+        earlier_statements = tuple(
+            earlier_statement
+            for earlier_statement in statements_by_path.pop(path, ())
+            if earlier_statement.digest != statement.digest
+        )
+        statements_by_path[path] = (statement, *earlier_statements)[:MAX_STATEMENTS]
+        for oldest_path in list(statements_by_path)[:-_MAX_PATHS]:
+            del statements_by_path[oldest_path]
+        self._statements_by_path = MappingProxyType(statements_by_path)
+
+    def get_statements(self, path: str) -> list[StatementMessage]:
+        """Return the statements at a path, newest first; safe from any thread."""
+        return list(self._statements_by_path.get(path.lower(), ()))
+
+
+def build_statement_path(statement: StatementMessage) -> str:
+    """Return the HTTP path of a statement, below `/v1/`."""
+    return (
+        f"report/{statement.round}"
+        if isinstance(statement, ReportMessage)
+        else f"kick/{statement.node}"
+    )

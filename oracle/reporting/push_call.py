@@ -12,8 +12,11 @@ from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import get_band, unpack_lanes
 from oracle.domain.reports.round_data import decode_records
-from oracle.quorum.resigning import build_retry_with_more_gas, find_pushed_statement
-from oracle.quorum.statements import expiry_reason
+from oracle.quorum.statements import (
+    build_retry_with_more_gas,
+    expiry_reason,
+    find_pushed_statement,
+)
 from oracle.reporting.reporting_context import PUSH, ReportingContext
 from oracle.reporting.submission import submission_obstacle
 from oracle.store.database import UnitOfWork

@@ -15,8 +15,7 @@ from oracle.domain.reports.round_schedule import (
     find_scheduled_report,
 )
 from oracle.errors import TransientError
-from oracle.quorum.collector import collect_signatures, unknown_signer_reason
-from oracle.quorum.gatherer import review_recent_rounds
+from oracle.quorum.collector import collect_signatures, review_recent_rounds, unknown_signer_reason
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally_signatures
 from oracle.quorum.statements import build_report_record, build_report_statement

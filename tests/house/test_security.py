@@ -19,7 +19,7 @@ from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import create_health_app
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
-from oracle.quorum.board import Board
+from oracle.quorum.wire_format import Board
 from oracle.signing.factory import VOID_STATEMENT
 from oracle.signing.typed_data import Domain, KickStatement, build_typed_data
 from oracle.store.database import Store

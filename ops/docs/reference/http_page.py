@@ -10,7 +10,7 @@ from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import create_health_app
 from oracle.daemon.web.statements_app import create_statements_app
-from oracle.quorum.board import Board
+from oracle.quorum.wire_format import Board
 from oracle.store.database import Store
 from reference.markdown import render_head, render_table
 

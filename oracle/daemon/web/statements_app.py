@@ -8,8 +8,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 
 from oracle import __version__
-from oracle.quorum.board import Board
-from oracle.quorum.wire_format import encode_statements
+from oracle.quorum.wire_format import Board, encode_statements
 
 _NONE = 404
 

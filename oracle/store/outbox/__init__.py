@@ -1,1 +1,1 @@
-"""Repositories of the outbox: intents, nonce slots, attempts, accounts, signed statements, journal."""
+"""Repositories of the outbox: intents, nonces, attempts, accounts, statements, journal."""

@@ -279,6 +279,11 @@ class SignedStatement:
     config: Hash | None = None
     expiry_reason: str | None = None
 
+    @property
+    def round_key(self) -> tuple[Address, str, int, str]:
+        """Return contract, kind, round and subject, which all statements of a round share."""
+        return self.contract, self.kind, self.round, self.subject
+
 
 class JournalSubject(NamedTuple):
     """The rows to which a journal entry refers."""

@@ -11,8 +11,8 @@ from oracle.daemon.config.listener_section import StatementsSection, WebSection
 from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.errors import InputError
-from oracle.quorum.board import Board
 from oracle.quorum.peer_client import Peer
+from oracle.quorum.wire_format import Board
 from oracle.rpc.transport import HttpAccess
 from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
 from tests.integration.http.test_peers import told_report

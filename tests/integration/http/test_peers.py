@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
-from oracle.quorum.board import Board
 from oracle.quorum.peer_client import Peer, PeerClients
 from oracle.quorum.wire_format import (
+    Board,
     KickMessage,
     ReportMessage,
     StatementMessage,

@@ -12,8 +12,8 @@ from oracle.daemon.config.listener_section import StatementsSection
 from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.statements_app import create_statements_app
 from oracle.domain.ids import Address, Hash
-from oracle.quorum.board import Board
 from oracle.quorum.peer_client import PeerClients
+from oracle.quorum.wire_format import Board
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.store.database import Store

@@ -7,8 +7,7 @@ from oracle.daemon.config.listener_section import StatementsSection, WebSection
 from oracle.daemon.web.http_server import RequestLimits
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, Refusals, TokenBucket
 from oracle.daemon.web.statements_app import create_statements_app
-from oracle.quorum.board import Board
-from oracle.quorum.wire_format import decode_statements
+from oracle.quorum.wire_format import Board, decode_statements
 from tests.integration.http.test_peers import told_kick, told_report
 
 

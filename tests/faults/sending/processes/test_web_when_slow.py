@@ -15,8 +15,7 @@ from oracle.daemon.scheduler import JobLiveness
 from oracle.daemon.web.health_app import create_health_app
 from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.statements_app import create_statements_app
-from oracle.quorum.board import Board
-from oracle.quorum.wire_format import ReportMessage, decode_statements
+from oracle.quorum.wire_format import Board, ReportMessage, decode_statements
 from oracle.store.database import Store
 
 ADDRESS, HASH = "0x" + 40 * "1", "0x" + 64 * "2"

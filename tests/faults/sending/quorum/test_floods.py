@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from oracle.quorum.board import Board
-from oracle.quorum.gatherer import fetch_peer_statements
-from oracle.quorum.offering import publish_statement
-from oracle.quorum.statements import build_report_record, build_report_statement
+from oracle.quorum.collector import fetch_peer_statements
+from oracle.quorum.statements import build_report_record, build_report_statement, publish_statement
+from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import SignedStatement
 from tests.support.office import SETTINGS, Premises

@@ -10,11 +10,10 @@ import pytest
 from sqlalchemy import select
 
 from oracle.domain.ids import Address, Hash
-from oracle.quorum.board import Board
-from oracle.quorum.offering import publish_statement
 from oracle.quorum.peer_client import PeerClients
-from oracle.quorum.statements import build_report_record
+from oracle.quorum.statements import build_report_record, publish_statement
 from oracle.quorum.wire_format import (
+    Board,
     ReportMessage,
     StatementMessage,
     encode_statements,

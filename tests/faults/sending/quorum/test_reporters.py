@@ -6,10 +6,9 @@ import msgspec
 from sqlalchemy import delete
 
 from oracle.kickouts.kickout_context import PROPOSE_KICK
-from oracle.quorum.board import Board
-from oracle.quorum.gatherer import fetch_peer_statements
-from oracle.quorum.offering import publish_statement
-from oracle.quorum.statements import build_report_record, build_report_statement
+from oracle.quorum.collector import fetch_peer_statements
+from oracle.quorum.statements import build_report_record, build_report_statement, publish_statement
+from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import ReportStatement

@@ -8,8 +8,8 @@ from sqlalchemy import update
 
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
-from oracle.quorum.board import Board
 from oracle.quorum.statements import build_report_record
+from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.signer import SignedBytes, Signer, Statement, TransactionRequest
 from oracle.signing.typed_data import Domain, ReportStatement
