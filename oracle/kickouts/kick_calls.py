@@ -38,7 +38,6 @@ from oracle.store.outbox.records import (
     CallRequest,
     Intent,
     IntentState,
-    JournalSubject,
     Stamp,
 )
 from oracle.telemetry import indexer_metrics
@@ -256,8 +255,9 @@ class KickoutHook(BlockHook):
         )
         for intent in _find_expulsion_intents(uow, _SENT_STATES, ancestor):
             detail = f"its evidence left the chain above block {ancestor}"
-            about = JournalSubject(intent.id, intent.nonce)
-            uow.outbox.journal.write("needs_review", stamp, about, detail)
+            uow.outbox.journal.write(
+                "needs_review", stamp, detail, intent_id=intent.id, nonce=intent.nonce
+            )
             report_for_review(intent.request.subject, detail)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from oracle.domain.health import Condition, HealthReport
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.notice_repository import NewNotice
+from oracle.store.notice_repository import Notice
 
 # Bookmarks: the conditions already notified, and the notice collector's block, which is missing
 # until the daemon has reached the head for the first time.
@@ -62,7 +62,7 @@ class ConditionNoticeWriter:
             ]
             if downtime is not None:
                 body: dict[str, object] = {"down": downtime}
-                notices.insert(0, NewNotice(NoticeKind.DAEMON_WAS_DOWN, None, time, body))
+                notices.insert(0, Notice(NoticeKind.DAEMON_WAS_DOWN, None, time, body))
             uow.notices.append(notices)
             keys = sorted(condition.key for condition in notified ^ set(settled))
             uow.bookmarks.set(_NOTIFIED_BOOKMARK, msgspec.json.encode(keys).decode())
@@ -86,7 +86,7 @@ def _load_notified_conditions(uow: UnitOfWork) -> set[Condition]:
     return {condition for condition in Condition if condition.key in keys}
 
 
-def _build_notice(condition: Condition, detail: str | None, time: int) -> NewNotice:
+def _build_notice(condition: Condition, detail: str | None, time: int) -> Notice:
     """Build the notice that a condition began, or that it ended if `detail` is None."""
     kind = NoticeKind.CONDITION_OVER if detail is None else NoticeKind.CONDITION_BEGAN
     body: dict[str, object] = {
@@ -96,4 +96,4 @@ def _build_notice(condition: Condition, detail: str | None, time: int) -> NewNot
         "detail": detail or "",
         "action": condition.action,
     }
-    return NewNotice(kind, None, time, body, subject=f"condition:{condition.key}")
+    return Notice(kind, None, time, body, subject=f"condition:{condition.key}")

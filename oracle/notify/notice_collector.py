@@ -21,7 +21,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.store.database import UnitOfWork
-from oracle.store.notice_repository import NewNotice
+from oracle.store.notice_repository import Notice
 from oracle.store.state.cursor_repository import Cursor
 
 # Halts are rare; only the newest ones are examined.
@@ -38,7 +38,7 @@ def mark_cleared_halts_as_old(uow: UnitOfWork) -> None:
     uow.bookmarks.set(_OLD_HALT_BOOKMARK, max(cleared_ids, default=0))
 
 
-def collect_halts_and_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
+def collect_halts_and_holds(uow: UnitOfWork, time: int) -> list[Notice]:
     """Return new notices of halts and held reports; `time` is chain time in seconds.
 
     Halts and holds last until an operator acts, so no fork retracts their notices.
@@ -57,14 +57,14 @@ def collect_halts_and_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
             continue
         if subject not in notified:
             body = {"halt": halt.name, "reason": halt.reason, "block": halt.since_block}
-            notices.append(NewNotice(NoticeKind.HALTED, None, time, body, subject=subject))
+            notices.append(Notice(NoticeKind.HALTED, None, time, body, subject=subject))
         if halt.cleared is not None and subject not in notified_cleared:
             body = {"by": halt.cleared.by, "reason": halt.cleared.reason, "halt": halt.name}
-            notices.append(NewNotice(NoticeKind.HALT_CLEARED, None, time, body, subject=subject))
+            notices.append(Notice(NoticeKind.HALT_CLEARED, None, time, body, subject=subject))
     return notices + _collect_holds(uow, time)
 
 
-def _collect_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
+def _collect_holds(uow: UnitOfWork, time: int) -> list[Notice]:
     hold_by_subject = {f"hold:{hold.period}": hold for hold in uow.holds.list_awaiting_operator()}
     notified = (
         uow.notices.filter_notified_subjects(NoticeKind.REPORT_HELD, hold_by_subject.keys())
@@ -72,7 +72,7 @@ def _collect_holds(uow: UnitOfWork, time: int) -> list[NewNotice]:
         else set()
     )
     return [
-        NewNotice(
+        Notice(
             NoticeKind.REPORT_HELD,
             None,
             time,
@@ -149,7 +149,7 @@ class NoticeCollector:
 
     def _collect_from_blocks(
         self, uow: UnitOfWork, last_block: int, cursor: Cursor, last_seen_block: int
-    ) -> list[NewNotice]:
+    ) -> list[Notice]:
         blocks, sources = BlockRange(last_seen_block + 1, last_block), uow.notices.sources
         excluded = self._excluded or set()
         self._excluded = excluded
@@ -162,7 +162,7 @@ class NoticeCollector:
             *(
                 (
                     accepted_round.at,
-                    NewNotice(
+                    Notice(
                         NoticeKind.REPORT_ACCEPTED,
                         accepted_round.at.block,
                         accepted_round.time,
@@ -170,7 +170,7 @@ class NoticeCollector:
                         | _format_position(accepted_round.at),
                     ),
                 )
-                for accepted_round in sources.list_accepted_rounds(blocks)
+                for accepted_round in uow.rounds.list_accepted_between(blocks.first, blocks.last)
             ),
         ]
         notices = [notice for _, notice in sorted(positioned_notices, key=lambda pair: pair[0])]
@@ -178,7 +178,7 @@ class NoticeCollector:
             self._collect_recovered_nodes(uow, cursor) if last_block == cursor.number else []
         )
 
-    def _collect_recovered_nodes(self, uow: UnitOfWork, cursor: Cursor) -> list[NewNotice]:
+    def _collect_recovered_nodes(self, uow: UnitOfWork, cursor: Cursor) -> list[Notice]:
         """Return notices of nodes whose exclusion ended by the passage of time, without an event.
 
         Such nodes are removed from the set of excluded nodes.
@@ -192,12 +192,12 @@ class NoticeCollector:
         ]
         excluded.difference_update(healed)
         kind, body = NoticeKind.RECOVERED, {"block": cursor.number}
-        return [NewNotice(kind, cursor.number, cursor.time, body, address) for address in healed]
+        return [Notice(kind, cursor.number, cursor.time, body, address) for address in healed]
 
 
 def _build_reliability_notices(
     changes: list[ReliabilityChange], excluded: set[Address], rules: Rules
-) -> Iterator[tuple[Position, NewNotice]]:
+) -> Iterator[tuple[Position, Notice]]:
     """Yield notices of timeouts, exclusions and recoveries; update `excluded` accordingly."""
     for change in changes:
         details = {"before": str(change.before), "after": str(change.after), "task": change.task}
@@ -216,22 +216,22 @@ def _build_reliability_notices(
             kinds.append(NoticeKind.EXCLUDED)
         for kind in kinds:
             body = details | _format_position(change.at)
-            yield change.at, NewNotice(kind, change.at.block, change.time, body, change.node)
+            yield change.at, Notice(kind, change.at.block, change.time, body, change.node)
 
 
 def _build_membership_notices(
     changes: list[MembershipChange],
-) -> Iterator[tuple[Position, NewNotice]]:
+) -> Iterator[tuple[Position, Notice]]:
     for change in changes:
         kind = _KIND_BY_TRANSITION.get(change.transition)
         if kind is not None:
             body = {"how": change.transition.value.replace("_", " ")} | _format_position(change.at)
-            yield change.at, NewNotice(kind, change.at.block, change.time, body, change.node)
+            yield change.at, Notice(kind, change.at.block, change.time, body, change.node)
 
 
 def _start_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
     uow.bookmarks.set(_BLOCK_BOOKMARK, cursor.number)
-    uow.bookmarks.set(_FORK_BOOKMARK, uow.notices.sources.get_newest_fork())
+    uow.bookmarks.set(_FORK_BOOKMARK, uow.reorgs.get_newest_id())
     mark_cleared_halts_as_old(uow)
     # Halts that are open now are notified, because a new subscriber needs them.
     uow.notices.append(collect_halts_and_holds(uow, cursor.time))
@@ -245,24 +245,24 @@ def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> t
     log shows removed blocks even if they are folded again by now; a cursor below
     `last_seen_block` shows an operator's rewind.
     """
-    forks = uow.notices.sources.list_forks_after(uow.bookmarks.get_number(_FORK_BOOKMARK) or 0)
-    abandoned = [(fork.ancestor, fork.old_tip, fork.time) for fork in forks]
+    reorg_by_id = uow.reorgs.list_after(uow.bookmarks.get_number(_FORK_BOOKMARK) or 0)
+    abandoned = [(reorg.ancestor, reorg.old_tip, reorg.time) for reorg in reorg_by_id.values()]
     lowest = min([ancestor for ancestor, _, _ in abandoned], default=last_seen_block)
     if cursor.number < min(last_seen_block, lowest):
         abandoned.append((cursor.number, last_seen_block, cursor.time))
     for ancestor, old_tip, time in abandoned:
         body = {"ancestor": ancestor, "old_tip": old_tip}
-        seq = uow.notices.append([NewNotice(NoticeKind.REORG, None, time, body)])
+        seq = uow.notices.append([Notice(NoticeKind.REORG, None, time, body)])
         uow.notices.retract_above(ancestor, seq)
         last_seen_block = min(last_seen_block, ancestor)
-    if forks:
-        uow.bookmarks.set(_FORK_BOOKMARK, forks[-1].id)
+    if reorg_by_id:
+        uow.bookmarks.set(_FORK_BOOKMARK, max(reorg_by_id))
     return last_seen_block, bool(abandoned)
 
 
 def _build_kickout_notices(
     uow: UnitOfWork, blocks: BlockRange, time: int
-) -> Iterator[tuple[Position, NewNotice]]:
+) -> Iterator[tuple[Position, Notice]]:
     for interval in uow.notices.sources.list_kickouts(blocks):
         for kind, position in (
             (NoticeKind.KICKOUT_DUE, interval.opened_at),
@@ -271,9 +271,7 @@ def _build_kickout_notices(
             if position is not None and blocks.first <= position.block <= blocks.last:
                 yield (
                     position,
-                    NewNotice(
-                        kind, position.block, time, _format_position(position), interval.node
-                    ),
+                    Notice(kind, position.block, time, _format_position(position), interval.node),
                 )
     for kick in uow.rounds.list_kicks():
         position = kick.proposed_at
@@ -281,7 +279,7 @@ def _build_kickout_notices(
             body = {"round": kick.round, "ready_at": kick.ready_at} | _format_position(position)
             yield (
                 position,
-                NewNotice(NoticeKind.KICKOUT_PROPOSED, position.block, time, body, kick.node),
+                Notice(NoticeKind.KICKOUT_PROPOSED, position.block, time, body, kick.node),
             )
         expulsion = kick.expulsion if kick.state in EXPELLED_STATES else None
         if expulsion is not None and blocks.first <= expulsion.at.block <= blocks.last:
@@ -290,7 +288,7 @@ def _build_kickout_notices(
             )
             yield (
                 expulsion.at,
-                NewNotice(NoticeKind.KICKOUT_EXECUTED, expulsion.at.block, time, body, kick.node),
+                Notice(NoticeKind.KICKOUT_EXECUTED, expulsion.at.block, time, body, kick.node),
             )
 
 

@@ -35,7 +35,7 @@ from oracle.store.outbox.records import REBUILT, Account, Intent, IntentState, P
 from oracle.store.raw.block_repository import Reorg
 from oracle.store.report_repository import ReportHold, StoredReport
 from oracle.store.state.rule_set_repository import RuleSet
-from oracle.telemetry.metrics import Distribution, IndexStatistics
+from oracle.telemetry.metrics import IndexStatistics, count_shares
 from oracle.txmgr.attribution import find_intents_without_receipt
 
 _STATUSES = ("available", "busy", "paused", "quit", "slashed", "kicked_out")
@@ -204,13 +204,13 @@ def compute_index_statistics(
         return IndexStatistics(
             nodes=statuses,
             excluded=sum(is_excluded(node, cursor.time, rules) for node in members),
-            long_term=Distribution.from_shares(
+            long_term=count_shares(
                 compute_long_term(node, rules, cursor.time) / UNIT for node in members
             ),
-            reliability=Distribution.from_shares(
+            reliability=count_shares(
                 compute_reliability(node, cursor.time, rules) / UNIT for node in members
             ),
-            qos=Distribution.from_shares(
+            qos=count_shares(
                 (qos_at(node, cursor.time, rules, peers) or 0) / UNIT for node in members
             ),
             kickouts={

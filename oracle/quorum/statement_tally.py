@@ -20,7 +20,7 @@ from oracle.quorum.statements import (
 )
 from oracle.quorum.wire_format import ReportMessage, StatementMessage
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import JournalSubject, SignedStatement
+from oracle.store.outbox.records import SignedStatement
 from oracle.store.report_repository import DISPUTED_PREFIX, StoredReport
 from oracle.telemetry import quorum_metrics
 
@@ -256,7 +256,7 @@ def _record_conflict(
         f"{record.signer} signed {record.digest} for {record.kind} {record.round}, not "
         f"{own_digest}"
     )
-    uow.outbox.journal.write(event, context.account_context.stamp, JournalSubject(), detail)
+    uow.outbox.journal.write(event, context.account_context.stamp, detail)
     peer_values = (
         {"period": message.period, "data_hash": message.data_hash}
         if isinstance(message, ReportMessage)

@@ -57,19 +57,25 @@ class HaltRepository:
         self._connection = connection
 
     def open_halt(
-        self, name: str, since: tuple[int, int], reason: str, evidence: HaltEvidence | None = None
+        self,
+        name: str,
+        reason: str,
+        evidence: HaltEvidence | None = None,
+        *,
+        since_block: int,
+        since_time: int,
     ) -> bool:
         """Open a halt, unless a halt of this name is open; return whether it was opened.
 
-        `since` is the newest indexed block and its time.
+        `since_block` is the newest indexed block, and `since_time` its time.
         """
         if self.get_open_halt(name) is not None:
             return False
         self._connection.execute(
             insert(halt).values(
                 name=name,
-                since_block=since[0],
-                since_time=since[1],
+                since_block=since_block,
+                since_time=since_time,
                 reason=escape_nul(reason),
                 block=None if evidence is None else evidence.block,
                 our_hash=None if evidence is None else decode_optional_hex(evidence.our_hash),

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
@@ -22,28 +22,8 @@ from oracle.store.history_repository import (
     decode_membership_row,
     decode_reliability_row,
 )
-from oracle.store.tables.integrity_tables import reorg_log
 from oracle.store.tables.notice_tables import notice, notify_place
-from oracle.store.tables.round_tables import accepted_round
 from oracle.store.tables.state_tables import kickout, membership_change, reliability_change
-
-
-class Fork(NamedTuple):
-    """An abandoned fork; `id` is its number in the reorg log, `time` the time of the old tip."""
-
-    id: int
-    ancestor: int
-    old_tip: int
-    time: int
-
-
-class AcceptedRoundSummary(NamedTuple):
-    """An accepted round, without its words."""
-
-    at: Position
-    time: int
-    round: int
-    as_of: int
 
 
 class NoticeSources:
@@ -71,19 +51,6 @@ class NoticeSources:
             decode_membership_row(row) for row in self._connection.execute(query.order_by(*order))
         ]
 
-    def list_accepted_rounds(self, blocks: BlockRange) -> list[AcceptedRoundSummary]:
-        """Return the rounds that were accepted in these blocks, in order."""
-        table = accepted_round
-        names = ("block", "tx", "log", "sub", "time", "round", "as_of")
-        query = select(*(table.c[name] for name in names)).where(
-            table.c.block.between(blocks.first, blocks.last)
-        )
-        rows = self._connection.execute(query.order_by(*(table.c[name] for name in names[:4])))
-        return [
-            AcceptedRoundSummary(_decode_position(row), row.time, row.round, row.as_of)
-            for row in rows
-        ]
-
     def list_kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
         """Return the kickout intervals that began or ended in these blocks."""
         in_blocks: list[ColumnElement[bool]] = [
@@ -96,25 +63,10 @@ class NoticeSources:
             decode_kickout_row(row) for row in self._connection.execute(query.order_by(*order))
         ]
 
-    def list_forks_after(self, fork_id: int) -> list[Fork]:
-        """Return the forks abandoned after fork `fork_id`, in order."""
-        table = reorg_log
-        forks = select(table.c.id, table.c.ancestor, table.c.old_tip, table.c.time)
-        query = forks.where(table.c.id > fork_id).order_by(table.c.id)
-        return [Fork(*row) for row in self._connection.execute(query)]
-
-    def get_newest_fork(self) -> int:
-        """Return the number of the last abandoned fork, or 0 if there was none."""
-        return int(self._connection.execute(select(func.max(reorg_log.c.id))).scalar() or 0)
-
-
-def _decode_position(row: Any) -> Position:  # noqa: ANN401  a row of any driver
-    return Position(row.block, row.tx, row.log, row.sub)
-
 
 @dataclass(frozen=True, slots=True)
-class NewNotice:
-    """A notice to be stored; `time` is chain time in seconds.
+class Notice:
+    """A notice; `time` is chain time in seconds, and `seq` counts from 1, or is 0 until stored.
 
     A fork that removes `block` retracts the notice. If `block` is None, no fork does.
     """
@@ -125,19 +77,7 @@ class NewNotice:
     body: Mapping[str, object]
     node: Address | None = None
     subject: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A stored notice; `seq` counts from 1."""
-
-    seq: int
-    kind: str
-    block: int | None
-    time: int
-    body: Mapping[str, object]
-    node: Address | None = None
-    subject: str | None = None
+    seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +101,21 @@ class NoticeRepository:
         # Facts in other tables from which notices are made.
         self.sources = NoticeSources(connection)
 
-    def append(self, notices: Sequence[NewNotice]) -> int:
+    def append(self, notices: Sequence[Notice]) -> int:
         """Append notices and return the number of the last one."""
         newest_seq = self.get_newest_seq()
         rows = [
             (
                 seq,
-                new_notice.block,
-                new_notice.time,
-                new_notice.kind,
-                decode_optional_hex(new_notice.node),
-                new_notice.subject,
-                msgspec.json.encode(dict(new_notice.body)).decode(),
+                entry.block,
+                entry.time,
+                entry.kind,
+                decode_optional_hex(entry.node),
+                entry.subject,
+                msgspec.json.encode(dict(entry.body)).decode(),
                 None,
             )
-            for seq, new_notice in enumerate(notices, newest_seq + 1)
+            for seq, entry in enumerate(notices, newest_seq + 1)
         ]
         insert_rows(self._connection, notice, rows)
         return newest_seq + len(rows)

@@ -22,7 +22,7 @@ from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.store.bookmarks import Bookmarks
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.records import JournalSubject, Stamp
+from oracle.store.outbox.records import Stamp
 from oracle.store.tables.round_tables import report
 from oracle.store.tables.statement_tables import report_hold
 
@@ -297,7 +297,7 @@ class HoldRepository:
         text = msgspec.json.encode(dict(facts)).decode()
         row = {"period": period, "reason": reason, "facts": text, "held_at": stamp.at}
         self._connection.execute(insert(report_hold).values(row))
-        self._journal.write("report held", stamp, JournalSubject(), f"period {period}: {reason}")
+        self._journal.write("report held", stamp, f"period {period}: {reason}")
         return True
 
     def list_held(self) -> list[ReportHold]:
@@ -333,7 +333,7 @@ class HoldRepository:
         )
         if result.rowcount == 0:
             return False
-        self._journal.write("hold released", stamp, JournalSubject(), f"period {period}")
+        self._journal.write("hold released", stamp, f"period {period}")
         return True
 
 

@@ -6,11 +6,9 @@ they arise. All others are counted from the database, so that a restart does not
 are published together (`IndexStatistics`, `OutboxFigures`), and a scrape reads them from memory.
 """
 
-from bisect import bisect_left
-from collections import Counter as Counted
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -26,6 +24,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from oracle import __version__
+from oracle.telemetry.outbox_counts import BucketCounts
 
 # The creation times of counters would double the number of series, and nothing uses them.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no annotations
@@ -130,22 +129,9 @@ class DispatchStatistics:
     balance_wei: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """A histogram of shares (0 to 1) with the bounds `SHARE_BOUNDS`; `total` is their sum."""
-
-    bucket_counts: tuple[int, ...] = (0,) * (len(SHARE_BOUNDS) + 1)
-    total: float = 0.0
-
-    @classmethod
-    def from_shares(cls, shares: Iterable[float]) -> Self:
-        """Count the shares in the buckets."""
-        share_list = list(shares)
-        count_by_bucket = Counted(bisect_left(SHARE_BOUNDS, share) for share in share_list)
-        return cls(
-            tuple(count_by_bucket[bucket] for bucket in range(len(SHARE_BOUNDS) + 1)),
-            sum(share_list),
-        )
+def count_shares(shares: Iterable[float] = ()) -> BucketCounts:
+    """Count shares (0 to 1) in buckets with the bounds `SHARE_BOUNDS`."""
+    return BucketCounts.from_values(SHARE_BOUNDS, shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +146,9 @@ class IndexStatistics:
 
     nodes: Mapping[str, int] = field(default_factory=dict)
     excluded: int = 0
-    long_term: Distribution = field(default_factory=Distribution)
-    reliability: Distribution = field(default_factory=Distribution)
-    qos: Distribution = field(default_factory=Distribution)
+    long_term: BucketCounts = field(default_factory=count_shares)
+    reliability: BucketCounts = field(default_factory=count_shares)
+    qos: BucketCounts = field(default_factory=count_shares)
     kickouts: Mapping[str, int] = field(default_factory=dict)
     round: int = 0
     round_age: int | None = None
@@ -183,7 +169,7 @@ class _StatisticsCollector(Collector):
         statistics = self.statistics
         if statistics is None:
             return
-        yield _build_gauge(
+        yield build_gauge(
             "oracle_nodes", "Nodes by status.", ["status"], _key_by_label_tuple(statistics.nodes)
         )
         yield GaugeMetricFamily(
@@ -196,7 +182,7 @@ class _StatisticsCollector(Collector):
         )
         yield _build_histogram("oracle_reliability_ratio", "reliability", statistics.reliability)
         yield _build_histogram("oracle_qos_ratio", "QoS", statistics.qos)
-        yield _build_gauge(
+        yield build_gauge(
             "oracle_kickouts",
             "Kickouts, by state: due, held (a due kickout that waits for an operator), done "
             "(nodes that were kicked out).",
@@ -210,11 +196,11 @@ class _StatisticsCollector(Collector):
                 "Age of the last accepted round, in seconds of block time.",
                 value=statistics.round_age,
             )
-        yield _build_gauge(
+        yield build_gauge(
             "oracle_outbox_intents",
             "Calls in the outbox, by kind and state.",
             ["kind", "state"],
-            {(kind, state): count for (kind, state), count in statistics.outbox.items()},
+            statistics.outbox,
         )
         yield CounterMetricFamily(
             "oracle_anomalies",
@@ -257,7 +243,7 @@ def _collect_dispatch(statistics: DispatchStatistics) -> Iterator[Metric]:
     for reason, count in sorted({"reverted": 0, **statistics.failures_by_reason}.items()):
         failures.add_metric([reason], count)
     yield failures
-    yield _build_gauge(
+    yield build_gauge(
         "oracle_download_requests",
         "With [dispatch]: model download requests of the last 86,400 seconds of block time: "
         "planned (not on chain yet), open, answered (the node has the model), unanswered "
@@ -299,26 +285,22 @@ def _key_by_label_tuple(counts: Mapping[str, int]) -> dict[tuple[str, ...], int]
     return {(label,): count for label, count in counts.items()}
 
 
-def _build_gauge(
-    name: str, description: str, labels: list[str], counts: Mapping[tuple[str, ...], int]
+def build_gauge(
+    name: str, description: str, labels: Sequence[str], values: Mapping[Any, float]
 ) -> Metric:
-    family = GaugeMetricFamily(name, description, labels=labels)
-    for values, count in sorted(counts.items()):
-        family.add_metric(values, count)
+    """Return a gauge; `values` has the value of each tuple of label values."""
+    family = GaugeMetricFamily(name, description, labels=list(labels))
+    for label_values, value in sorted(values.items()):
+        family.add_metric(label_values, value)
     return family
 
 
-def _build_histogram(name: str, description: str, distribution: Distribution) -> Metric:
+def _build_histogram(name: str, description: str, bucket_counts: BucketCounts) -> Metric:
     """Return a histogram of current values, whose buckets can also decrease."""
     family = HistogramMetricFamily(
         name, f"Distribution of {description} over the members, 0 to 1."
     )
-    family.add_metric([], list(_cumulate_buckets(distribution.bucket_counts)), distribution.total)
+    family.add_metric(
+        [], list(bucket_counts.iterate_cumulative_buckets()), bucket_counts.value_sum
+    )
     return family
-
-
-def _cumulate_buckets(bucket_counts: Sequence[int]) -> Iterator[tuple[str, float]]:
-    cumulative_count = 0
-    for bound, count in zip((*SHARE_BOUNDS, float("inf")), bucket_counts, strict=True):
-        cumulative_count += count
-        yield ("+Inf" if bound == float("inf") else str(bound)), cumulative_count

@@ -6,8 +6,9 @@ module does not import prometheus_client.
 
 from bisect import bisect_left
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 SECOND_BOUNDS = (
     1.0,
@@ -41,6 +42,14 @@ class BucketCounts:
         value = max(0.0, value)
         self._counts[bisect_left(self.bounds, value)] += 1
         self.value_sum += value
+
+    @classmethod
+    def from_values(cls, bounds: tuple[float, ...], values: Iterable[float]) -> Self:
+        """Count these values."""
+        bucket_counts = cls(bounds)
+        for value in values:
+            bucket_counts.add_value(value)
+        return bucket_counts
 
     def copy(self) -> "BucketCounts":
         """Return a copy with the same counts."""

@@ -13,11 +13,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from oracle.telemetry.metrics import REGISTRY
+from oracle.telemetry.metrics import REGISTRY, build_gauge
 from oracle.telemetry.outbox_counts import AccountFigures, ContractFigures, OutboxFigures
-
-# Values of a metric, each by its tuple of label values.
-_ValueByLabels = Mapping[Any, float]
 
 SIMULATIONS = Counter(
     "oracle_txmgr_simulations_total",
@@ -37,7 +34,7 @@ class _OutboxCollector(Collector):
         if figures is None:
             return
         yield from _collect_nonces(figures)
-        yield _build_gauges(
+        yield build_gauge(
             "oracle_txmgr_intent_age_seconds",
             "Age of the oldest call in a state, in seconds.",
             ("kind", "state"),
@@ -49,7 +46,7 @@ class _OutboxCollector(Collector):
             ("kind", "reason"),
             figures.attempts,
         )
-        yield _build_gauges(
+        yield build_gauge(
             "oracle_kickout_calls",
             "Kickouts on chain, by state: live, vetoed, cancelled, outdated, executed, refused "
             "(by the network), readmitted.",
@@ -125,8 +122,8 @@ def _collect_accounts(accounts: Mapping[str, AccountFigures]) -> Iterator[Metric
         known_values = {
             labels: value for labels, value in value_by_labels.items() if value is not None
         }
-        yield _build_gauges(name, text, ("account",), known_values)
-    yield _build_gauges(
+        yield build_gauge(name, text, ("account",), known_values)
+    yield build_gauge(
         "oracle_txmgr_paused",
         "1 for each account that is paused and sends nothing, by reason.",
         ("account", "kind"),
@@ -222,17 +219,8 @@ def _collect_report(word_count: int, deviation: int) -> Iterator[Metric]:
     )
 
 
-def _build_gauges(
-    name: str, description: str, labels: tuple[str, ...], values: _ValueByLabels
-) -> Metric:
-    family = GaugeMetricFamily(name, description, labels=list(labels))
-    for label_values, value in sorted(values.items()):
-        family.add_metric(label_values, value)
-    return family
-
-
 def _build_counters(
-    name: str, description: str, labels: tuple[str, ...], values: _ValueByLabels
+    name: str, description: str, labels: tuple[str, ...], values: Mapping[Any, float]
 ) -> Metric:
     family = CounterMetricFamily(name, description, labels=list(labels))
     for label_values, value in sorted(values.items()):

@@ -203,7 +203,13 @@ def _start_halt(
     )
     evidence = HaltEvidence(claim.number, claim.indexed_hash, chain_hash)
     with store.transaction() as uow:
-        uow.halts.open_halt(FINALITY_VIOLATION, (cursor.number, cursor.time), reason, evidence)
+        uow.halts.open_halt(
+            FINALITY_VIOLATION,
+            reason,
+            evidence,
+            since_block=cursor.number,
+            since_time=cursor.time,
+        )
     indexer_metrics.FINALITY_VIOLATION.set(1)
     return HaltChanged(FINALITY_VIOLATION, is_active=True, reason=reason)
 

@@ -19,7 +19,6 @@ from oracle.store.outbox.records import (
     CallRequest,
     Intent,
     IntentState,
-    JournalSubject,
     PauseKind,
     Stamp,
 )
@@ -54,7 +53,7 @@ class IntentRepository:
             insert(pub_intent).values(row).returning(pub_intent.c.id)
         )
         intent_id = int(result.scalar_one())
-        self._journal.write("planned", stamp, JournalSubject(intent_id), request.dedup_key)
+        self._journal.write("planned", stamp, request.dedup_key, intent_id=intent_id)
         return intent_id
 
     def find_by_dedup_key(self, request: CallRequest) -> Intent | None:
@@ -80,7 +79,7 @@ class IntentRepository:
         )
         self._update_row(intent, new_state, stamp, values)
         self._journal.write(
-            new_state.value, stamp, JournalSubject(intent.id, intent.nonce), detail
+            new_state.value, stamp, detail, intent_id=intent.id, nonce=intent.nonce
         )
 
     def mark_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
@@ -93,8 +92,9 @@ class IntentRepository:
         """
         cleared_values: Values = {"superseded_by": None, "error_class": None, "error_text": None}
         self._update_row(intent, IntentState.MINED, stamp, cleared_values)
-        subject = JournalSubject(intent.id, intent.nonce)
-        self._journal.write(IntentState.MINED.value, stamp, subject, outcome)
+        self._journal.write(
+            IntentState.MINED.value, stamp, outcome, intent_id=intent.id, nonce=intent.nonce
+        )
 
     def set_error(self, intent: Intent, error: tuple[str, str], stamp: Stamp) -> bool:
         """Store why the intent waits, as (class, text); return whether the reason is new.
@@ -106,7 +106,7 @@ class IntentRepository:
             return False
         values: Values = dict(zip(("error_class", "error_text"), error, strict=True))
         self._update_row(intent, intent.state, stamp, values)
-        self._journal.write(error[0], stamp, JournalSubject(intent.id, intent.nonce), error[1])
+        self._journal.write(error[0], stamp, error[1], intent_id=intent.id, nonce=intent.nonce)
         return True
 
     def mark_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:

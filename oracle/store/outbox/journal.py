@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, insert, select
 
-from oracle.store.outbox.records import JournalEntry, JournalSubject, Stamp
+from oracle.store.outbox.records import JournalEntry, Stamp
 from oracle.store.tables.outbox_tables import pub_journal
 
 
@@ -12,13 +12,22 @@ class Journal:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def write(self, event: str, stamp: Stamp, subject: JournalSubject, detail: str = "") -> None:
-        """Append an entry; `detail` never holds a secret."""
+    def write(
+        self,
+        event: str,
+        stamp: Stamp,
+        detail: str = "",
+        *,
+        intent_id: int | None = None,
+        nonce: int | None = None,
+        attempt_id: int | None = None,
+    ) -> None:
+        """Append an entry, about the given rows; `detail` never holds a secret."""
         row = {
             "at": stamp.at,
-            "intent_id": subject.intent_id,
-            "nonce": subject.nonce,
-            "attempt_id": subject.attempt_id,
+            "intent_id": intent_id,
+            "nonce": nonce,
+            "attempt_id": attempt_id,
             "event": event,
             "detail": detail,
             "lease_epoch": stamp.epoch,

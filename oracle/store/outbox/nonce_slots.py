@@ -22,7 +22,6 @@ from oracle.store.outbox.records import (
     CallRequest,
     Intent,
     IntentState,
-    JournalSubject,
     NonceSlot,
     NonceState,
     PauseKind,
@@ -135,10 +134,16 @@ class NonceSlotRepository(AttemptQueries):
             .returning(pub_attempt.c.id)
         )
         attempt_id = int(result.scalar_one())
-        subject = JournalSubject(slot.intent_id, slot.nonce, attempt_id)
         if reason is not AttemptReason.FIRST:
             self._update_slot(slot, slot.state, last_bump_at=stamp.at)
-        self._journal.write("signed", stamp, subject, f"{signed.tx_hash} {reason.value}")
+        self._journal.write(
+            "signed",
+            stamp,
+            f"{signed.tx_hash} {reason.value}",
+            intent_id=slot.intent_id,
+            nonce=slot.nonce,
+            attempt_id=attempt_id,
+        )
         return attempt_id
 
     def record_send(
@@ -168,8 +173,14 @@ class NonceSlotRepository(AttemptQueries):
                 }
             )
         )
-        subject = JournalSubject(attempt.intent_id, slot.nonce, attempt.id)
-        self._journal.write("sent", stamp, subject, error or "")
+        self._journal.write(
+            "sent",
+            stamp,
+            error or "",
+            intent_id=attempt.intent_id,
+            nonce=slot.nonce,
+            attempt_id=attempt.id,
+        )
         is_bump = is_first and attempt.reason is not AttemptReason.FIRST
         bump_values: dict[str, str | int | None] = {"last_bump_block": block} if is_bump else {}
         if slot.state is NonceState.OPEN:
@@ -211,8 +222,8 @@ class NonceSlotRepository(AttemptQueries):
         """Record that a reorg removed the receipt, so that the same bytes are sent again."""
         self._update_slot(slot, NonceState.LIVE, **_NO_RECEIPT)
         intent = self._require_intent(slot.intent_id)
-        subject = JournalSubject(intent.id, slot.nonce)
-        self._journal.write("reorged", stamp, subject, f"block {slot.block_number}")
+        detail = f"block {slot.block_number}"
+        self._journal.write("reorged", stamp, detail, intent_id=intent.id, nonce=slot.nonce)
         self._intents.change_state(intent, IntentState.LIVE, stamp)
 
     def finalize(
@@ -277,16 +288,16 @@ class NonceSlotRepository(AttemptQueries):
             if rival.id != intent.id and rival.state in _RIVAL_STATES | {IntentState.HELD}:
                 rival_values = {"superseded_by": intent.id}
                 self._intents.change_state(rival, IntentState.SUPERSEDED, stamp, rival_values)
-        self._finalize_rebuilt_slot(account, nonce, intent.id, (receipt, stamp))
+        self._finalize_rebuilt_slot(account, nonce, intent.id, receipt, stamp)
 
     def _finalize_rebuilt_slot(
         self,
         account: Account,
         nonce: int,
         intent_id: int,
-        receipt_and_stamp: tuple[CallReceipt | None, Stamp],
+        receipt: CallReceipt | None,
+        stamp: Stamp,
     ) -> None:
-        receipt, stamp = receipt_and_stamp
         row: dict[str, str | int | None] = {
             "intent_id": intent_id,
             "state": NonceState.FINAL.value,

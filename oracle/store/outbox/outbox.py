@@ -23,7 +23,6 @@ from oracle.store.outbox.nonce_slots import NonceSlotRepository
 from oracle.store.outbox.outbox_stats import OutboxStats
 from oracle.store.outbox.records import (
     Account,
-    JournalSubject,
     NonceState,
     Pause,
     PauseKind,
@@ -54,7 +53,7 @@ class AccountRepository:
                 paused=False,
             )
         )
-        self._journal.write("enrolled", stamp, JournalSubject(nonce=next_nonce), account.address)
+        self._journal.write("enrolled", stamp, account.address, nonce=next_nonce)
 
     def allocate_nonce(self, account: Account) -> int:
         """Take the next nonce; its slot must be written in the same transaction.
@@ -88,7 +87,7 @@ class AccountRepository:
                 .values(next_nonce=next_nonce)
             )
         detail = f"{account.address} from {stored_nonce} to {next_nonce}"
-        self._journal.write("rebuilt", stamp, JournalSubject(nonce=next_nonce), detail)
+        self._journal.write("rebuilt", stamp, detail, nonce=next_nonce)
 
     def get_pause(self, account: Account) -> Pause | None:
         """Return the pause of the account, or None if it is not paused."""
@@ -115,7 +114,7 @@ class AccountRepository:
             .where(_build_account_condition(account))
             .values(paused=True, pause_class=kind.value, pause_reason=reason)
         )
-        self._journal.write("paused", stamp, JournalSubject(), f"{kind.value}: {reason}")
+        self._journal.write("paused", stamp, f"{kind.value}: {reason}")
 
     def resume(self, account: Account, stamp: Stamp) -> None:
         """Resume a paused account."""
@@ -124,7 +123,7 @@ class AccountRepository:
             .where(_build_account_condition(account))
             .values(paused=False, pause_class=None, pause_reason=None)
         )
-        self._journal.write("resumed", stamp, JournalSubject(), account.address)
+        self._journal.write("resumed", stamp, account.address)
 
 
 # Built once, because every tick runs it many times.
@@ -183,7 +182,7 @@ class NonceGapRepository:
                 f"outbox nonce {nonce} cannot be reopened; expected a rebuilt nonce without a "
                 "block and without signed bytes"
             )
-        self._journal.write("reopened", stamp, JournalSubject(int(intent_id), nonce))
+        self._journal.write("reopened", stamp, intent_id=int(intent_id), nonce=nonce)
 
 
 def _build_unseen_condition(account: Account) -> ColumnElement[bool]:

@@ -285,14 +285,6 @@ class SignedStatement:
         return self.contract, self.kind, self.round, self.subject
 
 
-class JournalSubject(NamedTuple):
-    """The rows to which a journal entry refers."""
-
-    intent_id: int | None = None
-    nonce: int | None = None
-    attempt_id: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
     at: int

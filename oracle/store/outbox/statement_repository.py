@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, up
 
 from oracle.domain.ids import Address, Hash
 from oracle.store.outbox.journal import Journal
-from oracle.store.outbox.records import JournalSubject, SignedStatement, Stamp
+from oracle.store.outbox.records import SignedStatement, Stamp
 from oracle.store.outbox.row_mapping import decode_statement_row, encode_statement_row
 from oracle.store.tables.statement_tables import pub_peer_statement, pub_signature, signing_embargo
 
@@ -78,7 +78,6 @@ class SignatureRepository:
         self._journal.write(
             "stated",
             stamp,
-            JournalSubject(),
             f"{statement.kind} {statement.round} {statement.digest}",
         )
 
@@ -92,7 +91,7 @@ class SignatureRepository:
             .where(pub_signature.c.digest == digest)
             .values(expiry_reason=reason)
         )
-        self._journal.write("expired", stamp, JournalSubject(), f"{digest} {reason}")
+        self._journal.write("expired", stamp, f"{digest} {reason}")
 
     def set_embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
@@ -110,7 +109,7 @@ class SignatureRepository:
             self._connection.execute(
                 update(signing_embargo).where(is_this_embargo).values(until=until)
             )
-        self._journal.write("embargoed", stamp, JournalSubject(), f"{signer} until {until}")
+        self._journal.write("embargoed", stamp, f"{signer} until {until}")
 
     def get_embargo_end(self, chain_id: int, contract: Address, signer: Address) -> int | None:
         """Return the chain time before which the signer must not sign, or None."""

@@ -175,6 +175,15 @@ class ReorgRepository:
         query = select(reorg_log).order_by(reorg_log.c.id.desc()).limit(limit)
         return [_decode_reorg_row(row) for row in self._connection.execute(query)]
 
+    def list_after(self, reorg_id: int) -> dict[int, Reorg]:
+        """Return the reorgs logged after reorg `reorg_id`, by id, in order."""
+        query = select(reorg_log).where(reorg_log.c.id > reorg_id).order_by(reorg_log.c.id)
+        return {row.id: _decode_reorg_row(row) for row in self._connection.execute(query)}
+
+    def get_newest_id(self) -> int:
+        """Return the id of the last reorg, or 0 if there was none."""
+        return int(self._connection.execute(select(func.max(reorg_log.c.id))).scalar() or 0)
+
     def count(self) -> int:
         """Count all reorgs."""
         count_query = select(func.count()).select_from(reorg_log)

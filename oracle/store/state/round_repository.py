@@ -114,6 +114,14 @@ class RoundRepository:
         rows = self._connection.execute(query.order_by(*order).limit(limit))
         return [decode_accepted_row(row) for row in rows]
 
+    def list_accepted_between(self, first: int, last: int) -> list[RoundAccepted]:
+        """Return the rounds accepted in blocks `first` to `last`, both included, oldest first."""
+        query = select(accepted_round).where(accepted_round.c.block.between(first, last))
+        order = [accepted_round.c[name] for name in Position._fields]
+        return [
+            decode_accepted_row(row) for row in self._connection.execute(query.order_by(*order))
+        ]
+
     def get_nodes_by_index(self, indexes: Collection[int]) -> dict[int, Address]:
         """Return the nodes of these lane indexes; unassigned ones are left out."""
         query = select(node_index.c.lane_index, node_index.c.node)

@@ -194,7 +194,7 @@ def test_target_receives_only_selected_kinds(told: Told):
 
 def test_halt_notice_is_sent_immediately_and_is_not_undone_by_reorg(told: Told):
     with told.store.transaction() as uow:
-        uow.halts.open_halt("by hand", (1, 10), "a final block changed")
+        uow.halts.open_halt("by hand", "a final block changed", since_block=1, since_time=10)
     told.tell()
     told.chain.mine()
     told.tell()
@@ -212,7 +212,7 @@ def test_halt_notice_is_sent_immediately_and_is_not_undone_by_reorg(told: Told):
 
 def test_halt_cleared_between_ticks_sends_notices_of_the_halt_and_its_end(told: Told):
     with told.store.transaction() as uow:
-        uow.halts.open_halt("by hand", (1, 10), "a final block changed")
+        uow.halts.open_halt("by hand", "a final block changed", since_block=1, since_time=10)
         uow.halts.clear("by hand", HaltClearRecord(99, "somebody", "seen to"))
 
     told.tell()

@@ -78,7 +78,9 @@ def test_new_block_at_head_invalidates_cached_response(asked: Asked):
 def test_halt_or_new_demo_act_invalidates_cached_response(asked: Asked):
     asked.says()
     with asked.indexed.store.transaction() as uow:
-        uow.halts.open_halt("finality_violation", (9, 1_000), "block 9 changed")
+        uow.halts.open_halt(
+            "finality_violation", "block 9 changed", since_block=9, since_time=1_000
+        )
     assert asked.says() == "2"
     asked.act = DemoAct("Act 2", "A node fails.")
     assert [asked.says(), asked.says()] == ["3", "3"]

@@ -27,7 +27,6 @@ from oracle.queries.explain import EventArchive, explain_score
 from oracle.queries.population import load_all_nodes
 from oracle.queries.replay import replay_events
 from oracle.queries.status import compute_index_statistics, load_status_report
-from oracle.telemetry.metrics import SHARE_BOUNDS
 from tests.support.answers import explanation_json
 from tests.support.examples import examples
 from tests.support.histories import History, node, task
@@ -215,7 +214,8 @@ def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite
     assert answer["row"] in page.model_dump(mode="json")["nodes"]
     assert counted is not None
     # Above 0.6, and up to 0.7.
-    assert counted.qos.bucket_counts[SHARE_BOUNDS.index(0.7)] == 1
+    cumulated = dict(counted.qos.iterate_cumulative_buckets())
+    assert cumulated["0.7"] - cumulated["0.6"] == 1
 
     text = "\n".join(explained(explanation))
     assert f"#3 score 10 at block {explanation.scores[-1].at.block}" in text

@@ -36,14 +36,16 @@ def test_halt_is_opened_only_once_and_its_history_is_kept(store: Store):
         HaltClearRecord(99, "somebody", "it was us"),
     )
     with store.transaction() as uow:
-        assert uow.halts.open_halt(VIOLATION, (10, 50), "two say so", evidence)
-        assert not uow.halts.open_halt(VIOLATION, (11, 60), "once more")
+        assert uow.halts.open_halt(
+            VIOLATION, "two say so", evidence, since_block=10, since_time=50
+        )
+        assert not uow.halts.open_halt(VIOLATION, "once more", since_block=11, since_time=60)
         (closed,) = uow.halts.list_open_halts()
         assert (closed.since_block, closed.since_time, closed.evidence) == (10, 50, evidence)
         assert uow.halts.clear(VIOLATION, cleared)
         assert not uow.halts.clear(VIOLATION, cleared)
         assert uow.halts.get_open_halt(VIOLATION) is None
-        assert uow.halts.open_halt(VIOLATION, (20, 90), "again")
+        assert uow.halts.open_halt(VIOLATION, "again", since_block=20, since_time=90)
         assert [halt.cleared for halt in uow.halts.list_history(9)] == [None, cleared]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.telemetry import metrics
-from oracle.telemetry.metrics import Distribution, IndexStatistics
+from oracle.telemetry.metrics import IndexStatistics, count_shares
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_counts_carry_their_labels():
 
 
 def test_distribution_counts_every_member_once():
-    lines = shown(IndexStatistics(qos=Distribution.from_shares((0.0, 0.05, 0.5, 1.0))))
+    lines = shown(IndexStatistics(qos=count_shares((0.0, 0.05, 0.5, 1.0))))
 
     assert 'oracle_qos_ratio_bucket{le="0.0"} 1.0' in lines
     assert 'oracle_qos_ratio_bucket{le="0.1"} 2.0' in lines
@@ -45,10 +45,8 @@ def test_distribution_counts_every_member_once():
 
 
 def test_distribution_may_decrease():
-    shown(IndexStatistics(qos=Distribution.from_shares((1.0, 1.0))))
-    assert "oracle_qos_ratio_count 1.0" in shown(
-        IndexStatistics(qos=Distribution.from_shares((0.3,)))
-    )
+    shown(IndexStatistics(qos=count_shares((1.0, 1.0))))
+    assert "oracle_qos_ratio_count 1.0" in shown(IndexStatistics(qos=count_shares((0.3,))))
 
 
 def test_missing_value_is_not_shown_as_zero():

@@ -131,7 +131,7 @@ def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endp
 def test_case_04_nothing_is_sent_during_halt(sqlite_office: Office):
     office, before = sqlite_office, sqlite_office.premises.nonce
     with office.store.transaction() as uow:
-        uow.halts.open_halt(ANOTHER, (1, 1), "for a test")
+        uow.halts.open_halt(ANOTHER, "for a test", since_block=1, since_time=1)
     office.period()
 
     assert office.tick() == []
@@ -144,7 +144,7 @@ def test_case_04_nothing_is_sent_during_halt(sqlite_office: Office):
     assert office.states() == ["live"]
     office.premises.chain.rpc("anvil_dropAllTransactions")
     with office.store.transaction() as uow:
-        uow.halts.open_halt(ANOTHER, (1, 1), "for a test")
+        uow.halts.open_halt(ANOTHER, "for a test", since_block=1, since_time=1)
     office.mine(4)
     assert office.tick() == []
     office.mine()

@@ -162,7 +162,9 @@ def held(site: Site) -> None:
 
 def halted(site: Site) -> None:
     with site.office.store.transaction() as uow:
-        uow.halts.open_halt("finality_violation", (1, 1), "a final block changed")
+        uow.halts.open_halt(
+            "finality_violation", "a final block changed", since_block=1, since_time=1
+        )
 
 
 def behind(site: Site) -> None:

@@ -32,7 +32,13 @@ def halted(sound, tmp_path: Path, sqlite_url: str) -> Path:
     sound["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         evidence = HaltEvidence(22, OURS, THEIRS)
-        uow.halts.open_halt(FINALITY_VIOLATION, (30, 1_000), "block 22 is another one", evidence)
+        uow.halts.open_halt(
+            FINALITY_VIOLATION,
+            "block 22 is another one",
+            evidence,
+            since_block=30,
+            since_time=1_000,
+        )
     return write(sound, tmp_path / "config.toml")
 
 

@@ -137,7 +137,9 @@ def test_reorg_event_precedes_events_of_new_blocks(indexed):
 
 def halted(indexed):
     with indexed.store.transaction() as uow:
-        uow.halts.open_halt("finality_violation", (9, 1_000), "block 9 changed")
+        uow.halts.open_halt(
+            "finality_violation", "block 9 changed", since_block=9, since_time=1_000
+        )
 
 
 def cleared(indexed):
