@@ -17,8 +17,7 @@ from oracle.errors import InputError
 from oracle.indexer.loop import IngestState
 from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.condition_notices import ConditionNoticeWriter
-from oracle.notify.heartbeat import Heartbeat
-from oracle.notify.notifier import Notifier
+from oracle.notify.notifier import Heartbeat, Notifier
 from oracle.notify.target import NoticeFilter, Target
 from oracle.notify.webhook import Webhook, WebhookEndpoint
 from oracle.signing.keystore import read_secret_file

@@ -28,6 +28,21 @@ from oracle.store.state.cursor_repository import Cursor
 _MAX_HALTS = 20
 # Bookmark: the newest halt that was already cleared when the first target was added.
 _OLD_HALT_BOOKMARK = "notify_halt"
+# Bookmarks: the last examined block and the last examined fork.
+_BLOCK_BOOKMARK, _FORK_BOOKMARK = "notify_block", "notify_fork"
+# Max blocks per transaction, so that a long backlog does not lock the database for long.
+_MAX_BLOCKS = 2_000
+# Requests to pause or to quit get no notice; only transitions that took effect do.
+_KIND_BY_TRANSITION = {
+    MembershipTransition.JOINED: NoticeKind.JOINED,
+    MembershipTransition.PAUSED: NoticeKind.PAUSED,
+    MembershipTransition.RESUMED: NoticeKind.RESUMED,
+    MembershipTransition.QUIT: NoticeKind.LEFT,
+    MembershipTransition.SLASHED: NoticeKind.LEFT,
+    MembershipTransition.KICKED_OUT: NoticeKind.LEFT,
+}
+# Seconds of chain time after which notices are deleted: thirty days.
+_RETENTION_SECONDS = 30 * 86_400
 
 
 def mark_cleared_halts_as_old(uow: UnitOfWork) -> None:
@@ -82,23 +97,6 @@ def _collect_holds(uow: UnitOfWork, time: int) -> list[Notice]:
         for subject, hold in hold_by_subject.items()
         if subject not in notified
     ]
-
-
-# Bookmarks: the last examined block and the last examined fork.
-_BLOCK_BOOKMARK, _FORK_BOOKMARK = "notify_block", "notify_fork"
-# Max blocks per transaction, so that a long backlog does not lock the database for long.
-_MAX_BLOCKS = 2_000
-# Requests to pause or to quit get no notice; only transitions that took effect do.
-_KIND_BY_TRANSITION = {
-    MembershipTransition.JOINED: NoticeKind.JOINED,
-    MembershipTransition.PAUSED: NoticeKind.PAUSED,
-    MembershipTransition.RESUMED: NoticeKind.RESUMED,
-    MembershipTransition.QUIT: NoticeKind.LEFT,
-    MembershipTransition.SLASHED: NoticeKind.LEFT,
-    MembershipTransition.KICKED_OUT: NoticeKind.LEFT,
-}
-# Seconds of chain time after which notices are deleted: thirty days.
-_RETENTION_SECONDS = 30 * 86_400
 
 
 @dataclass(slots=True)

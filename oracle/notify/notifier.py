@@ -1,4 +1,9 @@
-"""Collects new notices and delivers the next one to each target."""
+"""Collects new notices, delivers the next one to each target, and sends heartbeats.
+
+Heartbeats are periodic messages to a dead man's switch, which raises an alarm when they stop. The
+daemon's main loop sends them, so they also stop if the loop hangs. A heartbeat has no sequence
+number and is never resent.
+"""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -6,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from oracle.domain.health import HealthReport
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import OracleError
 from oracle.notify.notice_collector import NoticeCollector
@@ -56,7 +62,9 @@ class TargetDelivery:
             return False
         if not self.call.is_pending:
             with self.store.read_transaction() as uow:
-                message = self._build_message(uow, self._in_flight)
+                is_fork = self._in_flight.kind == NoticeKind.REORG
+                retracted = self._list_retracted_seqs(uow, self._in_flight) if is_fork else ()
+                message = build_message(self._in_flight, retracted)
             self.call.start(lambda: self.target.send(message), f"notify {self.target.name}")
         outcome = self.call.take_finished()
         if outcome is None:
@@ -69,9 +77,7 @@ class TargetDelivery:
         try:
             outcome.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
-            # The text of a library's error may contain the address and its tokens.
-            reason = str(error) if isinstance(error, OracleError) else type(error).__name__
-            self._record_failure(notice, reason)
+            self._record_failure(notice, _describe_failure(error))
             return False
         with self.store.transaction() as uow:
             uow.notices.save_progress(DeliveryProgress(self.target.name, notice.seq))
@@ -81,7 +87,8 @@ class TargetDelivery:
 
     def _record_failure(self, notice: Notice, reason: str) -> None:
         with self.store.transaction() as uow:
-            progress = _get_progress(uow, self.target.name)
+            progress = uow.notices.get_progress(self.target.name)
+            progress = progress or DeliveryProgress(self.target.name, 0)
             tries = progress.tries + 1
             next_at = int(self.clock()) + compute_backoff_seconds(tries)
             uow.notices.save_progress(
@@ -127,13 +134,10 @@ class TargetDelivery:
             notice.seq for notice in retracted if self.target.notice_filter.matches(notice)
         )
 
-    def _build_message(self, uow: UnitOfWork, notice: Notice) -> Message:
-        is_fork = notice.kind == NoticeKind.REORG
-        return build_message(notice, self._list_retracted_seqs(uow, notice) if is_fork else ())
 
-
-def _get_progress(uow: UnitOfWork, target: str) -> DeliveryProgress:
-    return uow.notices.get_progress(target) or DeliveryProgress(target, 0)
+def _describe_failure(error: Exception) -> str:
+    # The text of a library's error may contain the address and its tokens.
+    return str(error) if isinstance(error, OracleError) else type(error).__name__
 
 
 # Max messages per run to one target; reached only if the target responds immediately.
@@ -200,3 +204,42 @@ class Notifier:
             # The collector's memory refers to rows that were rolled back.
             self._collector = NoticeCollector(self.rules)
             raise
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """Sends heartbeats to one target every `interval_seconds`; `clock` is monotonic."""
+
+    target: Target
+    interval_seconds: float
+    clock: Callable[[], float]
+    _call: BackgroundCall[None] = field(default_factory=BackgroundCall)
+    _next_at: float = 0.0
+
+    def send_if_due(self, health: HealthReport, time: int) -> None:
+        """Send a heartbeat if one is due, without waiting for the response."""
+        self._call.wait_seconds = 0.0
+        if self._call.is_pending:
+            self._log_failed_delivery()
+            return
+        now = self.clock()
+        if now < self._next_at:
+            return
+        self._next_at = now + self.interval_seconds
+        text = f"heartbeat: {health.format_line()}"
+        body = {"kind": "heartbeat", "time": time, "text": text, "health": health.to_dict()}
+        message = Message("heartbeat", "heartbeat", text, body)
+        self._call.start(lambda: self.target.send(message), f"heartbeat {self.target.name}")
+
+    def _log_failed_delivery(self) -> None:
+        outcome = self._call.take_finished()
+        if outcome is None:
+            return
+        try:
+            outcome.result()
+        except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
+            structlog.get_logger().warning(
+                "heartbeat_delivery_failed",
+                target=self.target.name,
+                reason=_describe_failure(error),
+            )

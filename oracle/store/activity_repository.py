@@ -67,7 +67,7 @@ class ActivityRepository:
 
         `last_block` is the newest block.
         """
-        return self._count_by_time(score, (start, width_seconds, last_block))
+        return self._count_by_time(score, start, width_seconds, last_block)
 
     def count_timeouts_by_time(
         self, start: int, width_seconds: int, last_block: int
@@ -75,7 +75,7 @@ class ActivityRepository:
         """Count timeouts since `start` in buckets of `width_seconds`, numbered from 0."""
         is_timeout = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
         return self._count_by_time(
-            reliability_change, (start, width_seconds, last_block), is_timeout
+            reliability_change, start, width_seconds, last_block, is_timeout
         )
 
     def count_ended_tasks(self, first_block: int, last_block: int) -> tuple[int, int]:
@@ -187,9 +187,13 @@ class ActivityRepository:
         return self._connection.execute(query.order_by(*order).limit(limit))
 
     def _count_by_time(
-        self, table: Table, span: tuple[int, int, int], *conditions: ColumnElement[bool]
+        self,
+        table: Table,
+        start: int,
+        width_seconds: int,
+        last_block: int,
+        *conditions: ColumnElement[bool],
     ) -> dict[int, int]:
-        start, width_seconds, last_block = span
         bucket = (table.c.time - start) // width_seconds
         first_block = self._find_first_block_at(table, start, last_block)
         query = select(bucket, func.count()).where(table.c.block >= first_block, *conditions)

@@ -5,8 +5,9 @@ docs/explanation/storage.md#endpoint-facts.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
+from sqlalchemy import Connection, Select, delete, func, or_, select, update
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import CoverageInterval, VerificationLevel
@@ -76,12 +77,8 @@ class QuarantineRepository:
 
         The result has at most `max_blocks` blocks.
         """
-        query = (
-            select(coverage)
-            .where(_build_suspect_condition(scope_id, blocks))
-            .order_by(coverage.c.first_block)
-        )
-        row = self._connection.execute(query.limit(1)).one_or_none()
+        query = _select_suspect_rows(scope_id, blocks).limit(1)
+        row = self._connection.execute(query).one_or_none()
         if row is None:
             return None
         span = decode_coverage_row(row)
@@ -91,12 +88,8 @@ class QuarantineRepository:
 
     def list_suspect_spans(self, scope_id: bytes, blocks: BlockRange) -> list[CoverageInterval]:
         """Return the intervals overlapping the range that only a quarantined endpoint served."""
-        query = (
-            select(coverage)
-            .where(_build_suspect_condition(scope_id, blocks))
-            .order_by(coverage.c.first_block)
-        )
-        return [decode_coverage_row(row) for row in self._connection.execute(query)]
+        rows = self._connection.execute(_select_suspect_rows(scope_id, blocks))
+        return [decode_coverage_row(row) for row in rows]
 
     def count_suspect_blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
         """Count the blocks that only a quarantined endpoint (`endpoint`, if given) served."""
@@ -107,12 +100,16 @@ class QuarantineRepository:
         return int(self._connection.execute(count_query).scalar() or 0)
 
 
-def _build_suspect_condition(scope_id: bytes, blocks: BlockRange) -> ColumnElement[bool]:
-    return and_(
-        coverage.c.scope == scope_id,
-        _IS_UNAUDITED,
-        coverage.c.last_block >= blocks.first,
-        coverage.c.first_block <= blocks.last,
+def _select_suspect_rows(scope_id: bytes, blocks: BlockRange) -> Select[Any]:
+    return (
+        select(coverage)
+        .where(
+            coverage.c.scope == scope_id,
+            _IS_UNAUDITED,
+            coverage.c.last_block >= blocks.first,
+            coverage.c.first_block <= blocks.last,
+        )
+        .order_by(coverage.c.first_block)
     )
 
 

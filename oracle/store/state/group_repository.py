@@ -62,6 +62,12 @@ _NOT_ACCEPTED = [ending.value for ending in (Ending.INVALIDATED, Ending.ABORTED,
 _RESULT_POSITION = [group_result.c[name] for name in Position._fields]
 _SCORE_POSITION = [score.c[name] for name in Position._fields]
 _MEMBER_POSITION = [group_member.c[name] for name in Position._fields]
+_IS_MEMBER_OF_RESULT = and_(
+    *(
+        result_column == member_column
+        for result_column, member_column in zip(_RESULT_POSITION, _MEMBER_POSITION, strict=True)
+    )
+)
 _MEMBER_COLUMNS = [group_member.c[name] for name in ("task", "node", "rank", "elapsed", "score")]
 
 
@@ -116,15 +122,9 @@ class GroupResultRepository:
         self, node: Address, first_block: int, last_block: int
     ) -> list[Position]:
         """Return the positions of closed groups that may have scored this node 0, oldest first."""
-        same_position = [
-            result_column == member_column
-            for result_column, member_column in zip(
-                _RESULT_POSITION, _MEMBER_POSITION, strict=True
-            )
-        ]
         query = (
             select(*_MEMBER_POSITION)
-            .join_from(group_result, group_member, and_(*same_position))
+            .join_from(group_result, group_member, _IS_MEMBER_OF_RESULT)
             .where(
                 group_result.c.block.between(first_block, last_block),
                 group_result.c.scored,
@@ -147,17 +147,11 @@ class GroupResultRepository:
 
         The oldest groups come first. Groups in which a node only timed out are included.
         """
-        same_position = [
-            result_column == member_column
-            for result_column, member_column in zip(
-                _RESULT_POSITION, _MEMBER_POSITION, strict=True
-            )
-        ]
         is_not_accepted = task.c.ending.in_(_NOT_ACCEPTED)
         query = (
             select(*_RESULT_POSITION)
             .distinct()
-            .join_from(group_result, group_member, and_(*same_position))
+            .join_from(group_result, group_member, _IS_MEMBER_OF_RESULT)
             .join(task, task.c.key == group_member.c.task)
             .where(group_result.c.block.between(first_block, last_block), is_not_accepted)
             .order_by(*_RESULT_POSITION)
@@ -171,15 +165,9 @@ class GroupResultRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def _select_results(self, condition: ColumnElement[bool]) -> list[GroupResult]:
-        same_position = [
-            result_column == member_column
-            for result_column, member_column in zip(
-                _RESULT_POSITION, _MEMBER_POSITION, strict=True
-            )
-        ]
         rows = self._connection.execute(
             select(group_result, *_MEMBER_COLUMNS)
-            .join_from(group_result, group_member, and_(*same_position))
+            .join_from(group_result, group_member, _IS_MEMBER_OF_RESULT)
             .where(condition)
             .order_by(*_RESULT_POSITION, group_member.c.place)
         )

@@ -3,7 +3,7 @@
 See docs/explanation/reports.md#registration.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, select
@@ -17,8 +17,6 @@ from oracle.store.bulk import KEYS_PER_QUERY
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.tables.round_tables import node_index
 from oracle.store.tables.state_tables import group_member, node, reliability_change, score
-
-_POSITION_COLUMNS = ("block", "tx", "log", "sub")
 
 
 class RegistrationRepository:
@@ -34,7 +32,7 @@ class RegistrationRepository:
         waiting = _select_waiting_members().where(node.c.scored >= min_scores)
         query = (
             select(
-                score.c.node, *(score.c[name] for name in _POSITION_COLUMNS), group_member.c.place
+                score.c.node, *(score.c[name] for name in Position._fields), group_member.c.place
             )
             .outerjoin(group_member, _build_score_join())
             .where(score.c.seq == min_scores, score.c.node.in_(waiting))
@@ -72,17 +70,17 @@ class RegistrationRepository:
 
     def filter_members(self, nodes: Sequence[Address]) -> set[Address]:
         """Return the members among these nodes."""
-        return set(self._iterate_members([decode_hex(address) for address in nodes]))
-
-    def _iterate_members(self, keys: list[bytes]) -> Iterator[Address]:
+        keys = [decode_hex(address) for address in nodes]
+        members = set[Address]()
         for offset in range(0, len(keys), KEYS_PER_QUERY):
             query = select(node.c.address).where(
                 node.c.address.in_(keys[offset : offset + KEYS_PER_QUERY]),
                 _build_member_condition(),
             )
-            yield from (
+            members.update(
                 Address(encode_hex(row.address)) for row in self._connection.execute(query)
             )
+        return members
 
 
 def _build_member_condition() -> ColumnElement[bool]:
@@ -95,7 +93,7 @@ def _select_waiting_members() -> Select[tuple[bytes]]:
 
 
 def _build_score_join() -> ColumnElement[bool]:
-    same_position = [group_member.c[name] == score.c[name] for name in _POSITION_COLUMNS]
+    same_position = [group_member.c[name] == score.c[name] for name in Position._fields]
     return and_(*same_position, group_member.c.task == score.c.task)
 
 
@@ -103,9 +101,9 @@ def _select_timeouts(keys: list[bytes]) -> Select[Any]:
     """Select the timeouts of these nodes, oldest first."""
     change = reliability_change
     return (
-        select(change.c.node, *(change.c[name] for name in _POSITION_COLUMNS))
+        select(change.c.node, *(change.c[name] for name in Position._fields))
         .where(change.c.node.in_(keys), change.c.cause == ReliabilityCause.TIMED_OUT.value)
-        .order_by(*(change.c[name] for name in _POSITION_COLUMNS))
+        .order_by(*(change.c[name] for name in Position._fields))
     )
 
 

@@ -51,9 +51,11 @@ class RoundRepository:
 
     def load(self) -> Rounds:
         """Load the contract's state at the cursor: head, indexes, words, kickouts, settings."""
-        newest = self.list_accepted(limit=1)
+        accepted = next(iter(self.list_accepted(limit=1)), None)
         return Rounds(
-            head=_build_head(newest[0]) if newest else None,
+            head=None
+            if accepted is None
+            else RoundHead(accepted.round, accepted.as_of, accepted.digest, accepted.time),
             indexes=[decode_index_row(row) for row in self._select_rows(node_index)],
             words=[decode_word_row(row) for row in self._select_rows(lane_word)],
             kicks=self.list_kicks(),
@@ -281,7 +283,3 @@ class RoundRepository:
     def _select_rows(self, table: Table) -> Iterable[Any]:
         (key,) = table.primary_key.columns
         return self._connection.execute(select(table).order_by(key))
-
-
-def _build_head(accepted: RoundAccepted) -> RoundHead:
-    return RoundHead(accepted.round, accepted.as_of, accepted.digest, accepted.time)

@@ -185,7 +185,7 @@ def encode_setting_row(event: SettingEvent) -> Row:
 def decode_contract_settings(row_by_name: dict[str, Any]) -> ContractSettings:
     """Decode the contract's settings from the newest row of each name."""
     setting_by_name = {
-        name: (_get_position_and_time(row), json.loads(row.value))
+        name: ((Position(row.block, row.tx, row.log, row.sub), row.time), json.loads(row.value))
         for name, row in row_by_name.items()
     }
     vetoer, limits = setting_by_name.get("vetoer"), setting_by_name.get("limits")
@@ -203,7 +203,3 @@ def decode_contract_settings(row_by_name: dict[str, Any]) -> ContractSettings:
 def decode_config_digest(row: Any) -> Hash:  # noqa: ANN401  a row of any driver
     """Decode the digest of a configuration from its row."""
     return Hash(json.loads(row.value)[1])
-
-
-def _get_position_and_time(row: Any) -> tuple[Position, int]:  # noqa: ANN401  a row of any driver
-    return Position(row.block, row.tx, row.log, row.sub), row.time

@@ -7,8 +7,8 @@ import pytest
 
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.notify.condition_notices import SETTLED_SECONDS, ConditionNoticeWriter
-from oracle.notify.heartbeat import Heartbeat
 from oracle.notify.notice_kinds import SELECTABLE_KINDS
+from oracle.notify.notifier import Heartbeat
 from oracle.notify.target import Message, NoticeFilter, build_message
 from oracle.store.database import Store
 
