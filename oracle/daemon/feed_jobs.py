@@ -32,7 +32,7 @@ from oracle.indexer.feed_polls import (
 )
 from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
-from oracle.telemetry import feed_metrics
+from oracle.telemetry import indexer_metrics
 
 # How often to check whether old rows are due for a reread, or rows for a comparison.
 CHECK_SECONDS = 10.0
@@ -78,7 +78,7 @@ class FeedJobs:
             answer = self._fetch_new_rows()
             facts = None if answer is None else self._store_new_rows(answer)
         except TransientError:
-            feed_metrics.POLLS.labels("failed").inc()
+            indexer_metrics.FEED_POLLS.labels("failed").inc()
             self._has_more_rows = False
             raise
         finally:
@@ -111,9 +111,11 @@ class FeedJobs:
             return None
         self._has_more_rows = not answer.is_complete
         self._has_seen_end = answer.is_complete or (self._has_seen_end and not intake.row_count)
-        feed_metrics.POLLS.labels("taken").inc()
-        feed_metrics.ROWS.inc(intake.row_count)
-        feed_metrics.UNKNOWN_ROWS.inc(sum(map(is_unknown_kind, answer.rows[-intake.row_count :])))
+        indexer_metrics.FEED_POLLS.labels("taken").inc()
+        indexer_metrics.FEED_ROWS.inc(intake.row_count)
+        indexer_metrics.FEED_UNKNOWN_ROWS.inc(
+            sum(map(is_unknown_kind, answer.rows[-intake.row_count :]))
+        )
         self._log_faults(intake.faults)
         if not (
             intake.row_count or intake.settled_count or intake.faults or self._may_have_unread_rows
@@ -173,13 +175,13 @@ class FeedJobs:
                 fault.kind in HOLDING_KINDS for fault in uow.feed.list_faults(is_open=True)
             )
             waiting_rows = uow.feed.count_folded_and_waiting()[1]
-        feed_metrics.OPEN_FAULTS.set(fault_count)
-        feed_metrics.WAITING.set(waiting_rows)
+        indexer_metrics.FEED_OPEN_FAULTS.set(fault_count)
+        indexer_metrics.FEED_WAITING_ROWS.set(waiting_rows)
         self.health.feed_fault = "not read yet" if cursor is None else None
         if cursor is not None:
             silent_seconds = cursor.asked_at - cursor.changed_at
-            feed_metrics.STUCK_SECONDS.set(max(0.0, self.wall_clock() - cursor.asked_at))
-            feed_metrics.SILENT_SECONDS.set(silent_seconds)
+            indexer_metrics.FEED_STUCK_SECONDS.set(max(0.0, self.wall_clock() - cursor.asked_at))
+            indexer_metrics.FEED_SILENT_SECONDS.set(silent_seconds)
             if self._may_have_unread_rows:
                 self.health.feed_fault = (
                     f"is read up to row {cursor.highest_id} only; more rows follow"

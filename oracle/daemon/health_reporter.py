@@ -24,7 +24,7 @@ from oracle.errors import OracleError
 from oracle.queries.text.human_numbers import format_duration
 from oracle.store.database import Store
 from oracle.store.health_repository import ReportedHealth
-from oracle.telemetry import health_metrics
+from oracle.telemetry import service_metrics
 
 # How often health is evaluated; and after how many unchanged evaluations it is stored again.
 _CHECK_SECONDS = 1.0
@@ -69,7 +69,7 @@ class HealthReporter:
         low_disk = None if disk is None else find_low_disk(disk)
         if low_disk is not None:
             health = HealthReport.from_findings([*health.findings, low_disk])
-        health_metrics.publish_health(health)
+        service_metrics.publish_health(health)
         self._checks_until_repeat -= 1
         if health == self._reported and self._checks_until_repeat > 0:
             return
@@ -78,7 +78,7 @@ class HealthReporter:
                 uow.health.save_report(self.holder, health.findings)
         except OracleError:
             # Readers see that the report is old; failing steps report the database error.
-            health_metrics.UNREPORTED.inc()
+            service_metrics.HEALTH_WRITE_FAILURES.inc()
             return
         self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS
 

@@ -20,7 +20,7 @@ from oracle.notify.target import Message, Target, build_message
 from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import DeliveryProgress, Notice
-from oracle.telemetry import notify_metrics
+from oracle.telemetry import service_metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # Notices scanned per call to find one that matches the target's filter.
@@ -81,8 +81,8 @@ class TargetDelivery:
             return False
         with self.store.transaction() as uow:
             uow.notices.save_progress(DeliveryProgress(self.target.name, notice.seq))
-        notify_metrics.SENT.labels(self.target.name).inc()
-        notify_metrics.FAILED.labels(self.target.name).set(0)
+        service_metrics.NOTIFY_SENT.labels(self.target.name).inc()
+        service_metrics.NOTIFY_FAILED.labels(self.target.name).set(0)
         return True
 
     def _record_failure(self, notice: Notice, reason: str) -> None:
@@ -94,7 +94,7 @@ class TargetDelivery:
             uow.notices.save_progress(
                 replace(progress, tries=tries, next_at=next_at, last_error=reason)
             )
-        notify_metrics.FAILED.labels(self.target.name).set(tries)
+        service_metrics.NOTIFY_FAILED.labels(self.target.name).set(tries)
         if is_power_of_two(tries):
             structlog.get_logger().warning(
                 "notice_delivery_failed",
@@ -161,7 +161,7 @@ class Notifier:
             TargetDelivery(target, self.store, self.clock) for target in self.targets
         ]
         for target in self.targets:
-            notify_metrics.init_target_metrics(target.name)
+            service_metrics.init_target_metrics(target.name)
 
     def run_once(self, head: int | None, wait_seconds: float | None) -> bool:
         """Collect and deliver notices; return whether more work may be ready at once.
@@ -187,8 +187,8 @@ class Notifier:
         configured = {target.name: progress_by_target.get(target.name) for target in self.targets}
         for name, progress in configured.items():
             if progress is not None:
-                notify_metrics.WAITING.labels(name).set(newest - progress.seq)
-                notify_metrics.FAILED.labels(name).set(progress.tries)
+                service_metrics.NOTIFY_WAITING.labels(name).set(newest - progress.seq)
+                service_metrics.NOTIFY_FAILED.labels(name).set(progress.tries)
         new_names = [name for name, progress in configured.items() if progress is None]
         if not is_due and not new_names:
             return False

@@ -1,4 +1,7 @@
-"""Metrics of indexing: forks, the lease, verification, windows and segments."""
+"""Metrics of indexing: forks, the lease, verification, windows, segments and the feed.
+
+The metrics of the feed are zero if no feed is configured.
+"""
 
 from prometheus_client import Counter, Gauge
 
@@ -151,5 +154,43 @@ BELOW_LEVEL = Gauge(
     "verify.history requires and the chain permits. While the value is above 0, nothing is "
     "reported. The value decreases with each window that was read again, unless no endpoint "
     "serves the lowest of these blocks.",
+    registry=REGISTRY,
+)
+
+
+FEED_POLLS = Counter(
+    "oracle_feed_polls_total",
+    "Polls of the feed: taken (stored completely) or failed (no response, or a malformed page).",
+    ["result"],
+    registry=REGISTRY,
+)
+for _result in ("taken", "failed"):
+    # Initialise to zero, so that alerts see the first increase.
+    FEED_POLLS.labels(_result)
+FEED_ROWS = Counter("oracle_feed_rows_total", "Feed rows stored.", registry=REGISTRY)
+FEED_UNKNOWN_ROWS = Counter(
+    "oracle_feed_unknown_rows_total",
+    "Feed rows of unknown kinds: stored, but not folded.",
+    registry=REGISTRY,
+)
+FEED_WAITING_ROWS = Gauge(
+    "oracle_feed_waiting_rows",
+    "Feed rows stored but not folded yet: within the settling delay, or waiting for the chain's "
+    "next block.",
+    registry=REGISTRY,
+)
+FEED_STUCK_SECONDS = Gauge(
+    "oracle_feed_stuck_seconds",
+    "Seconds since the last successful poll of the feed; 0 without a feed.",
+    registry=REGISTRY,
+)
+FEED_SILENT_SECONDS = Gauge(
+    "oracle_feed_silent_seconds",
+    "Seconds since the feed's newest row, by the feed's own clock; 0 without a feed.",
+    registry=REGISTRY,
+)
+FEED_OPEN_FAULTS = Gauge(
+    "oracle_feed_open_faults",
+    "Faults of the feed that no operator has accepted; nothing is published while one is open.",
     registry=REGISTRY,
 )

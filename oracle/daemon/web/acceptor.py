@@ -20,7 +20,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from oracle.daemon.config.listener_section import ListenerSection
 from oracle.daemon.web.listener import count_waiting_slots
 from oracle.daemon.web.rate_limit import get_client_network
-from oracle.telemetry.http_metrics import RefusalReason
+from oracle.telemetry.service_metrics import RefusalReason
 
 _FIRST_SECONDS = 0.004
 # The waits before the checks of a connection; the last wait of 4 s is repeated.

@@ -9,8 +9,8 @@ from ipaddress import ip_address, ip_network
 
 import structlog
 
-from oracle.telemetry.http_metrics import RefusalReason, get_refusal_counters
 from oracle.telemetry.logging_setup import is_power_of_two
+from oracle.telemetry.service_metrics import RefusalReason, get_refusal_counters
 
 # The number of clients whose requests are counted.
 _MAX_NETWORKS = 1024

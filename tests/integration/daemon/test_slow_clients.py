@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from oracle.daemon.config.listener_section import WebSection
 from oracle.daemon.web.acceptor import MAX_HEAD_BYTES
 from oracle.daemon.web.http_server import serve_app
-from oracle.telemetry.http_metrics import REFUSED, RefusalReason
+from oracle.telemetry.service_metrics import HTTP_REFUSED, RefusalReason
 from tests.support.slow_clients import BEGINNING
 
 # Only who is never answered waits for so long.
@@ -58,7 +58,7 @@ def all_of(sock: socket.socket) -> bytes:
 
 
 def refused(reason: RefusalReason) -> float:
-    return float(REFUSED.labels("web", reason)._value.get())
+    return float(HTTP_REFUSED.labels("web", reason)._value.get())
 
 
 def until(is_so: Callable[[], bool]) -> None:

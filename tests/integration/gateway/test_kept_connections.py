@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from oracle.daemon.config.listener_section import ListenerSection
 from oracle.daemon.web.acceptor import MAX_HEAD_BYTES
 from oracle.daemon.web.http_server import serve_app
-from oracle.telemetry.http_metrics import REFUSED
+from oracle.telemetry.service_metrics import HTTP_REFUSED
 from tests.integration.daemon.test_slow_clients import PATIENCE_SECONDS, all_of, connected, refused
 
 LENGTH = 8
@@ -165,7 +165,7 @@ def test_connection_with_unfinished_headers_after_first_request_is_cut_off(await
 
 
 def cut_off() -> float:
-    return float(REFUSED.labels("gateway", "large")._value.get())
+    return float(HTTP_REFUSED.labels("gateway", "large")._value.get())
 
 
 def sent_until_cut_off(sock: socket.socket) -> bool:
