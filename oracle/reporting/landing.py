@@ -1,11 +1,23 @@
 """Records which reports landed on the contract, whoever sent them, and which were missed."""
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.domain.reports.round_data import encode_records, encode_round
+from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
-from oracle.store.report_repository import ReportState, StoredReportHeader
+from oracle.store.report_repository import (
+    SUPERSEDED_REASON,
+    ReportState,
+    StoredReportHeader,
+)
 from oracle.txmgr.context import StepResult
+
+# The action of a step that only marked reports as missed.
+REPORT_MISSED = "report missed"
 
 
 def mark_landed_reports(
@@ -69,13 +81,62 @@ def mark_missed_reports(
             if stored_cut.digest not in pushed_digests
         ]
     missed = [(period, reason) for period, reason in reasons if reason is not None]
+    detail = "; ".join(f"period {period}: {reason}" for period, reason in missed)
+    return _store_missed(context, missed, detail)
+
+
+def mark_unsigned_missed_reports(
+    context: ReportingContext, cuts: list[StoredReportHeader], status: ContractStatus
+) -> StepResult | None:
+    """Mark unsigned reports that can never be accepted any more as missed."""
+    unsigned_cuts = [
+        stored_cut.cut
+        for stored_cut in cuts
+        if stored_cut.state is ReportState.DUE and stored_cut.digest is None
+    ]
+    candidates = [(cut.period, missed_reason(cut, status)) for cut in unsigned_cuts]
+    missed = [(period, reason) for period, reason in candidates if reason is not None]
+    return _store_missed(context, missed, format_missed_periods(missed))
+
+
+def _store_missed(
+    context: ReportingContext, missed: list[tuple[int, str]], detail: str
+) -> StepResult | None:
+    """Store the reports of these periods as missed; return None if there are none."""
     if not missed:
         return None
     with context.account_context.write_transaction() as uow:
         for period, reason in missed:
             uow.reports.mark_state(period, ReportState.MISSED, reason)
-    detail = "; ".join(f"period {period}: {reason}" for period, reason in missed)
-    return StepResult("report missed", None, detail)
+    return StepResult(REPORT_MISSED, None, detail)
+
+
+def format_missed_periods(missed: Sequence[tuple[int, str]]) -> str:
+    """Format missed periods, in ascending order; neighbours with the same reason are merged."""
+    return "; ".join(_iter_missed_spans(missed))
+
+
+def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
+    for reason, same_reason in groupby(missed, key=lambda span_text: span_text[1]):
+        periods = [period for period, _ in same_reason]
+        first, last = periods[0], periods[-1]
+        span_text = (
+            f"period {first}" if first == last else f"{len(periods)} periods, {first} to {last}"
+        )
+        yield f"{span_text}: {reason}"
+
+
+def missed_reason(report: ReportHeader, contract_status: ContractStatus) -> str | None:
+    """Return why a report can never be accepted any more, or None."""
+    head = contract_status.head
+    if (head.round, contract_status.last_report) != (report.head_round, report.prev):
+        # A lower round comes from an endpoint that lags behind.
+        return SUPERSEDED_REASON if head.round >= report.head_round else None
+    if contract_status.block.number + 1 - report.as_of > contract_status.limits.anchor_window:
+        return "as-of left the anchor window"
+    if contract_status.block.time > report.deadline:
+        return "its deadline passed"
+    return None
 
 
 def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:

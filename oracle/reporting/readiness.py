@@ -3,16 +3,11 @@
 See docs/explanation/reports.md#when-to-publish; tests/faults/sending/cases.toml#f50.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-
 from oracle.bindings.qos_oracle import ContractStatus
 from oracle.chain.heads import Heads
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
-from oracle.store.report_repository import SUPERSEDED_REASON
 
 
 def reporting_obstacle(
@@ -77,35 +72,3 @@ def _embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
         f"the signer signs nothing until chain time {until}, because statements from its lost "
         "database may still land"
     )
-
-
-# The action of a step that only marked reports as missed.
-REPORT_MISSED = "report missed"
-
-
-def format_missed_periods(missed: Sequence[tuple[int, str]]) -> str:
-    """Format missed periods, in ascending order; neighbours with the same reason are merged."""
-    return "; ".join(_iter_missed_spans(missed))
-
-
-def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
-    for reason, same_reason in groupby(missed, key=lambda span_text: span_text[1]):
-        periods = [period for period, _ in same_reason]
-        first, last = periods[0], periods[-1]
-        span_text = (
-            f"period {first}" if first == last else f"{len(periods)} periods, {first} to {last}"
-        )
-        yield f"{span_text}: {reason}"
-
-
-def missed_reason(report: ReportHeader, contract_status: ContractStatus) -> str | None:
-    """Return why a report can never be accepted any more, or None."""
-    head = contract_status.head
-    if (head.round, contract_status.last_report) != (report.head_round, report.prev):
-        # A lower round comes from an endpoint that lags behind.
-        return SUPERSEDED_REASON if head.round >= report.head_round else None
-    if contract_status.block.number + 1 - report.as_of > contract_status.limits.anchor_window:
-        return "as-of left the anchor window"
-    if contract_status.block.time > report.deadline:
-        return "its deadline passed"
-    return None

@@ -19,7 +19,12 @@ from oracle.quorum.collector import collect_signatures, review_recent_rounds, un
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statement_tally import tally_signatures
 from oracle.quorum.statements import build_report_record, build_report_statement
-from oracle.reporting.landing import is_awaiting_finality, mark_landed_reports, mark_missed_reports
+from oracle.reporting.landing import (
+    is_awaiting_finality,
+    mark_landed_reports,
+    mark_missed_reports,
+    mark_unsigned_missed_reports,
+)
 from oracle.reporting.push_call import (
     MAX_SCANNED_PUSHES,
     MAX_TRIES,
@@ -28,9 +33,6 @@ from oracle.reporting.push_call import (
     should_retry_push,
 )
 from oracle.reporting.readiness import (
-    REPORT_MISSED,
-    format_missed_periods,
-    missed_reason,
     reporting_obstacle,
 )
 from oracle.reporting.reporting_context import PUSH, ReportingContext
@@ -115,7 +117,7 @@ def _sign_and_plan_push(
     A push in flight does not prevent signing: the other reporters may be ahead.
     """
     status = context.quorum.fetch_contract_status()
-    step = _mark_unsigned_missed(context, cuts, status) if marks_outcomes else None
+    step = mark_unsigned_missed_reports(context, cuts, status) if marks_outcomes else None
     if step is not None:
         return step
     scheduled = _check_scheduled_report(context, heads, cuts, status)
@@ -173,25 +175,6 @@ def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -
         return False
     with context.account_context.store.read_transaction() as uow:
         return hopeless_push_reason(uow, push, status) is not None
-
-
-def _mark_unsigned_missed(
-    context: ReportingContext, cuts: list[StoredReportHeader], status: ContractStatus
-) -> StepResult | None:
-    """Mark unsigned reports that can never be accepted any more as missed."""
-    unsigned_cuts = [
-        stored_cut.cut
-        for stored_cut in cuts
-        if stored_cut.state is ReportState.DUE and stored_cut.digest is None
-    ]
-    candidates = [(cut.period, missed_reason(cut, status)) for cut in unsigned_cuts]
-    missed_periods = [(period, reason) for period, reason in candidates if reason is not None]
-    if not missed_periods:
-        return None
-    with context.account_context.write_transaction() as uow:
-        for period, reason in missed_periods:
-            uow.reports.mark_state(period, ReportState.MISSED, reason)
-    return StepResult(REPORT_MISSED, None, format_missed_periods(missed_periods))
 
 
 def _check_scheduled_report(

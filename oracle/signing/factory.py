@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.errors import InputError
 from oracle.signing.key_locations import (
-    DEVELOPMENT_CHAINS,
     EnvironmentKey,
     KeyFiles,
     KeyLocation,
     KmsKey,
     RemoteKey,
+    environment_key_mismatch,
 )
 from oracle.signing.kms import KmsSigner
 from oracle.signing.local import KeySigner
@@ -71,12 +71,9 @@ def _open_key(location: KeyLocation, role: str, chain_id: int) -> Signer:
 
 
 def _open_environment_key(variable: str, role: str, chain_id: int) -> KeySigner:
-    if chain_id not in DEVELOPMENT_CHAINS:
-        raise InputError(
-            f"keys.{role}_env: keys in the environment are for development chains only "
-            f"({', '.join(map(str, sorted(DEVELOPMENT_CHAINS)))}), not for chain {chain_id}; "
-            "use a keystore, a KMS or a remote signer"
-        )
+    mismatch = environment_key_mismatch(role, chain_id)
+    if mismatch is not None:
+        raise InputError(f"{mismatch}; use a keystore, a KMS or a remote signer")
     key_text = os.environ.get(variable)
     if key_text is None:
         raise InputError(f"keys.{role}_env: the environment variable {variable} is not set")

@@ -20,15 +20,6 @@ class KeyFiles(NamedTuple):
     keystore: Path
     password_file: Path
 
-    @classmethod
-    def from_optional_paths(
-        cls, keystore: Path | None, password_file: Path | None
-    ) -> "KeyFiles | None":
-        """Return the pair of paths, or None if one of them is missing."""
-        if keystore is None or password_file is None:
-            return None
-        return cls(keystore, password_file)
-
 
 @dataclass(frozen=True, slots=True)
 class KmsKey:
@@ -66,6 +57,17 @@ class EnvironmentKey:
     """A key in an environment variable, as 64 hex digits; only for development chains."""
 
     variable: str
+
+
+def environment_key_mismatch(role: str, chain_id: int) -> str | None:
+    """Return why a role's key must not be in the environment on this chain, or None if it may."""
+    if chain_id in DEVELOPMENT_CHAINS:
+        return None
+    allowed_chains = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))
+    return (
+        f"keys.{role}_env: keys in the environment are for development chains only "
+        f"({allowed_chains}), not for chain {chain_id}"
+    )
 
 
 KeyLocation: TypeAlias = KeyFiles | KmsKey | RemoteKey | EnvironmentKey

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, Field
 from oracle.daemon.config.redaction import SECRET
 from oracle.daemon.config.sections import Section, check_http_url
 from oracle.domain.feed_rows import MAX_ROW_ID, SAME_TRANSACTION_SECONDS
-from oracle.domain.scoring.rules import Rules
 from oracle.systems.registry import build_rules
 
 
@@ -56,30 +55,16 @@ class FeedSection(Section):
     drift_seconds: int = Field(default=60, ge=1, le=3600)
 
 
-def find_feed_section_faults(
+def find_feed_faults(
     feed: FeedSection,
     rule_set_name: str,
     rule_changes: Mapping[str, str],
     publishing_settings: list[str],
 ) -> list[str]:
-    """Build the named rules, and return the faults of `[feed]` under these rules.
-
-    Faults of the rules themselves are left out.
-    """
-    try:
-        rules = build_rules(rule_set_name, rule_changes)
-    except ValueError:
-        rules = None
-    return find_feed_faults(feed, rules, publishing_settings=publishing_settings)
-
-
-def find_feed_faults(
-    feed: FeedSection, rules: Rules | None, *, publishing_settings: list[str]
-) -> list[str]:
     """Return the conflicts between settings of `[feed]`, one line each.
 
-    `publishing_settings` are the names of the active settings that send data to a contract.
-    `rules` is None if the rules themselves have faults.
+    `publishing_settings` are the names of the active settings that send data to a contract. Faults
+    of the rules themselves are left out.
     """
     if feed.url is None:
         return ["feed.compare_url: requires feed.url"] if feed.compare_url is not None else []
@@ -92,7 +77,11 @@ def find_feed_faults(
             "feed.may_publish = true to permit it"
             for setting in publishing_settings
         ]
-    if rules is not None and rules.close != "validated":
+    try:
+        rules = build_rules(rule_set_name, rule_changes)
+    except ValueError:
+        return faults
+    if rules.close != "validated":
         faults.append(
             'rules.close: must be "validated" with a feed, whose rows name no group before that'
         )

@@ -15,12 +15,12 @@ from oracle.daemon.config.redaction import SECRET
 from oracle.daemon.config.sections import ContractAddress, Section, find_incomplete_pair
 from oracle.domain.ids import Address
 from oracle.signing.key_locations import (
-    DEVELOPMENT_CHAINS,
     EnvironmentKey,
     KeyFiles,
     KeyLocation,
     KmsKey,
     RemoteKey,
+    environment_key_mismatch,
 )
 
 Role = Literal["signer", "transmitter", "dispatcher"]
@@ -126,11 +126,10 @@ class KeysSection(Section):
 
     def find_key_location(self, role: Role) -> KeyLocation | None:
         """Return the location of a role's key, or None if none is configured."""
-        files = KeyFiles.from_optional_paths(
-            self._get_role_setting(role, "keystore"), self._get_role_setting(role, "password_file")
-        )
-        if files is not None:
-            return files
+        keystore = self._get_role_setting(role, "keystore")
+        password_file = self._get_role_setting(role, "password_file")
+        if keystore is not None and password_file is not None:
+            return KeyFiles(keystore, password_file)
         if (key_id := self._get_role_setting(role, "kms_key_id")) is not None:
             return KmsKey(key_id, self.kms_region, self.kms_endpoint, self.timeout_seconds)
         url, address = self._get_role_setting(role, "remote_url"), self.get_expected_address(role)
@@ -203,10 +202,7 @@ def _find_role_faults(keys: KeysSection, role: Role, chain_id: int) -> list[str]
         faults.append(
             f"keys.{role}_address: missing; a remote signer needs the address of its key"
         )
-    if value_by_setting[f"{role}_env"] is not None and chain_id not in DEVELOPMENT_CHAINS:
-        allowed_chains = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))
-        faults.append(
-            f"keys.{role}_env: keys in the environment are for development chains only "
-            f"({allowed_chains}), not for chain {chain_id}"
-        )
+    mismatch = environment_key_mismatch(role, chain_id)
+    if value_by_setting[f"{role}_env"] is not None and mismatch is not None:
+        faults.append(mismatch)
     return faults

@@ -28,7 +28,7 @@ from oracle.daemon.config.dispatch_section import (
     find_dispatch_faults,
     find_probing_faults,
 )
-from oracle.daemon.config.feed_section import FeedSection, find_feed_section_faults
+from oracle.daemon.config.feed_section import FeedSection, find_feed_faults
 from oracle.daemon.config.keys_section import KeysSection, find_key_faults
 from oracle.daemon.config.listener_section import (
     ApiSection,
@@ -273,7 +273,7 @@ def _find_conflicts(config: Config) -> list[str]:
         "dispatch.enabled": config.dispatch.enabled,
     }
     publishing_settings = [name for name, is_on in flag_by_setting.items() if is_on]
-    faults += find_feed_section_faults(
+    faults += find_feed_faults(
         config.feed, config.rules.set, config.rules.changes, publishing_settings
     )
     return faults + _find_timing_faults(config)

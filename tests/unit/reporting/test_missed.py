@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.reporting.readiness import format_missed_periods
+from oracle.reporting.landing import format_missed_periods
 from oracle.store.report_repository import SUPERSEDED_REASON, ReportState, StoredReport
 from tests.unit.store.test_contract_state import report
 
