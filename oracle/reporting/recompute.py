@@ -5,7 +5,6 @@ See docs/explanation/reports.md#cut-at-period-end.
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.domain.blocks import BlockRef
-from oracle.domain.reports.registration import RegistrationRules
 from oracle.domain.reports.report import Report, ReportSettings, cut_report
 from oracle.domain.reports.target_words import (
     build_scoring_context,
@@ -38,9 +37,8 @@ def build_report(
     """Return the report as of `as_of`, which is the last block of the state in `folded`."""
     nodes, rounds = folded.fold.ledger.nodes, folded.rounds
     scored_at = build_scoring_context(nodes, as_of.time, rules)
-    registration_rules = RegistrationRules(rules, settings.min_scores, settings.max_words)
     registrations = find_registrations_in_memory(
-        rounds, nodes, folded.first_events, as_of.time, registration_rules
+        rounds, nodes, folded.first_events, as_of.time, rules, settings
     )
     words = compute_folded_words(rounds, nodes, scored_at)
     return cut_report(

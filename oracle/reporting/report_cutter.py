@@ -21,7 +21,6 @@ from oracle.domain.reports.contract_state import NodeIndex
 from oracle.domain.reports.lanes import get_word_index, lane_of, replace_lane
 from oracle.domain.reports.registration import (
     FirstEvents,
-    RegistrationRules,
     choose_registrations,
     find_reusable_indexes,
     is_reportable,
@@ -131,14 +130,9 @@ class ReportCutter(BlockHook):
     def _compute_wanted_words(self, uow: UnitOfWork, rounds: Rounds, time: int) -> TargetWords:
         registrations = NO_REGISTRATIONS
         if self._waiting_nodes:
-            registrations = find_registrations(uow, rounds, time, self._registration_rules)
+            registrations = find_registrations(uow, rounds, time, self._rules, self.settings)
         scored_at = ScoringContext(self._rules, time, uow.nodes.get_many, self._population_maxima)
         return build_target_words(rounds, self._lane_words, registrations, scored_at)
-
-    @property
-    def _registration_rules(self) -> RegistrationRules:
-        settings = self.settings
-        return RegistrationRules(self._rules, settings.min_scores, settings.max_words)
 
     @override
     def reset(self) -> None:
@@ -177,12 +171,12 @@ class ReportCutter(BlockHook):
         )
 
     def _update_nodes(self, rounds: Rounds, nodes: Iterable[Node], time: int) -> None:
-        registration_rules = self._registration_rules
+        min_scores = self.settings.min_scores
         for node in nodes:
             index = rounds.index_by_node.get(node.address)
             if index is not None:
                 self._set_lane(index, lane_of(node, time, self._rules, self._population_maxima))
-            if index is None and is_reportable(node, time, registration_rules):
+            if index is None and is_reportable(node, time, self._rules, min_scores):
                 self._waiting_nodes.add(node.address)
             else:
                 self._waiting_nodes.discard(node.address)
@@ -228,22 +222,22 @@ def _load_kept_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
 
 
 def find_registrations(
-    uow: UnitOfWork, rounds: Rounds, time: int, registration_rules: RegistrationRules
+    uow: UnitOfWork, rounds: Rounds, time: int, rules: Rules, settings: ReportSettings
 ) -> Registrations:
     """Return the nodes that a report as of the cursor registers; `time` is its block time."""
     repository = uow.registrations
-    candidates = repository.list_scored_newcomers(registration_rules.min_scores)
+    candidates = repository.list_scored_newcomers(settings.min_scores)
     unscored_nodes = uow.nodes.get_many(
-        repository.list_penalised_members(registration_rules.min_scores, time)
+        repository.list_penalised_members(settings.min_scores, time)
     )
     excluded_addresses = [
         node.address
         for node in unscored_nodes.values()
-        if is_reportable(node, time, registration_rules)
+        if is_reportable(node, time, rules, settings.min_scores)
     ]
     candidates += repository.list_first_timeouts(excluded_addresses)
     free = find_reusable_indexes(rounds, time, repository.filter_members)
-    return choose_registrations(rounds, candidates, free, registration_rules.max_words)
+    return choose_registrations(rounds, candidates, free, settings.max_words)
 
 
 def find_registrations_in_memory(
@@ -251,13 +245,15 @@ def find_registrations_in_memory(
     nodes: Mapping[Address, Node],
     first_events: FirstEvents,
     time: int,
-    registration_rules: RegistrationRules,
+    rules: Rules,
+    settings: ReportSettings,
 ) -> Registrations:
     """Return what `find_registrations` would, from nodes in memory and their first events."""
     waiting_addresses = [
         address
         for address, node in nodes.items()
-        if address not in rounds.index_by_node and is_reportable(node, time, registration_rules)
+        if address not in rounds.index_by_node
+        and is_reportable(node, time, rules, settings.min_scores)
     ]
     newcomers = [first_events.find_newcomer(address) for address in waiting_addresses]
 
@@ -271,4 +267,4 @@ def find_registrations_in_memory(
 
     free = find_reusable_indexes(rounds, time, find_members)
     known_newcomers = [newcomer for newcomer in newcomers if newcomer is not None]
-    return choose_registrations(rounds, known_newcomers, free, registration_rules.max_words)
+    return choose_registrations(rounds, known_newcomers, free, settings.max_words)

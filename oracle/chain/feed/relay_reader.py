@@ -23,8 +23,6 @@ from oracle.chain.feed.relay_rows import (
 )
 from oracle.chain.feed.silent_members import (
     SEARCH_IDS,
-    GroupSurroundings,
-    SilentMembers,
     find_silent_members,
 )
 from oracle.domain.blocks import Position
@@ -137,15 +135,16 @@ class RelayReader:
         readable = _select_readable_rows(span)
         detected = find_groups(readable, span.score_by_task)
         abort_rows = [row for row in readable if row.kind == "TaskEndAborted"]
-        ambiguous_ids = {row.id for row in detected.ambiguous}
-        surroundings = GroupSurroundings(
-            detected.groups, abort_rows, span.start_id_by_task, ambiguous_ids
-        )
         group_by_first_id = {group.first_id: group for group in detected.groups}
         events: list[DomainEvent] = []
         for row in span.rows:
             group = group_by_first_id.get(row.id)
-            group_event = None if group is None else _build_group_event(group, row, surroundings)
+            group_event = None
+            if group is not None:
+                derived, possible = find_silent_members(
+                    group, detected, abort_rows, span.start_id_by_task
+                )
+                group_event = _build_group_event(group, row, derived, possible)
             row_events = self._decode_row(row, group_event, readable)
             events += [
                 replace(event, at=row.position._replace(sub=sub)) for sub, event in row_events
@@ -169,10 +168,12 @@ def _select_readable_rows(span: FeedSpan) -> list[FeedRow]:
 
 
 def _build_group_event(
-    group: DetectedGroup, first_row: FeedRow, surroundings: GroupSurroundings
+    group: DetectedGroup,
+    first_row: FeedRow,
+    derived_rows: Sequence[FeedRow],
+    possible_rows: Sequence[FeedRow],
 ) -> GroupValidated:
-    silent: SilentMembers = find_silent_members(group, surroundings)
-    derived = tuple(map(parse_task_key, silent.derived))
+    derived = tuple(map(parse_task_key, derived_rows))
     return GroupValidated(
         first_row.position,
         first_row.time or 0,
@@ -181,7 +182,7 @@ def _build_group_event(
         ranked=True,
         invalid=tuple(map(parse_task_key, group.invalid)) or None,
         derived=derived or None,
-        possible=tuple(map(parse_task_key, silent.possible)) or None,
+        possible=tuple(map(parse_task_key, possible_rows)) or None,
     )
 
 

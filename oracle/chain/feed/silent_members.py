@@ -9,10 +9,15 @@ depends only on stored rows with lower ids, which settle before the rows of the 
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter, itemgetter
+from typing import TypeAlias
 
-from oracle.chain.feed.relay_groups import MAX_ID_GAP, DetectedGroup, slice_rows_by_id
+from oracle.chain.feed.relay_groups import (
+    MAX_ID_GAP,
+    DetectedGroup,
+    GroupSearchResult,
+    slice_rows_by_id,
+)
 from oracle.chain.feed.relay_rows import (
     CANCELLED,
     CREATOR_TIMEOUT,
@@ -39,67 +44,56 @@ _MAX_QUEUED_IDS = 100
 _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 
-@dataclass(frozen=True, slots=True)
-class SilentMembers:
-    """The end rows of tasks that no row names as members of a group.
-
-    The surrounding rows show that `derived` are members; any of `possible` may be a member.
-    """
-
-    derived: tuple[FeedRow, ...] = ()
-    possible: tuple[FeedRow, ...] = ()
+# The end rows of tasks that no row names as members of a group: of those that the surrounding rows
+# show to be members, and of those that may be.
+SilentMembers: TypeAlias = tuple[tuple[FeedRow, ...], tuple[FeedRow, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSurroundings:
-    """The rows from `2 * SEARCH_IDS` ids before the groups on, which decide who was silent.
-
-    `groups` are in order of their first rows, `abort_rows` (kind TaskEndAborted) in order of ids.
-    `start_id_by_task` has the id of each task's start row; `ambiguous_ids` are the ids of rows
-    that could belong to two groups.
-    """
-
-    groups: Sequence[DetectedGroup]
-    abort_rows: Sequence[FeedRow]
-    start_id_by_task: Mapping[str, int]
-    ambiguous_ids: Collection[int] = ()
-
-
-def find_silent_members(group: DetectedGroup, surroundings: GroupSurroundings) -> SilentMembers:
+def find_silent_members(
+    group: DetectedGroup,
+    detected: GroupSearchResult,
+    abort_rows: Sequence[FeedRow],
+    start_id_by_task: Mapping[str, int],
+) -> SilentMembers:
     """Return the silent members of a group; each task is a member of at most one group.
+
+    The rows that decide start `2 * SEARCH_IDS` ids before the group: `abort_rows` (kind
+    TaskEndAborted) in order of ids, and the id of each task's start row.
 
     Groups that start up to `SEARCH_IDS` ids earlier claim their members first, so that the result
     does not depend on the part of the stream that is read.
     """
     if not group.missing_count:
-        return SilentMembers()
+        return (), ()
     claimed_tasks: set[str] = set()
-    members = SilentMembers()
+    members: SilentMembers = ((), ())
     get_first_id = attrgetter("first_id")
-    start_index = bisect_right(surroundings.groups, group.first_id - SEARCH_IDS, key=get_first_id)
-    end_index = bisect_right(surroundings.groups, group.first_id, key=get_first_id)
-    for earlier_group in surroundings.groups[start_index:end_index]:
+    start_index = bisect_right(detected.groups, group.first_id - SEARCH_IDS, key=get_first_id)
+    end_index = bisect_right(detected.groups, group.first_id, key=get_first_id)
+    for earlier_group in detected.groups[start_index:end_index]:
         if not earlier_group.missing_count:
             continue
-        members = _derive_members(earlier_group, surroundings, claimed_tasks)
-        claimed_tasks |= {end.task for end in members.derived}
+        members = _derive_members(
+            earlier_group, detected, abort_rows, start_id_by_task, claimed_tasks
+        )
+        claimed_tasks |= {end.task for end in members[0]}
     return members
 
 
 def _derive_members(
-    group: DetectedGroup, surroundings: GroupSurroundings, claimed_tasks: Collection[str]
+    group: DetectedGroup,
+    detected: GroupSearchResult,
+    abort_rows: Sequence[FeedRow],
+    start_id_by_task: Mapping[str, int],
+    claimed_tasks: Collection[str],
 ) -> SilentMembers:
-    start_ids = [
-        surroundings.start_id_by_task[row.task]
-        for row in group.rows
-        if row.task in surroundings.start_id_by_task
-    ]
+    start_ids = [start_id_by_task[row.task] for row in group.rows if row.task in start_id_by_task]
     # Rows of higher ids may not have arrived yet, so they must not affect the result.
     earlier_start_ids = [start for start in start_ids if start < group.first_id]
     if not earlier_start_ids:
-        return SilentMembers()
+        return (), ()
     timeouts, has_inconclusive = _collect_silent_ends(
-        group, surroundings, earlier_start_ids, claimed_tasks
+        group, abort_rows, start_id_by_task, earlier_start_ids, claimed_tasks
     )
     ranked_ends = sorted(timeouts, key=itemgetter(0))
     near_ends = [
@@ -109,22 +103,23 @@ def _derive_members(
     ]
     all_ends = tuple(end for _, _, end in ranked_ends)
     is_near_ambiguous = any(
-        0 < group.first_id - row_id <= 2 * MAX_ID_GAP for row_id in surroundings.ambiguous_ids
+        0 < group.first_id - row.id <= 2 * MAX_ID_GAP for row in detected.ambiguous
     )
     if has_inconclusive or is_near_ambiguous:
-        return SilentMembers(possible=all_ends)
+        return (), all_ends
     rivals = _find_rivals(near_ends, group.missing_count)
     if rivals:
-        return SilentMembers(possible=tuple(rivals))
+        return (), tuple(rivals)
     derived = tuple(end for _, end in near_ends[: group.missing_count])
     if len(derived) == group.missing_count:
-        return SilentMembers(derived)
-    return SilentMembers(derived, tuple(end for end in all_ends if end not in derived))
+        return derived, ()
+    return derived, tuple(end for end in all_ends if end not in derived)
 
 
 def _collect_silent_ends(
     group: DetectedGroup,
-    surroundings: GroupSurroundings,
+    abort_rows: Sequence[FeedRow],
+    start_id_by_task: Mapping[str, int],
     start_ids: Sequence[int],
     claimed_tasks: Collection[str],
 ) -> tuple[list[tuple[int, int, FeedRow]], bool]:
@@ -135,16 +130,14 @@ def _collect_silent_ends(
     """
     timeouts, has_inconclusive = list[tuple[int, int, FeedRow]](), False
     # The creator of the group's tasks, or None if no row shows it.
-    abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
-    creator = parse_abort(abort_rows[0])[2] if abort_rows else None
-    for end in slice_rows_by_id(
-        surroundings.abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1
-    ):
+    own_abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
+    creator = parse_abort(own_abort_rows[0])[2] if own_abort_rows else None
+    for end in slice_rows_by_id(abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1):
         if end.task in claimed_tasks:
             continue
         reason, status, end_issuer = parse_abort(end)
         if is_execution_timeout(reason, status):
-            end_start_id = surroundings.start_id_by_task.get(end.task)
+            end_start_id = start_id_by_task.get(end.task)
             if end_start_id is None or end_start_id > end.id:
                 continue
             start_distance = min(abs(end_start_id - start_id) for start_id in start_ids)

@@ -15,10 +15,14 @@ from oracle.chain.fetch.limit_memory import LimitStore
 from oracle.chain.fetch.log_query import LogQuery
 from oracle.chain.log_filter import LogFilter
 from oracle.chain.profiles.event_reader import EventReader
-from oracle.chain.verification.calibration import Calibration, HeaderFeature
+from oracle.chain.verification.calibration import (
+    Calibration,
+    CalibrationUndecidedError,
+    HeaderFeature,
+)
 from oracle.chain.verification.full_headers import FullHeader, fetch_linked_headers
 from oracle.chain.verification.header_check import BloomChecker, has_valid_hash
-from oracle.chain.verification.header_samples import CalibrationUndecidedError, HeaderSampler
+from oracle.chain.verification.header_samples import HeaderSampler
 from oracle.chain.verification.proven_lies import MisbehaviourDetector
 from oracle.chain.verification.refused_blocks import (
     CALIBRATION_CHECK,
@@ -390,5 +394,5 @@ def _build_undecided_refusal(
     error: CalibrationUndecidedError, first_block: int
 ) -> BlockRefusedError:
     """Return a refusal of the window that starts at `first_block`, until a provider answers."""
-    block_hash = Hash(error.sample.block_hash)
+    block_hash = Hash(error.block_hash)
     return BlockRefusedError(BlockRefusal(first_block, block_hash, CALIBRATION_CHECK, str(error)))

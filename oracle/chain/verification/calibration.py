@@ -14,6 +14,7 @@ from threading import Lock, RLock
 import structlog
 
 from oracle.chain.verification.refused_blocks import ACCEPTED_PREFIX, REFUSAL_FACT, BlockRefusal
+from oracle.errors import TransientError
 from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 
@@ -66,13 +67,19 @@ class _FeatureState:
         return int(self.is_proven)
 
 
-@dataclass(frozen=True, slots=True)
-class UndecidedSample:
-    """A block that contradicts its header, and the providers that did not answer about it."""
+class CalibrationUndecidedError(TransientError):
+    """A block contradicts its header, and a provider that may differ does not answer."""
 
-    feature: HeaderFeature
-    block_hash: str
-    unanswered_providers: tuple[str, ...]
+    def __init__(
+        self, feature: HeaderFeature, block_hash: str, unanswered_providers: tuple[str, ...]
+    ) -> None:
+        self.block_hash = block_hash
+        self.unanswered_providers = unanswered_providers
+        providers = ", ".join(unanswered_providers) or "another provider"
+        super().__init__(
+            f"block {block_hash} does not match its header ({feature}), and {providers} does not "
+            "answer; until then it is unknown whether the chain's headers prove anything"
+        )
 
 
 @dataclass(slots=True)
@@ -146,7 +153,7 @@ class Calibration:
         with self._lock:
             scanned_at = self._scanned_at
             interval_seconds = (
-                _SCAN_SECONDS if self.find_undecided_sample() is None else _UNDECIDED_SCAN_SECONDS
+                _SCAN_SECONDS if self.undecided_error() is None else _UNDECIDED_SCAN_SECONDS
             )
             is_due = scanned_at is None or self.clock() - scanned_at >= interval_seconds
             return is_due and self.needs_any_samples(features)
@@ -184,10 +191,10 @@ class Calibration:
                     else:
                         self._state_by_feature[feature].undecided_blocks.add(block_hash)
 
-    def find_undecided_sample(self) -> UndecidedSample | None:
-        """Return a block that contradicts its header while some providers have not answered.
+    def undecided_error(self) -> CalibrationUndecidedError | None:
+        """Return an error for a block that contradicts its header while a provider is silent.
 
-        Return None if there is none, or if the feature is decided without it.
+        Return None if there is no such block, or if the feature is decided without it.
         """
         with self._lock:
             for feature, state in self._state_by_feature.items():
@@ -196,7 +203,7 @@ class Calibration:
                     and not state.is_proven
                     and state.unsupported_since is None
                 ):
-                    return UndecidedSample(
+                    return CalibrationUndecidedError(
                         feature, min(state.undecided_blocks), self._unanswered_providers
                     )
             return None

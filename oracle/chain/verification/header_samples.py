@@ -13,13 +13,11 @@ from oracle.chain.verification.calibration import (
     REQUIRED_SAMPLES,
     Calibration,
     HeaderFeature,
-    UndecidedSample,
 )
 from oracle.chain.verification.full_headers import FullHeader, fetch_full_headers
 from oracle.chain.verification.header_check import check_header_features
 from oracle.chain.verification.receipt_fetch import Receipts, fetch_receipts
 from oracle.chain.verification.transaction_check import has_valid_transactions_root
-from oracle.errors import TransientError
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
@@ -34,19 +32,6 @@ _OLDER_RANGES = 4
 FeatureValidity = dict[HeaderFeature, bool]
 # Errors of endpoints without receipts, or without old ones, for which sampling does not wait.
 _NO_RECEIPTS_ERRORS = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
-
-
-class CalibrationUndecidedError(TransientError):
-    """A block contradicts its header, and a provider that may differ does not answer."""
-
-    def __init__(self, sample: UndecidedSample) -> None:
-        self.sample = sample
-        providers = ", ".join(sample.unanswered_providers) or "another provider"
-        super().__init__(
-            f"block {sample.block_hash} does not match its header ({sample.feature}), and "
-            f"{providers} does not answer; until then it is unknown whether the chain's headers "
-            "prove anything"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +100,9 @@ class HeaderSampler:
         self._raise_if_undecided()
 
     def _raise_if_undecided(self) -> None:
-        sample = self.calibration.find_undecided_sample()
-        if sample is not None:
-            raise CalibrationUndecidedError(sample)
+        error = self.calibration.undecided_error()
+        if error is not None:
+            raise error
 
     @property
     def _batch_size(self) -> int:

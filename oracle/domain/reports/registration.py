@@ -33,19 +33,7 @@ class Newcomer(NamedTuple):
     node: Address
 
 
-class RegistrationRules(NamedTuple):
-    """The conditions for registering a node, and the size of a report.
-
-    `min_scores` is the number of scores that a node must have, `max_words` the maximum number of
-    words in a report.
-    """
-
-    rules: Rules
-    min_scores: int
-    max_words: int
-
-
-def is_reportable(node: Node, time: int, registration_rules: RegistrationRules) -> bool:
+def is_reportable(node: Node, time: int, rules: Rules, min_scores: int) -> bool:
     """Return whether the lane of a node differs from "unknown" at `time`.
 
     A member is reportable if it has `min_scores` scores, or if it is excluded, so that consumers
@@ -54,9 +42,7 @@ def is_reportable(node: Node, time: int, registration_rules: RegistrationRules) 
     """
     if node.membership is not Membership.MEMBER:
         return False
-    return node.scored >= registration_rules.min_scores or is_excluded(
-        node, time, registration_rules.rules
-    )
+    return node.scored >= min_scores or is_excluded(node, time, rules)
 
 
 class FirstEvents:

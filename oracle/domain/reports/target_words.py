@@ -6,7 +6,6 @@ The words depend on the folded state and on the contract's limits for one round.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 from oracle.domain.events.oracle_events import NO_REGISTRATIONS, Registrations
 from oracle.domain.ids import Address
@@ -47,17 +46,6 @@ def get_fall_cause(node: Node | None, time: int, rules: Rules) -> FallCause:
     return FallCause.PAUSED if node.paused else FallCause.OTHER
 
 
-class LimitedWords(NamedTuple):
-    """The words that one round may carry; `deferred_falls` counts falls left for later rounds.
-
-    The contract rejects a round in which too many lanes fall, and every reporter defers the same
-    falls (docs/reference/report-format.md#share-cap).
-    """
-
-    words: dict[int, int]
-    deferred_falls: int
-
-
 def count_open_lanes(words: Mapping[int, int]) -> int:
     """Count the lanes of nodes that may be selected."""
     return sum(lane >= LOWEST_SCORE for word in words.values() for lane in unpack_lanes(word))
@@ -82,8 +70,12 @@ def limit_falls(
     target_words: Mapping[int, int],
     limits: RoundLimits,
     get_causes: Callable[[list[int]], Mapping[int, FallCause]],
-) -> LimitedWords:
-    """Keep as many falls as allowed, by cause and index, and leave the other lanes unchanged.
+) -> tuple[dict[int, int], int]:
+    """Return the words that one round may carry, and the number of falls left for later rounds.
+
+    As many falls as allowed are kept, by cause and index, and the other lanes are left unchanged:
+    the contract rejects a round in which too many lanes fall, and every reporter defers the same
+    falls (docs/reference/report-format.md#share-cap).
 
     Args:
         on_chain: words by word number, as stored in the contract.
@@ -95,13 +87,13 @@ def limit_falls(
     max_falls = limits.max_falls(count_open_lanes(on_chain))
     words = dict(target_words)
     if len(lane_by_index) <= max_falls:
-        return LimitedWords(words, 0)
+        return words, 0
     cause_by_index = get_causes(list(lane_by_index))
     ranked_indexes = sorted(lane_by_index, key=lambda index: (cause_by_index[index], index))
     for index in ranked_indexes[max_falls:]:
         number = index // LANES_PER_WORD
         words[number] = replace_lane(words[number], index, lane_by_index[index])
-    return LimitedWords(words, len(ranked_indexes) - max_falls)
+    return words, len(ranked_indexes) - max_falls
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +177,12 @@ def build_target_words(
             for index, node in holder_by_index.items()
         }
 
-    limited_words = limit_falls(on_chain, words, rounds.limits, get_causes)
+    words, deferred_falls = limit_falls(on_chain, words, rounds.limits, get_causes)
     return TargetWords(
-        words=limited_words.words,
+        words=words,
         registrations=registrations,
         new_node_words=frozenset(get_word_index(index) for index in node_by_index),
-        deferred_falls=limited_words.deferred_falls,
+        deferred_falls=deferred_falls,
     )
 
 

@@ -1,4 +1,4 @@
-"""Indexes members for selection, with the same results as `CrynuxFollower` but much faster.
+"""Indexes members for selection, with the same results as `judge_members` but much faster.
 
 The cost of a selection grows with the number of members that fit the task, not with their history.
 """
@@ -14,7 +14,7 @@ from oracle.domain.scoring.node_scores import compute_long_term
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
-from oracle.systems.crynux.crynux_policy import CrynuxFollower
+from oracle.systems.crynux.crynux_policy import judge_members
 from oracle.systems.crynux.requirements import Requirement, build_requirement, misfit_reason
 from oracle.systems.crynux.selection_weight import (
     Weighting,
@@ -215,7 +215,7 @@ class CandidatePool:
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
         policy_input = PolicyInput(self._members, self.rules, time, reserved)
-        verdicts = CrynuxFollower(self.weighting).judge_candidates(task, policy_input)
+        verdicts = judge_members(task, policy_input, self.weighting)
         weight_by_node = {
             verdict.node: verdict.weight for verdict in verdicts if verdict.weight is not None
         }

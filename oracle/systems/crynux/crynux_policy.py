@@ -3,12 +3,13 @@
 See docs/reference/scoring-rules.md#selection-weight.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
-from oracle.domain.scoring.legacy_factors import PopulationMaxima, compute_population_maxima
+from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import is_excluded, qos_at
 from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
@@ -59,42 +60,42 @@ class CrynuxPolicy:
     weighting: Weighting
     spread: ModelSpread = SPREAD
 
-    def create_follower(self) -> "CrynuxFollower":
-        """Return a follower of a history, which keeps no state of its own."""
-        return CrynuxFollower(self.weighting)
-
-
-@dataclass(frozen=True, slots=True)
-class CrynuxFollower:
-    """A follower without state of its own, because all inputs are in the nodes' rows."""
-
-    weighting: Weighting
+    def create_follower(self) -> "CrynuxPolicy":
+        """Return the policy itself, because all inputs are in the nodes' rows."""
+        return self
 
     def apply_event(self, event: DomainEvent) -> None:
         """Ignore the event, because the fold has applied it to the nodes' rows."""
 
     def judge_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Return a verdict on every member, sorted by address, with the parts S, QoS, M and W."""
-        requirement = build_requirement(task)
-        members = _sort_members(policy_input)
-        reason_by_node = {
-            node.address: ineligibility_reason(node, requirement, policy_input) for node in members
-        }
-        counted_models = self.weighting.select_counted_models(requirement.models)
-        eligible = [node for node in members if reason_by_node[node.address] is None]
-        nodes_with_models = {
-            node.address for node in eligible if counted_models.issubset(node.models)
-        }
-        if nodes_with_models or not self.weighting.fallback:
-            for node in eligible:
-                if node.address not in nodes_with_models:
-                    reason_by_node[node.address] = IneligibilityReason.MODELS_NOT_ON_DISK
-        weight_inputs = _collect_weight_inputs(
-            members, counted_models, self.weighting, policy_input
-        )
-        return [
-            _build_verdict(node, reason_by_node[node.address], weight_inputs) for node in members
-        ]
+        """Return a verdict on every member, as `judge_members` does."""
+        return judge_members(task, policy_input, self.weighting)
+
+
+def judge_members(
+    task: Task, policy_input: PolicyInput, weighting: Weighting
+) -> list[CandidateVerdict]:
+    """Return a verdict on every member, sorted by address, with the parts S, QoS, M and W."""
+    requirement = build_requirement(task)
+    members = _sort_members(policy_input)
+    reason_by_node = {
+        node.address: ineligibility_reason(node, requirement, policy_input) for node in members
+    }
+    counted_models = weighting.select_counted_models(requirement.models)
+    eligible = [node for node in members if reason_by_node[node.address] is None]
+    nodes_with_models = {node.address for node in eligible if counted_models.issubset(node.models)}
+    if nodes_with_models or not weighting.fallback:
+        for node in eligible:
+            if node.address not in nodes_with_models:
+                reason_by_node[node.address] = IneligibilityReason.MODELS_NOT_ON_DISK
+    compute_parts = _build_weigher(members, counted_models, weighting, policy_input)
+    verdicts = []
+    for node in members:
+        parts, reason = compute_parts(node), reason_by_node[node.address]
+        formatted_parts = {name: format_decimal(value) for name, value in parts.items()}
+        weight = None if reason else parts["W"]
+        verdicts.append(CandidateVerdict(node.address, weight, reason, formatted_parts))
+    return verdicts
 
 
 def ineligibility_reason(
@@ -117,9 +118,9 @@ def compute_downloader_weights(
     """
     members = _sort_members(policy_input)
     counted_models = weighting.select_counted_models(requirement.models)
-    weight_inputs = _collect_weight_inputs(members, counted_models, weighting, policy_input)
+    compute_parts = _build_weigher(members, counted_models, weighting, policy_input)
     return [
-        (node.address, weight_inputs.compute_parts(node)["W"])
+        (node.address, compute_parts(node)["W"])
         for node in members
         if not node.paused
         and not is_excluded(node, policy_input.time, policy_input.rules)
@@ -135,42 +136,32 @@ def _sort_members(policy_input: PolicyInput) -> list[Node]:
     return sorted(members, key=lambda node: node.address)
 
 
-@dataclass(frozen=True, slots=True)
-class _WeightInputs:
-    """The inputs of weights for one task that are the same for all nodes."""
-
-    counted_models: frozenset[str]
-    largest_stake: int
-    peers: PopulationMaxima | None
-    weighting: Weighting
-    policy_input: PolicyInput
-
-    def compute_parts(self, node: Node) -> dict[str, int]:
-        stake = compute_stake_score(node.stake, self.largest_stake)
-        qos = qos_at(node, self.policy_input.time, self.policy_input.rules, self.peers) or 0
-        boost = compute_locality_boost(node, self.counted_models, self.weighting)
-        weight = compute_weight(boost, stake, qos, self.weighting)
-        return {"S": stake, "QoS": qos, "M": boost, "W": weight}
-
-
-def _collect_weight_inputs(
+def _build_weigher(
     members: list[Node],
     counted_models: frozenset[str],
     weighting: Weighting,
     policy_input: PolicyInput,
-) -> _WeightInputs:
-    peers = compute_population_maxima(members, policy_input.time, policy_input.rules)
-    return _WeightInputs(
-        counted_models, find_largest_stake(members), peers, weighting, policy_input
-    )
+) -> Callable[[Node], dict[str, int]]:
+    """Return a function that computes the parts of a node's weight for one task.
 
+    The inputs that are the same for all nodes are computed once.
+    """
+    time, rules = policy_input.time, policy_input.rules
+    peers = compute_population_maxima(members, time, rules)
+    largest_stake = find_largest_stake(members)
 
-def _build_verdict(
-    node: Node, reason: IneligibilityReason | None, weight_inputs: _WeightInputs
-) -> CandidateVerdict:
-    parts = weight_inputs.compute_parts(node)
-    formatted_parts = {name: format_decimal(value) for name, value in parts.items()}
-    return CandidateVerdict(node.address, None if reason else parts["W"], reason, formatted_parts)
+    def compute_parts(node: Node) -> dict[str, int]:
+        stake = compute_stake_score(node.stake, largest_stake)
+        qos = qos_at(node, time, rules, peers) or 0
+        boost = compute_locality_boost(node, counted_models, weighting)
+        return {
+            "S": stake,
+            "QoS": qos,
+            "M": boost,
+            "W": compute_weight(boost, stake, qos, weighting),
+        }
+
+    return compute_parts
 
 
 # Three variants: the documents (docs/reference/sources.md#crynux-dispatching) with a weight floor,

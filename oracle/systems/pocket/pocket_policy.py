@@ -89,19 +89,6 @@ class OpenTask:
         return next((part for part in self.parts if part.node == node), None)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
-    """The outcome of a part.
-
-    `duration_ms` is None if the part failed, and `is_fault` tells whether the node is to blame.
-    """
-
-    node: Address
-    scope: str
-    duration_ms: int | None
-    is_fault: bool
-
-
 def get_scope(kind: network_events.TaskKind | None) -> str:
     """Return the scope in which latencies of this kind of task are compared."""
     return "any" if kind is None else kind.value
@@ -163,7 +150,7 @@ class TaskTracker:
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
 
-    def record_ending(self, event: Terminal) -> list[TaskOutcome]:
+    def record_ending(self, event: Terminal) -> list[RelayOutcome]:
         """End the parts that a terminal event ends, and return their outcomes."""
         task = self._open.get(event.task)
         if task is None or not task.parts:
@@ -212,15 +199,18 @@ def _is_part_ended(part: Part, event: Terminal) -> bool:
     return part.place is None or event.node in (None, part.node)
 
 
-def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> TaskOutcome:
+def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
+    """Return the outcome of a part: a success, or a timeout if the node is to blame."""
     stopped_ms = event.timestamp_ms if part.answered_ms is None else part.answered_ms
     has_succeeded = isinstance(event, network_events.TaskSucceeded | network_events.TaskRefunded)
     is_fault = isinstance(event, network_events.TaskInvalidated | network_events.TaskTimedOut)
     if isinstance(event, network_events.TaskCancelled):
         # Marking this part as ended changes nothing here, because only answers are compared.
         is_fault = task.is_waiting_for(part)
-    duration_ms = max(0, stopped_ms - part.started_ms) if has_succeeded else None
-    return TaskOutcome(part.node, part.scope, duration_ms, is_fault)
+    kind, latency_ms = OutcomeKind.TIMEOUT if is_fault else OutcomeKind.CANCELLED, 0
+    if has_succeeded:
+        kind, latency_ms = OutcomeKind.OK, max(0, stopped_ms - part.started_ms)
+    return RelayOutcome(part.node, part.scope, event.timestamp_ms, kind, latency_ms)
 
 
 class StakeIneligibility(StrEnum):
@@ -349,18 +339,7 @@ class PocketFollower:
         | network_events.TaskCancelled,
     ) -> None:
         for outcome in self._tasks.record_ending(event):
-            self._record_outcome(outcome, event.timestamp_ms)
-
-    def _record_outcome(self, outcome: TaskOutcome, ended_ms: int) -> None:
-        if outcome.duration_ms is not None:
-            kind = OutcomeKind.OK
-        elif outcome.is_fault:
-            kind = OutcomeKind.TIMEOUT
-        else:
-            return
-        self.selector.record_outcome(
-            RelayOutcome(outcome.node, outcome.scope, ended_ms, kind, outcome.duration_ms or 0)
-        )
+            self.selector.record_outcome(outcome)
 
 
 @dataclass(frozen=True, slots=True)

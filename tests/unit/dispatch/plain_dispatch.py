@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, TaskKey
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.crynux.crynux_policy import CrynuxFollower, ineligibility_reason
+from oracle.systems.crynux.crynux_policy import ineligibility_reason, judge_members
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import QueueItem, build_queue, is_waiting
@@ -70,10 +70,8 @@ class PlainDispatch:
         unavailable_nodes = queue_item.get_unavailable_nodes(
             frozenset(draw.node for draw in self.active.values())
         )
-        follower = CrynuxFollower(self.settings.weighting)
-        verdicts = follower.judge_candidates(
-            queue_item.task, self._network(unavailable_nodes, time)
-        )
+        network = self._network(unavailable_nodes, time)
+        verdicts = judge_members(queue_item.task, network, self.settings.weighting)
         return [
             (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
         ]

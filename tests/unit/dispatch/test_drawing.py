@@ -11,7 +11,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux import candidate_pool
-from oracle.systems.crynux.crynux_policy import CrynuxFollower
+from oracle.systems.crynux.crynux_policy import judge_members
 from oracle.systems.crynux.requirements import IneligibilityReason, Requirement, misfit_reason
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.pocket.pocket_policy import (
@@ -74,7 +74,7 @@ def test_task_is_armed_iff_reference_policy_has_candidate(
 
     rows = {node.address: node for node in [*before, *after]}
     policy_input = a_policy_input(rows.values(), rules, time=NOW + seconds)
-    verdicts = CrynuxFollower(weighting).judge_candidates(task, policy_input)
+    verdicts = judge_members(task, policy_input, weighting)
     assert bool(drawer.plan.armed_tasks) == any(verdict.weight is not None for verdict in verdicts)
 
 

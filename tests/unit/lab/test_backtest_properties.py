@@ -14,7 +14,6 @@ from oracle.queries.event_history import write_history
 from oracle.systems.crynux.crynux_policy import (
     CRYNUX_POLICY,
     RELAY_POLICY,
-    CrynuxFollower,
     CrynuxPolicy,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
@@ -37,7 +36,7 @@ class OneByOne:
     name: str = "one by one"
     version: int = 1
 
-    def create_follower(self) -> CrynuxFollower:
+    def create_follower(self) -> CrynuxPolicy:
         return self.policy.create_follower()
 
 

@@ -13,7 +13,6 @@ from oracle.domain.reports.lanes import DO_NOT_SELECT, replace_lane
 from oracle.domain.reports.registration import (
     FirstEvents,
     Newcomer,
-    RegistrationRules,
     choose_registrations,
     find_reusable_indexes,
     is_reportable,
@@ -175,7 +174,7 @@ def test_node_without_tasks_is_not_registered():
     nodes, first = folded(History().joins("A").pauses("A"))
     (node,) = nodes.values()
 
-    assert not is_reportable(node, 10**9, RegistrationRules(CRYNUX, 1, MANY))
+    assert not is_reportable(node, 10**9, CRYNUX, 1)
     assert first.find_newcomer(node.address) is None
 
 
@@ -190,7 +189,7 @@ def test_excluded_node_is_registered_at_its_first_timeout():
     first.record_changes(fold.drain_changes())
     timeouts = [event.at for event in history.events if isinstance(event, TaskTimedOut)]
 
-    assert is_reportable(node, history.events[-1].time, RegistrationRules(CRYNUX, 99, MANY))
+    assert is_reportable(node, history.events[-1].time, CRYNUX, 99)
     assert first.find_newcomer(node.address) == Newcomer(timeouts[0], 0, node.address)
 
 
@@ -198,7 +197,7 @@ def test_departed_node_is_not_a_newcomer():
     nodes, _ = folded(History().joins("A").starts("1", "A").after(60).times_out("1").quits("A"))
     (node,) = nodes.values()
 
-    assert not is_reportable(node, 0, RegistrationRules(CRYNUX, 1, MANY))
+    assert not is_reportable(node, 0, CRYNUX, 1)
 
 
 @given(st.integers(0, 4), st.integers(1, 4))
@@ -206,5 +205,4 @@ def test_registration_requires_min_scores(scored, needed):
     nodes, _ = folded(History().joins("A"))
     (node,) = nodes.values()
 
-    rules = RegistrationRules(CRYNUX, needed, MANY)
-    assert is_reportable(replace(node, scored=scored), 0, rules) is (scored >= needed)
+    assert is_reportable(replace(node, scored=scored), 0, CRYNUX, needed) is (scored >= needed)

@@ -11,7 +11,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux import candidate_pool as pool_module
 from oracle.systems.crynux.candidate_pool import CandidatePool
-from oracle.systems.crynux.crynux_policy import CrynuxFollower
+from oracle.systems.crynux.crynux_policy import judge_members
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.registry import build_rules
@@ -109,7 +109,7 @@ class Network(RuleBasedStateMachine):
         policy_input = a_policy_input(
             self.nodes.values(), self.scoring, time=self.time, taken=reserved
         )
-        verdicts = CrynuxFollower(self.weighting).judge_candidates(task, policy_input)
+        verdicts = judge_members(task, policy_input, self.weighting)
         return [
             (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
         ]

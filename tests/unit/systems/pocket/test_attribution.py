@@ -12,7 +12,8 @@ from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state import Ending
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.pocket.pocket_policy import Answer, TaskOutcome, TaskTracker, Terminal
+from oracle.systems.pocket.pocket_policy import Answer, TaskTracker, Terminal
+from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from tests.support.examples import examples
 from tests.support.random_histories import any_events, any_histories
 
@@ -76,10 +77,11 @@ def by_us(events: list[DomainEvent]) -> list[Said]:
     return notes
 
 
-def _said(outcome: TaskOutcome) -> Said:
-    if outcome.duration_ms is not None:
-        return "succeeded", outcome.node, outcome.duration_ms / 1000
-    return ("failed" if outcome.is_fault else "released"), outcome.node, None
+def _said(outcome: RelayOutcome) -> Said:
+    if outcome.kind is OutcomeKind.OK:
+        return "succeeded", outcome.node, outcome.latency_ms / 1000
+    ending = "failed" if outcome.kind is OutcomeKind.TIMEOUT else "released"
+    return ending, outcome.node, None
 
 
 @examples(100)

@@ -7,7 +7,8 @@ import pytest
 
 from oracle.domain.events.network_events import TaskCancelled
 from oracle.domain.fold.working_set import ReliabilityCause
-from oracle.systems.pocket.pocket_policy import TaskOutcome, TaskTracker
+from oracle.systems.pocket.pocket_policy import TaskTracker
+from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from tests.support.histories import History, folded, node, task
 
 
@@ -31,7 +32,7 @@ def three(commits: str, discloses: str, errors: str = "", accepted: str = "") ->
     return history
 
 
-def outcomes(history: History) -> list[TaskOutcome]:
+def outcomes(history: History) -> list[RelayOutcome]:
     attribution, task_outcomes = TaskTracker(), []
     deeds: dict[str, Callable[[Any], object]] = {
         "TaskStarted": attribution.record_start,
@@ -70,4 +71,6 @@ def test_nodes_blamed_for_cancellation_match_timeouts_of_fold(
     task_outcomes = outcomes(history)
     assert changes.anomalies == []
     assert len(task_outcomes) == 3
-    assert {outcome.node for outcome in task_outcomes if outcome.is_fault} == timed_out
+    assert {
+        outcome.node for outcome in task_outcomes if outcome.kind is OutcomeKind.TIMEOUT
+    } == timed_out
