@@ -23,7 +23,7 @@ from devnet.crynux.verdict import (
     read_chain_events,
 )
 from devnet.crynux.vss_traffic import VssTraffic
-from devnet.demo.block_loop import BlockLoop, DaemonView, raise_if_stopped
+from devnet.demo.block_loop import BlockLoop, raise_if_stopped
 from devnet.demo.cast import CAST, HOPELESS
 from devnet.demo.daemon_process import (
     DemoDaemon,
@@ -213,9 +213,7 @@ def run_crynux_show(
         parts = {node.name: node.role for node in CAST}
         snapshot_reader = SnapshotReader(store, network, rules, parts)
         no_sender = Account(CHAIN_ID, ZERO_ADDRESS)
-        loop = BlockLoop(
-            chain, clock, screen, DaemonView(snapshot_reader, no_sender), options.stop
-        )
+        loop = BlockLoop(chain, clock, screen, snapshot_reader, no_sender, options.stop)
         pages = stack.enter_context(
             serve_demo_pages(
                 path, lambda: loop.head, lambda: clock.now, lambda: screen.current_act

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Event
 
 from devnet.anvil import LocalChain
@@ -22,29 +21,26 @@ _IDLE_BLOCK_SECONDS = 3.0
 _IDLE_POLL_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonView:
-    """Reads the daemon's database; the chain waits for transactions of `sender`."""
-
-    snapshot_reader: SnapshotReader
-    sender: Account
-
-
 class BlockLoop:
-    """Mines blocks, shows the daemon's state, and waits while the daemon is behind."""
+    """Mines blocks, shows the daemon's state, and waits while the daemon is behind.
+
+    `snapshot_reader` reads the daemon's database; the chain waits for transactions of `sender`.
+    """
 
     def __init__(
         self,
         chain: LocalChain,
         clock: ChainClock,
         screen: Screen,
-        daemon_view: DaemonView,
+        snapshot_reader: SnapshotReader,
+        sender: Account,
         stop: Event,
     ) -> None:
         self._chain = chain
         self._clock = clock
         self._screen = screen
-        self._daemon_view = daemon_view
+        self._snapshot_reader = snapshot_reader
+        self._sender = sender
         self._stop = stop
         self._refreshed_at = 0.0
         self._next_block_at = time.monotonic()
@@ -101,7 +97,7 @@ class BlockLoop:
             return
         daemon_process.raise_if_ended()
         self._refreshed_at = time.monotonic()
-        snapshot = self._daemon_view.snapshot_reader.read_snapshot()
+        snapshot = self._snapshot_reader.read_snapshot()
         if snapshot is None:
             return
         lines = list(build_feed(self.snapshot, snapshot))
@@ -111,9 +107,7 @@ class BlockLoop:
     def _is_daemon_behind(self, deadline: float) -> bool:
         if time.monotonic() >= deadline:
             return False
-        return self._daemon_view.snapshot_reader.is_daemon_behind(
-            self.head, self._daemon_view.sender
-        )
+        return self._snapshot_reader.is_daemon_behind(self.head, self._sender)
 
 
 def raise_if_stopped(stop: Event) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 
 from devnet.anvil import CHAIN_ID, LocalChain, find_free_port, run_anvil
-from devnet.demo.block_loop import BlockLoop, DaemonView, raise_if_stopped
+from devnet.demo.block_loop import BlockLoop, raise_if_stopped
 from devnet.demo.cast import HOPELESS
 from devnet.demo.daemon_process import (
     PROGRAM,
@@ -176,9 +176,7 @@ def start_show(
         parts = {node.name: node.role for node in system.nodes}
         snapshot_reader = SnapshotReader(store, stage, system.rules, parts)
         dispatcher = Account(CHAIN_ID, stage.dispatcher)
-        loop = BlockLoop(
-            chain, clock, screen, DaemonView(snapshot_reader, dispatcher), options.stop
-        )
+        loop = BlockLoop(chain, clock, screen, snapshot_reader, dispatcher, options.stop)
         pages = stack.enter_context(
             serve_demo_pages(
                 path, lambda: loop.head, lambda: clock.now, lambda: screen.current_act

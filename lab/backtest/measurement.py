@@ -5,7 +5,6 @@ A system with rules is scored by the rules, a system without rules by its policy
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from lab.backtest.intervals import ExclusionTracker, HistoryRange, KickoutTracker
 from lab.backtest.results import FinalNodeState, Measurement
@@ -101,7 +100,7 @@ def measure_system(
         else None
     )
     spread_meter = TaskSpreadMeter(column.rules, candidate_weights, plan.chosen_starts)
-    run = _MeasurementRun(column, _MeasuredHistory(history, plan), follower, spread_meter)
+    run = _MeasurementRun(column, history, plan, follower, spread_meter)
     event_count = 0
     for chunk in history.read_chunks():
         run.fold.fold_events(run.observe_events(chunk), is_complete=False)
@@ -111,28 +110,18 @@ def measure_system(
     return run.build_result()
 
 
-class _MeasuredHistory(NamedTuple):
-    """A history, and the plan of the measurements on it."""
-
-    history: History
-    plan: MeasurementPlan
-
-
 class _MeasurementRun:
     """The fold of one history under one system, and the measurements so far."""
 
     def __init__(
         self,
         column: SystemColumn,
-        measured_history: _MeasuredHistory,
+        history: History,
+        plan: MeasurementPlan,
         follower: Follower | None,
         spread_meter: TaskSpreadMeter,
     ) -> None:
-        self.column, self.history, self.plan = (
-            column,
-            measured_history.history,
-            measured_history.plan,
-        )
+        self.column, self.history, self.plan = column, history, plan
         self.follower, self.spread_meter = follower, spread_meter
         self.fold = Fold(column.rules)
         self.exclusions = ExclusionTracker(column.rules)

@@ -11,7 +11,7 @@ from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.closed_loop import check_can_simulate
 from lab.commands.attack_json import build_findings_json
 from lab.commands.attack_tables import print_findings
-from lab.commands.backtest_files import PageFile
+from lab.commands.backtest_files import open_page
 from lab.commands.compared_systems import (
     ChangesOption,
     HtmlOption,
@@ -89,7 +89,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
         limit=limit,
         jobs=choose_process_count(jobs),
     )
-    with PageFile.open_page(html) as page:
+    with open_page(html) as page:
         with show_progress("simulating") as report_progress:
             findings = simulate_attacks(
                 columns,
@@ -97,7 +97,7 @@ def attack(  # noqa: PLR0913 - a command line's options are its parameters
                 lambda finished, total: report_progress("simulating", finished, total),
             )
         if page is not None:
-            page.write_text(render_attack_page(findings, plan))
+            page.write(render_attack_page(findings, plan))
     if as_json:
         print_json(build_findings_json(findings, plan))
     else:

@@ -12,7 +12,7 @@ from lab.backtest.comparison import Comparison
 from lab.backtest.system_columns import SystemColumn
 from lab.closed_loop.rule_measures import MEASURES
 from lab.closed_loop.rule_search import ComparisonPlan
-from lab.commands.backtest_files import PageFile
+from lab.commands.backtest_files import open_page
 from lab.commands.backtest_json import build_comparison_json
 from lab.commands.backtest_tables import print_comparison
 from lab.commands.closed_loop_backtest import (
@@ -169,12 +169,12 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
         instant_count=_PLOT_INSTANTS if html else 0,
         max_processes=min(choose_process_count(jobs), len(columns)),
     )
-    with PageFile.open_page(html) as page:
+    with open_page(html) as page:
         comparison = _compare_history(events, config, columns, backtest_plan)
         if page is not None:
             options = _list_page_options(backtest_plan, events, changes or [], grid)
             notes_shown = [("note", note) for note in notes]
-            page.write_text(render_backtest_page(comparison, [*options, *notes_shown]))
+            page.write(render_backtest_page(comparison, [*options, *notes_shown]))
     if as_json:
         print_json(build_comparison_json(comparison, notes))
     else:

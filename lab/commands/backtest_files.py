@@ -3,9 +3,8 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TextIO
+from typing import TextIO
 
 from oracle.errors import InputError
 
@@ -24,39 +23,29 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}: not UTF-8") from None
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
-    """A page that replaces the file at its path only when it is complete."""
+@contextmanager
+def open_page(path: Path | None) -> Iterator[TextIO | None]:
+    """Open a page for writing; yield None if `path` is None.
 
-    stream: TextIO
+    The page replaces the file at its path only when it is complete. It is opened before any other
+    work is done, so an unwritable path is detected early.
 
-    @classmethod
-    @contextmanager
-    def open_page(cls, path: Path | None) -> Iterator[Self | None]:
-        """Open a page for writing; yield None if `path` is None.
-
-        The file is opened before any other work is done, so an unwritable path is detected early.
-
-        Raises:
-            InputError: the file cannot be written.
-        """
-        if path is None:
-            yield None
-            return
-        if path.is_dir():
-            raise InputError(f"--html: {path}: is a directory")
-        temporary_path = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            stream = temporary_path.open("x", encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise InputError(f"--html: {path}: cannot be written: {error.strerror}") from None
-        try:
-            with stream:
-                yield cls(stream)
-            temporary_path.replace(path)
-        finally:
-            temporary_path.unlink(missing_ok=True)
-
-    def write_text(self, text: str) -> None:
-        """Write the text of the page."""
-        self.stream.write(text)
+    Raises:
+        InputError: the file cannot be written.
+    """
+    if path is None:
+        yield None
+        return
+    if path.is_dir():
+        raise InputError(f"--html: {path}: is a directory")
+    temporary_path = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        page = temporary_path.open("x", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"--html: {path}: cannot be written: {error.strerror}") from None
+    try:
+        with page:
+            yield page
+        temporary_path.replace(path)
+    finally:
+        temporary_path.unlink(missing_ok=True)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below
 from oracle.domain.blocks import BlockRef
-from oracle.rpc.endpoints.checkpoints import Checkpoint, checkpoint_mismatch
 from oracle.rpc.endpoints.endpoint import Endpoint
-from oracle.rpc.endpoints.probe import TAGS
+from oracle.rpc.endpoints.probe import TAGS, Checkpoint, checkpoint_mismatch
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 

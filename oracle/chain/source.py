@@ -29,8 +29,8 @@ from oracle.chain.witnesses import Witness, WitnessFetcher
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.ids import Hash
-from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.endpoints.probe import Checkpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.logging_setup import RepeatedWarning

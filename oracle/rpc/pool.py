@@ -14,9 +14,9 @@ import structlog
 
 from oracle.errors import InputError
 from oracle.rpc.client import DEFAULT_TIMEOUT_SECONDS, MAX_RESPONSE_BYTES, JsonRpcClient
-from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.endpoint_list import EndpointList
+from oracle.rpc.endpoints.probe import Checkpoint
 from oracle.rpc.endpoints.providers import WitnessQuorum, provider_of
 from oracle.rpc.fanout import PoolView, broadcast
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, combine_failures

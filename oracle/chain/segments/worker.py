@@ -49,8 +49,8 @@ from oracle.chain.verification.calibration import Calibration, HeaderFeature, fo
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Hash
-from oracle.rpc.endpoints.checkpoints import Checkpoint
 from oracle.rpc.endpoints.endpoint import Endpoint
+from oracle.rpc.endpoints.probe import Checkpoint
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError

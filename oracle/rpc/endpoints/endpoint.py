@@ -13,10 +13,17 @@ from typing_extensions import override
 
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.client import JsonRpcClient
-from oracle.rpc.endpoints.checkpoints import Checkpoint, find_chain_mismatch
 from oracle.rpc.endpoints.health import EndpointHealth
 from oracle.rpc.endpoints.learned_limits import LearnedLimits
-from oracle.rpc.endpoints.probe import DAY, HOUR, TAGS, Capabilities, CapabilityStore
+from oracle.rpc.endpoints.probe import (
+    DAY,
+    HOUR,
+    TAGS,
+    Capabilities,
+    CapabilityStore,
+    Checkpoint,
+    find_chain_mismatch,
+)
 from oracle.rpc.endpoints.providers import provider_of
 from oracle.rpc.headers import fetch_full_headers, parse_headers
 from oracle.rpc.responses import FullHeaderResponse
