@@ -128,7 +128,6 @@ cover:  ## Run the quick tests and show what they miss
 
 initial:  ## Make the one migration of before the first release anew from the tables
 	PYTHONPATH=. python migrations/squash.py
-	ruff format migrations/versions/0001_initial.py
 
 wheel:  ## Build the wheel into dist/
 	python -m build --wheel --no-isolation

@@ -56,6 +56,10 @@ def multiply_fixed(factor: int, value: int) -> int:
     return factor * value // UNIT
 
 
-def format_decimal(value: int) -> str:
-    """Format a number in units of 10^-18 with 18 decimals, such as `0.300000000000000000`."""
-    return f"{value // UNIT}.{value % UNIT:018d}"
+def format_decimal(value: int, digits: int = 18) -> str:
+    """Format a non-negative number in units of 10^-18 with 1 to 18 decimals, rounded down.
+
+    For example, 0.29999 is `0.2999` with four decimals, so that it never looks like 0.3.
+    """
+    text = f"{value // UNIT}.{value % UNIT:018d}"
+    return text[: len(text) - 18 + digits]

@@ -235,7 +235,7 @@ def find_registrations(
         for node in unscored_nodes.values()
         if is_reportable(node, time, rules, settings.min_scores)
     ]
-    candidates += repository.list_first_timeouts(excluded_addresses)
+    candidates += repository.list_first_penalties(excluded_addresses)
     free = find_reusable_indexes(rounds, time, repository.filter_members)
     return choose_registrations(rounds, candidates, free, settings.max_words)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import msgspec
 
 from oracle.domain.events.event_fields import build_events
-from oracle.domain.events.network_events import DomainEvent, NodeEvent, TaskEvent
+from oracle.domain.events.network_events import FIELD_KINDS, DomainEvent, NodeEvent, TaskEvent
 from oracle.domain.events.oracle_events import ContractEvent, SettingEvent
 from oracle.domain.logs import DeadLetter
 
@@ -49,8 +49,11 @@ def _decode_round_words(
 
 # Fields of up to 256 bits: encoded type, and the encoder and decoder of a column.
 _WIDE_FIELDS: dict[str, tuple[Any, Callable[..., Any], Callable[..., Any]]] = {
-    "stake": (bytes | None, _to_word_bytes, _from_word_bytes),
-    "fee": (bytes | None, _to_word_bytes, _from_word_bytes),
+    **{
+        name: (bytes | None, _to_word_bytes, _from_word_bytes)
+        for name, kind in FIELD_KINDS.items()
+        if kind.is_wide
+    },
     "words": (tuple[tuple[int, bytes], ...], _encode_round_words, _decode_round_words),
 }
 

@@ -23,7 +23,7 @@ from oracle.daemon.compose import check_index_chain, open_index, open_reader
 from oracle.daemon.records import Records, open_folded_records
 from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_feed_position
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
@@ -170,6 +170,7 @@ def _render_footer(explanation: Explanation) -> Iterator[str]:
         long_term = explanation.figures.long_term
         yield (
             f"{len(explanation.possible_zeros)} more zeros are possible but in no row: Q_long is "
-            f"between {explanation.lowest_long_term / UNIT:.4f} and {long_term / UNIT:.4f}"
+            f"between {format_decimal(explanation.lowest_long_term, 4)} and "
+            f"{format_decimal(long_term, 4)}"
         )
     yield "--full lists every score and change with its transaction and log"

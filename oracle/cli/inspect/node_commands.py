@@ -9,7 +9,7 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_a
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.wall_clock import unix_seconds
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
@@ -81,7 +81,7 @@ def _format_status(row: NodeEntry) -> str:
 
 
 def _format_decimal(units: int | None) -> str:
-    return "-" if units is None else f"{units / UNIT:.4f}"
+    return "-" if units is None else format_decimal(units, 4)
 
 
 # Formatters of the cells that are not printed unchanged.

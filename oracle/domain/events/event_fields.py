@@ -58,6 +58,8 @@ class FieldKind:
     # Convert a value to and from the value of a column; None if both are the same.
     to_column: Callable[[Any], Any] | None = None
     from_column: Callable[[Any], Any] | None = None
+    # Set for numbers of up to 256 bits, which no integer column and no MessagePack integer holds.
+    is_wide: bool = False
     # Number of digits after `0x`; 0 if the value is not hex.
     hex_digits: int = 0
     # Set if the field holds a member of an enumeration.
@@ -111,9 +113,9 @@ AMOUNT = FieldKind(
     codec=codecs.WEI,
     column=ColumnType.TEXT,
     description="wei, a decimal string or a JSON integer, 0 to 2^256-1",
-    # Amounts exceed every integer column.
     to_column=str,
     from_column=int,
+    is_wide=True,
 )
 TEXT = FieldKind(codec=codecs.TEXT, column=ColumnType.TEXT, description="text")
 TEXTS = FieldKind(

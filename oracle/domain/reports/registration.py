@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import IndexReuse, Registrations
-from oracle.domain.fold.working_set import Changes, ReliabilityCause
+from oracle.domain.fold.working_set import FALL_CAUSES, Changes
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LANES_PER_WORD
 from oracle.domain.reports.rounds import Rounds
@@ -51,23 +51,23 @@ class FirstEvents:
     def __init__(self, min_scores: int) -> None:
         self._min_scores = min_scores
         self._scored: dict[Address, tuple[Position, int]] = {}
-        self._timed_out: dict[Address, Position] = {}
+        self._penalized: dict[Address, Position] = {}
 
     def dump_rows(
         self,
     ) -> tuple[list[tuple[Address, Position, int]], list[tuple[Address, Position]]]:
-        """Return all collected events as two lists: events by scores, and events by timeouts."""
+        """Return all collected events as two lists: events by scores, and penalties."""
         scored = [(node, at, place) for node, (at, place) in self._scored.items()]
-        return scored, list(self._timed_out.items())
+        return scored, list(self._penalized.items())
 
     def restore(
         self,
         scored: Iterable[tuple[Address, Position, int]],
-        timed_out: Iterable[tuple[Address, Position]],
+        penalized: Iterable[tuple[Address, Position]],
     ) -> None:
         """Restore the state that `dump_rows` returned."""
         self._scored = {node: (at, place) for node, at, place in scored}
-        self._timed_out = dict(timed_out)
+        self._penalized = dict(penalized)
 
     def record_changes(self, changes: Changes) -> None:
         """Record the changes folded since the last call, in order."""
@@ -80,19 +80,19 @@ class FirstEvents:
             if score.seq == self._min_scores:
                 self._scored[score.node] = score.at, place_by_task.get((score.at, score.task), 0)
         for change in changes.reliability:
-            if change.cause is ReliabilityCause.TIMED_OUT:
-                self._timed_out.setdefault(change.node, change.at)
+            if change.cause in FALL_CAUSES:
+                self._penalized.setdefault(change.node, change.at)
 
     def find_newcomer(self, node: Address) -> Newcomer | None:
-        """Return the node as a newcomer by its score or first timeout, or None if it has neither.
+        """Return the node as a newcomer by its score or first penalty, or None if it has neither.
 
-        A timeout counts because it may exclude the node.
+        A penalty, such as that of a timeout, counts because it may exclude the node.
         """
         scored = self._scored.get(node)
         if scored is not None:
             return Newcomer(*scored, node)
-        timed_out = self._timed_out.get(node)
-        return None if timed_out is None else Newcomer(timed_out, 0, node)
+        penalized = self._penalized.get(node)
+        return None if penalized is None else Newcomer(penalized, 0, node)
 
 
 def find_reusable_indexes(

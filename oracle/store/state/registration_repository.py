@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, select
 
 from oracle.domain.blocks import Position
-from oracle.domain.fold.working_set import ReliabilityCause
+from oracle.domain.fold.working_set import FALL_CAUSES
 from oracle.domain.ids import Address
 from oracle.domain.reports.registration import Newcomer
 from oracle.domain.state import Membership
@@ -57,13 +57,13 @@ class RegistrationRepository:
         count_query = select(func.count()).select_from(waiting)
         return int(self._connection.execute(count_query).scalar_one())
 
-    def list_first_timeouts(self, nodes: Collection[Address]) -> list[Newcomer]:
-        """Return the nodes that ever timed out, each with the position of its first timeout."""
+    def list_first_penalties(self, nodes: Collection[Address]) -> list[Newcomer]:
+        """Return the nodes whose H ever fell, each with the position of its first fall."""
         keys = [decode_hex(address) for address in nodes]
         newcomer_by_key: dict[bytes, Newcomer] = {}
         for offset in range(0, len(keys), KEYS_PER_QUERY):
             for row in self._connection.execute(
-                _select_timeouts(keys[offset : offset + KEYS_PER_QUERY])
+                _select_penalties(keys[offset : offset + KEYS_PER_QUERY])
             ):
                 newcomer_by_key.setdefault(row.node, _decode_newcomer_row(row, 0))
         return list(newcomer_by_key.values())
@@ -97,12 +97,12 @@ def _build_score_join() -> ColumnElement[bool]:
     return and_(*same_position, group_member.c.task == score.c.task)
 
 
-def _select_timeouts(keys: list[bytes]) -> Select[Any]:
-    """Select the timeouts of these nodes, oldest first."""
+def _select_penalties(keys: list[bytes]) -> Select[Any]:
+    """Select the changes that lowered the H of these nodes, oldest first."""
     change = reliability_change
     return (
         select(change.c.node, *(change.c[name] for name in Position._fields))
-        .where(change.c.node.in_(keys), change.c.cause == ReliabilityCause.TIMED_OUT.value)
+        .where(change.c.node.in_(keys), change.c.cause.in_([cause.value for cause in FALL_CAUSES]))
         .order_by(*(change.c[name] for name in Position._fields))
     )
 

@@ -213,7 +213,7 @@ def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules)
         "now_text": "now" if history.last == snapshot.cursor.time else "",
         "falls": _build_legend(ReliabilityMark.FALL),
         "rises": _build_legend(ReliabilityMark.RISE),
-        "limit": format_two_digits(f"{rules.exclude_enter / UNIT:.4f}"),
+        "limit": format_two_digits(rules.exclude_enter),
     }
 
 

@@ -76,3 +76,11 @@ def test_decimal_text_has_eighteen_decimal_places(value):
     text = format_decimal(value)
     assert len(text) == 20
     assert Decimal(text).scaleb(18) == value
+
+
+@given(st.integers(0, 3 * UNIT), st.integers(1, 18))
+def test_formatted_number_is_rounded_down(value: int, digits: int) -> None:
+    text = format_decimal(value, digits)
+    step = 10 ** (18 - digits)
+    assert len(text.partition(".")[2]) == digits
+    assert Decimal(text) * UNIT == value // step * step
