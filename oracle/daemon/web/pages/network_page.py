@@ -5,11 +5,11 @@ The live feed of a browser reloads the recent events.
 
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.drawings import Bar, lay_out_bars, lay_out_shares
+from oracle.daemon.web.pages.drawings import lay_out_bars, lay_out_shares
 from oracle.daemon.web.pages.nodes_page import build_sparklines
 from oracle.daemon.web.pages.page_frame import PageRequest, build_frame_values, render_template
 from oracle.domain.fold.working_set import FALL_CAUSES
@@ -60,22 +60,6 @@ _CALM_KINDS = frozenset(
 _FREQUENT_KIND = "report_accepted"
 
 
-class NetworkPageContent(NamedTuple):
-    """The sentences and drawings of the page."""
-
-    headline: str
-    lead: str
-    shares: list[tuple[str, Bar]]
-    shares_label: str
-    histogram: list[Bar]
-    scores: int
-    timeouts: int
-    max_scores: int
-    max_timeouts: int
-    score_bars: list[Bar]
-    timeout_bars: list[Bar]
-
-
 class EventRow(NamedTuple):
     """One event of the page, with the id under which the event stream sends it.
 
@@ -99,7 +83,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         "network.html",
         **build_frame_values(snapshot, "Network", "/v1/network"),
         network=network_answer,
-        content=build_network_content(network_answer, span),
+        **build_drawing_values(network_answer, span),
         best=best_nodes,
         reasons={
             row.node: format_short_reason(
@@ -126,24 +110,24 @@ def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[Network
     return answer, span_name or _SPAN
 
 
-def build_network_content(answer: NetworkAnswer, span: str) -> NetworkPageContent:
-    """Return the sentences and drawings of the network's figures."""
+def build_drawing_values(answer: NetworkAnswer, span: str) -> dict[str, Any]:
+    """Return the template values of the network's figures: its sentences and drawings."""
     scores = [part.scores for part in answer.activity]
     timeouts = [part.timeouts for part in answer.activity]
     states = list(answer.states.items())
-    return NetworkPageContent(
-        headline=format_headline(answer),
-        lead=format_lead(answer, sum(scores), sum(timeouts), span),
-        shares=lay_out_shares(states, _FULL_WIDTH),
-        shares_label=", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
-        histogram=lay_out_bars(answer.histogram, len(answer.histogram), _HISTOGRAM),
-        scores=sum(scores),
-        timeouts=sum(timeouts),
-        max_scores=max(scores, default=0),
-        max_timeouts=max(timeouts, default=0),
-        score_bars=lay_out_bars(scores, len(scores), _SCORES),
-        timeout_bars=lay_out_bars(timeouts, len(timeouts), _TIMEOUTS),
-    )
+    return {
+        "headline": format_headline(answer),
+        "lead": format_lead(answer, sum(scores), sum(timeouts), span),
+        "shares": lay_out_shares(states, _FULL_WIDTH),
+        "shares_label": ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
+        "histogram": lay_out_bars(answer.histogram, len(answer.histogram), _HISTOGRAM),
+        "scores": sum(scores),
+        "timeouts": sum(timeouts),
+        "max_scores": max(scores, default=0),
+        "max_timeouts": max(timeouts, default=0),
+        "score_bars": lay_out_bars(scores, len(scores), _SCORES),
+        "timeout_bars": lay_out_bars(timeouts, len(timeouts), _TIMEOUTS),
+    }
 
 
 def format_headline(answer: NetworkAnswer) -> str:

@@ -8,7 +8,6 @@ from fastapi.responses import Response
 from oracle.daemon.web.pages.drawings import (
     BROAD,
     NARROW,
-    Bar,
     Sample,
     TrendChart,
     build_trend_chart,
@@ -92,24 +91,6 @@ class ScoreLabel(NamedTuple):
     words: str
 
 
-class NodePageContent(NamedTuple):
-    """The sentences and drawings of the page; reliability, mean and thresholds are decimals."""
-
-    headline: str
-    details: str
-    lift: str | None
-    on_chain: str
-    on_chain_label: str
-    exclusion: str
-    kickout: str
-    reliability: float
-    exclude_below: float
-    mean: float
-    kick_below: float
-    best_score: int
-    bars: list[tuple[Bar, ScoreLabel]]
-
-
 def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show one node: a summary sentence, then all its inputs."""
     range_name = request.get_choice("range", _RANGES) or _DEFAULT_RANGE
@@ -126,7 +107,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         "node.html",
         **build_frame_values(snapshot, "Nodes", f"/v1/nodes/{node.address}"),
         node=node_answer,
-        content=build_node_content(node_answer, node_summary, scores),
+        **build_score_values(node_answer, node_summary, scores),
         history=history,
         past=past,
         has_evidence=request.has_evidence,
@@ -145,33 +126,36 @@ def _find_end_time(snapshot: ApiSnapshot, node: Node) -> int:
     return snapshot.cursor.time if last_change is None or is_member else last_change.time
 
 
-def build_node_content(
+def build_score_values(
     answer: NodeView, node_summary: NodeSummary, scores: Sequence[ScoreEntry]
-) -> NodePageContent:
-    """Return the sentences and drawings of a node."""
+) -> dict[str, Any]:
+    """Return the template values of a node: its sentences, its scores and its thresholds.
+
+    Reliability, mean and thresholds are decimals.
+    """
     rules, (qos, chain_words) = node_summary.rules, describe_on_chain_score(answer)
     slot_count = max(answer.pool_size, len(scores))
     score_bars = lay_out_bars(
         [entry.score for entry in scores], slot_count, _SCORE_BOX, rules.q_max
     )
-    return NodePageContent(
-        headline=format_headline(node_summary),
-        details=format_details(node_summary),
-        lift=format_improvement(node_summary),
-        on_chain=qos,
-        on_chain_label=chain_words,
-        exclusion=describe_exclusion(answer),
-        kickout=describe_kickout(answer),
-        reliability=answer.row.reliability / UNIT,
-        exclude_below=answer.excluded_below / UNIT,
-        mean=(answer.kickout.mean or 0) / UNIT,
-        kick_below=answer.kickout.below / UNIT,
-        best_score=rules.q_max,
-        bars=[
+    return {
+        "headline": format_headline(node_summary),
+        "details": format_details(node_summary),
+        "lift": format_improvement(node_summary),
+        "on_chain": qos,
+        "on_chain_label": chain_words,
+        "exclusion": describe_exclusion(answer),
+        "kickout": describe_kickout(answer),
+        "reliability": answer.row.reliability / UNIT,
+        "exclude_below": answer.excluded_below / UNIT,
+        "mean": (answer.kickout.mean or 0) / UNIT,
+        "kick_below": answer.kickout.below / UNIT,
+        "best_score": rules.q_max,
+        "bars": [
             (bar, describe_score(entry, rules))
             for bar, entry in zip(score_bars, scores, strict=False)
         ],
-    )
+    }
 
 
 def build_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
