@@ -28,11 +28,10 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.outcome import Outcome, begin, end  # noqa: E402
 from oracle.domain.fixed_point import UNIT  # noqa: E402
 from oracle.domain.ids import Address, TaskKey  # noqa: E402
-from oracle.domain.state import Membership, Node, Task, create_node, create_task  # noqa: E402  # noqa: E402
+from oracle.domain.state import Membership, Node, Task, create_node, create_task  # noqa: E402
 from oracle.systems.crynux.candidate_pool import CandidatePool  # noqa: E402
-from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY  # noqa: E402
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, CRYNUX_WEIGHTING  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING  # noqa: E402
 from oracle.systems.policy import PolicyInput  # noqa: E402
 from oracle.systems.weighted_draw import NodeDraw, draw_nodes  # noqa: E402
 

@@ -38,10 +38,10 @@ from oracle.domain.state import (  # noqa: E402
     create_task,
 )
 from oracle.store.database import Store, UnitOfWork  # noqa: E402
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.crynux.pricing import Pricing  # noqa: E402
 from oracle.systems.crynux.requirements import build_requirement, misfit_reason  # noqa: E402
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING  # noqa: E402
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
 FEW = 50

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 
 from oracle.domain.fixed_point import UNIT, multiply_fixed  # noqa: E402
 from oracle.domain.scoring.group_ranking import get_rank_score  # noqa: E402
-from oracle.domain.scoring.node_scores import (  # noqa: E402  # noqa: E402
+from oracle.domain.scoring.node_scores import (  # noqa: E402
     append_score,
     boost_reliability,
     compute_pool_mean,
@@ -31,8 +31,8 @@ from oracle.domain.scoring.node_scores import (  # noqa: E402  # noqa: E402
     penalize_reliability,
 )
 from oracle.domain.scoring.rule_fields import parse_fraction  # noqa: E402
+from oracle.systems.crynux.crynux_policy import Weighting, compute_stake_score, compute_weight  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
-from oracle.systems.crynux.selection_weight import Weighting, compute_stake_score, compute_weight  # noqa: E402
 
 FLOORS = ("0", "0.003", "0.01", "0.03", "0.1")
 DAY = 86_400

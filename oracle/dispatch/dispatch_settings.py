@@ -8,9 +8,8 @@ from fractions import Fraction
 
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread
+from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread, Weighting
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.pocket.pocket_policy import PocketPolicy
 from oracle.systems.registry import get_policies, get_policy

@@ -22,8 +22,7 @@ from oracle.domain.scoring.rule_fields import (
     to_json_value,
 )
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.selection_weight import Weighting
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy, Weighting
 from oracle.systems.pocket.pocket_policy import PocketPolicy
 from oracle.systems.policy import SelectionPolicy
 

@@ -193,8 +193,3 @@ def encode_receipt_leaf(
     type_prefix = f"{receipt_type:02x}" if receipt_type else ""
     # binascii, not bytes.fromhex, which ignores whitespace.
     return a2b_hex(f"{type_prefix}{_encode_list_head_hex(len(body) >> 1)}{body}")
-
-
-def compute_bloom_masks(addresses: Sequence[str]) -> list[int]:
-    """Return the bloom masks of these addresses or topics, for `may_contain_log`."""
-    return [compute_bloom_mask(address) for address in addresses]

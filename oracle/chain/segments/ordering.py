@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.limit_memory import lower_block_limit
 from oracle.chain.fetch.window_source import WindowSource
-from oracle.chain.segments.carried_metrics import add_increases
 from oracle.chain.segments.segment import (
     RefusedSegmentError,
     SegmentError,
     SegmentRefusal,
     WorkerObservations,
+    add_increases,
     decode_answer,
 )
 from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest, WriterState

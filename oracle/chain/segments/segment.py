@@ -1,15 +1,17 @@
 """The answers of workers, a segment of history or a refusal, and their encoding.
 
-An answer is validated before it is used: hash, plan, range and the order of rows.
+An answer is validated before it is used: hash, plan, range and the order of rows. It carries the
+metric counters of the worker, which is not scraped, to the writer's counters.
 See docs/explanation/segments.md#segment.
 """
 
 from collections.abc import Sequence
 from itertools import islice
 from operator import lt
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 import msgspec
+from prometheus_client import Counter
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import DecodedEvents
@@ -25,6 +27,56 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address, Hash
 from oracle.domain.logs import LOG_INDEX_BITS, Call, Log, LogPart, LogSource, LogTable
 from oracle.errors import OracleError, TransientError
+from oracle.telemetry import indexer_metrics, rpc_metrics
+from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS
+
+# Index in CARRIED_COUNTERS, label values, and increase.
+CounterIncreases: TypeAlias = tuple[tuple[int, tuple[str, ...], float], ...]
+
+# Counters of requests, which count even if the range is refused, and counters of read ranges.
+_REQUEST_COUNTERS: tuple[Counter, ...] = (rpc_metrics.CALLS, RPC_CALLS, RPC_ERRORS)
+_RANGE_COUNTERS: tuple[Counter, ...] = (
+    indexer_metrics.VERIFIED_BLOCKS,
+    indexer_metrics.UNPROVEN_SENDERS,
+    indexer_metrics.DUPLICATE_LOGS,
+    indexer_metrics.WRONG_LOG_TIMES,
+    indexer_metrics.WINDOW_SPLITS,
+)
+CARRIED_COUNTERS = (*_REQUEST_COUNTERS, *_RANGE_COUNTERS)
+
+CounterValues: TypeAlias = dict[tuple[int, tuple[str, ...]], float]
+
+
+def snapshot_counters() -> CounterValues:
+    """Return the current value of each counter, by index and labels."""
+    return {
+        (index, tuple(sample.labels.values())): sample.value
+        for index, counter in enumerate(CARRIED_COUNTERS)
+        for metric in counter.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_total")
+    }
+
+
+def compute_increases(
+    previous_values: CounterValues, *, is_refused: bool = False
+) -> CounterIncreases:
+    """Return the increases since a snapshot; for a refused range, only of request counters."""
+    counter_count = len(_REQUEST_COUNTERS) if is_refused else len(CARRIED_COUNTERS)
+    increases = (
+        (index, labels, value - previous_values.get((index, labels), 0.0))
+        for (index, labels), value in snapshot_counters().items()
+        if index < counter_count
+    )
+    return tuple(increase for increase in increases if increase[2])
+
+
+def add_increases(increases: CounterIncreases) -> None:
+    """Add the increases of a worker to this process's counters."""
+    for index, labels, value in increases:
+        if 0 <= index < len(CARRIED_COUNTERS) and value > 0:
+            CARRIED_COUNTERS[index].labels(*labels).inc(value)
+
 
 _WORD_BYTES = 32
 
@@ -99,7 +151,7 @@ class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
     """What a worker learned from a request (`facts`, `highest` block), and its number of calls."""
 
     calls: int = 0
-    counter_increases: tuple[tuple[int, tuple[str, ...], float], ...] = ()
+    counter_increases: CounterIncreases = ()
     facts: FactsByEndpoint = {}
     highest: int = -1
     seconds: float = 0.0

@@ -21,17 +21,15 @@ from typing_extensions import override
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.window_source import WindowSource
-from oracle.chain.segments.carried_metrics import (
-    CounterIncreases,
-    compute_increases,
-    snapshot_counters,
-)
 from oracle.chain.segments.segment import (
+    CounterIncreases,
     RefusedSegmentError,
     SegmentRefusal,
     WorkerObservations,
     build_segment,
+    compute_increases,
     encode_answer,
+    snapshot_counters,
 )
 from oracle.chain.segments.segment_request import (
     MAX_FRAME_BYTES,

@@ -14,9 +14,13 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ModelSpread
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_WEIGHTING,
+    CrynuxPolicy,
+    ModelSpread,
+    Weighting,
+)
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
 from oracle.systems.overrides import parse_changes
 from oracle.systems.registry import get_policy
 

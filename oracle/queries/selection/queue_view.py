@@ -24,7 +24,12 @@ from oracle.queries.selection.queue_models import (
 )
 from oracle.queries.selection.task_models import build_requirements, build_snapshot_time
 from oracle.systems.assignment import AssignmentPlan, get_queued_items
-from oracle.systems.crynux.crynux_policy import CrynuxPolicy, ineligibility_reason
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_WEIGHTING,
+    CrynuxPolicy,
+    Weighting,
+    ineligibility_reason,
+)
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.predownload import OPEN, list_requests
 from oracle.systems.crynux.pricing import Pricing
@@ -34,7 +39,6 @@ from oracle.systems.crynux.requirements import (
     build_requirement,
     unavailability_reason,
 )
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
 from oracle.systems.legacy.legacy_eligibility import CandidateGroups, find_candidate_groups, is_gpt
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_line import build_trio_queue, get_task_group as legacy_group_of

@@ -12,7 +12,7 @@ from functools import lru_cache
 from oracle.domain.fixed_point import ONE, UNIT, compute_decay, compute_decay_table
 from oracle.domain.native import native
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.selection_weight import Weighting, compute_stake_score
+from oracle.systems.crynux.crynux_policy import Weighting, compute_stake_score
 
 _ONE_BITS = ONE.bit_length() - 1
 # Cached, because the same elapsed times recur in later blocks for other nodes.

@@ -14,13 +14,13 @@ from oracle.domain.scoring.node_scores import compute_long_term
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, Task
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
-from oracle.systems.crynux.crynux_policy import judge_members
-from oracle.systems.crynux.requirements import Requirement, build_requirement, misfit_reason
-from oracle.systems.crynux.selection_weight import (
+from oracle.systems.crynux.crynux_policy import (
     Weighting,
     compute_locality_boost,
     find_largest_stake,
+    judge_members,
 )
+from oracle.systems.crynux.requirements import Requirement, build_requirement, misfit_reason
 from oracle.systems.policy import PolicyInput
 from oracle.systems.weighted_draw import NodeDraw, draw_indexes
 

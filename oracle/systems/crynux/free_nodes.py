@@ -10,13 +10,13 @@ from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
+from oracle.systems.crynux.crynux_policy import Weighting
 from oracle.systems.crynux.requirements import (
     IneligibilityReason,
     Requirement,
     misfit_reason,
     unavailability_reason,
 )
-from oracle.systems.crynux.selection_weight import Weighting
 
 # With more searches than this, all are cleared, so that invented requirements cannot exhaust the
 # memory.

@@ -15,9 +15,13 @@ from oracle.domain.state import (
     Node,
     Task,
 )
-from oracle.systems.crynux.crynux_policy import SPREAD, ModelSpread, compute_downloader_weights
+from oracle.systems.crynux.crynux_policy import (
+    SPREAD,
+    ModelSpread,
+    Weighting,
+    compute_downloader_weights,
+)
 from oracle.systems.crynux.requirements import build_requirement, unavailability_reason
-from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.policy import PolicyInput
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import TaskKey
 from oracle.domain.state import Node, Task
+from oracle.systems.crynux.crynux_policy import Weighting
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.crynux.requirements import build_requirement, misfit_reason
-from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.task_queue import QueueGroup, get_queue_group
 
 

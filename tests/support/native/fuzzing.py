@@ -15,8 +15,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.systems import weighted_draw
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.systems.weighted_draw import draw_indexes
 from tests.support.native.inputs import NOW, a_block, a_candidate, spoil
 

@@ -14,8 +14,8 @@ from typing_extensions import override
 from oracle.domain import native as module
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from tests.support.native.inputs import a_block, a_candidate
 
 assert module.native is not None, "no native code is installed"

@@ -31,9 +31,8 @@ from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.crynux.crynux_policy import ModelSpread
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, ModelSpread
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.confirmer import confirm_transactions

@@ -11,9 +11,13 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux import candidate_pool
-from oracle.systems.crynux.crynux_policy import judge_members
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_WEIGHTING,
+    RELAY_WEIGHTING,
+    Weighting,
+    judge_members,
+)
 from oracle.systems.crynux.requirements import IneligibilityReason, Requirement, misfit_reason
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.pocket.pocket_policy import (
     ARTICLE,
     PORTAL_API_HEAD,

@@ -19,7 +19,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from tests.support.examples import examples
 from tests.support.scripted import ScriptedReader
 from tests.support.txmgr.dispatch_office import settings

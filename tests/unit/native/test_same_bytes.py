@@ -18,8 +18,8 @@ from oracle.domain.native import Native
 from oracle.systems import weighted_draw
 from oracle.systems.crynux import candidate_columns
 from oracle.systems.crynux.candidate_columns import CandidateColumns, IndexedCandidate
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, Weighting
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, Weighting
 from oracle.systems.weighted_draw import draw_indexes
 from tests.support.examples import examples
 from tests.support.native.inputs import (

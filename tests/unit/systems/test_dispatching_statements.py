@@ -13,15 +13,15 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY
-from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import (
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_POLICY,
     CRYNUX_WEIGHTING,
     Weighting,
     compute_stake_score,
     compute_weight,
 )
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from oracle.systems.task_queue import QueueGroup, compute_queue_capacity
 from tests.support.document.crynux_queue import TaskQueue

@@ -20,11 +20,10 @@ from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.state import Node, Task
 from oracle.systems.assignment import get_queued_items
 from oracle.systems.crynux.candidate_pool import CandidatePool
-from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.predownload import plan_predownloads
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import is_waiting

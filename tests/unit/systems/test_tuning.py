@@ -3,8 +3,7 @@
 import pytest
 
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.selection_weight import Weighting
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy, Weighting
 from oracle.systems.overrides import get_parameters, override_parameters, split_changes
 from oracle.systems.pocket.parameters import ArticleParameters
 from oracle.systems.pocket.pocket_policy import PocketPolicy

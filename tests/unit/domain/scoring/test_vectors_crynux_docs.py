@@ -11,13 +11,13 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.kickout_evidence import compute_creator_spread
 from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.domain.scoring.rules import Rules
-from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
-from oracle.systems.crynux.selection_weight import (
+from oracle.systems.crynux.crynux_policy import (
     CRYNUX_WEIGHTING,
     DOCS_WEIGHTING,
     Weighting,
     compute_weight,
 )
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS
 from oracle.systems.registry import get_policy, get_published_rules
 from tests.support.histories import History, folded, node, node_after
 from tests.support.vectors import vectors_of

@@ -5,8 +5,8 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import compute_creator_spread
 from oracle.domain.scoring.node_scores import compute_reliability, is_below_line, is_kickout_due
 from oracle.domain.scoring.rule_fields import parse_fraction
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, compute_weight
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, compute_weight
 from tests.support.histories import History, folded, node, node_after, rules_with
 from tests.support.vectors import vectors_of
 from tests.unit.domain.scoring.test_vectors_groups import told_by_times

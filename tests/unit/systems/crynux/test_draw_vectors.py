@@ -3,9 +3,8 @@
 from oracle.domain.ids import Address, Hash, TaskKey
 from oracle.domain.state import Membership, Node, create_node, create_task
 from oracle.systems.crynux.candidate_pool import CandidatePool
-from oracle.systems.crynux.crynux_policy import CrynuxPolicy
+from oracle.systems.crynux.crynux_policy import CrynuxPolicy, Weighting
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.crynux.selection_weight import Weighting
 from oracle.systems.weighted_draw import compute_draw_seed, draw_nodes
 from tests.support.vectors import FOLDER, Vector, vectors_of
 from tests.unit.domain.scoring.test_vectors_reliability import units

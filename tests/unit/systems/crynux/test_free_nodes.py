@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.ids import Address
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux import free_nodes
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import (
@@ -16,7 +17,6 @@ from oracle.systems.crynux.requirements import (
     misfit_reason,
     unavailability_reason,
 )
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from tests.support.examples import examples
 from tests.unit.systems.crynux.making import NOW, a_node, a_task
 from tests.unit.systems.crynux.networks import networks, requests

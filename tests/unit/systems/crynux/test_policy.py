@@ -9,14 +9,16 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state import Membership, Node, Task
-from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY, CrynuxPolicy
-from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from oracle.systems.crynux.requirements import IneligibilityReason
-from oracle.systems.crynux.selection_weight import (
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_POLICY,
     CRYNUX_WEIGHTING,
+    RELAY_POLICY,
+    CrynuxPolicy,
     Weighting,
     compute_locality_boost,
 )
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
+from oracle.systems.crynux.requirements import IneligibilityReason
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task

@@ -11,9 +11,13 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux import candidate_pool as pool_module
 from oracle.systems.crynux.candidate_pool import CandidatePool
-from oracle.systems.crynux.crynux_policy import judge_members
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_WEIGHTING,
+    RELAY_WEIGHTING,
+    Weighting,
+    judge_members,
+)
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.registry import build_rules
 from oracle.systems.weighted_draw import draw_nodes
 from tests.support import histories

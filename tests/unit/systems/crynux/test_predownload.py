@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.state import DOWNLOAD_HISTORY_SECONDS, DownloadRequest, Node, Task
-from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, ModelSpread
+from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, CRYNUX_WEIGHTING, ModelSpread
 from oracle.systems.crynux.predownload import (
     Predownload,
     has_scarce_model,
@@ -14,7 +14,6 @@ from oracle.systems.crynux.predownload import (
     plan_predownloads,
 )
 from oracle.systems.crynux.requirements import unavailability_reason
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from tests.support.histories import node
 from tests.unit.systems.crynux.making import NOW, a_node, a_policy_input, a_task
 from tests.unit.systems.crynux.networks import networks, quick, requests

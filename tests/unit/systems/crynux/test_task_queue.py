@@ -9,9 +9,13 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state import Ending, Task
-from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, RELAY_POLICY
+from oracle.systems.crynux.crynux_policy import (
+    CRYNUX_POLICY,
+    CRYNUX_WEIGHTING,
+    RELAY_POLICY,
+    RELAY_WEIGHTING,
+)
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING, RELAY_WEIGHTING
 from oracle.systems.task_queue import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support import histories
 from tests.support.document.crynux_queue import TaskQueue

@@ -8,8 +8,8 @@ import pytest
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state import Task
+from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.crynux.selection_weight import CRYNUX_WEIGHTING
 from oracle.systems.task_queue import QueueGroup, compute_queue_capacity, is_waiting
 from tests.support.document.crynux_queue import TaskQueue
 from tests.support.vectors import the_vector

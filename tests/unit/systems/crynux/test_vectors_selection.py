@@ -14,10 +14,10 @@ from oracle.systems.crynux.crynux_policy import (
     CRYNUX_POLICY,
     RELAY_POLICY,
     CrynuxPolicy,
+    compute_locality_boost,
 )
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX_DOCS, RELAY
 from oracle.systems.crynux.predownload import sort_by_weight
-from oracle.systems.crynux.selection_weight import compute_locality_boost
 from oracle.systems.weighted_draw import draw_nodes
 from tests.support.histories import node
 from tests.support.vectors import Vector, named_vectors, the_vector, vectors_of
