@@ -32,6 +32,7 @@ from oracle.txmgr.unconfirmed import (
     UnconfirmedNonce,
     check_not_mined,
     find_takeover_target,
+    get_requested_intent,
     is_nonce_mined,
     price_replacement,
 )
@@ -73,7 +74,7 @@ def cancel_intent(context: AccountContext, heads: Heads, intent_id: int) -> Step
         TransientError: no endpoint answers.
     """
     with context.store.read_transaction() as uow:
-        intent = _get_intent(uow, intent_id)
+        intent = get_requested_intent(uow, intent_id)
     if intent.nonce is not None or intent.state not in _STATES_WITHOUT_NONCE:
         return replace_with_noop(context, prepare_noop(context, intent_id), heads)
     with context.write_transaction() as uow:
@@ -92,7 +93,7 @@ def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
     account = context.account
     context.sender_account.pool_view.check_chain(account.chain_id)
     with context.store.read_transaction() as uow:
-        intent = _get_intent(uow, intent_id)
+        intent = get_requested_intent(uow, intent_id)
         slot = None if intent.nonce is None else uow.outbox.slots.get_slot(account, intent.nonce)
         attempts = [] if slot is None else uow.outbox.slots.list_attempts(slot)
     if slot is None or slot.state is not NonceState.LIVE or intent.id != slot.intent_id:
@@ -113,13 +114,6 @@ def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
     if replacement is None:
         raise InputError(f"nonce {slot.nonce}: a no-op cannot land: {cap_reason}")
     return replacement
-
-
-def _get_intent(uow: UnitOfWork, intent_id: int) -> Intent:
-    intent = uow.outbox.intents.get(intent_id)
-    if intent is None:
-        raise InputError(f"intent {intent_id} not found; `qos-oracle outbox list` shows them all")
-    return intent
 
 
 def _replace_call(

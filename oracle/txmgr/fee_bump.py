@@ -24,6 +24,7 @@ from oracle.txmgr.unconfirmed import (
     Replacement,
     UnconfirmedNonce,
     check_not_mined,
+    get_requested_intent,
     is_nonce_mined,
     price_replacement,
 )
@@ -111,9 +112,7 @@ def prepare_bump(context: AccountContext, heads: Heads, intent_id: int) -> Repla
     context.sender_account.pool_view.check_chain(context.account.chain_id)
     with context.store.read_transaction() as uow:
         unconfirmed = find_lowest_unconfirmed(uow, context)
-        intent = uow.outbox.intents.get(intent_id)
-    if intent is None:
-        raise InputError(f"intent {intent_id} not found; `qos-oracle outbox list` shows them all")
+        intent = get_requested_intent(uow, intent_id)
     if unconfirmed is None or intent.nonce is None or intent.nonce < unconfirmed.slot.nonce:
         raise InputError(f"intent {intent_id} is {intent.state}: it has no pending transaction")
     if unconfirmed.intent.id != intent_id:

@@ -67,7 +67,8 @@ def finalize_nonce(
 
     A successful receipt without the expected event is not a success: the call is held.
     """
-    intent = _load_intent(context, slot)
+    with context.store.read_transaction() as uow:
+        intent = _get_intent(uow, slot)
     request = intent.request
     paid_cost = (
         compute_paid(context, slot, mined_attempt, receipt) if receipt.has_agreed_price else None
@@ -119,11 +120,6 @@ def _foreign_use_reason(context: AccountContext, slot: NonceSlot, use: NonceUse)
         f"nonce {slot.nonce} was used by {describe_transaction(use)}, which "
         f"{context.account.address} signed, but this database did not: {RECOVERY_OPTIONS}"
     )
-
-
-def _load_intent(context: AccountContext, slot: NonceSlot) -> Intent:
-    with context.store.read_transaction() as uow:
-        return _get_intent(uow, slot)
 
 
 def _get_intent(uow: UnitOfWork, slot: NonceSlot) -> Intent:

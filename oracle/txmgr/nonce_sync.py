@@ -209,7 +209,8 @@ def sync_while_running(context: AccountContext) -> StepResult | None:
     try:
         return reconcile(context)
     except NonceAheadError as error:
-        if _is_already_paused(_get_pause(context), _format_conflict(context, error)):
+        pause = _get_pause(context)
+        if pause is not None and pause.reason.startswith(_format_conflict(context, error)):
             return None
         use = _find_first_foreign_use(context, error)
         if use is None:
@@ -238,10 +239,6 @@ def _format_conflict(context: AccountContext, error: NonceAheadError) -> str:
         f"{address} has used nonces up to {error.highest - 1}, {_CONFLICT_MARKER} "
         f"{error.next_nonce}"
     )
-
-
-def _is_already_paused(pause: Pause | None, conflict_text: str) -> bool:
-    return pause is not None and pause.reason.startswith(conflict_text)
 
 
 def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse) -> StepResult:

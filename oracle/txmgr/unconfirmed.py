@@ -53,6 +53,18 @@ class UnconfirmedNonce:
         return self.newest.first_sent_block or 0
 
 
+def get_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
+    """Return the intent of an operator's request.
+
+    Raises:
+        InputError: there is no such intent.
+    """
+    intent = uow.outbox.intents.get(intent_id)
+    if intent is None:
+        raise InputError(f"intent {intent_id} not found; `qos-oracle outbox list` shows them all")
+    return intent
+
+
 def find_takeover_target(
     uow: UnitOfWork, context: AccountContext, ready_intent: Intent
 ) -> UnconfirmedNonce | None:
