@@ -7,6 +7,10 @@ from oracle.domain.fold.fold import FOLD_VERSION
 from oracle.domain.logs import get_block_hashes
 from oracle.store.database import UnitOfWork
 
+_FOLD_VERSION_KEY = "folded_by_version"
+_STALE_KEY = "fold_is_stale"
+_REBUILD_COUNT_KEY = "rebuilds"
+
 
 def build_scope(reader: LogReader) -> IngestScope:
     """Return the addresses, topics and calls that this reader reads in every block."""
@@ -38,11 +42,6 @@ def record_proven_blocks(uow: UnitOfWork, window: BlockWindow) -> None:
         (number, hash_by_number[number]) for number in window.proven if number in hash_by_number
     ]
     uow.verified_blocks.save(proven, VerificationLevel.PROVEN, window.endpoint)
-
-
-_FOLD_VERSION_KEY = "folded_by_version"
-_STALE_KEY = "fold_is_stale"
-_REBUILD_COUNT_KEY = "rebuilds"
 
 
 def record_fold_version(uow: UnitOfWork, reader: LogReader) -> None:

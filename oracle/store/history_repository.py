@@ -24,7 +24,13 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state import Membership
 from oracle.store.bulk import insert_rows, upsert_rows
-from oracle.store.encoding import decode_hex, decode_optional_hex, encode_hex, encode_optional_hex
+from oracle.store.encoding import (
+    decode_hex,
+    decode_optional_hex,
+    decode_position,
+    encode_hex,
+    encode_optional_hex,
+)
 from oracle.store.state.rule_set_repository import RuleSet
 from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import (
@@ -217,7 +223,7 @@ def _decode_score_row(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any dri
         rank=row.rank,
         elapsed=row.elapsed,
         score=row.score,
-        at=Position(row.block, row.tx, row.log, row.sub),
+        at=decode_position(row),
         time=row.time,
     )
 
@@ -227,7 +233,7 @@ def decode_reliability_row(row: Any) -> ReliabilityChange:  # noqa: ANN401  a ro
     task = encode_optional_hex(row.task)
     return ReliabilityChange(
         node=Address(encode_hex(row.node)),
-        at=Position(row.block, row.tx, row.log, row.sub),
+        at=decode_position(row),
         time=row.time,
         cause=ReliabilityCause(row.cause),
         task=None if task is None else TaskKey(task),
@@ -238,7 +244,7 @@ def decode_reliability_row(row: Any) -> ReliabilityChange:  # noqa: ANN401  a ro
 
 def decode_membership_row(row: Any) -> MembershipChange:  # noqa: ANN401  a row of any driver
     """Decode a row of membership_change."""
-    position = Position(row.block, row.tx, row.log, row.sub)
+    position = decode_position(row)
     return MembershipChange(
         Address(encode_hex(row.node)), position, row.time, MembershipTransition(row.turn)
     )
@@ -306,7 +312,7 @@ def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any dr
         closed_at = Position(row.closed_block, row.closed_tx, row.closed_log, row.closed_sub)
     return KickoutDue(
         node=Address(encode_hex(row.node)),
-        opened_at=Position(row.block, row.tx, row.log, row.sub),
+        opened_at=decode_position(row),
         closed_at=closed_at,
     )
 
@@ -345,7 +351,7 @@ class AnomalyRepository:
 
 def _decode_anomaly_row(row: Any) -> Anomaly:  # noqa: ANN401  a row of any driver
     return Anomaly(
-        at=Position(row.block, row.tx, row.log, row.sub),
+        at=decode_position(row),
         time=row.time,
         rule=row.rule,
         event=row.event,

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, select
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.state import Node
 from oracle.store.bulk import Row
-from oracle.store.encoding import encode_hex, encode_optional_hex
+from oracle.store.encoding import decode_position, encode_hex, encode_optional_hex
 from oracle.store.state.node_repository import iterate_nodes_as_of
 from oracle.store.state.undo_journal import UndoJournal
 from oracle.store.tables.round_tables import accepted_round
@@ -51,7 +51,7 @@ class HistoryRows:
                 encode_hex(row.task_group),
             )
             yield (
-                *_get_position(row),
+                *decode_position(row),
                 row.time,
                 *identifiers,
                 row.rank,
@@ -73,7 +73,7 @@ class HistoryRows:
         )
         for row in self._iterate_pages(query):
             fields = (row.cause, encode_optional_hex(row.task), row.h_before, row.h_after)
-            yield (*_get_position(row), row.time, encode_hex(row.node), row.seq, *fields)
+            yield (*decode_position(row), row.time, encode_hex(row.node), row.seq, *fields)
 
     def iterate_rounds(self, blocks: BlockRange) -> Iterator[Row]:
         """Yield accepted rounds: position, time, and the event's fields; `data` as pushed."""
@@ -84,7 +84,7 @@ class HistoryRows:
         ):
             hashes = (row.as_of_hash, row.data_hash, row.digest, row.config, row.transmitter)
             fields = (row.round, row.as_of, *map(encode_hex, hashes), bytes(row.data))
-            yield (*_get_position(row), row.time, *fields)
+            yield (*decode_position(row), row.time, *fields)
 
     def list_kickouts(self, blocks: BlockRange) -> list[Row]:
         """Return the starts and ends of kickout intervals: position, node, due, since.
@@ -94,7 +94,7 @@ class HistoryRows:
         opened = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
         closed = select(kickout).where(kickout.c.closed_block.between(blocks.first, blocks.last))
         rows: list[Row] = [
-            (*_get_position(row), encode_hex(row.node), True, *_get_position(row))
+            (*decode_position(row), encode_hex(row.node), True, *decode_position(row))
             for row in self._connection.execute(opened)
         ]
         rows += [
@@ -102,7 +102,7 @@ class HistoryRows:
                 *(getattr(row, name) for name in _CLOSED_COLUMNS),
                 encode_hex(row.node),
                 False,
-                *_get_position(row),
+                *decode_position(row),
             )
             for row in self._connection.execute(closed)
         ]
@@ -121,7 +121,3 @@ class HistoryRows:
 
     def _iterate_pages(self, query: Select[*tuple[Any, ...]]) -> Iterator[Any]:
         yield from self._connection.execute(query.execution_options(yield_per=_PAGE_ROWS))
-
-
-def _get_position(row: Any) -> tuple[int, int, int, int]:  # noqa: ANN401  a row of any driver
-    return row.block, row.tx, row.log, row.sub

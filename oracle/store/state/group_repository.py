@@ -13,6 +13,7 @@ from oracle.store.bulk import Row, fetch_rows, insert_rows, upsert_rows
 from oracle.store.encoding import (
     decode_hex,
     decode_optional_hex,
+    decode_position,
     encode_hex,
     encode_optional_hex,
     join_hashes,
@@ -172,19 +173,15 @@ class GroupResultRepository:
             .order_by(*_RESULT_POSITION, group_member.c.place)
         )
         return [
-            _decode_result_rows(list(members)) for _, members in groupby(rows, key=_get_position)
+            _decode_result_rows(list(members)) for _, members in groupby(rows, key=decode_position)
         ]
-
-
-def _get_position(row: Any) -> Position:  # noqa: ANN401  a row of any driver
-    return Position(row.block, row.tx, row.log, row.sub)
 
 
 def _decode_result_rows(rows: list[Any]) -> GroupResult:
     first_row = rows[0]
     return GroupResult(
         group=GroupKey(encode_hex(first_row.task_group)),
-        closed_at=_get_position(first_row),
+        closed_at=decode_position(first_row),
         time=first_row.time,
         members=tuple(_decode_member_row(row) for row in rows),
         scored=bool(first_row.scored),

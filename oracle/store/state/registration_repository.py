@@ -14,7 +14,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.registration import Newcomer
 from oracle.domain.state import Membership
 from oracle.store.bulk import KEYS_PER_QUERY
-from oracle.store.encoding import decode_hex, encode_hex
+from oracle.store.encoding import decode_hex, decode_position, encode_hex
 from oracle.store.tables.round_tables import node_index
 from oracle.store.tables.state_tables import group_member, node, reliability_change, score
 
@@ -108,5 +108,4 @@ def _select_penalties(keys: list[bytes]) -> Select[Any]:
 
 
 def _decode_newcomer_row(row: Any, group_place: int) -> Newcomer:  # noqa: ANN401  a row of any driver
-    position = Position(row.block, row.tx, row.log, row.sub)
-    return Newcomer(position, group_place, Address(encode_hex(row.node)))
+    return Newcomer(decode_position(row), group_place, Address(encode_hex(row.node)))

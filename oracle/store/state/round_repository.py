@@ -44,6 +44,9 @@ from oracle.store.tables.round_tables import (
     node_index,
 )
 
+_OLDEST_FIRST = [accepted_round.c[name] for name in Position._fields]
+_NEWEST_FIRST = [column.desc() for column in _OLDEST_FIRST]
+
 
 class RoundRepository:
     def __init__(self, connection: Connection) -> None:
@@ -90,8 +93,7 @@ class RoundRepository:
         self, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[RoundAccepted]:
         """Return the newest accepted rounds with their words, oldest first."""
-        order = [accepted_round.c[name].desc() for name in Position._fields]
-        query = select(accepted_round).order_by(*order).limit(limit)
+        query = select(accepted_round).order_by(*_NEWEST_FIRST).limit(limit)
         if up_to_block is not None:
             query = query.where(accepted_round.c.block <= up_to_block)
         return [
@@ -110,18 +112,18 @@ class RoundRepository:
 
         `first_block` limits the search: all rows below this block are older than `time`.
         """
-        table = accepted_round
-        order = [table.c[name] for name in Position._fields]
-        query = select(table).where(table.c.block >= first_block, table.c.time >= time)
-        rows = self._connection.execute(query.order_by(*order).limit(limit))
+        query = select(accepted_round).where(
+            accepted_round.c.block >= first_block, accepted_round.c.time >= time
+        )
+        rows = self._connection.execute(query.order_by(*_OLDEST_FIRST).limit(limit))
         return [decode_accepted_row(row) for row in rows]
 
     def list_accepted_between(self, first: int, last: int) -> list[RoundAccepted]:
         """Return the rounds accepted in blocks `first` to `last`, both included, oldest first."""
         query = select(accepted_round).where(accepted_round.c.block.between(first, last))
-        order = [accepted_round.c[name] for name in Position._fields]
         return [
-            decode_accepted_row(row) for row in self._connection.execute(query.order_by(*order))
+            decode_accepted_row(row)
+            for row in self._connection.execute(query.order_by(*_OLDEST_FIRST))
         ]
 
     def get_nodes_by_index(self, indexes: Collection[int]) -> dict[int, Address]:
@@ -148,8 +150,7 @@ class RoundRepository:
 
     def get_newest_digest(self) -> Hash | None:
         """Return the digest of the newest accepted round, or None."""
-        order = [accepted_round.c[name].desc() for name in Position._fields]
-        query = select(accepted_round.c.digest).order_by(*order).limit(1)
+        query = select(accepted_round.c.digest).order_by(*_NEWEST_FIRST).limit(1)
         digest = self._connection.execute(query).scalar_one_or_none()
         return None if digest is None else Hash(encode_hex(digest))
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import Table
 
-from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import (
     NO_REGISTRATIONS,
     ConfigSet,
@@ -30,6 +29,7 @@ from oracle.domain.reports.round_data import (
 from oracle.store.bulk import Row
 from oracle.store.encoding import (
     decode_hex,
+    decode_position,
     encode_hex,
     encode_wei,
     format_position,
@@ -149,7 +149,7 @@ def decode_accepted_row(row: Any, word_index: int | None = None) -> RoundAccepte
         else _find_single_word(extract_records(row.data), word_index)
     )
     return RoundAccepted(
-        at=Position(row.block, row.tx, row.log, row.sub),
+        at=decode_position(row),
         time=row.time,
         round=row.round,
         as_of=row.as_of,
@@ -185,7 +185,7 @@ def encode_setting_row(event: SettingEvent) -> Row:
 def decode_contract_settings(row_by_name: dict[str, Any]) -> ContractSettings:
     """Decode the contract's settings from the newest row of each name."""
     setting_by_name = {
-        name: ((Position(row.block, row.tx, row.log, row.sub), row.time), json.loads(row.value))
+        name: ((decode_position(row), row.time), json.loads(row.value))
         for name, row in row_by_name.items()
     }
     vetoer, limits = setting_by_name.get("vetoer"), setting_by_name.get("limits")
