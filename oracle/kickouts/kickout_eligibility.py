@@ -25,7 +25,6 @@ from oracle.kickouts.proof import EvidenceProof, build_evidence_proof
 from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds
 from oracle.quorum.signing_round import min_signing_round
 from oracle.store.database import UnitOfWork
-from oracle.store.state.cursor_repository import Cursor
 
 # How many scores are loaded in addition to a pool: the opening block may contain later ones.
 _SLACK_SCORES = 200
@@ -124,6 +123,7 @@ def _build_cases(
         return []
     rules, settings = kickout_rules
     cursor, members = uow.cursor.get(), uow.kickouts.list_due_members()
+    chain_time = 0 if cursor is None else cursor.time
     newest_rounds = uow.rounds.list_accepted(settings.kick_after_rounds)
     rounds = uow.rounds.load_for_nodes([interval.node for interval in intervals])
     final_block = -1 if cursor is None or cursor.final_number is None else cursor.final_number
@@ -147,7 +147,7 @@ def _build_cases(
         if obstacle is None:
             evidence = evidence_at(uow, kickout_rules, interval)
             is_late = interval.node in late_nodes
-            obstacle = None if is_late else _kick_obstacle(kick, evidence, _get_time(cursor))
+            obstacle = None if is_late else _kick_obstacle(kick, evidence, chain_time)
         if obstacle is None:
             proof = load_evidence_proof(uow, rules, interval, level)
             obstacle = proof.reason
@@ -466,10 +466,6 @@ def _first_rounds_obstacle(
     if first_low_rounds and first_low_rounds[-1].block <= final_block:
         return None
     return "the rounds that showed the node below the kickout line are not final yet"
-
-
-def _get_time(cursor: Cursor | None) -> int:
-    return 0 if cursor is None else cursor.time
 
 
 def _kick_obstacle(kick: Kick | None, evidence: KickoutEvidence, chain_time: int) -> str | None:
