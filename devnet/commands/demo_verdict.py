@@ -8,8 +8,8 @@ from devnet.demo.ending import DemoSummary
 from oracle.cli.options import load_config
 from oracle.domain.ids import Address
 from oracle.queries.explain import EventArchive, explain_score, resolve_block
-from oracle.queries.sentences.node_sentences import format_details, format_headline
-from oracle.queries.sentences.node_standing import build_summary_from_explanation
+from oracle.queries.node_sentences import format_details, format_headline
+from oracle.queries.node_standing import build_summary_from_explanation
 from oracle.queries.text.text_tables import format_table
 
 _ETHER = 10**18

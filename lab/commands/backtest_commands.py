@@ -35,9 +35,15 @@ from lab.commands.compared_systems import (
     show_progress,
 )
 from lab.page.backtest_page import render_backtest_page
-from oracle.cli.event_files import open_lines
 from oracle.cli.inspect.parquet_command import open_exported_history
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_json
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    load_config,
+    open_lines,
+    print_json,
+)
 from oracle.cli.system_options import EventsOption
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records

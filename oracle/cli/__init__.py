@@ -1,1 +1,1 @@
-"""The command line: one subpackage per group of commands."""
+"""The command line: a module for each command, or group of commands, and its shared options."""

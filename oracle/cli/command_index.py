@@ -1,6 +1,8 @@
 """Index of the commands; a command's module is imported when the command is used.
 
-Importing all modules takes two seconds; `--version` needs none of them, `nodes` needs one.
+Importing all modules takes two seconds; `--version` needs none of them, `nodes` needs one. Option
+values are named in `--help` by words (FILE, N or TEXT) instead of Python types: by default, Typer
+prints `<int range>` for an option without a metavar, and adds the type to the name of an argument.
 """
 
 import gc
@@ -11,15 +13,16 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer import Context
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 from typing_extensions import override
 
-from oracle.cli.help_words import set_value_metavars
+_NUMBER_TYPES = ("int", "float")
 
-# Module names by command, in the order of the help. A group with many commands has several
-# modules. This is the only place where `oracle` names the packages beside it (devnet, lab,
-# gateway). The names are strings, because no module of `oracle` imports these packages.
+# The module of each command or group, in the order of the help. This is the only place where
+# `oracle` names the packages beside it (devnet, lab, gateway). The names are strings, because no
+# module of `oracle` imports these packages.
 COMMANDS = {
     "demo": "devnet.commands.demo_commands",
     "devnet": "devnet.commands.demo_commands",
@@ -34,24 +37,21 @@ COMMANDS = {
     "explain": "oracle.cli.inspect.explain_commands",
     "replay": "oracle.cli.inspect.replay_commands",
     "export": "oracle.cli.inspect.replay_commands",
-    "select": "oracle.cli.select.select_commands",
-    "queue": "oracle.cli.select.queue_commands",
-    "draws": "oracle.cli.select.draws_commands",
+    "select": "oracle.cli.select_commands",
+    "queue": "oracle.cli.queue_commands",
+    "draws": "oracle.cli.draws_commands",
     "backtest": "lab.commands.backtest_commands",
     "attack": "lab.commands.attack_commands",
     "audit": "oracle.cli.inspect.audit_commands",
     "resync": "oracle.cli.resync.resync_commands",
     "endpoint": "oracle.cli.setup.endpoint_commands",
-    "report": "oracle.cli.report.report_commands oracle.cli.report.report_push"
-    " oracle.cli.report.report_release oracle.cli.report.report_verify",
-    "kickout": "oracle.cli.kickout.kickout_commands oracle.cli.kickout.kickout_cancel"
-    " oracle.cli.kickout.kickout_export",
+    "report": "oracle.cli.report_commands",
+    "kickout": "oracle.cli.kickout_commands",
     "halt": "oracle.cli.resync.halt_commands",
     "feed": "oracle.cli.feed_commands",
     "notify": "oracle.cli.notify_commands",
-    "outbox": "oracle.cli.outbox.outbox_commands",
-    "contract": "oracle.cli.setup.contract_calls oracle.cli.setup.contract_commands"
-    " oracle.cli.setup.contract_deploy",
+    "outbox": "oracle.cli.outbox_commands",
+    "contract": "oracle.cli.setup.contract_commands",
     "keys": "oracle.cli.setup.key_commands",
     "selftest": "oracle.cli.setup.selftest_commands",
     "gateway": "gateway.gateway_commands",
@@ -83,14 +83,13 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
         return len(COMMANDS)
 
 
-def load_commands(module_names: str) -> dict[str, TyperCommand | TyperGroup]:
-    """Import the modules and return their commands, with readable metavars of their options."""
+def load_commands(module_name: str) -> dict[str, TyperCommand | TyperGroup]:
+    """Import a module and return its commands, with readable metavars of their options."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     with _pause_gc():
-        for module_name in module_names.split():
-            import_module(module_name).register(app)
+        import_module(module_name).register(app)
     group = get_group(app)
-    set_value_metavars(group)
+    _set_value_metavars(group)
     return dict(group.commands)  # type: ignore[arg-type]  # Typer creates no other types
 
 
@@ -133,3 +132,42 @@ def _log_to_stderr() -> None:
     """
     if "structlog" in sys.modules:
         import_module("oracle.telemetry.logging_setup").configure_logging("auto", "info")
+
+
+def _set_value_metavars(command_tree: TyperCommand | TyperGroup) -> None:
+    """Set the value metavars of a command, or of every command in a group."""
+    for command in _iter_commands(command_tree):
+        for parameter in command.params:
+            if isinstance(parameter, TyperArgument):
+                vars(parameter)["display_type_rich"] = _hide_type
+            elif isinstance(parameter, TyperOption) and parameter.metavar is None:
+                vars(parameter)["display_type_rich"] = _ValueMetavar(parameter)
+
+
+def _iter_commands(command_tree: object) -> Iterator[TyperCommand]:
+    if isinstance(command_tree, TyperGroup):
+        for subcommand in command_tree.commands.values():
+            yield from _iter_commands(subcommand)
+    elif isinstance(command_tree, TyperCommand):
+        yield command_tree
+
+
+def _hide_type(ctx: Context) -> str | None:
+    """Hide the type of an argument, because the argument's name and help describe it."""
+    del ctx
+    return None
+
+
+class _ValueMetavar:
+    """The metavar of one option; choices are listed as the user types them."""
+
+    def __init__(self, option: TyperOption) -> None:
+        self._option = option
+
+    def __call__(self, ctx: Context) -> str:
+        value_type = self._option.type_descriptor
+        if value_type.is_choice:
+            return self._option.display_type(ctx).strip("<>")
+        if value_type.is_path:
+            return "FILE"
+        return "N" if value_type.is_ranged or self._option.bare_type() in _NUMBER_TYPES else "TEXT"

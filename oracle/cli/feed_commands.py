@@ -24,7 +24,7 @@ from oracle.indexer.witness_file import (
     parse_witness_lines,
 )
 from oracle.queries.feed_view import FeedAcceptance, WitnessFile, WitnessImport, build_fault_view
-from oracle.queries.text.text_tables import format_utc
+from oracle.queries.text.text_tables import format_block_time
 
 feed = typer.Typer(no_args_is_help=True)
 
@@ -69,7 +69,7 @@ def list_faults(
         )
     for issue in faults:
         state = "OPEN" if issue.accepted_at is None else "accepted"
-        found_time = format_utc(issue.found_at, "%Y-%m-%d %H:%M:%S UTC")
+        found_time = format_block_time(issue.found_at)
         typer.echo(
             f"{state} {issue.kind} at row {issue.row} of stream {issue.stream}, {found_time}"
         )

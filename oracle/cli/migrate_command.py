@@ -10,7 +10,7 @@ from oracle.cli.options import (
     print_answer,
 )
 from oracle.daemon.config.loader import read_config
-from oracle.queries.setup_models import SchemaChange
+from oracle.queries.command_models import SchemaChange
 from oracle.store.schema import SchemaAge, get_schema_state, migrate as migrate_tables
 
 

@@ -10,12 +10,11 @@ from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.notify.target import NotDeliveredError, Target, build_test_message
-from oracle.queries.notice_models import NoticeDelivery, NoticeRecipients, build_notice_target
-from oracle.queries.text.text_tables import format_utc
+from oracle.queries.command_models import NoticeDelivery, NoticeRecipients, build_notice_target
+from oracle.queries.text.text_tables import format_block_time
 from oracle.store.notice_repository import DeliveryProgress
 
 notify = typer.Typer(no_args_is_help=True)
-_TIME_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
 
 def register(app: typer.Typer) -> None:
@@ -121,6 +120,6 @@ def _describe_progress(state: DeliveryProgress | None, newest_seq: int) -> str:
         return (
             f"delivered up to {state.seq} of {newest_seq}; the next notice failed {state.tries} "
             f"times ({state.last_error}) and is retried at "
-            f"{format_utc(state.next_at, _TIME_FORMAT)}"
+            f"{format_block_time(state.next_at)}"
         )
     return f"delivered up to {state.seq} of {newest_seq}"

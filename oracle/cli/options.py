@@ -1,10 +1,11 @@
-"""Options that several commands share, and functions that print results."""
+"""Options that several commands share, reading of input files, and printing of results."""
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
 
@@ -41,6 +42,7 @@ YesOption = Annotated[
 ]
 
 DEFAULT_CONFIG = Path("config/local.toml")
+_STDIN = "-"
 
 
 def confirm_action(action: str, *, yes: bool, dry_run: bool) -> bool:
@@ -87,3 +89,41 @@ def print_answer(answer: "_Answer | Sequence[_Answer] | None") -> None:
 def print_json(value: object) -> None:
     """Print a value as one JSON document on stdout; dictionaries keep their key order."""
     typer.echo(json.dumps(value, indent=2, default=str))
+
+
+@contextmanager
+def open_lines(file: str) -> Iterator[Iterator[str]]:
+    """Open a file, or stdin for `-`, and yield its lines.
+
+    An InputError raised by the caller gets the name of the file as a prefix. Lines end at line
+    feeds only, because strings may contain other line separators.
+
+    Raises:
+        InputError: the file cannot be read or is not UTF-8, or the caller found a fault in it.
+    """
+    with _open_binary(file) as stream:
+        try:
+            yield _decode_lines(stream)
+        except InputError as error:
+            raise InputError(f"{'stdin' if file == _STDIN else file}: {error}") from None
+
+
+@contextmanager
+def _open_binary(file: str) -> Iterator[BinaryIO]:
+    if file == _STDIN:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115 - closed below, errors distinguished
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    with stream:
+        yield stream
+
+
+def _decode_lines(stream: BinaryIO) -> Iterator[str]:
+    for line_number, raw_line in enumerate(stream, start=1):
+        try:
+            yield raw_line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"line {line_number}: not UTF-8") from None

@@ -16,7 +16,7 @@ from oracle.daemon.startup import SendPermissions, export_traces
 from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.errors import InputError
-from oracle.queries.run_models import FoldedBlock, RunResult
+from oracle.queries.command_models import FoldedBlock, RunResult
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import logging_setup
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.event_files import open_lines
-from oracle.cli.options import load_config
+from oracle.cli.options import load_config, open_lines
 from oracle.daemon.compose import open_reader
 from oracle.daemon.config.dispatch_section import apply_weight_floor, build_model_spread
 from oracle.daemon.config.loader import Config

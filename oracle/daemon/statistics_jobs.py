@@ -13,9 +13,8 @@ from oracle.errors import TransientError
 from oracle.indexer.loop import IngestState
 from oracle.queries.contract_view import AccountBalance
 from oracle.queries.endpoint_view import refresh_endpoint_views
-from oracle.queries.node_series import load_node_series
 from oracle.queries.outbox_figures import OutboxCounter, add_account_figures, add_contract_figures
-from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics
+from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics, load_node_series
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.telemetry import metrics, node_metrics, outbox_metrics
 from oracle.telemetry.outbox_counts import OutboxFigures

@@ -1,18 +1,23 @@
-"""Base models and field types of all answers: the block, and how numbers are serialized.
+"""What all answers share: base models, the block, places of events, and how numbers are printed.
 
 `/v1` and `--json` print the same pydantic models, so the published schema always matches the
 output (docs/reference/read-api.md#conventions). Times are unix seconds; amounts and fractions are
 decimal text.
 """
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from oracle.domain.blocks import Position
+from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
 from oracle.domain.fixed_point import format_decimal
+from oracle.domain.ids import Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
+from oracle.store.state.rule_set_repository import RuleSet
 
 ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
 HASH_PATTERN = "^0x[0-9a-f]{64}$"
@@ -134,3 +139,42 @@ class LogPlace(ApiModel):
         description="Row id if the event comes from a feed, which has no proof."
     )
     transaction: HashText | None = Field(description="null: the raw log is not stored.")
+
+
+def load_log_places(uow: UnitOfWork, positions: Iterable[Position]) -> dict[Position, LogPlace]:
+    """Return the place of each position, with the transaction of its log (feed rows have none)."""
+    distinct_positions = set(positions)
+    hash_by_log: dict[tuple[int, int], Hash] = {}
+    for block in {position.block for position in distinct_positions}:
+        for log in uow.logs.iterate_between(block, block):
+            hash_by_log[(block, log.index)] = log.tx_hash
+    return {
+        position: _build_log_place(position, hash_by_log.get((position.block, position.log)))
+        for position in distinct_positions
+    }
+
+
+def _build_log_place(position: Position, transaction: Hash | None) -> LogPlace:
+    if is_feed_position(position):
+        row = get_feed_row_key(position)[1]
+        return LogPlace(block=position.block, tx=None, log=None, feed_row=row, transaction=None)
+    return LogPlace(
+        block=position.block,
+        tx=position.tx,
+        log=position.log,
+        feed_row=None,
+        transaction=transaction,
+    )
+
+
+class RuleSetView(ApiModel):
+    """A rule set by name and version; the hash of its canonical JSON identifies it."""
+
+    name: str
+    version: int | None
+    sha256: str
+
+
+def build_rule_set_view(rules: RuleSet) -> RuleSetView:
+    """Return the answer for a rule set."""
+    return RuleSetView(name=rules.name, version=rules.version, sha256=rules.sha256)

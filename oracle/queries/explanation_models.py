@@ -11,10 +11,10 @@ from oracle.queries.answers import (
     FixedPoint,
     HashText,
     Integer,
+    RuleSetView,
 )
 from oracle.queries.legacy_models import LegacyRounds
 from oracle.queries.node_models import NodeEntry, WireInteger
-from oracle.queries.rule_set_view import RuleSetView
 
 
 class Origin(ApiModel):

@@ -8,7 +8,7 @@ from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.reports.lanes import LOWEST_SCORE
-from oracle.queries.answers import BlockView
+from oracle.queries.answers import BlockView, build_rule_set_view
 from oracle.queries.earnings import Earning
 from oracle.queries.explain import Explanation, OnChainLane, ReportedLane
 from oracle.queries.explanation_models import (
@@ -27,7 +27,6 @@ from oracle.queries.explanation_models import (
 )
 from oracle.queries.legacy_models import LegacyRounds, build_legacy_rounds
 from oracle.queries.population import build_node_entry
-from oracle.queries.rule_set_view import build_rule_set_view
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.predownload import list_requests
 

@@ -14,8 +14,8 @@ from oracle.indexer.block_confirmation import get_refusal, unconfirmed_reason
 from oracle.indexer.feed_faults import format_fault
 from oracle.indexer.snapshots import state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
-from oracle.queries.outbox_advice import resume_action
-from oracle.queries.status import StatusReport
+from oracle.queries.intent_view import resume_action
+from oracle.queries.status import StatusReport, count_suspect_blocks
 from oracle.queries.text.human_numbers import format_duration, format_lag
 from oracle.store.database import UnitOfWork
 from oracle.store.health_repository import ReportedHealth
@@ -125,12 +125,6 @@ def _find_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
             Condition.UNAUDITED,
             f"{suspect_count} blocks {audit_text}; until then no kickout is based on them",
         )
-
-
-def count_suspect_blocks(uow: UnitOfWork) -> int:
-    """Count the blocks of endpoints proven wrong that no other endpoint has confirmed yet."""
-    scope = uow.coverage.get_current_scope()
-    return 0 if scope is None else uow.facts.quarantine.count_suspect_blocks(scope.id)
 
 
 def _find_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:

@@ -1,13 +1,205 @@
-"""A call of the outbox; `outbox list --json` and `/v1/outbox` print the same model."""
+"""A call of the outbox, with the event that it waits for and the action to take.
 
-from collections.abc import Iterable
+`outbox list --json` and `/v1/outbox` print the same model.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pydantic import Field
 
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
-from oracle.queries.outbox_advice import SentState, build_advice
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Attempt, Intent, IntentState, JournalEntry, NonceSlot
+from oracle.store.outbox.records import (
+    Account,
+    Attempt,
+    Intent,
+    IntentState,
+    JournalEntry,
+    NonceSlot,
+    Pause,
+    PauseKind,
+)
+from oracle.txmgr.attribution import NO_RECEIPT
+from oracle.txmgr.unconfirmed import UNDERPRICED
+
+# The action that ends a wait, by class of reason, for waits that an operator can end.
+_ACTION_BY_REASON = {
+    "funds": "send ether to {sender}",
+    "fee_cap": "gas is expensive: wait, or raise limits.max_fee_per_gas_wei",
+    "cost_cap": "raise limits.max_cost_per_transaction_wei",
+    "hour_cap": "wait, or raise limits.max_cost_per_hour_wei",
+    "day_cap": "wait, or raise limits.max_cost_per_day_wei",
+    "behind": "wait until the index has caught up: `qos-oracle status`",
+    "stalled": "check the chain and its endpoints: `qos-oracle endpoint probe`",
+    "report held": "check it with `qos-oracle report show`, then `report release PERIOD`",
+    "Paused": "the contract is paused: `qos-oracle contract show`",
+}
+_NOTHING = "nothing"
+_GWEI = 10**9
+_ENDED_TEXT_BY_STATE = {
+    IntentState.FINAL: "it is final",
+    IntentState.REVERTED: "it reverted; the next call includes what is still needed",
+    IntentState.SUPERSEDED: "another call replaced it",
+    IntentState.CANCELLED: "it was cancelled",
+    IntentState.EXPIRED: "it expired; the next call includes what is still needed",
+    IntentState.REJECTED: "the contract would never accept it",
+}
+
+
+class SentState(NamedTuple):
+    """The nonce slot and attempts of a call with a nonce, and its sender's pause, if any."""
+
+    slot: NonceSlot | None
+    attempts: Sequence[Attempt]
+    pause: Pause | None
+
+
+class Advice(NamedTuple):
+    """The event that a call waits for, and the action to take.
+
+    `waits_for` is None if the call is over.
+    """
+
+    waits_for: str | None
+    what_to_do: str
+
+
+def build_advice(intent: Intent, sent_state: SentState) -> Advice:
+    """Return the advice for a call, computed from stored rows alone."""
+    ended_text = _ENDED_TEXT_BY_STATE.get(intent.state)
+    if ended_text is not None:
+        return Advice(None, f"{_NOTHING}: {ended_text}")
+    builder_by_state = {
+        IntentState.HELD: _advise_held,
+        IntentState.MINED: _advise_mined,
+        IntentState.LIVE: _advise_live,
+    }
+    return builder_by_state.get(intent.state, _advise_waiting)(intent, sent_state)
+
+
+def _advise_missing_receipt(intent: Intent) -> Advice:
+    action = (
+        "`qos-oracle endpoint probe`, or add an endpoint that serves eth_getTransactionReceipt"
+    )
+    return Advice(f"a receipt: {intent.error_text}", action)
+
+
+def _advise_mined(intent: Intent, sent_state: SentState) -> Advice:
+    if intent.error_class == NO_RECEIPT:
+        return _advise_missing_receipt(intent)
+    block_number = None if sent_state.slot is None else sent_state.slot.block_number
+    return Advice(
+        f"block {block_number} to be final",
+        f"{_NOTHING}: after a reorg it is sent again automatically",
+    )
+
+
+def _advise_live(intent: Intent, sent_state: SentState) -> Advice:
+    if intent.error_class == NO_RECEIPT:
+        return _advise_missing_receipt(intent)
+    slot = sent_state.slot
+    if slot is not None and slot.intent_id != intent.id:
+        return Advice(
+            f"a block that includes it, or intent {slot.intent_id}, which uses its nonce",
+            f"{_NOTHING}: one of the two lands, and the other one ends",
+        )
+    newest_attempt = sent_state.attempts[-1] if sent_state.attempts else None
+    endpoint_error = (
+        newest_attempt.last_error_text or newest_attempt.last_error_class
+        if newest_attempt is not None
+        else None
+    )
+    waiting_text = (
+        "a block"
+        if endpoint_error is None
+        else f"a block; last error of the endpoints: {endpoint_error}"
+    )
+    action = f"{_NOTHING}: its fee is bumped automatically; `outbox bump {intent.id}` bumps it now"
+    if newest_attempt is not None and newest_attempt.last_error_class in UNDERPRICED:
+        fee_text = f"{newest_attempt.signed.max_fee_wei / _GWEI:g} gwei per gas"
+        waiting_text = f"{waiting_text} (it pays {fee_text})"
+        action = (
+            "gas is expensive: wait, it is bumped automatically as far as [limits] allow, or "
+            f"raise limits.max_fee_per_gas_wei; `outbox bump {intent.id}` names the limit"
+        )
+    if sent_state.pause is not None:
+        return Advice(
+            f"{waiting_text}; and for {_format_pause(sent_state.pause)}",
+            "it is sent again unchanged, and not bumped: "
+            f"{resume_action(intent.request.account, sent_state.pause)}",
+        )
+    return Advice(
+        waiting_text, f"{action}, `outbox cancel {intent.id} --yes` replaces it by a no-op"
+    )
+
+
+def _advise_held(intent: Intent, _sent_state: SentState) -> Advice:
+    return Advice("an operator", _release_action(intent))
+
+
+def _release_action(intent: Intent) -> str:
+    release_text = (
+        f"`outbox release {intent.id}` plans it again, `outbox cancel {intent.id} --yes` ends it"
+    )
+    cancel_text = f"`outbox cancel {intent.id} --yes` closes it"
+    if intent.error_class == PauseKind.FOREIGN:
+        return (
+            "another program signed with the key: if it is yours, `outbox rebuild "
+            "--from-chain --yes`; if not, use a new transmitter key; "
+            f"then `outbox release {intent.request.account.address}`; {cancel_text}"
+        )
+    if intent.nonce is not None:
+        return f"it was mined without the intended effect: find out why, then {cancel_text}"
+    if intent.error_class == PauseKind.OPERATOR:
+        return release_text
+    return f"fix what the reason names, then {release_text}"
+
+
+def _format_pause(pause: Pause) -> str:
+    return f"its sender, which is paused ({pause.kind.value}): {pause.reason}"
+
+
+def resume_action(account: Account, pause: Pause) -> str:
+    """Return the action that lets a paused sender continue."""
+    sender = account.address
+    if pause.kind is PauseKind.FUNDS:
+        return f"send ether to {sender}; it resumes automatically"
+    if pause.is_temporary:
+        return f"let the signer sign for {sender}; signing is retried automatically"
+    if pause.kind is PauseKind.FOREIGN:
+        return (
+            f"find out who used the key of {sender}; then stop the daemon, `outbox rebuild "
+            f"--from-chain --yes`, `outbox release {sender}`; or rotate the key"
+        )
+    return f"fix what the reason names, then `outbox release {sender}`"
+
+
+def _advise_waiting(intent: Intent, sent_state: SentState) -> Advice:
+    if sent_state.pause is not None:
+        return Advice(
+            _format_pause(sent_state.pause),
+            resume_action(intent.request.account, sent_state.pause),
+        )
+    reason = intent.error_text or intent.error_class
+    if reason is None:
+        next_step = {
+            IntentState.PLANNED: "simulation on the newest block",
+            IntentState.READY: "a nonce: a push waits for the push before it, and all wait while "
+            "limits.max_in_flight calls are not final (which takes two endpoints that agree: "
+            "`qos-oracle endpoint probe`)",
+            IntentState.ASSIGNED: "its signature and first broadcast",
+        }[intent.state]
+        return Advice(next_step, f"{_NOTHING}, as long as the daemon runs with --publish")
+    not_before = intent.request.not_before
+    waiting_text = (
+        reason if not_before is None else f"{reason}; retried from chain time {not_before}"
+    )
+    action = _ACTION_BY_REASON.get(intent.error_class or "")
+    if action is None:
+        return Advice(waiting_text, f"{_NOTHING}: it is retried automatically")
+    return Advice(waiting_text, action.format(sender=intent.request.account.address))
+
 
 _TASK_PREFIX, _GROUP_PREFIX = "task=", "group="
 

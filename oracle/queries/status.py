@@ -1,13 +1,18 @@
-"""Reads the data of `status`, `/v1/operations`, `/v1/status` and `/metrics` from the database."""
+"""Reads the data of `status`, `/v1/operations`, `/v1/status` and `/metrics` from the database.
+
+The status for the daemon's operator also has facts that only the running process knows.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from oracle import __version__
+from oracle.bindings.qos_oracle import REGISTRATION_GAS
 from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.health import HealthReport
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import (
@@ -24,9 +29,25 @@ from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.snapshots import state_mismatch
 from oracle.kickouts.kickout_eligibility import count_held_intervals, find_due_intervals
+from oracle.queries.answers import BlockView, build_rule_set_view
+from oracle.queries.contract_view import AccountBalance, ChainView
+from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import FeedView, load_feed_view
+from oracle.queries.kickout_models import build_node_proposal
 from oracle.queries.outbox_figures import CALL_KINDS
-from oracle.queries.status_models import NetworkStatus, OutboxCount, ReorgEntry
+from oracle.queries.report_models import build_held_report, build_report_entry
+from oracle.queries.status_models import (
+    CatchingUp,
+    NetworkStatus,
+    OperatorReorg,
+    OperatorStatus,
+    OutboxCount,
+    ReorgEntry,
+    SenderView,
+    WaitingPush,
+    build_halt_view,
+    build_operator_health,
+)
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.halts import Halt
@@ -128,7 +149,7 @@ def load_status_report(
             planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),
             proposed_kicks=tuple(uow.rounds.list_live_kicks()),
             proven_wrong=uow.facts.quarantine.get_reason_by_endpoint(),
-            suspect_block_count=_count_suspect_blocks(uow),
+            suspect_block_count=count_suspect_blocks(uow),
             missing_receipts=tuple(
                 call.error_text or ""
                 for account in uow.outbox.counts.get_nonce_progress()
@@ -238,7 +259,8 @@ def _count_blocks_by_level(uow: UnitOfWork) -> dict[str, int]:
     return {level.name.lower(): blocks for level, blocks in sorted(levels.items())}
 
 
-def _count_suspect_blocks(uow: UnitOfWork) -> int:
+def count_suspect_blocks(uow: UnitOfWork) -> int:
+    """Count the blocks of endpoints proven wrong that no other endpoint has confirmed yet."""
     scope = uow.coverage.get_current_scope()
     return 0 if scope is None else uow.facts.quarantine.count_suspect_blocks(scope.id)
 
@@ -270,3 +292,64 @@ def _count_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dic
         else:
             statuses["busy" if running else "available"] += count
     return dict(statuses)
+
+
+def build_operator_status(
+    report: StatusReport,
+    *,
+    health: HealthReport,
+    chain: ChainView,
+    endpoints: list[EndpointView],
+    dispatcher: AccountBalance | None,
+    catching_up: CatchingUp | None = None,
+) -> OperatorStatus:
+    """Return the operator's status; `dispatcher` is None if this process starts no tasks."""
+    network, reorg = report.network, report.network.last_reorg
+    return OperatorStatus(
+        **network.model_dump(exclude={"last_reorg"}),
+        health=build_operator_health(health),
+        catching_up=catching_up,
+        halts=[build_halt_view(halt) for halt in report.halts],
+        rules=None if report.rules is None else build_rule_set_view(report.rules),
+        folded=None if report.folded_block is None else BlockView(**report.folded_block._asdict()),
+        final=report.final_block,
+        head=None if chain.head is None else chain.head.number,
+        head_time=None if chain.head is None else chain.head.time,
+        lag_blocks=report.compute_lag(chain.head),
+        contract=chain.build_contract_view(),
+        senders=[
+            SenderView(
+                address=account.address,
+                paused=None if pause is None else pause.kind.value,
+                reason=None if pause is None else pause.reason,
+            )
+            for account, pause in report.pause_by_account.items()
+        ],
+        held=[build_held_report(hold) for hold in report.held_reports],
+        unproven=list(report.missing_receipts),
+        state_mismatch=report.state_mismatch,
+        push_waits=_build_waiting_push(report.planned_push),
+        kickouts_proposed=[build_node_proposal(kick) for kick in report.proposed_kicks],
+        kickouts_refused=report.refused_kick_count,
+        nodes_without_index=report.unregistered_count,
+        registration_gas=report.unregistered_count * REGISTRATION_GAS,
+        endpoints=endpoints,
+        endpoints_proven_wrong=dict(report.proven_wrong),
+        suspect_blocks=report.suspect_block_count,
+        refused=None if report.refusal is None else report.refusal.words,
+        last_reorg=None
+        if reorg is None
+        else OperatorReorg(**reorg.model_dump(), endpoints=list(report.reorg_endpoints)),
+        feed=report.feed,
+        nodes=dict(sorted(report.node_count_by_status.items())),
+        reports=[build_report_entry(stored) for stored in report.reports],
+        oldest_draw_block=report.oldest_draw_block,
+        dispatcher=dispatcher,
+        lease=report.lease_holder,
+    )
+
+
+def _build_waiting_push(push: Intent | None) -> WaitingPush | None:
+    if push is None or push.error_text is None:
+        return None
+    return WaitingPush(intent=push.id, reason=push.error_text)

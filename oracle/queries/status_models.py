@@ -1,4 +1,4 @@
-"""The status of the oracle: the public part, and the part for its operator.
+"""The status of the oracle: the public part, the part for its operator, and its halts.
 
 The public part names no endpoints, hosts, accounts or folders.
 """
@@ -8,14 +8,55 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.domain.health import HealthReport
-from oracle.queries.answers import AddressText, Answer, ApiModel, BlockView, HashText
+from oracle.queries.answers import AddressText, Answer, ApiModel, BlockView, HashText, RuleSetView
 from oracle.queries.contract_view import AccountBalance, ContractView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import FeedView
-from oracle.queries.halt_view import HaltView
 from oracle.queries.kickout_models import NodeProposal
-from oracle.queries.reports.report_models import HeldReport, ReportEntry
-from oracle.queries.rule_set_view import RuleSetView
+from oracle.queries.report_models import HeldReport, ReportEntry
+from oracle.store.halts import Halt
+
+
+class HaltView(ApiModel):
+    """One halt; times in unix seconds."""
+
+    name: str
+    active: bool
+    since_block: int
+    since_time: int
+    reason: str
+    block: int | None = Field(description="The block on which two sources disagree.")
+    our_hash: HashText | None
+    their_hash: HashText | None
+    cleared_time: int | None = Field(description="null: the halt is active.")
+    cleared_by: str | None
+    cleared_reason: str | None
+
+
+class HaltClearance(ApiModel):
+    """The result of clearing a halt manually, or of a dry run of it."""
+
+    halt: str
+    cleared: bool = Field(description="False: a dry run.")
+    reason: str
+
+
+def build_halt_view(halt: Halt) -> HaltView:
+    """Return the answer for a halt."""
+    evidence, cleared = halt.evidence, halt.cleared
+    return HaltView(
+        name=halt.name,
+        active=cleared is None,
+        since_block=halt.since_block,
+        since_time=halt.since_time,
+        reason=halt.reason,
+        block=None if evidence is None else evidence.block,
+        our_hash=None if evidence is None else evidence.our_hash,
+        their_hash=None if evidence is None else evidence.their_hash,
+        cleared_time=None if cleared is None else cleared.time,
+        cleared_by=None if cleared is None else cleared.by,
+        cleared_reason=None if cleared is None else cleared.reason,
+    )
 
 
 class HealthView(ApiModel):

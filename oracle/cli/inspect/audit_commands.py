@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.event_files import open_lines
-from oracle.cli.options import JsonOption, load_config, print_answer
+from oracle.cli.options import JsonOption, load_config, open_lines, print_answer
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.domain.ids import Hash
@@ -15,9 +14,10 @@ from oracle.errors import FatalError, InputError
 from oracle.indexer.witness_file import parse_witness_lines
 from oracle.queries.relay_audit.contradictions import (
     MAX_LAG_SECONDS,
+    DaemonObservations,
     find_contradictions,
+    load_observations,
 )
-from oracle.queries.relay_audit.daemon_memory import DaemonObservations, load_observations
 from oracle.queries.relay_audit.relay_audit import NodeAudit, RelayAudit, Verdict, audit_relay
 from oracle.queries.relay_audit.relay_watch import RelayWatch, WatchClock
 from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table, sanitize_text

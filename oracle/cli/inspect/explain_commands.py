@@ -35,18 +35,16 @@ from oracle.queries.explain import (
     resolve_block,
 )
 from oracle.queries.explanation_view import build_explanation_view
-from oracle.queries.sentences.node_sentences import (
+from oracle.queries.node_sentences import (
     NodeSummary,
     format_details,
     format_headline,
     format_improvement,
 )
-from oracle.queries.sentences.node_standing import build_summary_from_explanation
-from oracle.queries.sentences.score_costs import find_score_costs
+from oracle.queries.node_standing import build_summary_from_explanation, find_score_costs
 from oracle.queries.text.human_numbers import format_two_decimals
 from oracle.queries.text.prefixes import find_node
-from oracle.queries.text.status_text import format_block_time
-from oracle.queries.text.text_tables import print_table
+from oracle.queries.text.text_tables import format_block_time, print_table
 
 _AtBlockOption = Annotated[
     int | None,

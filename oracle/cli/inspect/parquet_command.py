@@ -14,8 +14,8 @@ from oracle.cli.resync.resync_session import show_progress
 from oracle.daemon.compose import open_reader
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
+from oracle.queries.command_models import ParquetAnswer
 from oracle.queries.event_history import History
-from oracle.queries.export_models import ParquetAnswer
 from oracle.resources import format_install_command
 
 # About one day at one block per second: files of some MB, and not too many of them.

@@ -9,20 +9,20 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.event_files import open_lines
 from oracle.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     DryRunOption,
     JsonOption,
     load_config,
+    open_lines,
     print_answer,
 )
 from oracle.cli.system_options import SetOption, parse_key_values
 from oracle.domain.blocks import BlockRange
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.queries.export_models import FixtureAnswer
+from oracle.queries.command_models import FixtureAnswer
 from oracle.queries.replay import replay_events
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.overrides import apply_rule_changes

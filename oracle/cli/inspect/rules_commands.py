@@ -9,7 +9,7 @@ from oracle.cli.options import JsonOption, print_answer, print_json
 from oracle.cli.system_options import SetOption, parse_key_values
 from oracle.domain.scoring.rules import RULES_IGNORED_BY_LEGACY, Rules
 from oracle.errors import InputError
-from oracle.queries.rule_set_view import SystemEntry
+from oracle.queries.command_models import SystemEntry
 from oracle.queries.text.text_tables import print_table
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.overrides import MEANINGS

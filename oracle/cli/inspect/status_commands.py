@@ -1,16 +1,12 @@
 """`status`: prints health, progress and pending work. The command only reads."""
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 
 import typer
 
-from oracle.cli.inspect.catching_up import measure_catch_up
-from oracle.cli.inspect.refused_senders import (
-    add_refused_senders,
-    list_paused_findings,
-    remove_funding_advice,
-)
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
 from oracle.daemon.compose import Index, open_fresh_endpoints, open_index
 from oracle.daemon.lease_keeper import find_leader
@@ -31,21 +27,28 @@ from oracle.queries.feed_view import format_feed_lines
 from oracle.queries.health import (
     build_chain_findings,
     build_health_report,
+    build_pause_finding,
     find_contract_findings,
     has_current_report,
 )
-from oracle.queries.operator_status import build_operator_status
-from oracle.queries.status import StatusReport, load_status_report
+from oracle.queries.status import StatusReport, build_operator_status, load_status_report
 from oracle.queries.status_models import CatchingUp
-from oracle.queries.text.certainty_text import load_proof_status
 from oracle.queries.text.status_text import (
     format_catching_up,
     format_index_lines,
     format_reading_lines,
     format_situation,
+    load_proof_status,
 )
 from oracle.queries.text.text_tables import print_facts
+from oracle.store.database import Store
+from oracle.store.outbox.records import Pause, PauseKind
+from oracle.txmgr.nonce_sync import start_refusal_reason
 
+# A read-only command waits only briefly.
+_TIMEOUT_SECONDS = 3.0
+# The indexer commits about once per second; a shorter time would see no new block or one window.
+_MIN_WATCH_SECONDS = 2.0
 _NAME_WIDTH = 14
 
 
@@ -71,7 +74,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
         )
         chain_view = _read_chain_view(index, status_report.folded_block)
         if chain_view.head is not None:
-            status_report = add_refused_senders(index, status_report)
+            status_report = _add_refused_senders(index, status_report)
         has_dispatch, endpoints = (
             index.dispatch_settings is not None,
             load_endpoint_views(index.chain, index.endpoint_facts),
@@ -133,8 +136,8 @@ def _assess_health(
         if is_reported
         else build_chain_findings(status_report, chain_view, heartbeat, now)
     )
-    findings = [*health.findings, *list_paused_findings(status_report), *unproven_findings]
-    return remove_funding_advice(
+    findings = [*health.findings, *_list_paused_findings(status_report), *unproven_findings]
+    return _remove_funding_advice(
         HealthReport.from_findings(findings).merge(direct_findings), chain_view
     )
 
@@ -185,3 +188,85 @@ def _read_dispatcher_balance(index: Index) -> AccountBalance | None:
         return None
     with open_fresh_endpoints(index.config, index.chain) as endpoints:
         return fetch_account_balance(endpoints, address)
+
+
+def _add_refused_senders(index: Index, status_report: StatusReport) -> StatusReport:
+    """Mark as paused each sender whose nonce is ahead on-chain, or whose nonces are lost.
+
+    `run` refuses such a sender at its start, before it can store a pause, so the pause is not in
+    the database; an old copy of a database, for example, shows no problem by itself.
+    """
+    with open_fresh_endpoints(index.config, index.chain) as pool:
+        pool_view = pool.view(_TIMEOUT_SECONDS)
+        reason_by_account = {
+            account: start_refusal_reason(index.store, pool_view, account)
+            for account, pause in status_report.pause_by_account.items()
+            if pause is None
+        }
+    pause_by_account = {
+        account: Pause(PauseKind.FOREIGN, reason)
+        for account, reason in reason_by_account.items()
+        if reason is not None
+    }
+    return replace(
+        status_report, pause_by_account={**status_report.pause_by_account, **pause_by_account}
+    )
+
+
+def _list_paused_findings(status_report: StatusReport) -> list[HealthFinding]:
+    """Return a finding for each paused sender, including those that `run` would refuse."""
+    return [
+        build_pause_finding(account, pause)
+        for account, pause in status_report.pause_by_account.items()
+        if pause is not None
+    ]
+
+
+def _remove_funding_advice(health: HealthReport, chain_view: ChainView) -> HealthReport:
+    """Return the health, without the advice to send ether if the chain could not be queried.
+
+    The endpoint may serve another chain, on which the sender accounts never existed.
+    """
+    if chain_view.head is not None:
+        return health
+    unknown_note = f"the present balance is unknown: {chain_view.unknown_reason}"
+    return HealthReport(
+        tuple(
+            finding._replace(
+                detail=f"{finding.detail.rpartition('; send ether')[0]}; {unknown_note}"
+            )
+            if finding.condition is Condition.SENDER_FUNDS
+            else finding
+            for finding in health.findings
+        )
+    )
+
+
+def measure_catch_up(
+    store: Store,
+    start_block: BlockRef,
+    started_at: float,
+    head_number: int,
+    sleep: Callable[[float], None],
+    now: int,
+) -> CatchingUp:
+    """Measure how far the cursor advances from `start_block` in a few seconds.
+
+    `started_at` is the time at which `start_block` was read, on the monotonic clock. `head_number`
+    is the newest block. `now` is in unix seconds of this machine's clock.
+    """
+    sleep(max(0.0, started_at + _MIN_WATCH_SECONDS - time.monotonic()))
+    with store.read_transaction() as uow:
+        cursor = uow.cursor.get()
+    block_number = start_block.number if cursor is None else cursor.number
+    blocks_left, blocks_folded = (
+        max(0, head_number - block_number),
+        max(0, block_number - start_block.number),
+    )
+    seconds = time.monotonic() - started_at
+    return CatchingUp(
+        blocks_left=blocks_left,
+        blocks_per_second=blocks_folded / seconds,
+        watched_seconds=seconds,
+        until=now + round(blocks_left * seconds / blocks_folded) if blocks_folded else None,
+    )

@@ -17,8 +17,8 @@ from oracle.daemon.lease_holder import build_holder_name
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
-from oracle.queries.halt_view import HaltClearance, build_halt_view
-from oracle.queries.text.text_tables import format_utc
+from oracle.queries.status_models import HaltClearance, build_halt_view
+from oracle.queries.text.text_tables import format_block_time
 from oracle.store.halts import HaltClearRecord
 
 halt = typer.Typer(no_args_is_help=True)
@@ -54,12 +54,11 @@ def list_halts(
         typer.echo("no halts recorded")
     for entry in halts:
         state = "HALTED" if entry.cleared is None else "cleared"
-        typer.echo(
-            f"{state} {entry.name} at block {entry.since_block}, {_format_time(entry.since_time)}"
-        )
+        halted_time = format_block_time(entry.since_time)
+        typer.echo(f"{state} {entry.name} at block {entry.since_block}, {halted_time}")
         typer.echo(f"  {entry.reason}")
         if entry.cleared is not None:
-            cleared_time = _format_time(entry.cleared.time)
+            cleared_time = format_block_time(entry.cleared.time)
             typer.echo(f"  cleared {cleared_time} by {entry.cleared.by}: {entry.cleared.reason}")
 
 
@@ -108,7 +107,3 @@ def clear_halt(
         return
     verb = "would be" if dry_run else "is"
     typer.echo(f"halt {name} {verb} cleared; its reason was: {active_halt.reason}")
-
-
-def _format_time(seconds: int) -> str:
-    return format_utc(seconds, "%Y-%m-%d %H:%M:%S UTC")

@@ -18,6 +18,7 @@ from oracle.cli.options import (
 from oracle.cli.resync.resync_session import (
     describe_rebuild,
     format_row_position,
+    limit_lines,
     open_resync_session,
     print_line,
 )
@@ -25,7 +26,6 @@ from oracle.daemon.compose import Index, open_reader, use_segment_workers
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
-from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.audit.gaps import Gaps, find_gaps
 from oracle.indexer.audit.reverify import (
@@ -48,8 +48,6 @@ from oracle.queries.resync_models import (
 )
 from oracle.store.raw.raw_checksums import DamagedSpan
 
-# Rows and ranges shown in the terminal; `--json` contains all.
-MAX_LINES = 20
 _NOTHING_INDEXED = "the database is empty; `qos-oracle run` indexes the chain"
 
 _VERIFY_EPILOG = "Example: qos-oracle resync verify --from 19000000 --to 19010000 --level proven"
@@ -269,7 +267,7 @@ def gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 
 
 def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
-    yield from _limit_lines("DAMAGED", describe_damage(stored_check.damaged))
+    yield from limit_lines("DAMAGED", describe_damage(stored_check.damaged))
     state = stored_check.state
     if state is None:
         if stored_check.damaged:
@@ -279,7 +277,7 @@ def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
         yield f"the state matches a fold of {state.log_count} logs up to block {state.last_block}"
         return
     row_texts = [f"{row.table} {row.key} ({row.kind})" for row in state.differing]
-    yield from _limit_lines("state", row_texts)
+    yield from limit_lines("state", row_texts)
     yield f"the state DIFFERS from a fold of its {state.log_count} logs in {len(row_texts)} rows"
     if stored_check.rebuilt is None:
         yield "run `qos-oracle resync rebuild` to rebuild it"
@@ -297,7 +295,7 @@ def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iter
         ("different content", difference.changed),
     ]
     for label, rows in row_groups:
-        yield from _render_rows(label, rows)
+        yield from limit_lines(label, [format_row_position(row) for row in rows])
     names = ", ".join(comparison.endpoints) or "no endpoint"
     resume_note = (
         "" if comparison.resumed_at is None else f"; resumed at block {comparison.resumed_at}"
@@ -320,13 +318,6 @@ def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iter
         )
 
 
-def _render_rows(label: str, rows: list[Log | Call]) -> Iterator[str]:
-    for row in rows[:MAX_LINES]:
-        yield f"{label}: {format_row_position(row)}"
-    if len(rows) > MAX_LINES:
-        yield f"{label}: and {len(rows) - MAX_LINES} more (--json lists all)"
-
-
 def _render_gaps(gap_report: Gaps) -> Iterator[str]:
     blocks = gap_report.blocks
     for level in VerificationLevel:
@@ -335,25 +326,18 @@ def _render_gaps(gap_report: Gaps) -> Iterator[str]:
             yield f"{level.name.lower()}: {count} blocks"
     audited = sum(len(span.blocks) for span in gap_report.spans if span.audited_by is not None)
     yield f"audited with a second endpoint: {audited} blocks"
-    yield from _limit_lines(
+    yield from limit_lines(
         "not read",
         [f"{block_range.first} to {block_range.last}" for block_range in gap_report.unread],
     )
-    yield from _limit_lines(
+    yield from limit_lines(
         "header missing or not linked", [str(header) for header in gap_report.broken_headers]
     )
-    yield from _limit_lines(
+    yield from limit_lines(
         "logs of non-canonical blocks",
         [str(orphaned_log) for orphaned_log in gap_report.conflicting_blocks],
     )
-    yield from _limit_lines("damaged", describe_damage(gap_report.damaged))
+    yield from limit_lines("damaged", describe_damage(gap_report.damaged))
     yield from gap_report.cursor_mismatches
     verdict = "GAPS" if gap_report else "no gap"
     yield f"blocks {blocks.first} to {blocks.last}: {verdict}"
-
-
-def _limit_lines(label: str, entries: list[str]) -> Iterator[str]:
-    for entry in entries[:MAX_LINES]:
-        yield f"{label}: {entry}"
-    if len(entries) > MAX_LINES:
-        yield f"{label}: and {len(entries) - MAX_LINES} more (--json lists all)"

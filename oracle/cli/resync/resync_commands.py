@@ -1,44 +1,79 @@
 """`resync`: rewinds, rebuilds or backfills the index, in one transaction that may be interrupted.
 
-No command changes nonces, signed transactions or landed reports.
+No command changes nonces, signed transactions or landed reports. `resync refusal` shows and
+accepts a refused block; `resync dead-letters` lists and retries logs that could not be decoded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption, JsonOption, print_answer
-from oracle.cli.resync import deadletter_commands, refusal_commands, resync_checks
+from oracle.chain.verification.refused_blocks import (
+    BLOCK_HASH_CHECK,
+    CALIBRATION_CHECK,
+    BlockRefusal,
+)
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    load_config,
+    print_answer,
+)
+from oracle.cli.resync import resync_checks
 from oracle.cli.resync.resync_session import (
     describe_rebuild,
     format_row_position,
+    limit_lines,
     open_resync_session,
     print_line,
 )
+from oracle.cli.write_session import open_write_session
+from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
-from oracle.domain.logs import Call, Log
+from oracle.domain.logs import Call, DeadLetter, Log
 from oracle.errors import InputError
 from oracle.indexer.backfill import BackfillResult, backfill_range as backfill_blocks
-from oracle.indexer.rebuild import rebuild_state as rebuild_rows
+from oracle.indexer.block_confirmation import accept_refused_block as accept_block, get_refusal
+from oracle.indexer.rebuild import (
+    get_open_letters,
+    rebuild_state as rebuild_rows,
+    retry_dead_letters as retry_letters,
+)
 from oracle.indexer.reorgs.reorg import RewindResult, rewind_to_block
 from oracle.queries.resync_models import (
+    DeadLetterRetry,
+    RefusalAnswer,
+    RefusedBlock,
     build_backfill_answer,
+    build_dead_letter_entry,
     build_rebuild_answer,
     build_rewind_answer,
 )
+from oracle.queries.text.text_tables import print_table, sanitize_text
 
-# Missing rows shown in the terminal; `--json` contains all.
-MAX_LINES = 20
+_ACCEPT_COMMAND = "`qos-oracle resync refusal --accept --reason TEXT`"
+_REFUSAL_EPILOG = (
+    'Example: qos-oracle resync refusal --accept --reason "the explorer shows the same"'
+)
+_MAX_ERROR_LENGTH = 60
+_LETTER_COLUMNS = ("block", "tx", "log", "name", "error")
 
 resync = typer.Typer(no_args_is_help=True)
+deadletter = typer.Typer(no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
     """Register `resync` and its subcommands on the command line."""
     resync_checks.register(resync)
-    refusal_commands.register(resync)
-    deadletter_commands.register(resync)
+    resync.command(epilog=_REFUSAL_EPILOG)(refusal)
+    resync.add_typer(
+        deadletter,
+        name="dead-letters",
+        help="List and retry logs and calls that could not be decoded.",
+    )
     app.add_typer(resync, name="resync", help="Rewind, rebuild, backfill and verify the index.")
 
 
@@ -147,10 +182,7 @@ def backfill(
 
 def _render_backfill(result: BackfillResult) -> Iterator[str]:
     missing: list[Log | Call] = [*result.missing_logs, *result.missing_calls]
-    for row in missing[:MAX_LINES]:
-        yield f"missing: {format_row_position(row)}"
-    if len(missing) > MAX_LINES:
-        yield f"missing: and {len(missing) - MAX_LINES} more (--json lists all)"
+    yield from limit_lines("missing", [format_row_position(row) for row in missing])
     if result.unserved_count:
         yield f"{result.unserved_count} stored rows were not returned now; they are kept"
     if result.differing_count:
@@ -179,3 +211,150 @@ def _describe_rewind_method(rewind_result: RewindResult) -> str:
         else f" from the snapshot of block {rewind_result.snapshot}"
     )
     return f"by a rebuild{snapshot_note}, because the undo journal ends above the block"
+
+
+def refusal(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept",
+            help=(
+                "Accept the block as returned by its endpoint, without proof; requires --reason."
+            ),
+        ),
+    ] = False,
+    reason: Annotated[
+        str,
+        typer.Option(
+            "--reason",
+            metavar="TEXT",
+            help="Reason for accepting the block, recorded in the journal.",
+        ),
+    ] = "",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the refused block and the remedies, or accept the block.
+
+    A block is refused if its receipts, bloom, transactions or hash contradict its header and no
+    endpoint proves it, however many endpoints return the same data, or if two providers return
+    different blocks. `run` reads the block again on every tick. The refusal ends when an endpoint
+    proves the block, or when two providers return the same block.
+    """
+    if accept and not reason.strip():
+        raise InputError("--reason: required with --accept")
+    with open_records(load_config(config)) as records:
+        with records.store.read_transaction() as uow:
+            block_refusal = get_refusal(uow)
+        if accept and not dry_run:
+            with open_write_session(records.store, "resync refusal", dry_run=False) as (uow, _):
+                block_refusal = accept_block(uow, reason.strip())
+    if as_json:
+        refused = (
+            None
+            if block_refusal is None
+            else RefusedBlock(block=block_refusal.number, check=block_refusal.check)
+        )
+        reason_text = None if block_refusal is None else block_refusal.words
+        is_accepted = accept and not dry_run
+        print_answer(RefusalAnswer(refused=refused, words=reason_text, accepted=is_accepted))
+        return
+    for line in _render_refusal(block_refusal, is_accepted=accept and not dry_run):
+        typer.echo(line)
+
+
+def _render_refusal(block_refusal: BlockRefusal | None, *, is_accepted: bool) -> list[str]:
+    if block_refusal is None:
+        return ["no block is refused"]
+    if is_accepted:
+        return [
+            f"accepted, unproven: {block_refusal.words}",
+            "`run` ingests the block as returned",
+        ]
+    if block_refusal.check == BLOCK_HASH_CHECK:
+        return [
+            f"refused: {block_refusal.words}",
+            "remedy: remove the wrong endpoint from [chain] endpoints, or add a third one",
+        ]
+    if block_refusal.check == CALIBRATION_CHECK:
+        return [
+            f"waiting: {block_refusal.words}",
+            "remedy: wait for that provider, or remove its endpoints from [chain] endpoints",
+            "or, if the chain's headers prove nothing: lower the requirements in [verify]",
+        ]
+    return [
+        f"refused: {block_refusal.words}",
+        "remedy: add an endpoint that proves the block",
+        f"or, if an explorer shows the block as this endpoint does: {_ACCEPT_COMMAND}",
+        "or, if receipts no longer match their root on this chain: [verify] receipts = false",
+    ]
+
+
+@deadletter.command("list", epilog="Example: qos-oracle resync dead-letters list --json")
+def list_dead_letters(
+    config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False
+) -> None:
+    """List undecodable logs and calls; the daemon may be running."""
+    with open_records(load_config(config)) as records:
+        letters = get_open_letters(records.store)
+    if as_json:
+        print_answer([build_dead_letter_entry(letter) for letter in letters])
+    elif letters:
+        print_table(
+            _LETTER_COLUMNS,
+            [_format_letter(dead_letter) for dead_letter in letters],
+            left_columns=("name", "error"),
+        )
+    else:
+        typer.echo("no dead letters")
+
+
+@deadletter.command(epilog="Example: qos-oracle resync dead-letters retry --dry-run")
+def retry(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Retry undecodable logs, and rebuild the state if any is readable.
+
+    No endpoint is contacted. The state is then the same as if the log had been readable from the
+    start. Exit code 1 if a log is still unreadable, or a stored report comes out differently.
+    """
+    command = "resync dead-letters retry"
+    with open_resync_session(config, command, dry_run=dry_run, offline=True) as (
+        index,
+        rebuild_options,
+    ):
+        retry_result = retry_letters(index.store, index.folder, rebuild_options)
+    rebuilt = retry_result.rebuilt
+    if as_json:
+        print_answer(
+            DeadLetterRetry(
+                dry_run=dry_run,
+                readable=[build_dead_letter_entry(letter) for letter in retry_result.readable],
+                left=[build_dead_letter_entry(letter) for letter in retry_result.unreadable],
+                rebuilt=None
+                if rebuilt is None
+                else build_rebuild_answer(rebuilt, dry_run=dry_run),
+            )
+        )
+    else:
+        line = f"{len(retry_result.readable)} decoded, {len(retry_result.unreadable)} not"
+        print_line(
+            line if rebuilt is None else f"{line}; {describe_rebuild(rebuilt)}", dry_run=dry_run
+        )
+    if retry_result.unreadable or (rebuilt is not None and rebuilt.differing):
+        raise typer.Exit(1)
+
+
+def _format_letter(letter: DeadLetter) -> Sequence[str]:
+    return (
+        str(letter.block),
+        str(letter.tx),
+        "call" if letter.index < 0 else str(letter.index),
+        sanitize_text(letter.name),
+        sanitize_text(letter.error, _MAX_ERROR_LENGTH),
+    )

@@ -1,7 +1,7 @@
 """Opens the index for a `resync` command: lease, network check, progress bar."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,9 @@ from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
+
+# Rows and ranges shown in the terminal; `--json` contains all.
+_MAX_LINES = 20
 
 
 @contextmanager
@@ -114,6 +117,14 @@ def show_progress(command: str) -> Iterator[Callable[[int, int], None]]:
 def print_line(line: str, *, dry_run: bool) -> None:
     """Print one line; a dry run is marked as such."""
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
+
+
+def limit_lines(label: str, entries: Sequence[str]) -> Iterator[str]:
+    """Yield the first entries as lines, and how many are left out."""
+    for entry in entries[:_MAX_LINES]:
+        yield f"{label}: {entry}"
+    if len(entries) > _MAX_LINES:
+        yield f"{label}: and {len(entries) - _MAX_LINES} more (--json lists all)"
 
 
 def describe_rebuild(result: RebuildResult) -> str:

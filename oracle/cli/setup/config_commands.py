@@ -43,7 +43,7 @@ from oracle.daemon.senders import (
 from oracle.domain.scoring.node_scores import compute_longest_exclusion
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.rules_binding import format_rule_set
-from oracle.queries.setup_models import ConfigCheck
+from oracle.queries.command_models import ConfigCheck
 from oracle.queries.text.text_tables import print_facts
 from oracle.store.schema import SchemaAge, get_schema_state
 from oracle.store.state.rule_set_repository import identify_rules

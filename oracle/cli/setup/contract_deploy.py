@@ -17,15 +17,14 @@ from oracle.cli.options import (
     YesOption,
     load_config,
 )
-from oracle.cli.setup.contract_commands import contract
-from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan, PlannedAdapter
-from oracle.cli.setup.written_values import (
+from oracle.cli.setup.contract_values import (
     parse_addresses,
     parse_limit,
     parse_named_address,
     parse_optional_address,
     parse_required_address,
 )
+from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan, PlannedAdapter
 from oracle.daemon.compose import compute_rules_hash, open_checked_chain, open_reader
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
@@ -51,15 +50,6 @@ _UNSET = ""
 _NO_ADAPTER = "none"
 
 
-def register(app: typer.Typer) -> None:
-    """Do nothing: importing the module registers the command under `contract`."""
-    del app
-
-
-@contract.command(
-    epilog="Example: qos-oracle contract deploy --admin 0x… --signers 0x…,0x…,0x… --quorum 2 "
-    "--pauser 0x… --vetoer 0x…"
-)
 def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
     *,

@@ -23,7 +23,7 @@ from oracle.bindings.kick_targets import (
 )
 from oracle.bindings.timelock import build_canceller_grant, build_timelock_code
 from oracle.cli.options import confirm_action, print_answer
-from oracle.cli.setup.spoken_values import print_contract_answer, print_values
+from oracle.cli.setup.contract_values import print_contract_answer, print_values
 from oracle.daemon.config.loader import Config
 from oracle.daemon.senders import kick_target
 from oracle.domain.ids import ZERO_ADDRESS, Address

@@ -15,6 +15,7 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.profiles.profile_loader import list_shipped_profiles, load_profile
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, DryRunOption
 from oracle.cli.setup.config_commands import check
+from oracle.cli.setup.contract_values import parse_named_address, parse_required_address
 from oracle.cli.setup.endpoint_commands import (
     ProbedEndpoint,
     print_probe_results,
@@ -28,7 +29,6 @@ from oracle.cli.setup.network_survey import (
     propose_finality,
 )
 from oracle.cli.setup.profile_report import describe_on_chain_actions
-from oracle.cli.setup.written_values import parse_named_address, parse_required_address
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError, TransientError
 from oracle.queries.text.human_numbers import format_duration

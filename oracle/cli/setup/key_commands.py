@@ -19,7 +19,7 @@ from oracle.daemon.config.loader import Config
 from oracle.daemon.senders import OpenKey, make_key_opener
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError
-from oracle.queries.setup_models import CreatedKey, KeyEntry
+from oracle.queries.command_models import CreatedKey, KeyEntry
 from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
 from oracle.signing.factory import describe_key_location
 from oracle.signing.key_locations import RemoteKey

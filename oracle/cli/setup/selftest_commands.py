@@ -43,7 +43,7 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address, TaskKey
 from oracle.errors import FatalError, InputError, OracleError
-from oracle.queries.setup_models import SelfTestCheck
+from oracle.queries.command_models import SelfTestCheck
 from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
 from oracle.signing.factory import VOID_STATEMENT, sign_void_statement, sign_void_transaction
 from oracle.signing.signer import Signer

@@ -19,8 +19,7 @@ from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.health import build_health_report
 from oracle.queries.intent_view import IntentView, build_intent_view, load_sent_state
-from oracle.queries.operator_status import build_operator_status
-from oracle.queries.status import load_status_report
+from oracle.queries.status import build_operator_status, load_status_report
 from oracle.queries.status_models import OperatorStatus
 from oracle.store.database import Store
 from oracle.telemetry import metrics

@@ -1,4 +1,4 @@
-"""The network overview: nodes, score distribution, activity, and actions for an operator."""
+"""The network overview (nodes, score distribution, activity, actions), and the public status."""
 
 from pydantic import Field
 
@@ -6,6 +6,8 @@ from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.scoring.node_figures import NODE_STATES, NodeState
 from oracle.queries.answers import Answer, ApiModel, FractionText
 from oracle.queries.api.source import ApiSnapshot
+from oracle.queries.status import load_network_status
+from oracle.queries.status_models import PublicStatus, build_public_health
 
 _HISTOGRAM_BINS = 20
 _QUARTERS = 4
@@ -139,3 +141,10 @@ def _load_last_round(snapshot: ApiSnapshot) -> LastRound | None:
     accepted = newest_rounds[-1]
     age_seconds = max(0, snapshot.cursor.time - accepted.time)
     return LastRound(round=accepted.round, age_seconds=age_seconds, as_of=accepted.as_of)
+
+
+def build_public_status(snapshot: ApiSnapshot) -> PublicStatus:
+    """Return the public status from the database."""
+    network = load_network_status(snapshot.uow)
+    health = build_public_health(snapshot.load_health())
+    return PublicStatus(as_of=snapshot.as_of, health=health, **network.model_dump())

@@ -15,7 +15,7 @@ from oracle.queries.answers import (
     HashText,
     LogPlace,
 )
-from oracle.queries.api.history_course import (
+from oracle.queries.api.history_points import (
     HistoryPoint,
     NodeRecord,
     compute_history,

@@ -23,7 +23,7 @@ from oracle.domain.scoring.node_figures import NodeState, classify_state, state_
 from oracle.domain.scoring.node_scores import compute_long_term, compute_reliability, qos_at
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
-from oracle.queries.api.recent_courses import TrendCache
+from oracle.queries.api.history_points import TrendCache
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 

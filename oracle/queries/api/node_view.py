@@ -12,8 +12,7 @@ from oracle.queries.answers import Answer, ApiModel, FixedPoint, Integer
 from oracle.queries.api.lifting import NodeLift, compute_what_if_figures
 from oracle.queries.api.node_list import load_population
 from oracle.queries.api.source import ApiSnapshot
-from oracle.queries.kickout_models import ProposedKickout
-from oracle.queries.kickout_view import build_proposed_kickout
+from oracle.queries.kickout_models import ProposedKickout, build_proposed_kickout
 from oracle.queries.node_models import NodeEntry
 from oracle.queries.population import Population, build_node_entry
 

@@ -1,17 +1,25 @@
 """Compares a relay's rows with each other and with the chain, and lists the contradictions.
 
+A daemon's database has the stakes on chain, and the times at which it observed the rows.
+
 See docs/reference/crynux-relay.md#contradictions.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oracle.chain.feed.relay_reader import find_unreadable_reason
 from oracle.chain.feed.relay_rows import parse_arguments
-from oracle.domain.feed_rows import FeedRow
+from oracle.chain.protocols import LogReader
+from oracle.domain.blocks import BlockRange
+from oracle.domain.events.network_events import NodeUpdated
+from oracle.domain.feed_rows import FeedRow, is_feed_position
 from oracle.domain.ids import Address
 from oracle.errors import InputError
+from oracle.indexer.stored_events import iterate_stored_events
+from oracle.store.database import UnitOfWork
 
 # How long the relay may lag behind the chain, or the chain behind the relay.
 MAX_LAG_SECONDS = 3600
@@ -146,3 +154,36 @@ def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time:
     first_index = bisect_right(changes, min_time, key=lambda change: change[0])
     end_index = bisect_right(changes, max_time, key=lambda change: change[0])
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonObservations:
+    """Rows by id, each with the time at which it was observed, and the stakes on chain."""
+
+    rows: Mapping[int, FeedRow]
+    stakes: ChainStakes
+
+
+def load_observations(
+    uow: UnitOfWork, reader: LogReader, network: str | None
+) -> DaemonObservations:
+    """Read the observations from a daemon's database; `network`: the relay's name of its chain.
+
+    Raises:
+        InputError: the daemon has read no block, or no feed.
+        FatalError: a stored log cannot be decoded.
+    """
+    cursor, feed = uow.cursor.get(), uow.feed.get_cursor()
+    if cursor is None or feed is None:
+        missing_kind = "block" if cursor is None else "feed"
+        raise InputError(f"--config: the daemon has not read any {missing_kind} yet")
+    changes: dict[Address, list[tuple[int, int]]] = defaultdict(list)
+    for event in iterate_stored_events(uow, reader, BlockRange(0, cursor.number)):
+        if (
+            isinstance(event, NodeUpdated)
+            and event.stake is not None
+            and not is_feed_position(event.at)
+        ):
+            changes[event.node].append((event.time, event.stake))
+    rows = {row.id: row for row in uow.feed.iterate_settled() if row.stream == feed.stream}
+    return DaemonObservations(rows, ChainStakes(cursor.time, changes, network))

@@ -26,8 +26,12 @@ from oracle.queries.relay_audit.partings import (
     find_score_divergence,
     find_swapped_scores,
 )
-from oracle.queries.relay_audit.relay_watch import Poll, RelayWatch
-from oracle.queries.relay_audit.separation import QualityFactors, separate_factors
+from oracle.queries.relay_audit.relay_watch import (
+    Poll,
+    QualityFactors,
+    RelayWatch,
+    separate_factors,
+)
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 # A timeout may be one poll older than its row, and the relay counts fractions of seconds.

@@ -6,6 +6,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state import Task
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
+from oracle.queries.text.text_tables import format_block_time
 
 
 class SnapshotTime(ApiModel):
@@ -13,6 +14,11 @@ class SnapshotTime(ApiModel):
 
     block: int | None = Field(description="null: no event is known yet.", examples=[293])
     time: int = Field(description="Unix seconds.", examples=[1_800_003_580])
+
+    def to_text(self) -> str:
+        """Return the block and the time as text."""
+        block_text = "before any event" if self.block is None else f"as of block {self.block}"
+        return f"{block_text}, {format_block_time(self.time)}"
 
 
 class SnapshotAnswer(ApiModel):

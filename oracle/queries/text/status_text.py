@@ -1,7 +1,11 @@
-"""`status` as text: the progress of index, reports and senders, and pending actions."""
+"""`status` as text: progress of index, reports and senders, pending actions, what is proven."""
 
 from collections.abc import Iterator
 
+from oracle.chain.source import ChainSource
+from oracle.domain.coverage import IngestScope, VerificationLevel
+from oracle.domain.health import Condition, HealthFinding
+from oracle.indexer.audit.unproven_history import unproven_history_reason
 from oracle.indexer.rules_binding import format_rule_set
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.status_models import CatchingUp, OperatorStatus
@@ -11,7 +15,8 @@ from oracle.queries.text.human_numbers import (
     format_duration,
     format_lag,
 )
-from oracle.queries.text.text_tables import format_utc
+from oracle.queries.text.text_tables import format_block_time, format_utc
+from oracle.store.database import Store
 from oracle.store.state.rule_set_repository import RuleSet
 
 Lines = Iterator[tuple[str, str]]
@@ -85,11 +90,6 @@ def format_catching_up(progress: CatchingUp, now: int) -> str:
         f"{left_text} at {rate_text}: {format_duration(progress.until - now)}, until about "
         f"{end_time}"
     )
-
-
-def format_block_time(unix_time: int) -> str:
-    """Return a block's time as text, in UTC."""
-    return format_utc(unix_time, "%Y-%m-%d %H:%M:%S UTC")
 
 
 def _format_index(status: OperatorStatus, now: int) -> str:
@@ -194,3 +194,49 @@ def _format_task_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
             "dispatcher",
             "no key: no task is started" if account is None else account.to_text(),
         )
+
+
+Line = tuple[str, str]
+
+
+def load_proof_status(
+    store: Store, source: ChainSource, scope: IngestScope
+) -> tuple[list[HealthFinding], list[Line]]:
+    """Return findings about unproven history, and lines about what could be proven now."""
+    findings, lines = _check_proof(store, source, scope)
+    return findings, [*_format_witnesses(source), *lines]
+
+
+def _format_witnesses(source: ChainSource) -> list[Line]:
+    """Return a warning if there is only one provider, because it could forge the chain."""
+    if len(set(source.get_providers().values())) > 1:
+        return []
+    count = len(source.get_providers())
+    provider_text = "one endpoint" if count == 1 else f"one provider ({count} endpoints)"
+    risk_text = f"there is only {provider_text}, so a forged chain would go unnoticed"
+    return [("witness", f"unwitnessed: {risk_text}; add another provider to [chain] endpoints")]
+
+
+def _check_proof(
+    store: Store, source: ChainSource, scope: IngestScope
+) -> tuple[list[HealthFinding], list[Line]]:
+    with store.read_transaction() as uow:
+        unproven = unproven_history_reason(source, uow, scope)
+    if unproven is not None:
+        return [HealthFinding(Condition.UNPROVEN, unproven)], []
+    level = source.get_history_level()
+    if level < VerificationLevel.BLOOMED:
+        proof_text = "the headers cannot prove it yet, or [verify] does not require a proof"
+        return [], [("proof", f"history is unproven: {proof_text}")]
+    with store.read_transaction() as uow:
+        cursor = uow.cursor.get()
+        final_block = -1 if cursor is None or cursor.final_number is None else cursor.final_number
+        unreached_blocks = uow.coverage.count_blocks_below_level(scope.id, level, 0, final_block)
+    proof_text = f"every block of history can be verified as {level.name.lower()}"
+    if not unreached_blocks:
+        return [], [("proof", proof_text)]
+    unreached_text = (
+        f"{format_blocks(unreached_blocks)} below the level that can be reached: {proof_text}; "
+        "`run` rereads them"
+    )
+    return [HealthFinding(Condition.UNPROVEN, unreached_text)], []

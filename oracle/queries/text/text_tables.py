@@ -50,6 +50,11 @@ def format_utc(unix_time: int, time_format: str) -> str:
         return f"{unix_time} s"
 
 
+def format_block_time(unix_time: int) -> str:
+    """Return a block time as text in UTC, to the second."""
+    return format_utc(unix_time, "%Y-%m-%d %H:%M:%S UTC")
+
+
 def build_table(
     model: "type[BaseModel]",
     rows: "Iterable[BaseModel]",
@@ -117,6 +122,12 @@ def format_table(
     with console.capture() as capture:
         console.print(table)
     return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def print_left_out(row_count: int, max_rows: int) -> None:
+    """Print how many of `row_count` rows are not shown, if there are more than `max_rows`."""
+    if row_count > max_rows:
+        typer.echo(f"… and {row_count - max_rows} more; --json lists all")
 
 
 def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:

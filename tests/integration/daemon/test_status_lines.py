@@ -18,8 +18,7 @@ from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.contract_view import ChainView, ContractState
 from oracle.queries.health import OLD_HEAD_SECONDS, build_chain_findings
-from oracle.queries.operator_status import build_operator_status
-from oracle.queries.status import StatusReport
+from oracle.queries.status import StatusReport, build_operator_status
 from oracle.queries.status_models import NetworkStatus
 from oracle.queries.text.status_text import format_situation
 from oracle.store.outbox.records import Account

@@ -12,7 +12,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.queries.explain import EventArchive, explain_score, resolve_block
 from oracle.queries.node_models import LegacyScore
 from oracle.queries.population import load_all_nodes
-from oracle.queries.reports.report_view import compute_report_detail
+from oracle.queries.report_models import compute_report_detail
 from oracle.store.database import Store
 from oracle.systems.legacy.trio_selection import compute_submission_speeds
 from oracle.systems.registry import build_rules

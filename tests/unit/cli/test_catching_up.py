@@ -1,6 +1,6 @@
 """What is left while the daemon catches up is said with the time by which it will be done."""
 
-from oracle.cli.inspect.catching_up import measure_catch_up
+from oracle.cli.inspect.status_commands import measure_catch_up
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.queries.status_models import CatchingUp

@@ -3,7 +3,7 @@
 import pytest
 
 from oracle.bindings.timelock import TimelockedCall
-from oracle.cli.setup.contract_calls import build_timelocked_answer
+from oracle.cli.setup.contract_commands import build_timelocked_answer
 from oracle.domain.ids import Address
 
 ORACLE, TIMELOCK = Address("0x" + "1" * 40), Address("0x" + "2" * 40)

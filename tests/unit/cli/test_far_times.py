@@ -5,7 +5,7 @@ import pytest
 from lab.page.number_text import format_time, format_time_to_second
 from oracle.cli.main import run
 from oracle.domain.events.jsonl import event_to_json
-from oracle.queries.text.status_text import format_block_time
+from oracle.queries.text.text_tables import format_block_time
 from tests.support.histories import GENESIS_TIME, History
 
 

@@ -2,10 +2,16 @@
 
 from dataclasses import replace
 
-from oracle.cli.outbox.outbox_commands import show_intent, show_intents
+from oracle.cli.outbox_commands import show_intent, show_intents
 from oracle.domain.ids import Address, Hash
-from oracle.queries.intent_view import IntentDetail, build_intent_detail, build_intent_view
-from oracle.queries.outbox_advice import SentState, build_advice, resume_action
+from oracle.queries.intent_view import (
+    IntentDetail,
+    SentState,
+    build_advice,
+    build_intent_detail,
+    build_intent_view,
+    resume_action,
+)
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.outbox.records import (
     Account,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.cli.setup.spoken_values import format_value
+from oracle.cli.setup.contract_values import format_value
 
 
 @pytest.mark.parametrize(

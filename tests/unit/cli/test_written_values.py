@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
-from oracle.cli.setup.written_values import (
+from oracle.cli.setup.contract_values import (
     parse_addresses,
     parse_named_address,
     parse_optional_address,

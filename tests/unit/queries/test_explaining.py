@@ -6,8 +6,8 @@ from oracle.cli.inspect.explain_full import render_full_lines as explained
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.fold import Fold
 from oracle.queries.explain import EventArchive, Explanation, explain_score
-from oracle.queries.sentences.node_sentences import format_headline
-from oracle.queries.sentences.node_standing import build_summary_from_explanation
+from oracle.queries.node_sentences import format_headline
+from oracle.queries.node_standing import build_summary_from_explanation
 from oracle.queries.text.human_numbers import format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.answers import explanation_json

@@ -4,8 +4,7 @@ from oracle.chain.feed.feed_client import RelayFigures
 from oracle.queries.relay_audit.own_figures import DerivedNode
 from oracle.queries.relay_audit.partings import Divergence
 from oracle.queries.relay_audit.relay_audit import check_health
-from oracle.queries.relay_audit.relay_watch import Poll
-from oracle.queries.relay_audit.separation import QualityFactors
+from oracle.queries.relay_audit.relay_watch import Poll, QualityFactors
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 from tests.support.histories import History, node, node_after
 

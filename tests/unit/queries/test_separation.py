@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from oracle.chain.feed.feed_client import RelayFigures
 from oracle.domain.ids import Address
-from oracle.queries.relay_audit.separation import separate_factors
+from oracle.queries.relay_audit.relay_watch import separate_factors
 
 NODE = Address("0x" + "11" * 20)
 TAU = 1800

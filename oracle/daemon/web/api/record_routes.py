@@ -16,8 +16,15 @@ from oracle.domain.events.jsonl import parse_task_request
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.errors import OracleError
 from oracle.queries.answers import LARGEST_INTEGER
-from oracle.queries.api.records.draw_view import DrawPage, TaskDraws, list_draws, list_task_draws
-from oracle.queries.api.records.drawn_again import DrawnAgain, recompute_task_draw
+from oracle.queries.api.network_view import build_public_status
+from oracle.queries.api.records.draw_view import (
+    DrawnAgain,
+    DrawPage,
+    TaskDraws,
+    list_draws,
+    list_task_draws,
+    recompute_task_draw,
+)
 from oracle.queries.api.records.kickout_view import KickoutPage, find_evidence, list_kickouts
 from oracle.queries.api.records.round_view import (
     RoundAnswer,
@@ -34,7 +41,6 @@ from oracle.queries.api.records.task_view import (
 from oracle.queries.api.rule_view import RulesAnswer, build_rules_answer
 from oracle.queries.api.selection_view import SelectionAnswer, build_selection_answer
 from oracle.queries.api.source import open_snapshot
-from oracle.queries.api.status_view import build_public_status
 from oracle.queries.status_models import PublicStatus
 
 _UNPROCESSABLE = 422

@@ -30,6 +30,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kicks import Kick, KickState
 from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.queries.api.lifting import compute_what_if_figures
+from oracle.queries.api.network_view import build_public_status
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.records.draw_view import list_task_draws
 from oracle.queries.api.records.node_past import format_lane
@@ -41,7 +42,6 @@ from oracle.queries.api.source import (
     NotFoundError,
     RequestError,
 )
-from oracle.queries.api.status_view import build_public_status
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
-from oracle.queries.api.recent_courses import MAX_TREND_POINTS
+from oracle.queries.api.history_points import MAX_TREND_POINTS
 
 BROAD, NARROW = 1_120, 340
 _TOP_MARGIN, _LEFT_MARGIN, _RIGHT_MARGIN = 22, 34, 8

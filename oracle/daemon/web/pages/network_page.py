@@ -25,8 +25,8 @@ from oracle.queries.api.records.event_feed import (
     load_events_after,
 )
 from oracle.queries.api.source import ApiSnapshot
-from oracle.queries.sentences.node_sentences import format_short_reason
-from oracle.queries.sentences.node_standing import build_causes
+from oracle.queries.node_sentences import format_short_reason
+from oracle.queries.node_standing import build_causes
 from oracle.queries.text.human_numbers import capitalize_first, format_count, number_in_words
 
 # The default range, and the range used if the default one is still empty before its last part.

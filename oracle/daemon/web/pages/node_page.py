@@ -36,13 +36,13 @@ from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_view import NodeView, build_node_view
 from oracle.queries.api.records.node_past import build_node_past
 from oracle.queries.api.source import ApiSnapshot
-from oracle.queries.sentences.node_sentences import (
+from oracle.queries.node_sentences import (
     NodeSummary,
     format_details,
     format_headline,
     format_improvement,
 )
-from oracle.queries.sentences.node_standing import build_summary
+from oracle.queries.node_standing import build_summary
 from oracle.queries.text.human_numbers import (
     capitalize_first,
     format_count,

@@ -26,7 +26,7 @@ from oracle.domain.fold.working_set import (
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
-from oracle.queries.api.history_course import excluded_until
+from oracle.queries.api.history_points import excluded_until
 from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.text.human_numbers import format_count
 

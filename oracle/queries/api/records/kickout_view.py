@@ -5,8 +5,12 @@ from collections.abc import Callable
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.queries.answers import Answer
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
-from oracle.queries.kickout_models import KickoutEntry, ProposalEntry
-from oracle.queries.kickout_view import build_node_proposal, build_proposed_kickout
+from oracle.queries.kickout_models import (
+    KickoutEntry,
+    ProposalEntry,
+    build_node_proposal,
+    build_proposed_kickout,
+)
 
 
 class KickoutPage(Answer):

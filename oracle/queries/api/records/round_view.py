@@ -5,7 +5,7 @@ from pydantic import Field
 from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
-from oracle.queries.reports.report_models import (
+from oracle.queries.report_models import (
     LaneEntry,
     RoundEntry,
     build_lane_entry,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.cli.kickout.kickout_plans import plan_manual_proposal as proposed_by_hand
+from oracle.cli.kickout_plans import plan_manual_proposal as proposed_by_hand
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fixed_point import UNIT
 from oracle.kickouts.kickout_context import PROPOSE_KICK

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.cli.report import report_push
+from oracle.cli import report_push
 from oracle.cli.send_now import CallPlanner, plan_and_send
 from oracle.daemon.senders import Reporter
 from oracle.txmgr.context import StepResult

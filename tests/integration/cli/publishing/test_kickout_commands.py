@@ -2,12 +2,12 @@
 
 import json
 
-from oracle.cli.kickout.kickout_plans import format_veto_deadline
+from oracle.cli.kickout_plans import format_veto_deadline
 from oracle.cli.main import run
 from oracle.domain.blocks import Position
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kicks import NEVER_EXPIRES, NO_TARGET, Expulsion, Kick, KickState
-from oracle.queries.kickout_view import build_expulsion_entries
+from oracle.queries.kickout_models import build_expulsion_entries
 
 
 def test_kickout_list_is_empty_at_first(indexed, capsys):

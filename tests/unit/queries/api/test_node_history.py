@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.scoring.node_scores import compute_long_term, compute_reliability, qos_at
-from oracle.queries.api.history_course import (
+from oracle.queries.api.history_points import (
     HistoryPoint,
     NodeRecord,
     compute_history,

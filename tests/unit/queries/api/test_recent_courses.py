@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.node_scores import qos_at
-from oracle.queries.api.recent_courses import MAX_TREND_POINTS, TrendCache, compute_trend
+from oracle.queries.api.history_points import MAX_TREND_POINTS, TrendCache, compute_trend
 from oracle.queries.api.source import open_snapshot
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY

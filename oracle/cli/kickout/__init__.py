@@ -1,1 +1,0 @@
-"""The `kickout` commands: list, evidence, propose, execute, cancel, export."""

@@ -1,1 +1,0 @@
-"""The `outbox` commands: list, show, hold, release, bump, cancel, rebuild."""

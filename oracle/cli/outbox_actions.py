@@ -1,0 +1,370 @@
+"""`outbox hold, release, bump, cancel`: operator actions on pending calls and senders."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from oracle.chain.source import ChainSource
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    YesOption,
+    confirm_action,
+    load_config,
+    print_answer,
+)
+from oracle.cli.write_session import (
+    get_actor,
+    hold_command_lease,
+    open_write_session,
+    warn_if_leased,
+)
+from oracle.daemon.compose import Index, check_index_chain, open_index
+from oracle.daemon.records import Records, open_records
+from oracle.daemon.senders import (
+    make_key_opener,
+    open_dispatcher,
+    open_reporter,
+    open_reporter_contexts,
+)
+from oracle.daemon.wall_clock import unix_seconds
+from oracle.errors import InputError
+from oracle.queries.command_models import OutboxChange
+from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_call
+from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
+from oracle.txmgr.call_replacement import prepare_noop, replace_with_noop
+from oracle.txmgr.context import AccountContext
+from oracle.txmgr.fee_bump import prepare_bump, send_fee_bump as sign_replacement
+from oracle.txmgr.nonce_sync import reconcile
+from oracle.txmgr.unconfirmed import Replacement
+
+_STATES_WITHOUT_NONCE = (IntentState.PLANNED, IntentState.READY)
+CallArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID|HASH",
+        help=(
+            "Intent id as in `outbox list`, or the hash (or hash prefix) of one of its "
+            "transactions."
+        ),
+    ),
+]
+CallOrSenderArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID|ADDRESS",
+        help="Intent id to act on one call, or sender address to act on all its calls.",
+    ),
+]
+
+
+def add_action_commands(outbox: typer.Typer) -> None:
+    """Add the action commands next to `outbox list` and `outbox show`."""
+    outbox.command("hold", epilog="Example: qos-oracle outbox hold 7")(hold)
+    outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")(release)
+    outbox.command("bump", epilog="Example: qos-oracle outbox bump 7 --dry-run")(bump)
+    outbox.command("cancel", epilog="Example: qos-oracle outbox cancel 7 --yes")(cancel)
+
+
+def hold(
+    target: CallOrSenderArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    reason: Annotated[
+        str,
+        typer.Option("--reason", help="Reason recorded in the journal."),
+    ] = "",
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold a call without a nonce, or pause a sender.
+
+    Sent transactions are unaffected.
+    """
+    hold_reason = reason or "held by an operator"
+    with open_records(load_config(config)) as records:
+        if not target.isdecimal():
+            account = _find_account(records, target)
+            with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
+                if uow.outbox.accounts.get_next_nonce(account) is None:
+                    raise InputError(f"{target}: not a sender of this database")
+                existing_pause = uow.outbox.accounts.get_pause(account)
+                if existing_pause is not None:
+                    raise InputError(f"{target}: already paused: {existing_pause.reason}")
+                if not dry_run:
+                    uow.outbox.accounts.pause(account, PauseKind.OPERATOR, hold_reason, stamp)
+            change = OutboxChange(
+                did="held", dry_run=dry_run, address=account.address, reason=hold_reason
+            )
+        else:
+            with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
+                intent = find_call(uow, target)
+                if intent.nonce is not None or intent.state not in _STATES_WITHOUT_NONCE:
+                    raise InputError(_format_refusal(intent, "held"))
+                if not dry_run:
+                    uow.outbox.intents.hold(intent, PauseKind.OPERATOR, hold_reason, stamp)
+            change = OutboxChange(
+                did="held", dry_run=dry_run, intent=intent.id, reason=hold_reason
+            )
+    _print_change(change, as_json=as_json)
+
+
+def release(
+    target: CallOrSenderArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Release a held call or a paused sender, after its cause is known."""
+    with open_records(load_config(config)) as records:
+        if not target.isdecimal():
+            account = _find_account(records, target)
+            _refuse_nonce_ahead(records, account)
+            with open_write_session(records.store, "outbox release", dry_run=dry_run) as (
+                uow,
+                stamp,
+            ):
+                pause = uow.outbox.accounts.get_pause(account)
+                if pause is None:
+                    raise InputError(
+                        f"{target}: not paused; `qos-oracle outbox list` shows the paused senders"
+                    )
+                if not dry_run:
+                    uow.outbox.accounts.resume(account, stamp)
+            change = OutboxChange(
+                did="released", dry_run=dry_run, address=account.address, reason=pause.reason
+            )
+        else:
+            with open_write_session(records.store, "outbox release", dry_run=dry_run) as (
+                uow,
+                stamp,
+            ):
+                intent = find_call(uow, target)
+                if intent.state is not IntentState.HELD or intent.nonce is not None:
+                    raise InputError(_format_refusal(intent, "released"))
+                if not dry_run:
+                    uow.outbox.intents.release(intent, stamp)
+            change = OutboxChange(
+                did="released", dry_run=dry_run, intent=intent.id, reason=intent.error_text
+            )
+    _print_change(change, as_json=as_json)
+
+
+def bump(
+    call_reference: CallArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Raise the fee of a pending call; the caps of [limits] apply."""
+    with open_records(load_config(config)) as records:
+        intent = _find_live_intent(records, call_reference)
+        with _open_sender_session(records, intent, "outbox bump", dry_run=dry_run) as (
+            context,
+            chain,
+        ):
+            heads = chain.fetch_heads()
+            replacement = prepare_bump(context, heads, intent.id)
+            detail = replacement.fee_text
+            if not dry_run:
+                detail = sign_replacement(context, replacement, heads).detail
+    change = _build_replacement_change("bumped", intent, replacement, detail, dry_run=dry_run)
+    _print_change(change, as_json=as_json)
+
+
+def cancel(
+    call_reference: CallArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel a call that has not landed.
+
+    A call without a nonce is dropped; a sent one is replaced by a no-op on its nonce. Either
+    transaction may still land; `outbox show` reports which one did. The no-op costs gas.
+    """
+    with open_records(load_config(config)) as records:
+        with records.store.read_transaction() as uow:
+            intent = find_call(uow, call_reference)
+        if intent.state not in {*_STATES_WITHOUT_NONCE, IntentState.HELD, IntentState.LIVE}:
+            raise InputError(_format_refusal(intent, "cancelled"))
+        _refuse_replaced(records, intent)
+        confirm_action(f"cancel intent {intent.id} irreversibly", yes=yes, dry_run=dry_run)
+        change = OutboxChange(
+            did="cancelled", dry_run=dry_run, intent=intent.id, nonce=intent.nonce
+        )
+        if intent.state is not IntentState.LIVE:
+            with open_write_session(records.store, "outbox cancel", dry_run=dry_run) as (
+                uow,
+                stamp,
+            ):
+                if not dry_run:
+                    cancel_reason = "cancelled by an operator"
+                    uow.outbox.intents.cancel(find_call(uow, str(intent.id)), cancel_reason, stamp)
+        else:
+            with _open_sender_session(records, intent, "outbox cancel", dry_run=dry_run) as (
+                context,
+                chain,
+            ):
+                no_op = prepare_noop(context, intent.id)
+                detail = f"a no-op at nonce {intent.nonce}, {no_op.fee_text}"
+                if not dry_run:
+                    detail = replace_with_noop(context, no_op, chain.fetch_heads()).detail
+            change = _build_replacement_change("cancelled", intent, no_op, detail, dry_run=dry_run)
+    _print_change(change, as_json=as_json)
+
+
+@contextmanager
+def _open_sender_session(
+    records: Records, intent: Intent, command: str, *, dry_run: bool
+) -> Iterator[tuple[AccountContext, ChainSource]]:
+    """Open the sender of a call, and the chain, under the lease; a dry run needs no lease."""
+    account = intent.request.account
+    with open_index(records) as index:
+        if dry_run:
+            warn_if_leased(index.store)
+            with _open_sender_context(index, account, 0) as context:
+                yield context, index.chain
+            return
+        with (
+            hold_command_lease(index.store, command) as epoch,
+            _open_sender_context(index, account, epoch) as context,
+        ):
+            yield replace(context, actor=get_actor()), index.chain
+
+
+@contextmanager
+def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator[AccountContext]:
+    """Open the context of the configured key with the account's address.
+
+    Raises:
+        InputError: no configured key has this address.
+    """
+    with _open_matching_context(index, account, epoch) as context:
+        if context is None:
+            raise InputError(f"[keys]: no key of {account.address}, which sends this call")
+        yield context
+
+
+@contextmanager
+def _open_matching_context(
+    index: Index, account: Account, epoch: int
+) -> Iterator[AccountContext | None]:
+    """Yield the context of the key with this address, the report account's key first, or None."""
+    config, open_key = index.config, make_key_opener(index.config)
+    if config.oracle.address is None and index.dispatch_settings is None:
+        yield None
+        return
+    check_index_chain(index)
+    with ExitStack() as stack:
+        if config.oracle.address is not None:
+            reporter = stack.enter_context(open_reporter(index, open_key))
+            if reporter.account.has_payer:
+                context = open_reporter_contexts(reporter, epoch, unix_seconds).account_context
+                if context.account == account:
+                    yield context
+                    return
+        if index.dispatch_settings is not None and open_key("dispatcher") is not None:
+            context = open_dispatcher(index, open_key, epoch, unix_seconds).account_context
+            if context.account == account:
+                yield context
+                return
+        yield None
+
+
+def _refuse_nonce_ahead(records: Records, account: Account) -> None:
+    """Refuse to release a sender whose nonces are ahead on-chain; the next start would refuse it.
+
+    Raises:
+        NonceAheadError: the nonces are ahead; the message names the command that repairs them.
+        TransientError: no endpoint responds, or only one endpoint reports nonces that are ahead.
+    """
+    with records.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(account)
+    is_foreign = pause is not None and pause.kind is PauseKind.FOREIGN
+    if not is_foreign:
+        return
+    with open_index(records) as index, _open_matching_context(index, account, 0) as context:
+        # Nothing can be sent from an account whose key is not configured.
+        if context is not None:
+            reconcile(context)
+
+
+def _build_replacement_change(
+    action: str, intent: Intent, replacement: Replacement, detail: str, *, dry_run: bool
+) -> OutboxChange:
+    """Return the command's result for a call whose transaction is replaced."""
+    return OutboxChange(
+        did=action,
+        dry_run=dry_run,
+        intent=intent.id,
+        nonce=intent.nonce,
+        gas_limit=replacement.gas_limit,
+        max_fee_wei=replacement.fees.max_fee,
+        tip_wei=replacement.fees.tip,
+        detail=detail,
+    )
+
+
+def _print_change(change: OutboxChange, *, as_json: bool) -> None:
+    """Print the change that was made or, for a dry run, would be made."""
+    if as_json:
+        print_answer(change)
+        return
+    subject = change.address or f"intent {change.intent}"
+    prefix = "would be " if change.dry_run else ""
+    note = change.detail or change.reason
+    typer.echo(f"{subject}: {prefix}{change.did}{f' ({note})' if note else ''}")
+
+
+def _find_live_intent(records: Records, call_reference: str) -> Intent:
+    with records.store.read_transaction() as uow:
+        intent = find_call(uow, call_reference)
+    if intent.state is not IntentState.LIVE:
+        raise InputError(_format_refusal(intent, "bumped"))
+    _refuse_replaced(records, intent)
+    return intent
+
+
+def _refuse_replaced(records: Records, intent: Intent) -> None:
+    """Refuse an intent whose nonce was given to another call.
+
+    Raises:
+        InputError: another intent has the nonce now; the message names it.
+    """
+    if intent.nonce is None or intent.state is not IntentState.LIVE:
+        return
+    with records.store.read_transaction() as uow:
+        slot = uow.outbox.slots.get_slot(intent.request.account, intent.nonce)
+        successor = None if slot is None else uow.outbox.intents.get(slot.intent_id)
+    if successor is not None and successor.id != intent.id:
+        raise InputError(
+            f"intent {intent.id}: its nonce {intent.nonce} was given to intent {successor.id} "
+            f"({successor.request.kind}), and only one of the two lands; "
+            f"`qos-oracle outbox bump {successor.id}` raises the fee of the newer one"
+        )
+
+
+def _format_refusal(intent: Intent, action: str) -> str:
+    nonce_note = "" if intent.nonce is None else f" and has nonce {intent.nonce}"
+    return (
+        f"intent {intent.id} cannot be {action}: it is {intent.state}{nonce_note}; "
+        f"see `qos-oracle outbox show {intent.id}`"
+    )
+
+
+def _find_account(records: Records, sender_text: str) -> Account:
+    if not sender_text.startswith("0x"):
+        raise InputError(f"{sender_text}: neither an intent id nor an address; {OUTBOX_HINT}")
+    with records.store.read_transaction() as uow:
+        sender_addresses = [account.address for account in uow.outbox.counts.get_nonce_progress()]
+    return Account(records.config.chain.id, find_address(sender_addresses, "sender", sender_text))

@@ -1,0 +1,244 @@
+"""`outbox list` and `outbox show`: print intents, their transactions, and advice about them."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Annotated
+
+import typer
+
+from oracle.cli import outbox_actions, outbox_rebuild
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_answer
+from oracle.cli.outbox_actions import CallArgument
+from oracle.daemon.records import open_records
+from oracle.daemon.wall_clock import unix_seconds
+from oracle.domain.ids import TaskKey
+from oracle.errors import InputError
+from oracle.queries.intent_view import (
+    AttemptView,
+    IntentDetail,
+    JournalLine,
+    SentState,
+    build_intent_detail,
+    build_intent_view,
+    find_reason,
+    load_sent_state,
+    parse_group_key,
+    parse_task_key,
+    resume_action,
+)
+from oracle.queries.outbox_figures import CALL_KINDS
+from oracle.queries.text.human_numbers import format_duration
+from oracle.queries.text.prefixes import find_call
+from oracle.queries.text.text_tables import format_utc, print_table
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import (
+    REBUILT,
+    Attempt,
+    Intent,
+    IntentState,
+)
+
+_COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
+_TEXT_COLUMNS = ("kind", "about", "state", "changed", "reason")
+_GWEI, _ETHER = 10**9, 10**18
+_TIME_FIELDS = ("created_at", "updated_at", "not_before", "deadline")
+# Fields that are printed below the others, one line per entry.
+_NESTED_FIELDS = ("attempts", "journal")
+_AGE_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
+# Digits of a task key that identify it in a list.
+_TASK_PREFIX_LENGTH = len("0x") + 8
+_NAME_WIDTH = 14
+_EVENT_WIDTH = len("superseded")
+_COUNT_WORDS = {1: "once", 2: "twice"}
+_TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+
+
+def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) -> None:
+    """Print one row per intent, with the first digits of a task and the class of a reason.
+
+    `sent` counts all broadcasts of the transactions signed for the nonce; `gwei` is the max fee of
+    the newest one; `age` is the time since the intent was created, relative to `now` in unix
+    seconds.
+    """
+    rows = [_format_row(*intent_state, now) for intent_state in intent_states]
+    if not rows:
+        typer.echo("no matching intents")
+        return
+    print_table(_COLUMNS, rows, left_columns=_TEXT_COLUMNS)
+
+
+def show_intent(answer: IntentDetail) -> None:
+    """Print all details of one intent."""
+    for name in type(answer).model_fields:
+        value = getattr(answer, name)
+        # The task has a line of its own.
+        is_omitted = name in _NESTED_FIELDS or (name == "about" and answer.task is not None)
+        if value is not None and not is_omitted:
+            label = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
+            typer.echo(f"{label:<{_NAME_WIDTH}}{_format_field(name, value)}")
+    for attempt in answer.attempts:
+        typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_format_attempt(attempt)}")
+    for _, same_entries in groupby(
+        answer.journal, key=lambda entry: (entry.event, entry.detail, entry.actor)
+    ):
+        typer.echo(_format_journal_entries(list(same_entries)))
+
+
+def _format_field(name: str, value: object) -> str:
+    """Return times, amounts and ages in readable form; --json has the raw values."""
+    if name in _TIME_FIELDS:
+        return f"{format_utc(int(str(value)), _TIME_FORMAT)} UTC"
+    if name == "max_cost_wei":
+        return f"{int(str(value)) / _ETHER:.9f} ether"
+    return format_duration(int(str(value))) if name == "age_seconds" else str(value)
+
+
+def _format_journal_entries(entries: Sequence[JournalLine]) -> str:
+    """Return consecutive journal entries with equal content as one line."""
+    first, last = entries[0], entries[-1]
+    actor_note = "" if first.actor is None else f"by {first.actor}"
+    detail = " ".join(part for part in (first.detail, actor_note) if part)
+    count_text = _COUNT_WORDS.get(len(entries), f"{len(entries)} times")
+    repeat_note = (
+        "" if len(entries) == 1 else f" ({count_text}, until {format_utc(last.at, _TIME_FORMAT)})"
+    )
+    entry_text = f"{first.event:<{_EVENT_WIDTH}} {detail}".rstrip()
+    return f"{format_utc(first.at, _TIME_FORMAT)}  {entry_text}{repeat_note}"
+
+
+def _format_attempt(attempt: AttemptView) -> str:
+    """Return the hash, fees, number of broadcasts and last error of an attempt."""
+    count_text = _COUNT_WORDS.get(attempt.sends, f"{attempt.sends} times")
+    sent_text = f"sent {count_text}" if attempt.sends else "not sent"
+    since_text = (
+        "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
+    )
+    error = attempt.last_error_text or attempt.last_error
+    fee_text = f"up to {attempt.max_fee_wei / _GWEI:g} gwei, tip {attempt.tip_wei / _GWEI:g}"
+    error_note = "" if error is None else f"; last error: {error}"
+    return f"{attempt.hash}, {sent_text}{since_text} ({attempt.why}; {fee_text}{error_note})"
+
+
+def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
+    newest_attempt = sent_state.attempts[-1] if sent_state.attempts else None
+    return [
+        str(intent.id),
+        intent.request.kind.replace("_", " "),
+        _describe_subject(intent),
+        intent.state.value,
+        "" if intent.nonce is None else str(intent.nonce),
+        ""
+        if newest_attempt is None
+        else str(sum(attempt.sends for attempt in sent_state.attempts)),
+        "" if newest_attempt is None else f"{newest_attempt.signed.max_fee_wei / _GWEI:.3g}",
+        _format_age(now - intent.created_at),
+        format_utc(intent.updated_at, "%m-%d %H:%M:%S"),
+        _format_reason(intent, newest_attempt),
+    ]
+
+
+def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
+    """Return why an intent is waiting or has ended, or the last error's class of a live one."""
+    if intent.state is IntentState.LIVE and newest_attempt is not None:
+        return newest_attempt.last_error_class or ""
+    return "" if find_reason(intent) is None else intent.error_class or find_reason(intent) or ""
+
+
+def _format_age(seconds: int) -> str:
+    for unit, unit_seconds in _AGE_UNITS:
+        if seconds >= unit_seconds:
+            return f"{seconds // unit_seconds} {unit}"
+    return f"{max(0, seconds)} s"
+
+
+def _describe_subject(intent: Intent) -> str:
+    """Return an intent's task or group with its as-of block, or its round and subject."""
+    request, task_or_group = intent.request, parse_task_key(intent) or parse_group_key(intent)
+    if task_or_group is not None:
+        block_note = "" if request.as_of_block is None else f", block {request.as_of_block}"
+        return f"{task_or_group[:_TASK_PREFIX_LENGTH]}…{block_note}"
+    round_text = "" if request.round is None else f"round {request.round}"
+    return ", ".join(part for part in (round_text, request.subject) if part)
+
+
+outbox = typer.Typer(no_args_is_help=True)
+_KINDS = ", ".join((*CALL_KINDS, REBUILT))
+
+
+def register(app: typer.Typer) -> None:
+    """Register `outbox` on the command line."""
+    outbox_actions.add_action_commands(outbox)
+    outbox_rebuild.add_rebuild_command(outbox)
+    app.add_typer(
+        outbox,
+        name="outbox",
+        help="List, inspect and control transactions the daemon wants on-chain.",
+    )
+
+
+@outbox.command("list", epilog="Example: qos-oracle outbox list --kind push --state live --json")
+def list_intents(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    kind: Annotated[
+        str | None, typer.Option("--kind", help=f"Only intents of this kind: {_KINDS}.")
+    ] = None,
+    state: Annotated[
+        IntentState | None, typer.Option("--state", help="Only intents in this state.")
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", min=1, help="Maximum number of intents, newest first."),
+    ] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List intents, newest first.
+
+    Tasks are shown by their first digits and reasons by their class; `outbox show ID` has the
+    details.
+    """
+    if kind is not None and kind not in (*CALL_KINDS, REBUILT):
+        raise InputError(f"--kind {kind}: unknown; expected one of: {_KINDS}")
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        intents = uow.outbox.intents.list_newest(limit, state, kind)
+        paused = uow.outbox.accounts.list_paused()
+        sent_states = [load_sent_state(uow, intent) for intent in intents]
+    for account, pause in paused.items():
+        typer.echo(
+            f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}): "
+            f"{resume_action(account, pause)}",
+            err=True,
+        )
+    now = int(unix_seconds())
+    if as_json:
+        pairs = zip(intents, sent_states, strict=True)
+        print_answer([build_intent_view(intent, sent_state, now) for intent, sent_state in pairs])
+        return
+    show_intents(zip(intents, sent_states, strict=True), now)
+
+
+@outbox.command("show", epilog="Example: qos-oracle outbox show 7")
+def show_call(
+    call_reference: CallArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one intent: all transactions signed for it, and its journal."""
+    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
+        intent = find_call(uow, call_reference)
+        journal = uow.outbox.journal.list_for_intent(intent.id)
+        sent_state = load_sent_state(uow, intent)
+        view = build_intent_view(intent, sent_state, int(unix_seconds()))
+        answer = build_intent_detail(view, _find_drawn_node(uow, intent), journal)
+    if as_json:
+        print_answer(answer)
+    else:
+        show_intent(answer)
+
+
+def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
+    """Return the node drawn for the task of a start, or None if there is no such draw."""
+    task, seed = parse_task_key(intent), intent.request.as_of_hash
+    draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))
+    return next((draw.node for draw in draws if draw.seed_hash == seed), None)

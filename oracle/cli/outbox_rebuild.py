@@ -1,0 +1,326 @@
+"""`outbox rebuild`: restores the nonces of an account whose database was lost or is outdated."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    YesOption,
+    confirm_action,
+    load_config,
+    print_answer,
+)
+from oracle.cli.write_session import get_actor, hold_command_lease, warn_if_leased
+from oracle.daemon.compose import (
+    Index,
+    check_identity,
+    check_index_chain,
+    open_index,
+    store_or_check_identity,
+)
+from oracle.daemon.records import open_records
+from oracle.daemon.senders import (
+    make_key_opener,
+    open_dispatcher,
+    open_reporter,
+    open_reporter_contexts,
+)
+from oracle.daemon.wall_clock import unix_seconds
+from oracle.errors import InputError
+from oracle.queries.command_models import RebuiltAccount, RebuiltNonce
+from oracle.queries.text.text_tables import format_utc, print_table
+from oracle.quorum.key_watch import (
+    SignerEmbargo,
+    build_embargo_writer,
+    build_signer_embargo,
+    embargo_signer,
+)
+from oracle.quorum.quorum_context import QuorumContext
+from oracle.store.outbox.records import Account
+from oracle.txmgr.context import AccountContext
+from oracle.txmgr.rebuild_from_chain import (
+    RebuildPlan,
+    compare_with_chain,
+    rebuild_outbox,
+)
+
+_COLUMNS = ("nonce", "transaction", "block", "outcome")
+_TEXT_COLUMNS = ("transaction", "outcome")
+_DEFAULT_BLOCKS = 10_000
+# More nonces than this are shown as ranges.
+_MAX_ROWS = 20
+_COMMAND = "outbox rebuild --from-chain"
+
+
+def add_rebuild_command(outbox: typer.Typer) -> None:
+    """Add `outbox rebuild` to the outbox commands."""
+    outbox.command("rebuild", epilog="Example: qos-oracle outbox rebuild --from-chain --dry-run")(
+        rebuild
+    )
+
+
+def rebuild(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    from_chain: Annotated[
+        bool,
+        typer.Option("--from-chain", help="Read the sent transactions from the chain (required)."),
+    ] = False,
+    blocks: Annotated[
+        int,
+        typer.Option(
+            "--blocks",
+            min=1,
+            help=("Number of blocks to search for transactions, back from the head."),
+        ),
+    ] = _DEFAULT_BLOCKS,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore from the chain the nonces that this database lacks.
+
+    Use it after a database was lost or restored from an old copy. The nonces are marked as done.
+    Nothing is sent and no nonce is reused, and the signer signs nothing until every statement of
+    the lost database has expired.
+    """
+    if not from_chain:
+        raise InputError("--from-chain: required; run `qos-oracle outbox rebuild --from-chain`")
+    confirm_action("rebuild nonces irreversibly", yes=yes, dry_run=dry_run)
+    rebuild_account = partial(
+        _rebuild_account, blocks=blocks, dry_run=dry_run, show_result=not as_json
+    )
+    with open_records(load_config(config)) as records, open_index(records) as index:
+        if not dry_run:
+            with hold_command_lease(index.store, _COMMAND) as epoch:
+                check_index_chain(index)
+                store_or_check_identity(index)
+                answers = [
+                    rebuild_account(account_context, quorum)
+                    for account_context, quorum in _open_accounts(index, epoch)
+                ]
+        else:
+            warn_if_leased(index.store)
+            check_index_chain(index)
+            check_identity(index)
+            answers = [
+                rebuild_account(account_context, quorum)
+                for account_context, quorum in _open_accounts(index, 0)
+            ]
+    if as_json:
+        print_answer(answers)
+
+
+def _open_accounts(
+    index: Index, epoch: int
+) -> Iterator[tuple[AccountContext, QuorumContext | None]]:
+    """Yield the report account and the dispatcher account, as far as their keys are configured.
+
+    The second element is the quorum of the account's signer, or None if it signs no statements.
+    """
+    has_account, open_key = False, make_key_opener(index.config)
+    if index.config.oracle.address is not None:
+        with open_reporter(index, open_key) as reporter:
+            if reporter.account.has_keys:
+                has_account = True
+                quorum = open_reporter_contexts(reporter, epoch, unix_seconds).quorum
+                yield replace(quorum.account_context, actor=get_actor()), quorum
+    if index.dispatch_settings is not None and open_key("dispatcher") is not None:
+        has_account = True
+        dispatcher = open_dispatcher(index, open_key, epoch, unix_seconds)
+        yield replace(dispatcher.account_context, actor=get_actor()), None
+    if not has_account:
+        raise InputError("[keys]: no sending or signing key is configured; nothing to rebuild")
+
+
+def _rebuild_account(
+    context: AccountContext,
+    quorum: QuorumContext | None,
+    *,
+    blocks: int,
+    dry_run: bool,
+    show_result: bool,
+) -> RebuiltAccount:
+    """Compare an account with the chain, store the missing nonces, and return the result.
+
+    With `dry_run` nothing is stored.
+    """
+    if not context.sender_account.has_payer:
+        signer_history = None if quorum is None else build_signer_embargo(quorum)
+        if quorum is not None and signer_history is not None and not dry_run:
+            embargo_signer(quorum, signer_history, get_actor())
+        if show_result:
+            _show_signer_embargo(signer_history, dry_run=dry_run)
+        return _add_signer_embargo(RebuiltAccount(dry_run=dry_run), signer_history)
+    findings = compare_with_chain(context, blocks)
+    may_have_lost_statements = quorum is not None and findings.may_have_lost_more
+    signer_history = (
+        build_signer_embargo(quorum) if quorum is not None and may_have_lost_statements else None
+    )
+    if not findings.is_empty and not dry_run:
+        rebuild_outbox(
+            context, findings, get_actor(), build_embargo_writer(quorum, signer_history)
+        )
+    pause = _read_pause(context)
+    if show_result:
+        _show_findings(findings, signer_history, dry_run=dry_run)
+        _show_pause(findings.account, pause)
+    answer = RebuiltAccount(
+        dry_run=dry_run,
+        address=findings.account.address,
+        known_next_nonce=findings.next_nonce,
+        mined=findings.mined,
+        pending=findings.pending,
+        next_nonce=max(findings.next_nonce or 0, findings.nonces.stop),
+        rebuilt=tuple(_build_rebuilt_nonce(findings, nonce) for nonce in findings.nonces),
+        dropped=tuple(findings.dropped),
+        nonces_ahead=tuple(
+            _build_rebuilt_nonce(findings, nonce) for nonce in findings.nonces_ahead
+        ),
+        paused=pause,
+    )
+    return _add_signer_embargo(answer, signer_history)
+
+
+def _read_pause(context: AccountContext) -> str | None:
+    with context.store.read_transaction() as uow:
+        pause = uow.outbox.accounts.get_pause(context.account)
+    return None if pause is None else f"{pause.kind.value}: {pause.reason}"
+
+
+def _show_pause(account: Account, pause: str | None) -> None:
+    """Warn that a sender is still paused, because a rebuild does not end the pause."""
+    if pause is not None:
+        typer.echo(
+            f"{account.address} was already paused ({pause}); once the cause is known, run "
+            f"`qos-oracle outbox release {account.address}` to resume it",
+            err=True,
+        )
+
+
+def _show_findings(
+    findings: RebuildPlan, signer_embargo: SignerEmbargo | None, *, dry_run: bool
+) -> None:
+    """Print the findings: the table of nonces on stdout, and explanations on stderr."""
+    address = findings.account.address
+    if findings.is_empty:
+        typer.echo(
+            f"{address}: nothing to rebuild, the outbox has every nonce of the chain", err=True
+        )
+        return
+    known_text = f"nonces below {findings.next_nonce}" if findings.next_nonce else "no nonces"
+    pending_count = findings.pending - findings.mined
+    typer.echo(
+        f"{address}: the outbox has {known_text}, the chain has {findings.mined} mined and "
+        f"{pending_count} pending",
+        err=True,
+    )
+    if not findings.nonces and not findings.nonces_ahead:
+        _show_dropped(findings, dry_run=dry_run)
+        return
+    nonces = sorted({*findings.nonces, *findings.nonces_ahead})
+    if len(nonces) > _MAX_ROWS:
+        rows = [_format_range_row(findings, nonce_range) for nonce_range in group_ranges(nonces)]
+    else:
+        rows = [_format_nonce_row(findings, nonce) for nonce in nonces]
+    print_table(_COLUMNS, rows, left_columns=_TEXT_COLUMNS)
+    verb = "would be" if dry_run else "is"
+    typer.echo(f"the next nonce {verb} {findings.nonces.stop}", err=True)
+    _show_dropped(findings, dry_run=dry_run)
+    _show_signer_embargo(signer_embargo, dry_run=dry_run)
+
+
+def _show_dropped(findings: RebuildPlan, *, dry_run: bool) -> None:
+    """Print the nonces that were pending when they were rebuilt, and are in no mempool now."""
+    if findings.dropped:
+        nonce_text = ", ".join(map(_format_range, group_ranges(findings.dropped)))
+        verb = "would fill" if dry_run else "fills"
+        typer.echo(
+            f"rebuilt while pending, but in no mempool any more: nonces {nonce_text}; the daemon "
+            f"{verb} them with no-ops, which cost gas",
+            err=True,
+        )
+
+
+def _format_nonce_row(findings: RebuildPlan, nonce: int) -> list[str]:
+    transaction = findings.transaction_by_nonce.get(nonce)
+    if transaction is None:
+        return [str(nonce), "", "", "pending" if nonce >= findings.mined else "not found"]
+    outcome = "succeeded" if transaction.succeeded else "failed"
+    return [str(nonce), transaction.hash, str(transaction.block_number), outcome]
+
+
+def _format_range_row(findings: RebuildPlan, nonce_range: range) -> list[str]:
+    """Return one row for a range of nonces, with a count per outcome; --json lists every nonce."""
+    cells = [_format_nonce_row(findings, nonce) for nonce in nonce_range]
+    blocks = [int(block) for _, _, block, _ in cells if block]
+    block_text = _format_range(range(min(blocks), max(blocks) + 1)) if blocks else ""
+    outcomes = Counter(outcome for *_, outcome in cells)
+    outcome_text = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    return [_format_range(nonce_range), f"{len(nonce_range)} nonces", block_text, outcome_text]
+
+
+def group_ranges(numbers: Sequence[int]) -> list[range]:
+    """Group ascending numbers into ranges without gaps."""
+    ranges: list[range] = []
+    for number in numbers:
+        if ranges and ranges[-1].stop == number:
+            ranges[-1] = range(ranges[-1].start, number + 1)
+        else:
+            ranges.append(range(number, number + 1))
+    return ranges
+
+
+def _format_range(number_range: range) -> str:
+    return (
+        str(number_range[0])
+        if len(number_range) == 1
+        else f"{number_range[0]}..{number_range[-1]}"
+    )
+
+
+def _show_signer_embargo(signer_embargo: SignerEmbargo | None, *, dry_run: bool) -> None:
+    if signer_embargo is None:
+        return
+    typer.echo(
+        f"the contract is at round {signer_embargo.round}, {signer_embargo.last_report}", err=True
+    )
+    if signer_embargo.embargoed_until is not None:
+        until = format_utc(signer_embargo.embargoed_until, "%Y-%m-%d %H:%M:%S")
+        verb = "would sign" if dry_run else "signs"
+        typer.echo(f"the signer {verb} nothing until {until} UTC, chain time", err=True)
+
+
+def _build_rebuilt_nonce(findings: RebuildPlan, nonce: int) -> RebuiltNonce:
+    transaction = findings.transaction_by_nonce.get(nonce)
+    return RebuiltNonce(
+        nonce=nonce,
+        hash=None if transaction is None else transaction.hash,
+        block=None if transaction is None else transaction.block_number,
+        succeeded=None if transaction is None else transaction.succeeded,
+        to=None if transaction is None else transaction.to,
+        selector=None if transaction is None else transaction.selector,
+    )
+
+
+def _add_signer_embargo(
+    answer: RebuiltAccount, signer_embargo: SignerEmbargo | None
+) -> RebuiltAccount:
+    """Return the result with the time until which the signer signs nothing."""
+    if signer_embargo is None:
+        return answer
+    return answer.model_copy(
+        update={
+            "round": signer_embargo.round,
+            "last_report": signer_embargo.last_report,
+            "quiet_until": signer_embargo.embargoed_until,
+        }
+    )

@@ -1,0 +1,319 @@
+"""`queue`: lists waiting tasks in order, and the task a node would take. It only reads."""
+
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Annotated, NamedTuple
+
+import typer
+
+from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_answer
+from oracle.cli.system_options import (
+    AtTimeOption,
+    EventsOption,
+    InputSource,
+    PolicyOption,
+    choose_queue_system,
+    open_source,
+    parse_key_values,
+)
+from oracle.domain.events.network_events import TaskKind
+from oracle.domain.fixed_point import UNIT
+from oracle.errors import InputError
+from oracle.queries.selection.network_snapshot import SnapshotQuery
+from oracle.queries.selection.queue_models import (
+    QueueAnswer,
+    QueueCapacity,
+    QueueDownload,
+    QueueEntry,
+    QueueGroupName,
+    QueueHead,
+    QueueOffer,
+)
+from oracle.queries.selection.queue_view import QueueQuery, build_queue_answer
+from oracle.queries.text.prefixes import find_address
+from oracle.queries.text.text_tables import print_left_out, print_table, sanitize_text
+from oracle.systems.crynux.pricing import Pricing
+from oracle.systems.legacy.trio_line import TaskGroup
+
+# Limit per group in the terminal; --json contains all tasks.
+_MAX_ROWS = 20
+
+
+def show_queue(answer: QueueAnswer) -> None:
+    """Print the queue groups, largest VRAM first, then draws, downloads, capacity and offer."""
+    tasks = "1 task waits" if answer.waiting == 1 else f"{answer.waiting} tasks wait"
+    typer.echo(f"{tasks}, {answer.as_of.to_text()}")
+    for group in sorted({entry.queue_group for entry in answer.entries}, key=_group_sort_key):
+        _show_group(group, [entry for entry in answer.entries if entry.queue_group == group])
+    _show_left_out(answer.left_out)
+    _show_drawn(answer.entries)
+    _show_downloads(answer.downloads)
+    if answer.capacity is not None:
+        _show_capacity(answer.capacity)
+    if answer.offer is not None:
+        _show_offer(answer.offer)
+
+
+def _group_sort_key(group: QueueGroupName) -> tuple[bool, int, bool, str]:
+    if group.kind is not None:
+        return group.kind == "gpt", group.vram, False, ""
+    return False, -group.vram, group.gpu is None, group.gpu or ""
+
+
+def _show_group(group: QueueGroupName, entries: Sequence[QueueEntry]) -> None:
+    typer.echo("")
+    typer.echo(f"{_format_group(group)}: {len(entries)}")
+    rows = [
+        (entry.task, _format_value(entry.value), str(entry.created.block))
+        for entry in entries[:_MAX_ROWS]
+    ]
+    print_table(("task", "wei/s", "block"), rows)
+    print_left_out(len(entries), _MAX_ROWS)
+
+
+def _show_capacity(capacity: QueueCapacity) -> None:
+    typer.echo("")
+    typer.echo(
+        f"capacity {capacity.max_tasks} tasks, with {capacity.members} members; one more would "
+        "drop"
+    )
+    for key in capacity.dropped_next[:_MAX_ROWS]:
+        typer.echo(f"  {key}")
+    if not capacity.dropped_next:
+        typer.echo("  nothing")
+
+
+def _show_left_out(task_keys: Sequence[str]) -> None:
+    if not task_keys:
+        return
+    typer.echo("")
+    typer.echo("not queued: the group is incomplete or can no longer start")
+    for key in task_keys[:_MAX_ROWS]:
+        typer.echo(f"  {key}")
+    print_left_out(len(task_keys), _MAX_ROWS)
+
+
+def _show_drawn(entries: Sequence[QueueEntry]) -> None:
+    drawn = [entry for entry in entries if entry.drawn]
+    if not drawn:
+        return
+    typer.echo("")
+    typer.echo("drawn, start pending")
+    for entry in drawn:
+        for key, address in zip(entry.tasks, entry.drawn, strict=False):
+            typer.echo(f"  {key}")
+            typer.echo(f"      on {address}")
+
+
+def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
+    if not downloads:
+        return
+    typer.echo("")
+    typer.echo("download requests for models that few available nodes have")
+    for download in downloads[:_MAX_ROWS]:
+        typer.echo(f"  {sanitize_text(download.model)} ({download.state})")
+        typer.echo(f"      {download.node}")
+    print_left_out(len(downloads), _MAX_ROWS)
+
+
+def _show_offer(offer: QueueOffer) -> None:
+    """Print the task that a node would take, and why it takes no head of another queue group."""
+    typer.echo("")
+    if offer.why_not is not None:
+        typer.echo(f"node {offer.node} takes nothing: it is {_humanize_reason(offer.why_not)}")
+        return
+    typer.echo(f"node {offer.node}, if it were freed now, takes")
+    if offer.takes is None:
+        typer.echo("  no waiting task")
+    for head in offer.heads:
+        if head.why_not is None:
+            _show_taken_head(head)
+    for head in offer.heads:
+        if head.why_not is not None:
+            typer.echo(f"  not {head.task}")
+            typer.echo(
+                f"      {_format_group(head.queue_group)}: {_humanize_reason(head.why_not)}"
+            )
+
+
+def _show_taken_head(head: QueueHead) -> None:
+    typer.echo(f"  {head.task}")
+    if head.partners is None:
+        return
+    card = "any card" if head.gpu is None else sanitize_text(head.gpu)
+    group = _format_group(head.queue_group)
+    typer.echo(f"      {group}: with 2 of {len(head.partners)}, {card}")
+    for address in head.partners[:_MAX_ROWS]:
+        typer.echo(f"        {address}")
+
+
+def _format_group(group: QueueGroupName) -> str:
+    """Return the requirements of the tasks in a group."""
+    if group.kind is not None:
+        return TaskGroup(group.kind == "gpt", group.vram).text
+    card = "any GPU" if group.gpu is None else sanitize_text(group.gpu)
+    return f"{group.vram} GB, {card}"
+
+
+def _format_value(value: int) -> str:
+    """Return a value in whole wei per second; below one wei as a fraction."""
+    return str(value // UNIT) if value >= UNIT or not value else f"{value / UNIT:.6f}"
+
+
+def _humanize_reason(reason: str) -> str:
+    return reason.replace("_", " ")
+
+
+_EXAMPLE = "Example: qos-oracle queue --node 0x… --alpha 2 --json"
+_DECIMAL = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
+
+_NodeOption = Annotated[
+    str | None, typer.Option("--node", metavar="ADDRESS", help="Node whose next task is shown.")
+]
+_FixedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fixed",
+        metavar="KIND=SECONDS",
+        help=f"Duration of a task of any size, by kind ({', '.join(TaskKind)}); repeatable. "
+        "Default: dispatch.fixed_seconds.",
+    ),
+]
+_UnitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unit",
+        metavar="KIND=SECONDS",
+        help=(
+            "Added duration per unit of task size, by kind; repeatable. Default: "
+            "dispatch.unit_seconds."
+        ),
+    ),
+]
+_AlphaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--alpha",
+        metavar="A",
+        help=(
+            "Maximum number of waiting tasks per member; shows which tasks would be dropped. "
+            "Default: dispatch.queue_alpha."
+        ),
+    ),
+]
+
+
+class _PricingInputs(NamedTuple):
+    """Estimated task durations in seconds by task kind, and the queue capacity per member."""
+
+    fixed: Mapping[str, Fraction]
+    unit: Mapping[str, Fraction]
+    alpha: Fraction | None
+
+
+def register(app: typer.Typer) -> None:
+    """Register `queue` on the command line."""
+    app.command("queue", epilog=_EXAMPLE)(list_queue)
+
+
+def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    node: _NodeOption = None,
+    policy: PolicyOption = None,
+    fixed: _FixedOption = None,
+    unit: _UnitOption = None,
+    alpha: _AlphaOption = None,
+    at_time: AtTimeOption = None,
+    events: EventsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List waiting tasks by group and value, and a node's next task.
+
+    A task waits from its creation until it starts or ends. The value of a task is its fee divided
+    by its estimated duration in seconds; durations are not published, so they come from
+    [dispatch], or from --fixed and --unit. `draws` lists the drawn nodes.
+    """
+    cli_inputs = _PricingInputs(
+        _parse_seconds("--fixed", fixed), _parse_seconds("--unit", unit), _parse_alpha(alpha)
+    )
+    with open_source(events, config) as source:
+        choice = choose_queue_system(policy, source)
+        pricing_inputs = _add_configured_inputs(cli_inputs, source)
+        pricing = _build_pricing(pricing_inputs)
+        snapshot = source.take_snapshot(SnapshotQuery(choice.rules, at_time))
+    node_address = None if node is None else find_address([*snapshot.nodes], "node", node)
+    answer = build_queue_answer(
+        snapshot, QueueQuery(choice.policy, pricing, pricing_inputs.alpha, node_address)
+    )
+    if as_json:
+        print_answer(answer)
+    else:
+        show_queue(answer)
+
+
+def _parse_seconds(option: str, pairs: list[str] | None) -> dict[str, Fraction]:
+    text_by_kind = parse_key_values(option, pairs)
+    for kind in text_by_kind:
+        if kind not in set(TaskKind):
+            kind_names = ", ".join(TaskKind)
+            raise InputError(
+                f"{option} {sanitize_text(kind)}: unknown kind; expected one of: {kind_names}"
+            )
+    return {kind: _parse_decimal(f"{option} {kind}", text) for kind, text in text_by_kind.items()}
+
+
+def _parse_alpha(alpha_text: str | None) -> Fraction | None:
+    if alpha_text is None:
+        return None
+    alpha = _parse_decimal("--alpha", alpha_text)
+    if not alpha:
+        raise InputError("--alpha 0: must be above 0")
+    return alpha
+
+
+def _parse_decimal(label: str, text: str) -> Fraction:
+    if _DECIMAL.fullmatch(text) is None:
+        raise InputError(f"{label} {sanitize_text(text)}: must be a decimal, such as 2.5")
+    return Fraction(text)
+
+
+def _add_configured_inputs(cli_inputs: _PricingInputs, source: InputSource) -> _PricingInputs:
+    """Return the inputs of the command line, completed from the configuration if there is one."""
+    if source.config is None:
+        return cli_inputs
+    dispatch_section = source.config.dispatch
+    fixed: dict[str, Fraction] = {
+        kind: Fraction(seconds) for kind, seconds in (dispatch_section.fixed_seconds or {}).items()
+    }
+    unit: dict[str, Fraction] = {
+        kind: Fraction(seconds) for kind, seconds in (dispatch_section.unit_seconds or {}).items()
+    }
+    alpha = (
+        None if dispatch_section.queue_alpha is None else Fraction(dispatch_section.queue_alpha)
+    )
+    return _PricingInputs(
+        {**fixed, **cli_inputs.fixed}, {**unit, **cli_inputs.unit}, cli_inputs.alpha or alpha
+    )
+
+
+def _build_pricing(pricing_inputs: _PricingInputs) -> Pricing:
+    missing = [
+        f"{option} {kind}=SECONDS"
+        for option, seconds_by_kind in (
+            ("--fixed", pricing_inputs.fixed),
+            ("--unit", pricing_inputs.unit),
+        )
+        for kind in TaskKind
+        if kind not in seconds_by_kind
+    ]
+    if missing:
+        raise InputError(
+            "the value of a task depends on its duration, which is not configured; set "
+            f"dispatch.fixed_seconds and dispatch.unit_seconds, or use {', '.join(missing)}"
+        )
+    return Pricing(
+        {kind: pricing_inputs.fixed[kind] for kind in TaskKind},
+        {kind: pricing_inputs.unit[kind] for kind in TaskKind},
+    )

@@ -1,1 +1,0 @@
-"""The `report` commands: show, push, release, verify."""

@@ -1,0 +1,294 @@
+"""The `report` commands: show, release and verify; `push` is in report_push.
+
+`show` and `verify` recompute a period's report or an accepted round, to compare it.
+"""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from oracle.bindings.qos_oracle import ContractStatus, OracleContract
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    load_config,
+    print_answer,
+)
+from oracle.cli.report_push import push
+from oracle.cli.write_session import open_write_session
+from oracle.daemon.compose import Index, check_index_chain, open_index
+from oracle.daemon.records import Records, open_folded_records, open_records
+from oracle.daemon.senders import get_oracle_address, open_report_account
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.fixed_point import format_decimal
+from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
+from oracle.queries.health import format_dispute
+from oracle.queries.report_models import (
+    LaneDifference,
+    ReleasedReport,
+    ReportDetail,
+    ReportEntry,
+    ReportLane,
+    RoundVerification,
+    build_held_report,
+    build_report_entry,
+    compute_report_detail,
+)
+from oracle.queries.round_check import RoundRules, verify_round
+from oracle.queries.text.human_numbers import format_count
+from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
+from oracle.reporting.recompute import find_last_block
+from oracle.reporting.sanity_gate import get_active_hold, release_held_report
+from oracle.signing.typed_data import Domain
+
+_QOS_STEPS = 10_000
+_COLUMNS = ("period", "as of block", "round", "words", "new nodes", "state", "reason")
+
+report = typer.Typer(no_args_is_help=True)
+
+_PeriodOption = Annotated[
+    int | None,
+    typer.Option(
+        "--period",
+        min=0,
+        metavar="P",
+        help="Period to show in full. Default: list the newest reports.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Register `report` on the command line."""
+    app.add_typer(report, name="report", help="Show, push, release and verify score reports.")
+
+
+@report.command(epilog="Example: qos-oracle report show --period 29764920 --json")
+def show(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    period: _PeriodOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the newest reports, or recompute the report of one period.
+
+    The report is recomputed from the stored logs. The recomputed report is compared with the
+    stored one; exit code 1 if they differ.
+    """
+    with open_folded_records(load_config(config)) as records:
+        if period is None:
+            _list_reports(records, as_json=as_json)
+            return
+        with open_index(records) as index:
+            _show_report(index, period, as_json=as_json)
+
+
+def _list_reports(records: Records, *, as_json: bool) -> None:
+    with records.store.read_transaction() as uow:
+        entries = [build_report_entry(stored) for stored in uow.reports.list_latest()]
+    if as_json:
+        print_answer(entries)
+        return
+    if not entries:
+        typer.echo("no reports yet; the first is cut when the index reaches the chain head")
+        return
+    print_table(
+        _COLUMNS,
+        map(_format_entry_row, entries),
+        left_columns=("state", "reason"),
+        width=WIDE_TABLE_WIDTH,
+    )
+
+
+def _format_entry_row(entry: ReportEntry) -> list[str]:
+    registers = entry.registers
+    new_nodes = len(registers.reused) + len(registers.appended)
+    round_text = "" if entry.round is None else str(entry.round)
+    cells = (entry.period, entry.as_of, round_text, entry.words, new_nodes, entry.state)
+    return [*map(str, cells), entry.reason or ""]
+
+
+def _show_report(index: Index, period: int, *, as_json: bool) -> None:
+    settings, chain = index.report_settings, check_index_chain(index)
+    as_of = find_last_block(chain, index.store, period, settings.period_seconds)
+    detail = compute_report_detail(index.store, index.reader, index.rules, settings, as_of)
+    if as_json:
+        print_answer(detail)
+    else:
+        _print_detail(detail, has_shares=index.rules.legacy is not None)
+    if detail.is_wrong:
+        raise typer.Exit(1)
+
+
+def _print_detail(detail: ReportDetail, *, has_shares: bool) -> None:
+    as_of_text = f"as of block {detail.as_of} (time {detail.as_of_time})"
+    typer.echo(f"period {detail.period}, {as_of_text}, on top of round {detail.head_round}")
+    if detail.state is None:
+        typer.echo("no stored report for this period; recomputed from the stored logs")
+    else:
+        comparison = "identical" if detail.same_as_cut else "DIFFERENT"
+        reason = f": {detail.reason}" if detail.reason else ""
+        typer.echo(f"{detail.state}{reason}; the recomputed report is {comparison}")
+    if not detail.lanes:
+        typer.echo("the report contains no updates")
+        return
+    for new_node, previous_node in detail.registers.reused:
+        typer.echo(f"{new_node} takes the index of {previous_node}, which left")
+    for new_node in detail.registers.appended:
+        typer.echo(f"{new_node} gets a new index")
+    # Incentive shares exist only under legacy rules.
+    column_count = 4 if has_shares else 3
+    titles = ("lane", "node", "score", "incentive share")[:column_count]
+    print_table(
+        titles,
+        (_format_lane_row(lane)[:column_count] for lane in detail.lanes),
+        left_columns=titles[2:],
+    )
+
+
+def _format_lane_row(lane: ReportLane) -> list[str]:
+    share_text = "-" if lane.incentive_share is None else format_decimal(lane.incentive_share)
+    return [str(lane.index), lane.node or "-", _format_lane(lane.lane), share_text]
+
+
+def _format_lane(lane: int) -> str:
+    """Return the QoS of a lane with four digits, or "do not select"."""
+    if lane == DO_NOT_SELECT:
+        return "do not select"
+    return f"{(lane - LOWEST_SCORE) / _QOS_STEPS:.4f}"
+
+
+report.command(epilog="Example: qos-oracle report push --yes")(push)
+
+
+@report.command("release", epilog="Example: qos-oracle report release 29764920")
+def release_report(
+    period: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="PERIOD",
+            help="Period of the report to release. Default: list the held reports.",
+        ),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Release a report held by the sanity gate, after manual review.
+
+    Later reports are compared with its lanes, whether or not the report still reaches the chain.
+    """
+    with open_records(load_config(config)) as records:
+        if period is None:
+            _list_held_reports(records, as_json=as_json)
+            return
+        with open_write_session(records.store, "report release", dry_run=dry_run) as (uow, stamp):
+            hold = get_active_hold(uow, period)
+            if not dry_run:
+                release_held_report(uow, period, stamp)
+    if as_json:
+        print_answer(ReleasedReport(**dict(build_held_report(hold)), released=not dry_run))
+        return
+    verb = "would be" if dry_run else "is"
+    typer.echo(f"the report of period {period} {verb} released; it was held: {hold.reason}")
+
+
+def _list_held_reports(records: Records, *, as_json: bool) -> None:
+    with records.store.read_transaction() as uow:
+        holds = uow.holds.list_awaiting_operator()
+    if as_json:
+        print_answer([build_held_report(hold) for hold in holds])
+        return
+    if not holds:
+        typer.echo("no report is held")
+    disputed = [hold for hold in holds if hold.is_disputed]
+    for hold in holds:
+        if not hold.is_disputed:
+            typer.echo(f"period {hold.period}: {hold.reason}")
+    if disputed:
+        typer.echo(format_dispute(disputed))
+
+
+@report.command(epilog="Example: qos-oracle report verify 42")
+def verify(
+    round_number: Annotated[
+        int, typer.Argument(metavar="ROUND", min=1, help="Number of the round accepted on-chain.")
+    ],
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Recompute an accepted round and compare it with the chain.
+
+    The round is recomputed from the stored logs. The comparison covers every lane, the as-of
+    block, the signed digest and, for the newest round, the current state of the contract. Exit
+    code 1 if anything differs.
+    """
+    with open_folded_records(load_config(config)) as records, open_index(records) as index:
+        domain = Domain(index.config.chain.id, get_oracle_address(index.config))
+        rule_names = RoundRules(index.rules, index.report_settings, domain)
+        chain, check_agreement = (
+            check_index_chain(index),
+            partial(_check_contract_agreement, index),
+        )
+        verification = verify_round(
+            round_number, chain, index.store, index.reader, rule_names, check_agreement
+        )
+    if as_json:
+        print_answer(verification)
+    else:
+        _print_verification(verification)
+    if not verification.same:
+        raise typer.Exit(1)
+
+
+def _check_contract_agreement(index: Index, accepted: RoundAccepted) -> bool | None:
+    """Return whether the contract stores this round's lanes, or None after a newer round."""
+    account = open_report_account(index.config, index.chain)
+    contract = OracleContract(account.pool_view, account.domain.contract)
+    contract_status: ContractStatus = contract.get_status()
+    if contract_status.head.round != accepted.round:
+        return None
+    stored_words = contract.get_lane_words(
+        [lane_index for lane_index, _ in accepted.words], contract_status.block
+    )
+    return contract_status.last_report == accepted.digest and stored_words == dict(accepted.words)
+
+
+def _print_verification(verification: RoundVerification) -> None:
+    typer.echo(
+        f"round {verification.round}, as of block {verification.as_of} {verification.as_of_hash}"
+    )
+    typer.echo(f"  {format_count(verification.words, 'word')}, sent by {verification.transmitter}")
+    if verification.same_block and verification.same_digest and not verification.differences:
+        typer.echo("  recomputed from the stored logs: identical, including the signed digest")
+    if not verification.same_block:
+        typer.echo("  as-of block is NOT canonical: the chain has another block at that height")
+    for difference in verification.differences:
+        typer.echo(f"  lane {difference.index}: {_describe_difference(difference)}")
+    if verification.expected_registrations is not None:
+        computed_nodes = ", ".join(verification.expected_registrations) or "none"
+        typer.echo(f"  registered nodes DIFFERENT: computed {computed_nodes}")
+    elif verification.same_block and not verification.same_digest and not verification.differences:
+        typer.echo(
+            "  lanes identical, digest DIFFERENT: the report was computed under other rules"
+        )
+    if verification.contract_holds_it is not None:
+        verb = "stores" if verification.contract_holds_it else "does NOT store"
+        typer.echo(f"  the contract {verb} these lanes now")
+
+
+def _describe_difference(difference: LaneDifference) -> str:
+    accepted = _format_lane_or_none(difference.accepted)
+    return f"accepted {accepted}, computed {_format_lane_or_none(difference.computed)}"
+
+
+def _format_lane_or_none(lane: int | None) -> str:
+    if lane is None:
+        return "nothing"
+    if lane == NEVER_REPORTED:
+        return "never reported"
+    return _format_lane(lane)

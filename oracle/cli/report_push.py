@@ -1,0 +1,195 @@
+"""`report push`: sends the report that is due by hand, or explains why no report can be sent."""
+
+from collections.abc import Iterator, Sequence
+
+import typer
+
+from oracle.bindings.qos_oracle import ContractStatus
+from oracle.chain.heads import Heads
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    DryRunOption,
+    JsonOption,
+    YesOption,
+    confirm_action,
+    load_config,
+    print_answer,
+)
+from oracle.cli.send_now import describe_dry_run, open_checked_reporter, plan_and_send
+from oracle.daemon.compose import open_index
+from oracle.daemon.contexts import ReporterContexts
+from oracle.daemon.records import open_folded_records
+from oracle.daemon.senders import Reporter, open_reporter_contexts
+from oracle.daemon.wall_clock import unix_seconds
+from oracle.domain.reports.report import Report
+from oracle.domain.reports.round_schedule import ReportHeader
+from oracle.errors import InputError, TransientError
+from oracle.queries.report_models import PushedReport, build_report_basis
+from oracle.reporting.landing import is_awaiting_finality
+from oracle.reporting.readiness import REPORT_MISSED, missed_reason
+from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
+from oracle.reporting.reporting_context import PUSH
+from oracle.reporting.sanity_gate import hold_reason
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import Account
+from oracle.store.report_repository import ReportHold, ReportState
+from oracle.txmgr.context import StepResult
+
+
+def push(
+    config: ConfigOption = DEFAULT_CONFIG,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Push the report that is due; asks for confirmation before sending."""
+    with (
+        open_folded_records(load_config(config)) as records,
+        open_index(records) as index,
+        open_checked_reporter(index) as reporter,
+    ):
+        due_report = _find_due_report(reporter)
+        if confirm_action(
+            f"push the report of period {due_report.period}", yes=yes, dry_run=dry_run
+        ):
+            sent_steps = plan_and_send(reporter, "report push", _plan_and_sign)
+            _check_pushed(due_report, sent_steps)
+            steps = [
+                *(f"{step.action} {step.detail}" for step in sent_steps),
+                *_explain_unsent(reporter, sent_steps),
+            ]
+        else:
+            steps = [_describe_push_dry_run(reporter, due_report)]
+    if as_json:
+        print_answer(
+            PushedReport(**dict(build_report_basis(due_report)), dry_run=dry_run, steps=steps)
+        )
+        return
+    typer.echo(f"period {due_report.period}, as of block {due_report.as_of.number}")
+    for step in steps:
+        typer.echo(f"  {step}")
+
+
+def _check_pushed(report: Report, steps: list[StepResult]) -> None:
+    """Check that a report was pushed, because it may have expired before the user confirmed.
+
+    Raises:
+        TransientError: the steps only marked missed reports.
+    """
+    if all(step.action == REPORT_MISSED for step in steps):
+        raise TransientError(
+            f"nothing was pushed: the report of period {report.period} became too old to be "
+            "accepted; run `qos-oracle run --once` to fold new blocks and cut the next report"
+        )
+
+
+def _explain_unsent(reporter: Reporter, steps: list[StepResult]) -> Iterator[str]:
+    """Yield why a signed report was not sent, if a transmitter key is configured."""
+    if any(step.intent_id is not None for step in steps) or not reporter.account.has_payer:
+        return
+    account = Account(reporter.index.config.chain.id, reporter.account.sender)
+    with reporter.index.store.read_transaction() as uow:
+        open_push = uow.outbox.intents.find_pending(account, PUSH)
+    if open_push is not None:
+        yield (
+            f"nothing was sent: the push of round {open_push.request.round} (intent "
+            f"{open_push.id}) is {open_push.state.value}; the daemon or `qos-oracle run --once "
+            "--publish` checks whether it has landed"
+        )
+    else:
+        yield (
+            "nothing sent: more signatures are needed, or the report is not worth its gas "
+            "yet; the daemon continues, or run this command again"
+        )
+
+
+def _find_due_report(reporter: Reporter) -> Report:
+    """Return the report that is due to be pushed.
+
+    Raises:
+        InputError: the report is held until an operator releases it.
+        TransientError: no report is due; the message has the reason, which will pass by itself.
+    """
+    contract_status, settings = reporter.contract.get_status(), reporter.index.report_settings
+    with reporter.index.store.read_transaction() as uow:
+        cuts = load_current_cuts(uow, settings)
+        scheduled = load_scheduled_report(uow, settings, cuts, contract_status)
+        due_cuts = [
+            stored_cut.cut
+            for stored_cut in cuts
+            if stored_cut.state is ReportState.DUE and not is_awaiting_finality(uow, stored_cut)
+        ]
+        is_late = scheduled is not None and any(
+            stored_cut.cut.period == scheduled.report.period
+            and missed_reason(stored_cut.cut, contract_status) is not None
+            for stored_cut in cuts
+        )
+        hold = _find_hold(reporter, uow, due_cuts) if scheduled is None or is_late else None
+    if hold is not None:
+        period = hold.period
+        raise InputError(
+            f"the report of period {period} is held: {hold.reason}; see `qos-oracle report "
+            f"release {period}`"
+        )
+    if scheduled is not None and not is_late:
+        return scheduled.report
+    raise TransientError(_no_report_reason(due_cuts, contract_status))
+
+
+def _no_report_reason(due_cuts: list[ReportHeader], contract_status: ContractStatus) -> str:
+    """Return why no report can be pushed; `due_cuts` are the waiting cuts, oldest first."""
+    if not due_cuts:
+        return "no report is due; the next one is cut at the end of the period"
+    reasons = {cut.period: missed_reason(cut, contract_status) for cut in due_cuts}
+    live = next((period for period, miss_reason in reasons.items() if miss_reason is None), None)
+    if live is None:
+        last = due_cuts[-1].period
+        return (
+            "no report can be pushed: no due report can be accepted any more (the newest, of "
+            f"period {last}: {reasons[last]}); run `qos-oracle run --once` to fold new blocks and "
+            "cut the next report"
+        )
+    return (
+        f"no report is scheduled; the first due report, of period {live}, waits until the "
+        "acceptance of the last round is folded, or for a submission window that was observed "
+        "from its start"
+    )
+
+
+def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
+    def plan_due_push(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+        # The outcome of older reports is not part of this answer.
+        return plan_push(contexts.reporting, heads, marks_outcomes=False)
+
+    description = describe_dry_run(
+        reporter, plan_due_push, "the report would be sent, if possible now"
+    )
+    context = open_reporter_contexts(reporter, 0, unix_seconds).reporting
+    with reporter.index.store.read_transaction() as uow:
+        stored = uow.reports.get(due_report.period)
+        is_signed = stored is None or stored.digest is not None or not reporter.account.has_signer
+        held_reason = None if is_signed else hold_reason(context, uow, due_report)
+    return description if held_reason is None else f"it would be held: {held_reason}"
+
+
+def _find_hold(
+    reporter: Reporter, uow: UnitOfWork, due_cuts: Sequence[ReportHeader]
+) -> ReportHold | None:
+    """Return the newest hold on a due report that this daemon would sign, or None."""
+    if not reporter.account.has_signer:
+        return None
+    periods = {cut.period for cut in due_cuts}
+    holds = [hold for hold in uow.holds.list_awaiting_operator() if hold.period in periods]
+    return holds[-1] if holds else None
+
+
+def _plan_and_sign(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
+    """Sign, collect signatures and plan, as far as possible now; return the last step."""
+    last_step = None
+    while (step := plan_push(contexts.reporting, heads)) is not None:
+        last_step = step
+        if step.intent_id is not None:
+            break
+    return last_step

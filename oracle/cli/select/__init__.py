@@ -1,1 +1,0 @@
-"""The commands `select`, `queue` and `draws`."""

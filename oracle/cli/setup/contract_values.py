@@ -1,0 +1,164 @@
+"""Parses values of the command line (addresses, numbers, hashes), and formats contract values."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
+from oracle.cli.options import print_answer
+from oracle.domain.ids import ZERO_ADDRESS, Address
+from oracle.errors import InputError
+from oracle.queries.answers import ApiModel
+from oracle.queries.text.human_numbers import format_duration
+from oracle.queries.text.text_tables import format_block_time, print_facts
+
+# Name suffixes of unix timestamps, and of durations in seconds.
+_TIME_SUFFIXES = ("_at", "paused_until")
+_SPAN_SUFFIXES = (
+    *("_seconds", "_delay", "_interval", "_cooldown"),
+    *("kick_window", "bucket_frame"),
+)
+# Durations from this many seconds on are shown in larger units.
+_MIN_SPAN_SECONDS = 90
+# The largest 40-bit number of seconds means forever.
+_FOREVER_SECONDS = 2**40 - 1
+_SCORE_STEPS = 10_000
+
+
+def _format_qos(steps: int) -> str:
+    return f"QoS {steps / _SCORE_STEPS:.4f}"
+
+
+def _format_share(parts: int) -> str:
+    return f"{parts / _SCORE_STEPS:.2%} of the nodes"
+
+
+# Formatters by field name; contracts/oracle/Limits.sol defines the meanings.
+_FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
+    "kick_below": _format_qos,
+    "big_fall": _format_qos,
+    "fall_share": _format_share,
+    "anchor_window": "{} blocks".format,
+    "kick_gas": "{:,} gas".format,
+}
+
+
+def print_contract_answer(answer: ApiModel, *, as_json: bool) -> None:
+    """Print a result as JSON, or as text without the empty values."""
+    if as_json:
+        print_answer(answer)
+    else:
+        print_values(answer.model_dump(exclude_none=True))
+
+
+def print_values(values: Mapping[str, object]) -> None:
+    """Print values as text; nested values have dotted names."""
+    value_by_name = dict(_flatten_values(values))
+    width = max(map(len, value_by_name)) + 2
+    print_facts(
+        (
+            (name.replace("_", " "), format_value(name, value))
+            for name, value in value_by_name.items()
+        ),
+        width,
+    )
+
+
+def format_value(name: str, value: object) -> str:
+    """Return a value as text, formatted by its field name."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return _format_number(name.rpartition(".")[2], value)
+    if value == ZERO_ADDRESS:
+        return "nobody"
+    return "-" if value in {None, ""} else str(value)
+
+
+def _format_number(name: str, value: int) -> str:
+    if name.endswith(_TIME_SUFFIXES):
+        return f"{format_block_time(value)} ({value})" if value else "never"
+    if name.endswith(_SPAN_SUFFIXES):
+        if value == _FOREVER_SECONDS:
+            return "forever"
+        return (
+            f"{format_duration(value)} ({value} s)" if value >= _MIN_SPAN_SECONDS else f"{value} s"
+        )
+    formatter = _FORMATTER_BY_NAME.get(name)
+    return str(value) if formatter is None else formatter(value)
+
+
+def _flatten_values(
+    values: Mapping[str, object], prefix: str = ""
+) -> Iterator[tuple[str, object]]:
+    """Yield nested values under their dotted names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten_values(value, f"{prefix}{name}.")
+        elif isinstance(value, (list, tuple)):
+            yield prefix + name, ", ".join(str(item) for item in value)
+        else:
+            yield prefix + name, value
+
+
+_BYTES32_SIZE = 32
+
+
+def parse_optional_address(text: str) -> Address:
+    """Return an address, or for an empty text the zero address. Raises InputError: not valid."""
+    return parse_required_address(text) if text else ZERO_ADDRESS
+
+
+def parse_required_address(text: str) -> Address:
+    """Return an address. Raises InputError: empty or not valid."""
+    if not text:
+        raise InputError("empty address; expected 0x and 40 hex digits")
+    try:
+        return parse_address(text)
+    except HexNameError as error:
+        raise InputError(f"{text}: {error}") from error
+
+
+def parse_addresses(text: str) -> list[Address]:
+    """Return comma-separated addresses. Raises InputError: one is empty or not valid."""
+    parts = [part.strip() for part in text.split(",")]
+    if "" in parts:
+        raise InputError(f"{text}: empty address; expected comma-separated addresses")
+    return [parse_required_address(part) for part in parts]
+
+
+def parse_whole_number(text: str) -> int:
+    """Return a non-negative whole number. Raises InputError: not a whole number."""
+    if not text.isdecimal():
+        raise InputError(f"{text}: must be a whole number")
+    return int(text)
+
+
+def parse_hash_bytes(text: str) -> bytes:
+    """Return the 32 bytes of a hash. Raises InputError: not 0x and 64 hex digits."""
+    try:
+        return bytes.fromhex(parse_hash(text)[2:])
+    except HexNameError as error:
+        raise InputError(f"{text}: {error}") from error
+
+
+def encode_bytes32(text: str) -> bytes:
+    """Return a short text as zero-padded bytes32. Raises InputError: longer than 31 bytes."""
+    raw = text.encode()
+    if len(raw) >= _BYTES32_SIZE:
+        raise InputError(f"{text}: too long; expected at most 31 bytes")
+    return raw.ljust(_BYTES32_SIZE, b"\0")
+
+
+def parse_limit(text: str) -> tuple[str, int]:
+    """Return a limit's name and number. Raises InputError: not NAME=NUMBER."""
+    name, equals, number = text.partition("=")
+    if not equals or not number.isdecimal():
+        raise InputError(f"--limit {text}: must be NAME=NUMBER")
+    return name, int(number)
+
+
+def parse_named_address(text: str) -> tuple[str, Address]:
+    """Return a contract's name and address. Raises InputError: not NAME=0x…."""
+    name, equals, address = text.partition("=")
+    if not equals or not name or not address:
+        raise InputError(f"--contract {text}: must be NAME=0x…")
+    return name, parse_required_address(address)

@@ -1,0 +1,281 @@
+"""Computes the history of a node's figures, and the short trends of many nodes.
+
+Between two events the long-term score is constant and H only rises. Every extreme value is
+therefore just before or after an event, or at an end (docs/reference/read-api.md#history). Trends
+are the sparklines beside the rows of a list: one query covers all requested nodes that changed
+(docs/reference/read-api.md#trends-in-lists).
+"""
+
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fold.working_set import (
+    KickoutDue,
+    MembershipChange,
+    MembershipTransition,
+    ReliabilityChange,
+    ScoreEntry,
+)
+from oracle.domain.ids import Address
+from oracle.domain.scoring.node_scores import (
+    append_score,
+    compute_long_term,
+    compute_pool_mean,
+    exclusion_end_time,
+    heal_reliability,
+)
+from oracle.domain.scoring.rules import Rules
+from oracle.domain.state import Node
+from oracle.store.activity_repository import NodeTrendPoint
+from oracle.store.database import UnitOfWork
+
+# Points added to a span in which H recovers without events, so that its curve is drawn smoothly.
+_HEALING_POINTS = 24
+_MIN_RISE = UNIT // 100
+# The first and last point, and the minimum and maximum of QoS and of H.
+_POINTS_PER_BUCKET = 6
+
+
+class HistoryPoint(NamedTuple):
+    """The figures of a node at a time; all but `time` in units of 10^-18."""
+
+    time: int
+    qos: int
+    long_term: int
+    reliability: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """The stored history of a node, each list in order; `earlier_scores` precede the span."""
+
+    earlier_scores: list[ScoreEntry]
+    scores: list[ScoreEntry]
+    changes: list[ReliabilityChange]
+    kickout_intervals: list[KickoutDue]
+    membership_changes: list[MembershipChange]
+
+
+def compute_history(
+    record: NodeRecord, span: tuple[int, int], rules: Rules
+) -> Iterator[HistoryPoint]:
+    """Yield the points of a span in order of time, one before and one after each event."""
+    span_start, span_end = span
+    resets = list(_find_resets(record)) if rules.kickout_starts_anew else []
+    pool = _compute_pool_before(record, resets, span_start, rules)
+    base, since = _find_reliability_before(record.changes, span_start)
+    reset_positions = {change.at for change in resets}
+
+    def point_at(time: int) -> HistoryPoint:
+        mean, reliability = (
+            compute_pool_mean(pool, None, rules),
+            heal_reliability(base, since, time, rules),
+        )
+        return HistoryPoint(time, multiply_fixed(mean, reliability), mean, reliability)
+
+    yield point_at(span_start)
+    time = span_start
+    for event in _list_events(record, span_start, span_end):
+        yield from _sample_recovery(point_at, time, event.time)
+        time = event.time
+        yield point_at(time)
+        if isinstance(event, ScoreEntry):
+            pool = append_score(pool, event.score, rules)
+        else:
+            base, since = event.after, event.time
+            pool = b"" if event.at in reset_positions else pool
+        yield point_at(time)
+    yield from _sample_recovery(point_at, time, span_end)
+    yield point_at(span_end)
+
+
+def downsample_points(points: list[HistoryPoint], max_points: int) -> list[HistoryPoint]:
+    """Return at most `max_points` (12 or more) of the points, including the extreme values.
+
+    The time is divided into equal buckets. Each bucket keeps its first and last point, and the
+    minimum and maximum of QoS and of H (M4 of Jugel et al., VLDB 2014, for two curves). No point
+    is interpolated.
+    """
+    buckets = max(1, max_points // _POINTS_PER_BUCKET)
+    start_time, span_seconds = points[0].time, points[-1].time - points[0].time + 1
+    indexes_by_bucket: dict[int, list[int]] = {}
+    for index, point in enumerate(points):
+        indexes_by_bucket.setdefault(
+            (point.time - start_time) * buckets // span_seconds, []
+        ).append(index)
+    kept_indexes: set[int] = set()
+    for bucket_indexes in indexes_by_bucket.values():
+        kept_indexes |= {bucket_indexes[0], bucket_indexes[-1]}
+        for column in ("qos", "reliability"):
+            values = [(getattr(points[index], column), index) for index in bucket_indexes]
+            kept_indexes |= {min(values)[1], max(values)[1]}
+    return [points[index] for index in sorted(kept_indexes)]
+
+
+def inexactness_reason(rules: Rules) -> str | None:
+    """Return why the history may differ from what the fold computed, or None if it is exact."""
+    if rules.legacy is not None:
+        return "under legacy rules a score depends on all other nodes; use `explain`"
+    if rules.restarts or rules.rejoin_floor is not None:
+        return "these rules restart pools, which the stored history does not record"
+    return None
+
+
+def excluded_until(base: int, since: int, rules: Rules) -> int | None:
+    """Return when recovery of H alone ends an exclusion, or None if `base` causes none."""
+    return None if base >= rules.exclude_enter else exclusion_end_time(base, since, rules)
+
+
+def _list_events(
+    record: NodeRecord, span_start: int, span_end: int
+) -> list[ScoreEntry | ReliabilityChange]:
+    """Return the events inside the span, in the order of positions."""
+    changes = [change for change in record.changes if span_start <= change.time <= span_end]
+    events: list[ScoreEntry | ReliabilityChange] = [*record.scores, *changes]
+    return sorted(events, key=lambda event: event.at)
+
+
+def _compute_pool_before(
+    record: NodeRecord, resets: list[MembershipChange], before_time: int, rules: Rules
+) -> bytes:
+    """Return the pool just before a time, from the scores since the node's last reset."""
+    last_reset = max((change.at for change in resets if change.time < before_time), default=None)
+    pool = b""
+    for entry in record.earlier_scores:
+        if last_reset is None or last_reset < entry.at:
+            pool = append_score(pool, entry.score, rules)
+    return pool
+
+
+def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
+    """Return the base of H just before a time, and since when; without a change, 1 and `time`."""
+    earlier_changes = [change for change in changes if change.time < time]
+    return (
+        (earlier_changes[-1].after, earlier_changes[-1].time) if earlier_changes else (UNIT, time)
+    )
+
+
+def _find_resets(record: NodeRecord) -> Iterator[MembershipChange]:
+    """Yield the joins that reset a node: the first join after each kickout that was due.
+
+    A kickout was due if it closed one of the stored intervals
+    (docs/reference/scoring-rules.md#qos-and-kickout).
+    """
+    closing_positions = {interval.closed_at for interval in record.kickout_intervals}
+    is_reset_pending = False
+    for change in record.membership_changes:
+        if change.transition is MembershipTransition.KICKED_OUT:
+            is_reset_pending = change.at in closing_positions
+        elif change.transition is MembershipTransition.JOINED and is_reset_pending:
+            is_reset_pending = False
+            yield change
+
+
+def _sample_recovery(
+    point_at: Callable[[int], HistoryPoint], start_time: int, end_time: int
+) -> Iterator[HistoryPoint]:
+    """Yield points at equal steps of H inside a span in which H recovers without events."""
+    start_reliability, end_reliability = (
+        point_at(start_time).reliability,
+        point_at(end_time).reliability,
+    )
+    if end_reliability - start_reliability < _MIN_RISE:
+        return
+    for step in range(1, _HEALING_POINTS):
+        target = (
+            start_reliability + (end_reliability - start_reliability) * step // _HEALING_POINTS
+        )
+        time = start_time + bisect_left(
+            range(start_time, end_time), target, key=lambda moment: point_at(moment).reliability
+        )
+        if start_time < time < end_time:
+            yield point_at(time)
+
+
+# The maximum length of a trend, with one value for each block that changed the node.
+MAX_TREND_POINTS = 30
+_MAX_CACHED = 20_000
+
+
+class _TrendKey(NamedTuple):
+    """The fields of a node's row that determine its trend."""
+
+    generation: int
+    node: Address
+    changed_at: int
+    scored: int
+    base: int
+    since: int
+
+
+class TrendCache:
+    """A thread-safe cache of trends by node, each valid while the node's row is unchanged."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._lock = threading.Lock()
+        self._cached: OrderedDict[_TrendKey, tuple[int, ...]] = OrderedDict()
+
+    def load_trends(
+        self, uow: UnitOfWork, nodes: Sequence[Node], generation: int
+    ) -> dict[Address, tuple[int, ...]]:
+        """Return the QoS at the end of the newest blocks that changed each node, oldest first.
+
+        Values are in units of 10^-18. A node is left out if its stored history does not lead to
+        the values of its row; all nodes are left out under rules that compare nodes or restart
+        pools. `generation` identifies one fold: after a rewind, a changed row may have the same
+        key fields.
+        """
+        if inexactness_reason(self._rules) is not None:
+            return {}
+        keys = {
+            node.address: _TrendKey(
+                generation, node.address, node.changed_at, node.scored, node.base, node.since
+            )
+            for node in nodes
+        }
+        with self._lock:
+            cached = {
+                address: self._cached[key] for address, key in keys.items() if key in self._cached
+            }
+        missing = {node.address: node for node in nodes if node.address not in cached}
+        max_steps = self._rules.pool_size + MAX_TREND_POINTS
+        steps = uow.activity.list_trend_points(missing, max_steps) if missing else {}
+        computed = {
+            address: compute_trend(steps.get(address, []), node, self._rules)
+            for address, node in missing.items()
+        }
+        with self._lock:
+            self._cached.update((keys[address], trend) for address, trend in computed.items())
+            while len(self._cached) > _MAX_CACHED:
+                self._cached.popitem(last=False)
+        return {address: trend for address, trend in (cached | computed).items() if trend}
+
+
+def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> tuple[int, ...]:
+    """Return the QoS at the end of the newest blocks that changed a node, oldest first.
+
+    `steps`: the node's scores and changes of H in the order of blocks. The result is empty if the
+    steps do not lead to the stored values of `node`.
+    """
+    pool, score_count, mean_score = b"", 0, rules.new_node_long_term
+    base, since = UNIT, 0
+    qos_by_block: dict[int, int] = {}
+    total_scores = sum(step.score is not None for step in steps)
+    for step in steps:
+        if step.score is not None:
+            pool, score_count = append_score(pool, step.score, rules), score_count + 1
+            mean_score = compute_pool_mean(pool, None, rules)
+        else:
+            base, since = step.reliability, step.time
+        if score_count >= rules.pool_size or total_scores == node.scored:
+            qos_by_block[step.block] = multiply_fixed(
+                mean_score, heal_reliability(base, since, step.time, rules)
+            )
+    matches_row = mean_score == compute_long_term(node, rules, since) and base == node.base
+    return tuple(qos_by_block.values())[-MAX_TREND_POINTS:] if matches_row else ()

@@ -1,0 +1,190 @@
+"""Answers of single commands: `run`, `export`, `config`, `keys`, `outbox`, `notify`, others."""
+
+from pydantic import Field
+
+from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
+from oracle.store.notice_repository import DeliveryProgress
+
+
+class SchemaChange(ApiModel):
+    """The schema revision before `migrate`, and the revision that this version needs."""
+
+    before: str | None = Field(description="null: there were no tables.")
+    wanted: str
+    dry_run: bool
+
+
+class ConfigCheck(ApiModel):
+    """The result of `config check`."""
+
+    facts: dict[str, str]
+    warnings: list[str]
+    faults: list[str]
+
+
+class SelfTestCheck(ApiModel):
+    """One check of `selftest`."""
+
+    check: str
+    passed: bool
+    detail: str
+
+
+class CreatedKey(ApiModel):
+    """A new keystore and its password file."""
+
+    address: AddressText | None = Field(description="null: a dry run.")
+    keystore: str
+    password_file: str
+    dry_run: bool
+
+
+class KeyEntry(ApiModel):
+    """A key that the configuration references."""
+
+    role: str
+    address: AddressText | None = Field(description="null: the key cannot be opened.")
+    where: str
+    fault: str | None
+    note: str | None
+
+
+class FoldedBlock(ApiModel):
+    """The last folded block of the index."""
+
+    block: int
+    time: int = Field(description="Unix seconds.")
+
+
+class RunResult(ApiModel):
+    """The last block of the index, and whether the run could publish and dispatch."""
+
+    folded: FoldedBlock | None = Field(description="null: nothing is indexed yet.")
+    publishing: bool
+    dispatching: bool
+
+
+class ParquetAnswer(ApiModel):
+    """The blocks and rows added to a folder of Parquet files, or planned in a dry run."""
+
+    dry_run: bool
+    folder: str
+    first: int | None = Field(serialization_alias="from", description="null: nothing was new.")
+    last: int | None = Field(serialization_alias="to")
+    final_to: int = Field(description="Last block whose rows are permanent.")
+    rows: dict[str, int] | None = Field(description="By table; null: a dry run.")
+
+
+class FixtureAnswer(ApiModel):
+    """The blocks that were recorded, or would be in a dry run."""
+
+    dry_run: bool
+    file: str
+    first: int = Field(serialization_alias="from")
+    last: int = Field(serialization_alias="to")
+    lines: int | None = Field(description="null: a dry run.")
+    resumed_at: int | None
+
+
+class OutboxChange(ApiModel):
+    """The change made to a call or a sender, or planned in a dry run; amounts in wei."""
+
+    did: str = Field(examples=["held", "released", "bumped", "cancelled"])
+    dry_run: bool
+    intent: int | None = Field(default=None, description="null: a sender.")
+    address: AddressText | None = Field(default=None, description="null: a call.")
+    nonce: int | None = None
+    reason: str | None = None
+    gas_limit: int | None = Field(default=None, description="Gas limit of the new transaction.")
+    max_fee_wei: Integer | None = None
+    tip_wei: Integer | None = None
+    detail: str | None = None
+
+
+class RebuiltNonce(ApiModel):
+    """A nonce that the chain has used; fields are null if its transaction was not found."""
+
+    nonce: int
+    hash: HashText | None
+    block: int | None
+    succeeded: bool | None
+    to: AddressText | None
+    selector: str | None
+
+
+class RebuiltAccount(ApiModel):
+    """The result of `outbox rebuild` for an account: its nonces, or its signing embargo."""
+
+    dry_run: bool
+    address: AddressText | None = Field(
+        default=None, description="Account address; null for a signing-only account."
+    )
+    known_next_nonce: int | None = Field(default=None, description="null: the account is new.")
+    mined: int | None = None
+    pending: int | None = None
+    next_nonce: int | None = None
+    rebuilt: tuple[RebuiltNonce, ...] = ()
+    dropped: tuple[int, ...] = ()
+    nonces_ahead: tuple[RebuiltNonce, ...] = ()
+    paused: str | None = Field(default=None, description="Why the account is paused.")
+    round: int | None = Field(
+        default=None, description="Round of the contract; null: the account signs no reports."
+    )
+    last_report: HashText | None = None
+    quiet_until: int | None = Field(
+        default=None, description="End of the signing embargo, in unix seconds of chain time."
+    )
+
+
+class NoticeTarget(ApiModel):
+    """The delivery state of a target."""
+
+    target: str
+    told_up_to: int | None = Field(description="Last delivered notice; null if the target is new.")
+    newest: int
+    tries: int = Field(description="Failed deliveries of the next notice.")
+    next_at: int | None = Field(description="Unix seconds of the next try; null: none failed.")
+    last_error: str | None
+
+
+class NoticeDelivery(ApiModel):
+    """The result of a test message."""
+
+    target: str
+    error: str | None = Field(description="null: it was delivered.")
+
+
+class NoticeRecipients(ApiModel):
+    """The targets that would be sent a test message."""
+
+    would_be_told: list[str]
+
+
+def build_notice_target(
+    name: str, delivery_state: DeliveryProgress | None, newest: int
+) -> NoticeTarget:
+    """Return the answer for a target; `newest`: the number of the newest notice."""
+    return NoticeTarget(
+        target=name,
+        told_up_to=None if delivery_state is None else delivery_state.seq,
+        newest=newest,
+        tries=0 if delivery_state is None else delivery_state.tries,
+        next_at=None
+        if delivery_state is None or not delivery_state.tries
+        else delivery_state.next_at,
+        last_error=None if delivery_state is None else delivery_state.last_error,
+    )
+
+
+class SystemEntry(ApiModel):
+    """A network system with its scoring rules and selection policy."""
+
+    name: str
+    version: int
+    rules: bool = Field(description="Whether it has a rule set, which scores.")
+    policy: str
+    source: str
+    summary: str
+    sha256: str | None = Field(
+        description="SHA-256 of its rules; null if it has none or they are incomplete."
+    )

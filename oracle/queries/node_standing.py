@@ -1,0 +1,218 @@
+"""The summary of a node, as of the cursor or as explained, and the causes that cost it QoS.
+
+`explain` prints the causes below its answer (docs/how-to/explain-a-score.md#read-the-summary).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from oracle.domain.fixed_point import UNIT, multiply_fixed
+from oracle.domain.fold.working_set import ReliabilityCause, ReliabilityChange, ScoreEntry
+from oracle.domain.reports.kicks import KickState
+from oracle.domain.scoring.node_figures import figures_at
+from oracle.domain.scoring.node_scores import count_scores
+from oracle.domain.state import Node
+from oracle.queries.api.lifting import compute_what_if_figures
+from oracle.queries.api.node_order import NodeRanking
+from oracle.queries.api.node_view import NodeView
+from oracle.queries.api.source import ApiSnapshot
+from oracle.queries.explain import Explanation
+from oracle.queries.node_sentences import NodeCauses, NodeSummary, format_timeouts
+from oracle.queries.text.human_numbers import format_rank, format_two_decimals, number_in_words
+
+# The newest changes to read; sentences cover the last two hours only.
+_MAX_CHANGES = 100
+
+
+class SummaryWithScores(NamedTuple):
+    """A node's summary, and the task scores that count, oldest first."""
+
+    summary: NodeSummary
+    scores: list[ScoreEntry]
+
+
+def build_summary(snapshot: ApiSnapshot, node: Node, view: NodeView) -> SummaryWithScores:
+    """Return the data for sentences about a node, as of the cursor."""
+    scores = _load_scores(snapshot, node)
+    causes, membership_change = (
+        _build_causes(snapshot, node, scores),
+        snapshot.uow.memberships.get_effective_change(node.address),
+    )
+    summary = NodeSummary(
+        time=causes.time,
+        rules=causes.rules,
+        figures=causes.figures,
+        ranks=causes.ranks,
+        timeouts=causes.timeouts,
+        points=_compute_mean_points(scores),
+        group_size=_find_group_size(snapshot, scores),
+        place=view.row.place,
+        members=view.members,
+        lift=view.lift,
+        kick_at=_find_kick_time(view),
+        changed_at=None if membership_change is None else membership_change.time,
+    )
+    return SummaryWithScores(summary, scores)
+
+
+def build_summary_from_explanation(
+    explanation: Explanation, ranking: NodeRanking | None = None
+) -> NodeSummary:
+    """Return the data for sentences about an explained node, as of the explained block.
+
+    `ranking`: the ranking at the same block, or None if the place of the node is not known.
+    """
+    node, rules, time = explanation.node, explanation.rules, explanation.as_of.time
+    scores, membership_change = explanation.scores, explanation.membership_change
+    sizes = {len(explanation.members_by_position.get(entry.at, ())) for entry in scores} - {0}
+    return NodeSummary(
+        time=time,
+        rules=rules,
+        figures=explanation.figures,
+        ranks=tuple(entry.rank for entry in scores),
+        timeouts=_filter_timeouts(explanation.changes),
+        points=_compute_mean_points(scores),
+        group_size=sizes.pop() if len(sizes) == 1 else None,
+        place=None if ranking is None else ranking.find_place(node.address),
+        members=0 if ranking is None else ranking.member_count,
+        lift=compute_what_if_figures(node, time, rules, ranking),
+        changed_at=None if membership_change is None else membership_change.time,
+    )
+
+
+def build_causes(snapshot: ApiSnapshot, node: Node) -> NodeCauses:
+    """Return the causes of a node's score as of the cursor; cheaper than a full summary."""
+    return _build_causes(snapshot, node, _load_scores(snapshot, node))
+
+
+def _load_scores(snapshot: ApiSnapshot, node: Node) -> list[ScoreEntry]:
+    score_count = count_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
+    return snapshot.uow.scores.list_for_node_up_to(
+        node.address, snapshot.cursor.number, score_count
+    )
+
+
+def _build_causes(snapshot: ApiSnapshot, node: Node, scores: Sequence[ScoreEntry]) -> NodeCauses:
+    rules, time = snapshot.source.archive.rules, snapshot.cursor.time
+    return NodeCauses(
+        time=time,
+        rules=rules,
+        figures=figures_at(node, time, rules, snapshot.get_ranking().peers),
+        ranks=tuple(entry.rank for entry in scores),
+        timeouts=_filter_timeouts(
+            snapshot.uow.reliability.list_for_node(node.address, _MAX_CHANGES)
+        ),
+    )
+
+
+def _filter_timeouts(changes: Iterable[ReliabilityChange]) -> tuple[int, ...]:
+    return tuple(change.time for change in changes if change.cause is ReliabilityCause.TIMED_OUT)
+
+
+def _compute_mean_points(scores: Sequence[ScoreEntry]) -> int:
+    return sum(entry.score for entry in scores) * UNIT // max(1, len(scores))
+
+
+def _find_group_size(snapshot: ApiSnapshot, scores: list[ScoreEntry]) -> int | None:
+    results = snapshot.uow.results.list_closed_at([entry.at for entry in scores])
+    sizes = {len(result.members) for result in results}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _find_kick_time(view: NodeView) -> int | None:
+    kick = view.kickout.proposed
+    is_live = kick is not None and kick.state == KickState.LIVE.value
+    return kick.ready_at if kick is not None and is_live else None
+
+
+class ScoreCost(NamedTuple):
+    """A lost part of QoS, in units of 10^-18, and its cause; the parts and the QoS sum to 1."""
+
+    amount: int
+    cause: str
+
+
+def find_score_costs(explanation: Explanation, summary: NodeSummary) -> list[ScoreCost]:
+    """Return the causes that keep QoS below 1, by descending cost; empty for a non-member."""
+    figures = explanation.figures
+    if figures.qos is None:
+        return []
+    if explanation.rules.legacy is not None:
+        score_costs = _compute_factor_costs(explanation)
+    else:
+        lost_qos = multiply_fixed(figures.long_term, UNIT - figures.reliability)
+        score_costs = [
+            *_compute_rank_costs(explanation),
+            ScoreCost(lost_qos, _format_reliability(summary)),
+        ]
+    return sorted(
+        (score_cost for score_cost in score_costs if score_cost.amount > 0),
+        key=lambda score_cost: -score_cost.amount,
+    )
+
+
+def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
+    """Return the missing part of the long-term score, split by the ranks that lost points."""
+    missing_score, entries = UNIT - explanation.figures.long_term, explanation.scores
+    if not entries or sum(entry.score for entry in entries) != sum(explanation.pool):
+        cause = (
+            "no task was scored yet" if not explanation.pool else "scores from before a restart"
+        )
+        return [ScoreCost(missing_score, cause)]
+    lost_points_by_rank: Counter[int | None] = Counter()
+    for entry in entries:
+        lost_points_by_rank[entry.rank] += explanation.rules.q_max - entry.score
+    total_lost_points, score_count = sum(lost_points_by_rank.values()), len(entries)
+    count_by_rank = Counter(entry.rank for entry in entries)
+    return [
+        ScoreCost(
+            missing_score * points // total_lost_points,
+            (
+                f"{_format_rank_of_group(explanation, rank)} in {count_by_rank[rank]} of "
+                f"{score_count}"
+            ),
+        )
+        for rank, points in lost_points_by_rank.items()
+        if points
+    ]
+
+
+def _format_rank_of_group(explanation: Explanation, rank: int | None) -> str:
+    """Return a rank as text, with the group size if all groups had the same size."""
+    if rank is None:
+        return "no result"
+    sizes = {
+        len(explanation.members_by_position.get(entry.at, ())) for entry in explanation.scores
+    }
+    size = next(iter(sizes)) if len(sizes) == 1 else 0
+    return f"{format_rank(rank)} of {number_in_words(size)}" if size > 1 else format_rank(rank)
+
+
+def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
+    """Return how much QoS R, P and B each cost: the gap to 1, multiplied by the weight."""
+    legacy, factors = explanation.rules.legacy, explanation.figures.factors
+    if legacy is None or factors is None:
+        return []
+    speed = factors.speed or 0
+    return [
+        ScoreCost(
+            multiply_fixed(legacy.vram_weight, UNIT - factors.size),
+            f"R {format_two_decimals(factors.size)}, VRAM",
+        ),
+        ScoreCost(
+            multiply_fixed(legacy.timeout_weight, UNIT - factors.promptness),
+            f"P {format_two_decimals(factors.promptness)}, its timeout setting",
+        ),
+        ScoreCost(
+            multiply_fixed(legacy.speed_weight, UNIT - speed),
+            f"B {format_two_decimals(speed)}, its speed",
+        ),
+    ]
+
+
+def _format_reliability(summary: NodeSummary) -> str:
+    return (
+        f"{format_timeouts(summary)}: reliability "
+        f"{format_two_decimals(summary.figures.reliability)}"
+    )

@@ -1,1 +1,0 @@
-"""Queries about reports and rounds: recomputation and comparison with the published ones."""

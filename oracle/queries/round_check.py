@@ -1,0 +1,127 @@
+"""Recomputes an accepted round from the stored logs alone, and compares it with the accepted data.
+
+No folded state is used, only raw logs, the rules, and the chain's as-of block.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oracle.chain.protocols import ChainReader, LogReader
+from oracle.domain.blocks import BlockRef
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.ids import ZERO_HASH, Hash
+from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
+from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.round_data import decode_records
+from oracle.domain.scoring.rules import Rules
+from oracle.errors import InputError, TransientError
+from oracle.queries.answers import LogPlace, load_log_places
+from oracle.queries.report_models import (
+    LaneDifference,
+    RoundVerification,
+    build_round_entry,
+)
+from oracle.reporting.recompute import recompute_report
+from oracle.signing.typed_data import Domain, ReportStatement
+from oracle.store.database import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRules:
+    """The rules under which a statement is recomputed, and the domain that it is signed for."""
+
+    rules: Rules
+    settings: ReportSettings
+    domain: Domain
+
+
+def verify_round(
+    round_number: int,
+    chain: ChainReader,
+    store: Store,
+    reader: LogReader,
+    round_rules: RoundRules,
+    matches_contract: Callable[[RoundAccepted], bool | None],
+) -> RoundVerification:
+    """Recompute a round and compare it with the accepted one.
+
+    `matches_contract` returns whether the contract holds exactly the round's words, or None if a
+    newer round was accepted since.
+
+    Raises:
+        InputError: the index has no such accepted round.
+        TransientError: the chain does not serve the as-of block.
+    """
+    accepted, previous_digest, place = _load_accepted_round(store, round_number)
+    as_of = _fetch_block(chain, accepted.as_of)
+    computed = recompute_report(store, reader, round_rules.rules, round_rules.settings, as_of)
+    statement = ReportStatement(
+        config=accepted.config,
+        round=round_number,
+        prev=previous_digest,
+        as_of=as_of.number,
+        as_of_hash=as_of.hash,
+        deadline=computed.deadline,
+        blob=computed.data,
+    )
+    has_same_block = as_of.hash == accepted.as_of_hash
+    has_same_digest = statement.compute_digest(round_rules.domain) == accepted.digest
+    has_same_registrations = computed.registrations == accepted.registrations
+    differences = _find_differences(dict(accepted.words), dict(decode_records(computed.records)))
+    contract_agrees = matches_contract(accepted)
+    is_same = has_same_block and has_same_digest and not differences
+    return RoundVerification(
+        **dict(build_round_entry(accepted, place)),
+        same=is_same and contract_agrees is not False,
+        same_block=has_same_block,
+        same_digest=has_same_digest,
+        same_registrations=has_same_registrations,
+        expected_registrations=None
+        if has_same_registrations
+        else list(computed.registrations.new_nodes),
+        contract_holds_it=contract_agrees,
+        differences=differences,
+    )
+
+
+def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted, Hash, LogPlace]:
+    """Return the round, the digest of the previous round, and the place where it was accepted."""
+    with store.read_transaction() as uow:
+        accepted = uow.rounds.get_accepted_round(round_number)
+        previous = uow.rounds.get_accepted_round(round_number - 1)
+        place_by_position = load_log_places(uow, [] if accepted is None else [accepted.at])
+    if accepted is None:
+        raise InputError(f"round {round_number} was not accepted in the indexed blocks")
+    if previous is None and round_number > 1:
+        raise InputError(
+            f"round {round_number - 1}, which it follows, is not in the indexed blocks"
+        )
+    return (
+        accepted,
+        ZERO_HASH if previous is None else previous.digest,
+        place_by_position[accepted.at],
+    )
+
+
+def _fetch_block(chain: ChainReader, block_number: int) -> BlockRef:
+    block = chain.fetch_header(block_number)
+    if block is None:
+        raise TransientError(f"the chain does not serve block {block_number} now")
+    return block
+
+
+def _find_differences(accepted: dict[int, int], computed: dict[int, int]) -> list[LaneDifference]:
+    return [
+        LaneDifference(
+            index=word * LANES_PER_WORD + position, accepted=accepted_lane, computed=computed_lane
+        )
+        for word in sorted(accepted.keys() | computed.keys())
+        for position, (accepted_lane, computed_lane) in enumerate(
+            zip(_split_word(accepted.get(word)), _split_word(computed.get(word)), strict=True)
+        )
+        if accepted_lane != computed_lane
+    ]
+
+
+def _split_word(word: int | None) -> tuple[int | None, ...]:
+    return (None,) * LANES_PER_WORD if word is None else unpack_lanes(word)

@@ -1,0 +1,132 @@
+"""What is said of a node: the answer first, in sentences that hold whatever it went through."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.node_figures import NODE_STATES, figures_at
+from oracle.queries.api.lifting import NO_LIFT, NodeLift
+from oracle.queries.node_sentences import (
+    NodeSummary,
+    format_details,
+    format_headline,
+    format_improvement,
+    format_short_reason,
+)
+from oracle.systems.crynux.crynux_rule_sets import CRYNUX
+from tests.support.histories import History, node_after
+
+NOW = 10_000
+FIGURES = replace(
+    figures_at(node_after(History().joins("A"), "A"), NOW, CRYNUX), long_term=UNIT, qos=UNIT
+)
+CALM = NodeSummary(
+    figures=FIGURES,
+    time=NOW,
+    rules=CRYNUX,
+    ranks=(1, 1, 1),
+    points=10 * UNIT,
+    group_size=3,
+    timeouts=(),
+    place=1,
+    members=12,
+    lift=NO_LIFT,
+)
+EXCLUDED = {
+    "state": "excluded",
+    "back_at": NOW + 41,
+    "timeouts": (NOW - 300, NOW - 60),
+    "reliability": UNIT // 20,
+}
+
+
+def calm_but(**changes: Any) -> NodeSummary:
+    """Return the standing with other values, of its figures too."""
+    figures = {name: changes.pop(name) for name in FIGURES.__slots__ if name in changes}
+    return replace(CALM, figures=replace(FIGURES, **figures), **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "First of three in all of its last three tasks."),
+        ({"ranks": (3, 3, 1, 3, None)}, ("Third of three in three of its last five tasks, "
+         "and no right answer in one.")),
+        ({"ranks": (3, 3, 1), "group_size": None}, "Third in two of its last three tasks."),
+        ({"ranks": (1, 2, 3, None)}, ("Of its last four tasks it was first in one, second in one, "
+         "third in one, and gave no right answer in one.")),
+        ({"ranks": (None, None)}, "Of its last two tasks it gave no right answer in two."),
+        ({"ranks": ()}, "No task was scored yet, so it counts as an average node."),
+        ({"state": "paused"}, "Paused by its owner."),
+        (EXCLUDED, "Excluded for 41 s more: two timeouts in the last 5 min."),
+        ({"timeouts": (NOW - 60,), "reliability": 3 * UNIT // 10},
+         "One timeout in the last 60 s: reliability is down to 0.30."),
+        ({"kick_at": NOW + 7_200}, "To be kicked out in 2 h, unless its scores rise."),
+        ({"state": "kicked_out", "ranks": (3,) * 50, "points": 174 * UNIT // 100},
+         "Kicked out: its last 50 tasks brought 1.74 points on average."),
+    ],
+)  # fmt: skip
+def test_headline_matches_node_standing(changes, said):
+    assert format_headline(calm_but(**changes)) == said
+
+
+def test_improvement_text_of_excluded_node_begins_with_its_waiting_time():
+    lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
+    summary = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
+    assert format_improvement(summary) == (
+        "In 41 s it can be given tasks again; then one first place would make it the 11th of 12."
+    )
+
+
+def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
+    summary = calm_but(reliability=UNIT // 2)
+    assert format_details(summary) == (
+        "Reliability is down to 0.50, and recovers by itself. Best of 12 nodes."
+    )
+
+
+few = st.none() | st.integers(0, 200)
+standings = st.builds(
+    NodeSummary,
+    figures=st.builds(
+        replace,
+        st.just(FIGURES),
+        state=st.sampled_from(NODE_STATES),
+        long_term=st.integers(0, UNIT),
+        reliability=st.integers(0, UNIT),
+        back_at=st.none() | st.integers(NOW, NOW * 100),
+    ),
+    time=st.just(NOW),
+    rules=st.just(CRYNUX),
+    ranks=st.lists(st.none() | st.integers(1, 9), max_size=50).map(tuple),
+    points=st.integers(0, 10 * UNIT),
+    group_size=st.none() | st.integers(1, 9),
+    timeouts=st.lists(st.integers(0, NOW), max_size=5).map(lambda times: tuple(sorted(times))),
+    place=st.none() | st.integers(1, 40),
+    members=st.integers(1, 40),
+    lift=st.builds(
+        NodeLift, first_places=few, place_then=few, successes=few, timeouts=few, zeros=few
+    ),
+    kick_at=st.none() | st.integers(0, NOW * 100),
+)
+
+
+@given(standings)
+def test_every_sentence_is_well_formed(summary):
+    for text in (
+        format_headline(summary),
+        format_details(summary),
+        format_improvement(summary) or "-.",
+        format_short_reason(summary) + ".",
+    ):
+        if not text:
+            continue
+        assert len(text) < 300
+        assert not re.search(r"None|  |\bone \w*[^s\W]s\b(?! in| of)|\(s\)", text), text
+        assert text.endswith("."), text
+    # Larger numbers are written in digits.
+    assert format_headline(summary)[0].isupper() or format_headline(summary)[0].isdigit()
