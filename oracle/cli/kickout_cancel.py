@@ -1,7 +1,5 @@
 """`kickout cancel`: cancels unsent calls, and proposals that the contract lets anyone cancel."""
 
-from dataclasses import dataclass
-
 import typer
 
 from oracle.chain.heads import Heads
@@ -38,14 +36,6 @@ from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.context import StepResult
 
 
-@dataclass(frozen=True, slots=True)
-class _CancelTargets:
-    """The proposal to cancel on-chain, if any, and the ids of the calls that are not sent yet."""
-
-    unsent_ids: tuple[int, ...]
-    proposed_kick: Kick | None
-
-
 def cancel(
     node: NodeArgument,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -80,17 +70,15 @@ def _cancel_kickout(
     reporter: Reporter, node_address: Address, node_text: str, *, yes: bool, dry_run: bool
 ) -> KickoutCancellation:
     """Cancel a node's unsent calls and proposal; `node_text` is the node as the user typed it."""
-    targets = _find_cancel_targets(reporter, node_address)
+    unsent_ids, proposed_kick = _find_cancel_targets(reporter, node_address)
     verdict = (
-        None
-        if targets.proposed_kick is None
-        else preflight_cancellation(reporter.account, node_address)
+        None if proposed_kick is None else preflight_cancellation(reporter.account, node_address)
     )
     contract_answer = (
         "no kickout of this node is proposed" if verdict is None else verdict.reason or "accepted"
     )
     is_cancellable = verdict is not None and verdict.outcome is PreflightOutcome.OK
-    if not targets.unsent_ids and not is_cancellable:
+    if not unsent_ids and not is_cancellable:
         refusal_reason = (
             contract_answer
             if verdict is None
@@ -108,14 +96,15 @@ def _cancel_kickout(
         steps = [describe_dry_run(reporter, plan_cancellation, "the kickout would be cancelled")]
     return KickoutCancellation(
         node=node_address,
-        not_sent=list(targets.unsent_ids),
+        not_sent=unsent_ids,
         contract_says=contract_answer,
         steps=steps,
         dry_run=dry_run,
     )
 
 
-def _find_cancel_targets(reporter: Reporter, node: Address) -> _CancelTargets:
+def _find_cancel_targets(reporter: Reporter, node: Address) -> tuple[list[int], Kick | None]:
+    """Return the ids of the calls that are not sent yet, and the proposal on-chain, if any."""
     account = reporter.account
     with reporter.index.store.read_transaction() as uow:
         kick, unsent_intents = get_live_kick(uow, node), list[Intent]()
@@ -123,4 +112,4 @@ def _find_cancel_targets(reporter: Reporter, node: Address) -> _CancelTargets:
             unsent_intents = find_unsent_calls(
                 uow, Account(reporter.index.config.chain.id, account.sender), node
             )
-    return _CancelTargets(tuple(intent.id for intent in unsent_intents), kick)
+    return [intent.id for intent in unsent_intents], kick

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -11,12 +12,12 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_a
 from oracle.cli.system_options import (
     AtTimeOption,
     EventsOption,
-    InputSource,
     PolicyOption,
     choose_queue_system,
     open_source,
     parse_key_values,
 )
+from oracle.daemon.config.dispatch_section import Kind
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.fixed_point import UNIT
 from oracle.errors import InputError
@@ -30,7 +31,7 @@ from oracle.queries.selection.queue_models import (
     QueueHead,
     QueueOffer,
 )
-from oracle.queries.selection.queue_view import QueueQuery, build_queue_answer
+from oracle.queries.selection.queue_view import build_queue_answer
 from oracle.queries.text.prefixes import find_address
 from oracle.queries.text.text_tables import print_left_out, print_table, sanitize_text
 from oracle.systems.crynux.pricing import Pricing
@@ -204,14 +205,6 @@ _AlphaOption = Annotated[
 ]
 
 
-class _PricingInputs(NamedTuple):
-    """Estimated task durations in seconds by task kind, and the queue capacity per member."""
-
-    fixed: Mapping[str, Fraction]
-    unit: Mapping[str, Fraction]
-    alpha: Fraction | None
-
-
 def register(app: typer.Typer) -> None:
     """Register `queue` on the command line."""
     app.command("queue", epilog=_EXAMPLE)(list_queue)
@@ -235,18 +228,20 @@ def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
     by its estimated duration in seconds; durations are not published, so they come from
     [dispatch], or from --fixed and --unit. `draws` lists the drawn nodes.
     """
-    cli_inputs = _PricingInputs(
-        _parse_seconds("--fixed", fixed), _parse_seconds("--unit", unit), _parse_alpha(alpha)
-    )
+    fixed_seconds, unit_seconds = _parse_seconds("--fixed", fixed), _parse_seconds("--unit", unit)
+    tasks_per_member = _parse_alpha(alpha)
     with open_source(events, config) as source:
         choice = choose_queue_system(policy, source)
-        pricing_inputs = _add_configured_inputs(cli_inputs, source)
-        pricing = _build_pricing(pricing_inputs)
+        if source.config is not None:
+            section = source.config.dispatch
+            fixed_seconds = _add_configured_seconds(fixed_seconds, section.fixed_seconds)
+            unit_seconds = _add_configured_seconds(unit_seconds, section.unit_seconds)
+            if tasks_per_member is None and section.queue_alpha is not None:
+                tasks_per_member = Fraction(section.queue_alpha)
+        pricing = _build_pricing(fixed_seconds, unit_seconds)
         snapshot = source.take_snapshot(SnapshotQuery(choice.rules, at_time))
     node_address = None if node is None else find_address([*snapshot.nodes], "node", node)
-    answer = build_queue_answer(
-        snapshot, QueueQuery(choice.policy, pricing, pricing_inputs.alpha, node_address)
-    )
+    answer = build_queue_answer(snapshot, choice.policy, pricing, tasks_per_member, node_address)
     if as_json:
         print_answer(answer)
     else:
@@ -279,32 +274,20 @@ def _parse_decimal(label: str, text: str) -> Fraction:
     return Fraction(text)
 
 
-def _add_configured_inputs(cli_inputs: _PricingInputs, source: InputSource) -> _PricingInputs:
-    """Return the inputs of the command line, completed from the configuration if there is one."""
-    if source.config is None:
-        return cli_inputs
-    dispatch_section = source.config.dispatch
-    fixed: dict[str, Fraction] = {
-        kind: Fraction(seconds) for kind, seconds in (dispatch_section.fixed_seconds or {}).items()
+def _add_configured_seconds(
+    seconds_by_kind: Mapping[str, Fraction], configured: Mapping[Kind, Decimal] | None
+) -> dict[str, Fraction]:
+    """Return the durations of the command line, completed by the configured ones."""
+    configured_seconds: dict[str, Fraction] = {
+        kind: Fraction(seconds) for kind, seconds in (configured or {}).items()
     }
-    unit: dict[str, Fraction] = {
-        kind: Fraction(seconds) for kind, seconds in (dispatch_section.unit_seconds or {}).items()
-    }
-    alpha = (
-        None if dispatch_section.queue_alpha is None else Fraction(dispatch_section.queue_alpha)
-    )
-    return _PricingInputs(
-        {**fixed, **cli_inputs.fixed}, {**unit, **cli_inputs.unit}, cli_inputs.alpha or alpha
-    )
+    return configured_seconds | dict(seconds_by_kind)
 
 
-def _build_pricing(pricing_inputs: _PricingInputs) -> Pricing:
+def _build_pricing(fixed: Mapping[str, Fraction], unit: Mapping[str, Fraction]) -> Pricing:
     missing = [
         f"{option} {kind}=SECONDS"
-        for option, seconds_by_kind in (
-            ("--fixed", pricing_inputs.fixed),
-            ("--unit", pricing_inputs.unit),
-        )
+        for option, seconds_by_kind in (("--fixed", fixed), ("--unit", unit))
         for kind in TaskKind
         if kind not in seconds_by_kind
     ]
@@ -314,6 +297,5 @@ def _build_pricing(pricing_inputs: _PricingInputs) -> Pricing:
             f"dispatch.fixed_seconds and dispatch.unit_seconds, or use {', '.join(missing)}"
         )
     return Pricing(
-        {kind: pricing_inputs.fixed[kind] for kind in TaskKind},
-        {kind: pricing_inputs.unit[kind] for kind in TaskKind},
+        {kind: fixed[kind] for kind in TaskKind}, {kind: unit[kind] for kind in TaskKind}
     )

@@ -25,6 +25,7 @@ from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
+from oracle.queries.explain import EventArchive
 from oracle.queries.health import format_dispute
 from oracle.queries.report_models import (
     LaneDifference,
@@ -37,7 +38,7 @@ from oracle.queries.report_models import (
     build_report_entry,
     compute_report_detail,
 )
-from oracle.queries.round_check import RoundRules, verify_round
+from oracle.queries.round_check import verify_round
 from oracle.queries.text.human_numbers import format_count
 from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
 from oracle.reporting.recompute import find_last_block
@@ -229,13 +230,13 @@ def verify(
     """
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         domain = Domain(index.config.chain.id, get_oracle_address(index.config))
-        rule_names = RoundRules(index.rules, index.report_settings, domain)
-        chain, check_agreement = (
-            check_index_chain(index),
-            partial(_check_contract_agreement, index),
-        )
         verification = verify_round(
-            round_number, chain, index.store, index.reader, rule_names, check_agreement
+            round_number,
+            check_index_chain(index),
+            EventArchive(index.store, index.reader, index.rules),
+            index.report_settings,
+            domain,
+            partial(_check_contract_agreement, index),
         )
     if as_json:
         print_answer(verification)

@@ -26,8 +26,7 @@ from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.errors import InputError, TransientError
 from oracle.queries.report_models import PushedReport, build_report_basis
-from oracle.reporting.landing import is_awaiting_finality
-from oracle.reporting.readiness import REPORT_MISSED, missed_reason
+from oracle.reporting.landing import REPORT_MISSED, is_awaiting_finality, missed_reason
 from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
 from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import hold_reason

@@ -19,10 +19,8 @@ from oracle.cli.options import (
 from oracle.cli.system_options import (
     AtTimeOption,
     EventsOption,
-    InputSource,
     PolicyOption,
     SetOption,
-    SystemChoice,
     choose_system,
     list_changed_numbers,
     open_source,
@@ -35,20 +33,16 @@ from oracle.domain.events.network_events import TaskCreated
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import ZERO_HASH
 from oracle.errors import InputError
-from oracle.queries.selection.draw_check import DrawVerdict, verify_all_draws, verify_draw
-from oracle.queries.selection.draw_check_models import (
+from oracle.queries.selection.draw_check import (
     AllDrawsAnswer,
     DrawCheckAnswer,
     DrawMadeAgain,
-    build_draw_check_answer,
+    DrawVerdict,
+    verify_all_draws,
+    verify_draw,
 )
-from oracle.queries.selection.network_snapshot import NetworkSnapshot, SnapshotQuery
-from oracle.queries.selection.node_selection import (
-    DrawParameters,
-    Selection,
-    build_task,
-    run_selection as select_nodes,
-)
+from oracle.queries.selection.network_snapshot import SnapshotQuery
+from oracle.queries.selection.node_selection import build_task, run_selection as select_nodes
 from oracle.queries.selection.selection_models import (
     CandidateEntry,
     SelectionResult,
@@ -337,10 +331,26 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
         )
     if task == events == "-":
         raise InputError("--task and --events: only one can read stdin")
-    task_request, tickets = _read_task_file(task), _parse_tickets(seed, draws)
+    task_request, seed_bytes = _read_task_file(task), _parse_seed(seed, draws)
     with open_source(events, config) as source:
         choice = choose_system(policy, parse_key_values("--set", changes), source)
-        snapshot, node_choice = _run_selection(source, choice, task_request, (at_time, tickets))
+        follower = choice.policy.create_follower()
+        snapshot = source.take_snapshot(
+            SnapshotQuery(
+                choice.rules,
+                at_time,
+                follower if choice.needs_history else None,
+                task_request.group,
+            )
+        )
+        node_choice = select_nodes(
+            snapshot,
+            choice.policy,
+            follower,
+            build_task(task_request, choice.rules),
+            seed_bytes,
+            draws,
+        )
     selection = build_selection_figures(
         node_choice, snapshot.rules.name, list_changed_numbers(choice)
     )
@@ -348,7 +358,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     if as_json:
         print_answer(result)
     else:
-        _show_selection(result, None if tickets is None else tickets.draw_count)
+        _show_selection(result, draws)
 
 
 def _check_no_other_options(*option_values: object) -> None:
@@ -364,31 +374,15 @@ def _verify_draws(config: Path, task: str, *, as_json: bool) -> None:
         if settings is None:
             raise InputError("dispatch.start_block: required; without it no nodes are drawn")
         check_inputs = (check_index_chain(index), index.store, index.reader, settings)
-        check = verify_all_draws(*check_inputs) if key is None else verify_draw(*check_inputs, key)
-    answer = build_draw_check_answer(check)
+        check: DrawCheckAnswer | AllDrawsAnswer = (
+            verify_all_draws(*check_inputs) if key is None else verify_draw(*check_inputs, key)
+        )
     if as_json:
-        print_answer(answer)
+        print_answer(check)
     else:
-        show_draw_check(answer)
+        show_draw_check(check)
     if check.verdict is not DrawVerdict.AGREES:
         raise typer.Exit(1 if check.verdict is DrawVerdict.DIFFERS else 2)
-
-
-def _run_selection(
-    source: InputSource,
-    choice: SystemChoice,
-    task_request: TaskCreated,
-    time_and_tickets: tuple[int | None, DrawParameters | None],
-) -> tuple[NetworkSnapshot, Selection]:
-    at_time, tickets = time_and_tickets
-    follower = choice.policy.create_follower()
-    snapshot = source.take_snapshot(
-        SnapshotQuery(
-            choice.rules, at_time, follower if choice.needs_history else None, task_request.group
-        )
-    )
-    requested_task = build_task(task_request, choice.rules)
-    return snapshot, select_nodes(snapshot, choice.policy, follower, requested_task, tickets)
 
 
 def _read_task_file(file: str) -> TaskCreated:
@@ -399,11 +393,11 @@ def _read_task_file(file: str) -> TaskCreated:
             raise InputError(str(error)) from None
 
 
-def _parse_tickets(seed: str | None, draws: int | None) -> DrawParameters | None:
+def _parse_seed(seed: str | None, draws: int | None) -> bytes | None:
     if seed is None:
         if draws is not None:
             raise InputError("--draws: requires --seed")
         return None
     if re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", seed) is None:
         raise InputError(f"--seed {sanitize_text(seed)}: must be 32 bytes, as 64 hex digits")
-    return DrawParameters(bytes.fromhex(seed.removeprefix("0x")), draws)
+    return bytes.fromhex(seed.removeprefix("0x"))

@@ -68,27 +68,6 @@ class _PickledEvents:
                 yield chunk
 
 
-@dataclass(slots=True)
-class _EventTally:
-    """Counts of a stream of events."""
-
-    min_block: int
-    event_count: int = 0
-    start_count: int = 0
-    first_block: int = 0
-    from_time: int = 0
-    last_event: DomainEvent | None = None
-
-    def add_event(self, event: DomainEvent) -> None:
-        self.last_event = event
-        if event.at.block < self.min_block:
-            return
-        if not self.event_count:
-            self.first_block, self.from_time = event.at.block, event.time
-        self.event_count += 1
-        self.start_count += isinstance(event, TaskStarted)
-
-
 def write_history(
     events: Iterable[DomainEvent],
     path: Path,
@@ -108,32 +87,36 @@ def write_history(
     Raises:
         InputError: there is no event to count.
     """
-    event_tally, folded_count = _EventTally(min_block), 0
-    selected_events = iter(events) if max_block is None else _filter_until(events, max_block)
+    # The stream is read to its end, so that faults anywhere in the file are found.
+    selected_events = (
+        event for event in events if max_block is None or event.at.block <= max_block
+    )
+    folded_count = event_count = start_count = 0
+    first_event: DomainEvent | None = None
+    last_event: DomainEvent | None = None
     with path.open("wb") as stream:
         while chunk := list(islice(selected_events, EVENTS_PER_CHUNK)):
-            for event in chunk:
-                event_tally.add_event(event)
+            counted = [event for event in chunk if event.at.block >= min_block]
+            if counted and first_event is None:
+                first_event = counted[0]
+            last_event = chunk[-1]
+            event_count += len(counted)
+            start_count += sum(isinstance(event, TaskStarted) for event in counted)
             pickle.dump(chunk, stream, protocol=pickle.HIGHEST_PROTOCOL)
             folded_count += len(chunk)
             on_progress(folded_count)
-    if event_tally.last_event is None or not event_tally.event_count:
+    if first_event is None or last_event is None:
         raise InputError(_format_empty_history(min_block, max_block, folded_count))
     return History(
         source=_PickledEvents(path, folded_count),
         folded_count=folded_count,
-        event_count=event_tally.event_count,
-        start_count=event_tally.start_count,
-        first_block=event_tally.first_block,
-        last_block=event_tally.last_event.at.block,
-        from_time=event_tally.from_time,
-        to_time=event_tally.last_event.time,
+        event_count=event_count,
+        start_count=start_count,
+        first_block=first_event.at.block,
+        last_block=last_event.at.block,
+        from_time=first_event.time,
+        to_time=last_event.time,
     )
-
-
-def _filter_until(events: Iterable[DomainEvent], max_block: int) -> Iterator[DomainEvent]:
-    # The stream is read to its end, so that faults anywhere in the file are found.
-    return (event for event in events if event.at.block <= max_block)
 
 
 def _format_empty_history(min_block: int, max_block: int | None, folded_count: int) -> str:

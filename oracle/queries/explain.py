@@ -20,13 +20,17 @@ from oracle.domain.fold.working_set import (
     ScoreEntry,
 )
 from oracle.domain.ids import Address, Hash, TaskKey
-from oracle.domain.reports.contract_state import Word
 from oracle.domain.reports.kickout_evidence import (
     CreatorSpread,
     compute_creator_spread,
     derived_zeros_reason,
 )
-from oracle.domain.reports.lanes import extract_lane, get_word_index, lane_from_figures
+from oracle.domain.reports.lanes import (
+    LOWEST_SCORE,
+    extract_lane,
+    get_word_index,
+    lane_from_figures,
+)
 from oracle.domain.reports.report import MIN_SCORES
 from oracle.domain.reports.rounds import Rounds
 from oracle.domain.scoring.node_figures import NodeFigures
@@ -35,37 +39,19 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Node, Run, Task
 from oracle.errors import InputError
 from oracle.indexer.folded_state import fold_state_up_to
-from oracle.queries.earnings import Earning, compute_task_earning
+from oracle.queries.explanation_models import (
+    EarningView,
+    LaneOnChain,
+    SentLane,
+    build_origin,
+    compute_task_earning,
+)
 from oracle.queries.population import Population, build_population, compute_place, has_feed_cursor
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet
 
 # An upper bound on the number of changes of a node.
 _MAX_CHANGES = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class OnChainLane:
-    """The lane of a node in the contract; `word` is None if the lane was never written."""
-
-    index: int
-    lane: int
-    word: Word | None
-    # The as-of block of the round that wrote the word; None if `word` is None.
-    as_of: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedLane:
-    """The lane of a node in the accepted round whose as-of block is the explained block.
-
-    `lane` is None if the round left the node's word unchanged.
-    """
-
-    round: int
-    position: Position
-    transaction: Hash | None
-    lane: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +81,9 @@ class Explanation:
     transaction_by_position: dict[Position, Hash]
     # The tasks of `scores`, including those of the other group members, and of `changes`.
     task_by_key: dict[TaskKey, Task]
-    on_chain_lane: OnChainLane | None
+    on_chain_lane: LaneOnChain | None
     # None if no accepted round has this as-of block, or if the contract does not know the node.
-    reported_lane: ReportedLane | None
+    reported_lane: SentLane | None
     # The change that led to the current membership; None if the node never was a member.
     membership_change: MembershipChange | None = None
     # Positions, since the oldest score, of groups that may have given the node an unrecorded 0.
@@ -126,7 +112,7 @@ class Explanation:
             else long_term
         )
 
-    def compute_earning(self, entry: ScoreEntry) -> Earning | None:
+    def compute_earning(self, entry: ScoreEntry) -> EarningView | None:
         """Return what the node earned for the task of a score, as of the cursor, if known."""
         return compute_task_earning(
             entry.task, self.members_by_position.get(entry.at, ()), self.task_by_key
@@ -210,7 +196,10 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
         kickout_intervals = list(
             _clip_intervals_at_block(uow.kickouts.list_for_node(address), as_of.number)
         )
-        members_by_position = _load_group_members(uow, scores)
+        members_by_position = {
+            result.closed_at: result.members
+            for result in uow.results.list_closed_at([entry.at for entry in scores])
+        }
         positions = [entry.at for entry in scores] + [change.at for change in changes]
         return Explanation(
             as_of=as_of,
@@ -218,7 +207,7 @@ def explain_score(archive: EventArchive, address: Address, as_of: BlockRef) -> E
             node=node,
             figures=figures,
             place=compute_place(node, figures.qos, nodes.values(), population),
-            pool=_get_pool(node, scores, rules),
+            pool=node.pool if rules.legacy is None else bytes(entry.score for entry in scores),
             scores=scores,
             rule_set_by_score=uow.scores.get_rule_sets(address, [entry.seq for entry in scores]),
             changes=changes,
@@ -309,12 +298,6 @@ def _find_possible_zeros(
     return tuple(position for position in positions if position > oldest_position or not is_full)
 
 
-def _get_pool(node: Node, scores: list[ScoreEntry], rules: Rules) -> bytes:
-    if rules.legacy is None:
-        return node.pool
-    return bytes(entry.score for entry in scores)
-
-
 def _load_tasks(
     uow: UnitOfWork,
     scores: Iterable[ScoreEntry],
@@ -336,28 +319,34 @@ def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Ite
             yield replace(interval, closed_at=None) if still_open else interval
 
 
-def _load_on_chain_lane(uow: UnitOfWork, rounds: Rounds, node: Address) -> OnChainLane | None:
+def _load_on_chain_lane(uow: UnitOfWork, rounds: Rounds, node: Address) -> LaneOnChain | None:
     index = rounds.index_by_node.get(node)
     if index is None:
         return None
     word = rounds.words.get(get_word_index(index))
     accepted = None if word is None else uow.rounds.get_accepted_round(word.round)
-    return OnChainLane(
-        index, rounds.get_lane(index), word, None if accepted is None else accepted.as_of
+    lane = rounds.get_lane(index)
+    return LaneOnChain(
+        index=index,
+        lane=lane,
+        qos=max(0, lane - LOWEST_SCORE),
+        round=None if word is None else word.round,
+        time=None if word is None else word.time,
+        as_of=None if accepted is None else accepted.as_of,
     )
 
 
 def _load_reported_lane(
     uow: UnitOfWork, rounds: Rounds, node: Address, as_of: int
-) -> ReportedLane | None:
+) -> SentLane | None:
     accepted = uow.rounds.get_accepted_as_of(as_of)
     index = None if accepted is None else _find_lane_index(accepted.registrations, rounds, node)
     if index is None or accepted is None:
         return None
     word = dict(accepted.words).get(get_word_index(index))
-    return ReportedLane(
+    return SentLane(
+        **build_origin(accepted.at).model_dump(),
         round=accepted.round,
-        position=accepted.at,
         transaction=_load_transactions(uow, [accepted.at]).get(accepted.at),
         lane=None if word is None else extract_lane(word, index),
     )
@@ -369,13 +358,6 @@ def _find_lane_index(registrations: Registrations, rounds: Rounds, node: Address
     index = rounds.index_by_node.get(node)
     new_index_by_node = {address: lane_index for lane_index, address in registered_nodes.items()}
     return new_index_by_node.get(node, None if index in registered_nodes else index)
-
-
-def _load_group_members(
-    uow: UnitOfWork, scores: Iterable[ScoreEntry]
-) -> dict[Position, tuple[GroupMember, ...]]:
-    results = uow.results.list_closed_at([entry.at for entry in scores])
-    return {result.closed_at: result.members for result in results}
 
 
 def _load_transactions(uow: UnitOfWork, all_positions: Iterable[Position]) -> dict[Position, Hash]:

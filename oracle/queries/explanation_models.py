@@ -1,9 +1,19 @@
-"""The explanation of a score, printed by `explain --json` and `/v1/nodes/{node}/explain`."""
+"""The explanation of a score, printed by `explain --json` and `/v1/nodes/{node}/explain`.
 
+The earning from a task has the amount that the network reported, and the share that follows from
+the points of the group, so that a difference shows (docs/explanation/legacy.md#money).
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
+from oracle.domain.blocks import Position
+from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
+from oracle.domain.ids import TaskKey
+from oracle.domain.scoring.group_ranking import split_fee
+from oracle.domain.state import Ending, GroupMember, Task
 from oracle.queries.answers import (
     AddressText,
     ApiModel,
@@ -42,6 +52,16 @@ class EarningView(ApiModel):
     points: WireInteger | None = Field(description="null: the fee was not shared.")
     of_points: WireInteger | None
     by_points: Integer | None = Field(description="Share of the fee that follows from the points.")
+
+    def to_text(self) -> str:
+        """Return the amount and how it was shared as text."""
+        earned_text = f"earned {self.paid} wei of {self.fee}"
+        if self.points is None:
+            return earned_text
+        share = f"{earned_text}: {self.points} of {self.of_points} points"
+        if self.paid == self.by_points:
+            return share
+        return f"{share}, BUT THE POINTS GIVE {self.by_points}"
 
 
 class GroupFellow(ApiModel):
@@ -164,4 +184,49 @@ class NodeExplanation(ApiModel):
     sent: SentLane | None
     legacy_rounds: list[LegacyRounds] | None = Field(
         description="Rounds of the tasks in the window; only under legacy rules."
+    )
+
+
+def build_origin(position: Position) -> Origin:
+    """Return the source of an event; a feed row is not a log, and has no proof."""
+    if not is_feed_position(position):
+        return Origin(block=position.block, log=position.log, feed=None, proof="chain")
+    return Origin(block=position.block, log=None, feed=get_feed_row_key(position), proof="none")
+
+
+def compute_task_earning(
+    task_key: TaskKey, members: Sequence[GroupMember], tasks: Mapping[TaskKey, Task]
+) -> EarningView | None:
+    """Return what a node earned for a scored task, or None if the fee was never reported.
+
+    Args:
+        task_key: the task.
+        members: the members of its group, in the order in which the network compared them.
+        tasks: the rows of the task and of the members' tasks.
+    """
+    task = tasks.get(task_key)
+    if task is None:
+        return None
+    if task.paid is None:
+        if task.fee is None or task.ending is None:
+            return None
+        paid = task.fee if task.ending is Ending.SUCCEEDED else 0
+        return EarningView(paid=paid, fee=task.fee, points=None, of_points=None, by_points=None)
+    paid_members = [
+        (member.task, member.score or 0, row.paid)
+        for member in members
+        if (row := tasks.get(member.task)) is not None and row.paid is not None
+    ]
+    fee = sum(paid for _, _, paid in paid_members)
+    scores = [score for _, score, _ in paid_members]
+    paid_tasks = [paid_task for paid_task, _, _ in paid_members]
+    if task_key not in paid_tasks:
+        return EarningView(paid=task.paid, fee=fee, points=None, of_points=None, by_points=None)
+    task_index = paid_tasks.index(task_key)
+    return EarningView(
+        paid=task.paid,
+        fee=fee,
+        points=scores[task_index],
+        of_points=sum(scores),
+        by_points=split_fee(fee, scores)[task_index],
     )

@@ -3,27 +3,20 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from oracle.domain.blocks import Position
-from oracle.domain.feed_rows import get_feed_row_key, is_feed_position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.queries.answers import BlockView, build_rule_set_view
-from oracle.queries.earnings import Earning
-from oracle.queries.explain import Explanation, OnChainLane, ReportedLane
+from oracle.queries.explain import Explanation
 from oracle.queries.explanation_models import (
     DownloadView,
-    EarningView,
     GroupFellow,
     KickoutInterval,
-    LaneOnChain,
     NodeExplanation,
-    Origin,
     ReliabilityChangeView,
     ReliabilityView,
     ScorePoolView,
     ScoreView,
-    SentLane,
+    build_origin,
 )
 from oracle.queries.legacy_models import LegacyRounds, build_legacy_rounds
 from oracle.queries.population import build_node_entry
@@ -57,21 +50,10 @@ def build_explanation_view(
             DownloadView(**request.request._asdict(), state=request.state)
             for request in list_requests(node, population.time)
         ],
-        on_chain=None
-        if explanation.on_chain_lane is None
-        else _build_lane_on_chain(explanation.on_chain_lane),
-        sent=None
-        if explanation.reported_lane is None
-        else _build_sent_lane(explanation.reported_lane),
+        on_chain=explanation.on_chain_lane,
+        sent=explanation.reported_lane,
         legacy_rounds=None if rules.legacy is None else list(_build_legacy_rounds(explanation)),
     )
-
-
-def build_origin(position: Position) -> Origin:
-    """Return the source of an event; a feed row is not a log, and has no proof."""
-    if not is_feed_position(position):
-        return Origin(block=position.block, log=position.log, feed=None, proof="chain")
-    return Origin(block=position.block, log=None, feed=get_feed_row_key(position), proof="none")
 
 
 def _build_pool_view(explanation: Explanation) -> ScorePoolView:
@@ -96,10 +78,7 @@ def _build_legacy_rounds(explanation: Explanation) -> Iterator[LegacyRounds]:
 
 
 def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
-    rule_set, earning = (
-        explanation.rule_set_by_score.get(entry.seq),
-        explanation.compute_earning(entry),
-    )
+    rule_set = explanation.rule_set_by_score.get(entry.seq)
     return ScoreView(
         **build_origin(entry.at).model_dump(),
         transaction=explanation.transaction_by_position.get(entry.at),
@@ -114,7 +93,7 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
         derived=entry.is_derived,
         rules=None if rule_set is None else build_rule_set_view(rule_set),
         time=entry.time,
-        earned=None if earning is None else _build_earning_view(earning),
+        earned=explanation.compute_earning(entry),
         others=[
             GroupFellow(
                 task=member.task,
@@ -127,16 +106,6 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
             for member in explanation.members_by_position.get(entry.at, ())
             if member.task != entry.task
         ],
-    )
-
-
-def _build_earning_view(earning: Earning) -> EarningView:
-    return EarningView(
-        paid=earning.paid,
-        fee=earning.fee,
-        points=earning.points,
-        of_points=earning.all_points,
-        by_points=earning.by_points,
     )
 
 
@@ -163,24 +132,4 @@ def _build_kickout_interval(interval: KickoutDue) -> KickoutInterval:
     return KickoutInterval(
         opened_at=build_origin(interval.opened_at),
         closed_at=None if interval.closed_at is None else build_origin(interval.closed_at),
-    )
-
-
-def _build_lane_on_chain(on_chain: OnChainLane) -> LaneOnChain:
-    return LaneOnChain(
-        index=on_chain.index,
-        lane=on_chain.lane,
-        qos=max(0, on_chain.lane - LOWEST_SCORE),
-        round=None if on_chain.word is None else on_chain.word.round,
-        time=None if on_chain.word is None else on_chain.word.time,
-        as_of=on_chain.as_of,
-    )
-
-
-def _build_sent_lane(reported: ReportedLane) -> SentLane:
-    return SentLane(
-        **build_origin(reported.position).model_dump(),
-        transaction=reported.transaction,
-        round=reported.round,
-        lane=reported.lane,
     )

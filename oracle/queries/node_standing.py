@@ -25,15 +25,13 @@ from oracle.queries.text.human_numbers import format_rank, format_two_decimals, 
 _MAX_CHANGES = 100
 
 
-class SummaryWithScores(NamedTuple):
-    """A node's summary, and the task scores that count, oldest first."""
+def build_summary(
+    snapshot: ApiSnapshot, node: Node, view: NodeView
+) -> tuple[NodeSummary, list[ScoreEntry]]:
+    """Return the data for sentences about a node as of the cursor, and the scores that count.
 
-    summary: NodeSummary
-    scores: list[ScoreEntry]
-
-
-def build_summary(snapshot: ApiSnapshot, node: Node, view: NodeView) -> SummaryWithScores:
-    """Return the data for sentences about a node, as of the cursor."""
+    The scores are in order, the oldest first.
+    """
     scores = _load_scores(snapshot, node)
     causes, membership_change = (
         _build_causes(snapshot, node, scores),
@@ -53,7 +51,7 @@ def build_summary(snapshot: ApiSnapshot, node: Node, view: NodeView) -> SummaryW
         kick_at=_find_kick_time(view),
         changed_at=None if membership_change is None else membership_change.time,
     )
-    return SummaryWithScores(summary, scores)
+    return summary, scores
 
 
 def build_summary_from_explanation(

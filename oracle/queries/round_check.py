@@ -4,18 +4,17 @@ No folded state is used, only raw logs, the rules, and the chain's as-of block.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from oracle.chain.protocols import ChainReader, LogReader
+from oracle.chain.protocols import ChainReader
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.lanes import LANES_PER_WORD, unpack_lanes
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.round_data import decode_records
-from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
 from oracle.queries.answers import LogPlace, load_log_places
+from oracle.queries.explain import EventArchive
 from oracle.queries.report_models import (
     LaneDifference,
     RoundVerification,
@@ -26,35 +25,26 @@ from oracle.signing.typed_data import Domain, ReportStatement
 from oracle.store.database import Store
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRules:
-    """The rules under which a statement is recomputed, and the domain that it is signed for."""
-
-    rules: Rules
-    settings: ReportSettings
-    domain: Domain
-
-
 def verify_round(
     round_number: int,
     chain: ChainReader,
-    store: Store,
-    reader: LogReader,
-    round_rules: RoundRules,
+    archive: EventArchive,
+    settings: ReportSettings,
+    domain: Domain,
     matches_contract: Callable[[RoundAccepted], bool | None],
 ) -> RoundVerification:
     """Recompute a round and compare it with the accepted one.
 
-    `matches_contract` returns whether the contract holds exactly the round's words, or None if a
-    newer round was accepted since.
+    `domain`: the domain that statements are signed for. `matches_contract` returns whether the
+    contract holds exactly the round's words, or None if a newer round was accepted since.
 
     Raises:
         InputError: the index has no such accepted round.
         TransientError: the chain does not serve the as-of block.
     """
-    accepted, previous_digest, place = _load_accepted_round(store, round_number)
+    accepted, previous_digest, place = _load_accepted_round(archive.store, round_number)
     as_of = _fetch_block(chain, accepted.as_of)
-    computed = recompute_report(store, reader, round_rules.rules, round_rules.settings, as_of)
+    computed = recompute_report(archive.store, archive.reader, archive.rules, settings, as_of)
     statement = ReportStatement(
         config=accepted.config,
         round=round_number,
@@ -65,7 +55,7 @@ def verify_round(
         blob=computed.data,
     )
     has_same_block = as_of.hash == accepted.as_of_hash
-    has_same_digest = statement.compute_digest(round_rules.domain) == accepted.digest
+    has_same_digest = statement.compute_digest(domain) == accepted.digest
     has_same_registrations = computed.registrations == accepted.registrations
     differences = _find_differences(dict(accepted.words), dict(decode_records(computed.records)))
     contract_agrees = matches_contract(accepted)

@@ -8,13 +8,15 @@ import typer
 
 from oracle.cli.options import JsonOption, load_config, open_lines, print_answer
 from oracle.daemon.compose import open_reader
+from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_records
+from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError, InputError
 from oracle.indexer.witness_file import parse_witness_lines
 from oracle.queries.relay_audit.contradictions import (
     MAX_LAG_SECONDS,
-    DaemonObservations,
+    ChainStakes,
     find_contradictions,
     load_observations,
 )
@@ -115,21 +117,19 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     3: nothing could be proven.
     """
     witness_times = [] if witness is None else _read_witness_file(witness)
-    memory, feed_url = (
-        (None, None) if config is None else _load_daemon_observations(config, network)
+    settings = None if config is None else load_config(config)
+    daemon_rows, stakes = (
+        ({}, None) if settings is None else _load_daemon_observations(settings, network)
     )
-    relay_url = url or feed_url
+    relay_url = url or (None if settings is None else settings.feed.url)
     if relay_url is None:
         raise InputError("--url: required unless --config names a daemon with feed.url")
     with closing(RelayWatch.connect_to(relay_url, timeout, page, WatchClock())) as watch:
         watch.poll_relay(polls, seconds)
         watch.adopt_witness_times(witness_times)
-        if memory is not None:
-            watch.adopt_daemon_times(memory.rows)
+        watch.adopt_daemon_times(daemon_rows)
         rows = [watch.rows[number] for number in sorted(watch.rows)]
-        relay_contradictions = find_contradictions(
-            rows, None if memory is None else memory.stakes, patience
-        )
+        relay_contradictions = find_contradictions(rows, stakes, patience)
         audit_result = audit_relay(watch, relay_contradictions)
     if as_json:
         print_answer(audit_result)
@@ -147,12 +147,10 @@ def _read_witness_file(path: Path) -> list[tuple[int, Hash, int]]:
 
 
 def _load_daemon_observations(
-    config: Path, network: str | None
-) -> tuple[DaemonObservations, str | None]:
-    with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
-        return load_observations(
-            uow, open_reader(records.config), network
-        ), records.config.feed.url
+    config: Config, network: str | None
+) -> tuple[dict[int, FeedRow], ChainStakes]:
+    with open_records(config) as records, records.store.read_transaction() as uow:
+        return load_observations(uow, open_reader(config), network)
 
 
 def _exit_with_verdict(result: RelayAudit) -> None:

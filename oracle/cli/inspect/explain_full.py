@@ -18,7 +18,8 @@ from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.legacy_tally import WindowTally, compute_window_start
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupMember, Membership
-from oracle.queries.explain import Explanation, OnChainLane, ReportedLane
+from oracle.queries.explain import Explanation
+from oracle.queries.explanation_models import LaneOnChain, SentLane
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
 from oracle.systems.crynux.predownload import list_requests
 
@@ -227,13 +228,13 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
     yield render_on_chain_line(explanation, explanation.on_chain_lane)
 
 
-def _render_sent_report(sent: ReportedLane) -> Iterator[str]:
+def _render_sent_report(sent: SentLane) -> Iterator[str]:
     round_text = f"Round {sent.round} is as of this block"
     if sent.lane is None:
         yield f"{round_text} and left the node's lane unchanged"
     else:
-        yield f"{round_text} and wrote lane {sent.lane} in block {sent.position.block}"
-    yield f"     transaction {sent.transaction or 'unknown'}, log {sent.position.log}"
+        yield f"{round_text} and wrote lane {sent.lane} in block {sent.block}"
+    yield f"     transaction {sent.transaction or 'unknown'}, log {sent.log}"
 
 
 def _exclusion_reason(explanation: Explanation) -> str:
@@ -247,18 +248,18 @@ def _exclusion_reason(explanation: Explanation) -> str:
     return "it has no QoS"
 
 
-def render_on_chain_line(explanation: Explanation, state: OnChainLane | None) -> str:
+def render_on_chain_line(explanation: Explanation, state: LaneOnChain | None) -> str:
     """Return the line about the node's score in the contract."""
     if state is None:
         return "On chain: node not registered in the oracle contract"
     place = f"On chain as of block {explanation.as_of.number}, index {state.index}"
-    if state.lane == NEVER_REPORTED or state.word is None:
+    if state.lane == NEVER_REPORTED or state.round is None:
         return f"{place}: no report yet"
-    line = f"{place}: lane {state.lane} ({format_lane(state.lane)}) since round {state.word.round}"
+    line = f"{place}: lane {state.lane} ({format_lane(state.lane)}) since round {state.round}"
     full_text = f"{line}, as of block {state.as_of}"
     if explanation.reported_lane is not None or state.lane == explanation.lane:
         return full_text
-    return f"{full_text}; see --round {state.word.round} for how it was computed"
+    return f"{full_text}; see --round {state.round} for how it was computed"
 
 
 def _render_window_lines(explanation: Explanation, legacy: LegacyRules) -> Iterator[str]:

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,9 @@ from oracle.chain.fetch.block_recorder import record_blocks
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.errors import InputError, TransientError
+from oracle.queries.command_models import FixtureAnswer
 
 _SUFFIXES = (".jsonl", ".jsonl.gz")
-
-
-@dataclass(frozen=True, slots=True)
-class FixtureExport:
-    """The result of an export; `resumed_at` is the block where it was resumed, or None."""
-
-    path: Path
-    blocks: BlockRange
-    lines: int
-    resumed_at: int | None
 
 
 class _ExportProgress(msgspec.Struct):
@@ -47,7 +37,7 @@ class _ExportProgress(msgspec.Struct):
 
 def export_fixture(
     chain: ChainSource, path: Path, blocks: BlockRange, report_progress: Callable[[int, int], None]
-) -> FixtureExport:
+) -> FixtureAnswer:
     """Record blocks into `path`, whose name ends in .jsonl or .jsonl.gz.
 
     Raises:
@@ -73,7 +63,14 @@ def export_fixture(
         progress_path.unlink()
     except OSError as error:
         raise InputError(f"--fixture {path}: {error.strerror or error}") from None
-    return FixtureExport(path, blocks, file_state.lines, resumed_at)
+    return FixtureAnswer(
+        dry_run=False,
+        file=str(path),
+        first=blocks.first,
+        last=blocks.last,
+        lines=file_state.lines,
+        resumed_at=resumed_at,
+    )
 
 
 def _load_progress(

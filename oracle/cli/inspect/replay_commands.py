@@ -200,27 +200,29 @@ def _record_fixture(
     ):
         first_block = settings.chain.start_block if requested_first is None else requested_first
         blocks = _clip_block_range(first_block, requested_last, chain.fetch_heads().latest.number)
-        result = None if dry_run else export_fixture(chain, path, blocks, report_progress)
-    if as_json:
-        print_answer(
+        answer = (
             FixtureAnswer(
-                dry_run=dry_run,
+                dry_run=True,
                 file=str(path),
                 first=blocks.first,
                 last=blocks.last,
-                lines=None if result is None else result.lines,
-                resumed_at=None if result is None else result.resumed_at,
+                lines=None,
+                resumed_at=None,
             )
+            if dry_run
+            else export_fixture(chain, path, blocks, report_progress)
         )
+    if as_json:
+        print_answer(answer)
         return
-    block_text = f"blocks {blocks.first} to {blocks.last}"
-    if result is None:
+    block_text = f"blocks {answer.first} to {answer.last}"
+    if dry_run:
         typer.echo(f"dry run, nothing written: {block_text} would be written to {path}")
     else:
         resume_note = (
-            "" if result.resumed_at is None else f"; resumed at block {result.resumed_at}"
+            "" if answer.resumed_at is None else f"; resumed at block {answer.resumed_at}"
         )
-        typer.echo(f"{block_text}: {result.lines} lines in {path}{resume_note}")
+        typer.echo(f"{block_text}: {answer.lines} lines in {path}{resume_note}")
 
 
 def _clip_block_range(first: int, last: int | None, newest: int) -> BlockRange:

@@ -1,6 +1,5 @@
 """`rules`: lists the available systems, and shows every number of a rule set."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -29,21 +28,6 @@ rules = typer.Typer(no_args_is_help=True)
 
 _UNSET_VALUE = "not set"
 _EMPTY_LIST = "(empty)"
-
-
-@dataclass(frozen=True, slots=True)
-class _RuleRow:
-    """One rule as text; `value` is None if unset, `published` is None if never published."""
-
-    value: str | None
-    published: str | None
-
-    def format_cells(self) -> tuple[str, str]:
-        """Return the cells of the value and of the published value, empty if it is the same."""
-        value = _UNSET_VALUE if self.value is None else self.value or _EMPTY_LIST
-        if self.published is None or self.published == self.value:
-            return value, ""
-        return value, self.published or _EMPTY_LIST
 
 
 def register(app: typer.Typer) -> None:
@@ -140,12 +124,10 @@ def show(
         if (rule in published_values or rule in list_unpublished_rules(name))
         and rule not in unused_rules
     ]
-    row_by_rule = {
-        rule: _RuleRow(values.get(rule), published_values.get(rule)) for rule in rule_names
-    }
     typer.echo(_format_title(name, complete_rules))
     rows = [
-        (rule, *rule_row.format_cells(), MEANINGS[rule]) for rule, rule_row in row_by_rule.items()
+        (rule, *_format_cells(values.get(rule), published_values.get(rule)), MEANINGS[rule])
+        for rule in rule_names
     ]
     print_table(("rule", "value", "published", "meaning"), rows, left_columns=("rule", "meaning"))
 
@@ -163,3 +145,14 @@ def _format_title(name: str, complete_rules: Rules | None) -> str:
     return (
         f"{name}, version {complete_rules.version}, sha256 {identify_rules(complete_rules).sha256}"
     )
+
+
+def _format_cells(value: str | None, published: str | None) -> tuple[str, str]:
+    """Return the cells of a rule's value and of its published value, empty if it is the same.
+
+    `value` is None if the rule is not set, `published` is None if it was never published.
+    """
+    value_cell = _UNSET_VALUE if value is None else value or _EMPTY_LIST
+    if published is None or published == value:
+        return value_cell, ""
+    return value_cell, published or _EMPTY_LIST

@@ -179,9 +179,10 @@ def _find_target_mismatches(
     if kind is None:
         expected = "a shipped adapter (any other contract is unverified)"
         return [] if dev else [ContractMismatch("kick target", expected, target)]
-    wired_target = WiredTarget(kind, target, get_oracle_address(config), config.network.contracts)
-    mismatches = find_kick_target_mismatches(caller, wired_target)
-    return mismatches if dev else [*mismatches, *find_single_key_owner(caller, wired_target)]
+    mismatches = find_kick_target_mismatches(
+        caller, kind, target, get_oracle_address(config), config.network.contracts
+    )
+    return mismatches if dev else [*mismatches, *find_single_key_owner(caller, kind, target)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address
 from oracle.domain.scoring.legacy_factors import (
     PopulationMaxima,
     compute_incentive_shares,
@@ -199,20 +199,15 @@ def _merge_keys(
     return merged
 
 
-class _RankingBasis(NamedTuple):
-    number: int
-    hash: Hash
-    remakes: int
-
-
 class NodeRankingCache:
     """A thread-safe cache of the newest ranking, which one thread at a time computes."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._lock = threading.Lock()
-        self._basis: _RankingBasis | None = None
         self._ranking: NodeRanking | None = None
+        # How often the index had been rebuilt when the ranking was computed.
+        self._rebuild_count = 0
         self._trends = TrendCache(rules)
         # Incremented when all nodes are read again, because older results belong to another fold.
         self._generation = 0
@@ -227,17 +222,17 @@ class NodeRankingCache:
         """Return the ranking as of the cursor of this snapshot."""
         with self._lock:
             if self._ranking is None or self._ranking.cursor.epoch != cursor.epoch:
-                remakes = uow.bookmarks.get_rebuild_count()
-                self._ranking = self._compute_ranking(uow, cursor, remakes)
-                self._basis = _RankingBasis(cursor.number, cursor.hash, remakes)
+                rebuild_count = uow.bookmarks.get_rebuild_count()
+                self._ranking = self._compute_ranking(uow, cursor, rebuild_count)
+                self._rebuild_count = rebuild_count
             return self._ranking
 
     def _compute_ranking(self, uow: UnitOfWork, cursor: Cursor, rebuild_count: int) -> NodeRanking:
-        basis, ranking = self._basis, self._ranking
+        ranking = self._ranking
         if (
-            basis is None
-            or ranking is None
-            or not self._is_continuation(uow, basis, cursor, rebuild_count)
+            ranking is None
+            or rebuild_count != self._rebuild_count
+            or not _is_continuation(uow, ranking.cursor, cursor)
         ):
             self._generation += 1
             return NodeRanking(
@@ -245,17 +240,17 @@ class NodeRankingCache:
                 {stored_node.address: stored_node for stored_node in uow.nodes.iterate_all()},
                 self._rules,
             )
-        changed = {node.address: node for node in uow.nodes.iterate_changed_since(basis.number)}
+        changed = {
+            node.address: node for node in uow.nodes.iterate_changed_since(ranking.cursor.number)
+        }
         # The mapping is copied, because another thread may still read the old ranking.
         return ranking.advance(cursor, {**ranking.nodes, **changed}, changed)
 
-    @staticmethod
-    def _is_continuation(
-        uow: UnitOfWork, basis: _RankingBasis, cursor: Cursor, rebuild_count: int
-    ) -> bool:
-        """Return whether the index only grew since `basis`, without a rewind or a rebuild."""
-        if rebuild_count != basis.remakes or cursor.number < basis.number:
-            return False
-        # Historical headers are not kept; a header that is kept must match.
-        block = uow.blocks.get_canonical(basis.number)
-        return block is None or block.hash == basis.hash
+
+def _is_continuation(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:
+    """Return whether the index only grew since an earlier cursor, without a rewind."""
+    if cursor.number < earlier.number:
+        return False
+    # Historical headers are not kept; a header that is kept must match.
+    block = uow.blocks.get_canonical(earlier.number)
+    return block is None or block.hash == earlier.hash

@@ -5,7 +5,7 @@ not a valid event are rejected.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,20 +38,11 @@ _HEX_DIGITS_BY_COLUMN = {
 }
 
 
-class _EventLayout(NamedTuple):
-    """The columns of one event type; the first `required_count` of them must not be null."""
-
-    event_type: type[DomainEvent]
-    columns: tuple[str, ...]
-    required_count: int
-
-
-def _build_layout(event_type: type[DomainEvent]) -> _EventLayout:
-    columns = tuple(COLUMN_BY_FIELD.get(name, name) for name in get_field_kinds(event_type))
-    return _EventLayout(event_type, columns, len(get_required_fields(event_type)))
-
-
-_LAYOUT_BY_TYPE = {name: _build_layout(kind) for name, kind in TYPE_BY_NAME.items()}
+# The columns of each event type; those of its required fields come first.
+_COLUMNS_BY_TYPE = {
+    name: tuple(COLUMN_BY_FIELD.get(field, field) for field in get_field_kinds(event_type))
+    for name, event_type in TYPE_BY_NAME.items()
+}
 
 
 def build_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
@@ -64,7 +55,7 @@ def build_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
     }
     # Filled event by event, because each type uses only a few of the columns.
     for row, event in enumerate(events):
-        for column in _LAYOUT_BY_TYPE[NAME_BY_TYPE[type(event)]].columns:
+        for column in _COLUMNS_BY_TYPE[NAME_BY_TYPE[type(event)]]:
             value = getattr(event, _FIELD_BY_COLUMN.get(column, column))
             if value is not None:
                 values_by_column[column][row] = value
@@ -110,9 +101,9 @@ def _decode_rows(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
 
 def _decode_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[DomainEvent]:
     """Return the events of one type, in order."""
-    layout = _LAYOUT_BY_TYPE[name]
-    rows = batch.select([*_POSITION_COLUMNS[:-1], *layout.columns]).filter(pc.equal(types, name))
-    for required in layout.columns[: layout.required_count]:
+    event_type, type_columns = TYPE_BY_NAME[name], _COLUMNS_BY_TYPE[name]
+    rows = batch.select([*_POSITION_COLUMNS[:-1], *type_columns]).filter(pc.equal(types, name))
+    for required in type_columns[: len(get_required_fields(event_type))]:
         if rows.column(required).null_count:
             raise ValueError(f"{required} of {name} is missing")
     columns = {column: _decode_column(rows.column(column), column) for column in rows.schema.names}
@@ -120,7 +111,6 @@ def _decode_type(batch: pa.RecordBatch, types: pa.Array, name: str) -> list[Doma
         _check_milliseconds(columns["time"], columns["time_ms"])
     position_values = [columns.pop(column) for column in Position._fields]
     fields = {_FIELD_BY_COLUMN.get(column, column): values for column, values in columns.items()}
-    event_type: type[DomainEvent] = layout.event_type
     return build_events(event_type, {"at": list(map(Position, *position_values)), **fields})
 
 

@@ -72,7 +72,9 @@ class ParquetEvents:
                 None if self.max_block is None else ds.field("block") <= self.max_block
             )
             folded_count = event_dataset.count_rows(filter=max_block_filter)
-            tally = _EventTally()
+            event_count = start_count = 0
+            first_row: tuple[int, int] | None = None
+            last_row = (0, 0)
             min_block_filter = ds.field("block") >= min_block
             for batch in event_dataset.to_batches(
                 columns=["block", "time", "type"],
@@ -80,17 +82,23 @@ class ParquetEvents:
                 if max_block_filter is None
                 else min_block_filter & max_block_filter,
             ):
-                tally.add_batch(batch)
+                if not batch.num_rows:
+                    continue
+                blocks, times = batch.column("block"), batch.column("time")
+                event_count += batch.num_rows
+                start_count += pc.sum(pc.equal(batch.column("type"), "task_started")).as_py() or 0
+                first_row = first_row or (blocks[0].as_py(), times[0].as_py())
+                last_row = (blocks[-1].as_py(), times[-1].as_py())
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self.paths[0].parent}: cannot be read: {error}") from None
-        if tally.first_row is None:
+        if first_row is None:
             raise InputError(f"--from {min_block}: the export has no event from this block on")
-        (first_block, from_time), (last_block, to_time) = tally.first_row, tally.last_row
+        (first_block, from_time), (last_block, to_time) = first_row, last_row
         return History(
             self,
             folded_count,
-            tally.event_count,
-            tally.start_count,
+            event_count,
+            start_count,
             first_block,
             last_block,
             from_time,
@@ -104,23 +112,6 @@ class ParquetEvents:
 
 
 _SCHEMA = SCHEMAS[ExportTable.EVENTS]
-
-
-@dataclass(slots=True)
-class _EventTally:
-    event_count: int = 0
-    start_count: int = 0
-    first_row: tuple[int, int] | None = None
-    last_row: tuple[int, int] = (0, 0)
-
-    def add_batch(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        blocks, times = batch.column("block"), batch.column("time")
-        self.event_count += batch.num_rows
-        self.start_count += pc.sum(pc.equal(batch.column("type"), "task_started")).as_py() or 0
-        self.first_row = self.first_row or (blocks[0].as_py(), times[0].as_py())
-        self.last_row = (blocks[-1].as_py(), times[-1].as_py())
 
 
 def _read_batches(path: Path) -> Iterator[pa.RecordBatch]:

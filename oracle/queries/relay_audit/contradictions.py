@@ -87,7 +87,8 @@ def find_contradictions(
     if chain is not None:
         _check_single_network(rows, chain)
         for row in rows:
-            if row.kind in (_STAKED, _KICKED) and _is_on_network(row, chain):
+            is_on_network = chain.network is None or _parse_network(row) in (None, chain.network)
+            if row.kind in (_STAKED, _KICKED) and is_on_network:
                 _check_against_chain(results, row, chain, max_lag_seconds)
     results.found.sort(key=lambda contradiction: contradiction.row)
     return results
@@ -111,10 +112,6 @@ def _check_single_network(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
     networks = sorted({network for row in rows if (network := _parse_network(row)) is not None})
     if chain.network is None and len(networks) > 1:
         raise InputError(f"--network: missing; choose the one of the chain: {', '.join(networks)}")
-
-
-def _is_on_network(row: FeedRow, chain: ChainStakes) -> bool:
-    return chain.network is None or _parse_network(row) in (None, chain.network)
 
 
 def _parse_network(row: FeedRow) -> str | None:
@@ -156,18 +153,12 @@ def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time:
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonObservations:
-    """Rows by id, each with the time at which it was observed, and the stakes on chain."""
-
-    rows: Mapping[int, FeedRow]
-    stakes: ChainStakes
-
-
 def load_observations(
     uow: UnitOfWork, reader: LogReader, network: str | None
-) -> DaemonObservations:
-    """Read the observations from a daemon's database; `network`: the relay's name of its chain.
+) -> tuple[dict[int, FeedRow], ChainStakes]:
+    """Read the rows that a daemon observed, by id, and the stakes on chain from its database.
+
+    `network`: the relay's name of the chain.
 
     Raises:
         InputError: the daemon has read no block, or no feed.
@@ -186,4 +177,4 @@ def load_observations(
         ):
             changes[event.node].append((event.time, event.stake))
     rows = {row.id: row for row in uow.feed.iterate_settled() if row.stream == feed.stream}
-    return DaemonObservations(rows, ChainStakes(cursor.time, changes, network))
+    return rows, ChainStakes(cursor.time, changes, network)

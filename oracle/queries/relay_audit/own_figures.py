@@ -5,7 +5,7 @@ See docs/reference/crynux-relay.md#expected-figures.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.chain.feed.relay_groups import MAX_ID_GAP, find_groups, slice_rows_by_id
@@ -137,12 +137,13 @@ def compute_figures_from_rows(
     `time_by_row`: the known times of rows, in seconds of the relay's clock.
     """
     timed_rows = list(_assign_times(rows, time_by_row))
-    decoded = _decode_rows(timed_rows)
+    events, ambiguous_ids = _decode_rows(timed_rows)
+    closed_groups = [event for event in events if isinstance(event, GroupValidated)]
     fold = Fold(RELAY)
-    fold.fold_events(decoded.events)
+    fold.fold_events(events)
     changes = fold.drain_changes()
     nodes = {address: DerivedNode(address, state) for address, state in fold.ledger.nodes.items()}
-    derived_tasks = {task for event in decoded.closed_groups for task in event.derived or ()}
+    derived_tasks = {task for event in closed_groups for task in event.derived or ()}
     for score in changes.scores:
         nodes[score.node].scores.append(score)
         nodes[score.node].derived_count += score.task in derived_tasks
@@ -152,12 +153,18 @@ def compute_figures_from_rows(
         nodes[interval.node].due_intervals.append(interval)
     node_by_task = {key: task.node for key, task in fold.ledger.tasks.items() if task.node}
     _assign_rows(nodes, timed_rows, node_by_task, time_by_row)
-    _record_membership(nodes, decoded.events)
-    _mark_ambiguous(nodes, decoded.ambiguous_ids)
-    for event in decoded.closed_groups:
+    _record_membership(nodes, events)
+    _mark_ambiguous(nodes, ambiguous_ids)
+    for event in closed_groups:
         for task in event.possible or ():
             nodes[node_by_task[task]].possible_zero_rows.append(event.at.log)
-    _record_ambiguous_scores(nodes, rows, decoded, node_by_task)
+    unplaced = [row for row in rows if row.id in ambiguous_ids]
+    timeouts = [
+        event
+        for event in events
+        if isinstance(event, TaskTimedOut) and event.task not in derived_tasks
+    ]
+    _record_ambiguous_scores(nodes, unplaced, timeouts, node_by_task)
     headless_count = sum(task.node is None for task in fold.ledger.tasks.values())
     row_bounds = (rows[0].id, rows[-1].id) if rows else (0, 0)
     return DerivedFigures(nodes, len(rows), *row_bounds, headless_count)
@@ -171,26 +178,14 @@ def _assign_times(rows: Sequence[FeedRow], time_by_row: Mapping[int, int]) -> It
         yield replace(row, time=latest, block=_BLOCK)
 
 
-@dataclass(slots=True)
-class _DecodedRows:
-    """The events of rows, and the ids of rows that fit two groups."""
-
-    events: list[DomainEvent] = field(default_factory=list)
-    ambiguous_ids: set[int] = field(default_factory=set)
-
-    @property
-    def closed_groups(self) -> Iterator[GroupValidated]:
-        return (event for event in self.events if isinstance(event, GroupValidated))
-
-
-def _decode_rows(rows: Sequence[FeedRow]) -> _DecodedRows:
-    reader, decoded = RelayReader(), _DecodedRows()
+def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
+    """Return the events of rows, and the ids of rows that fit two groups."""
     scores, starts = collect_scores(rows), collect_start_ids(rows)
     # All rows at once: how a row is decoded depends on the rows around it, but not on the span.
-    decoded.events = reader.decode_span(FeedSpan(rows, rows, scores, starts)) if rows else []
+    span = FeedSpan(rows, rows, scores, starts)
+    events = RelayReader().decode_span(span) if rows else []
     readable = [row for row in rows if find_unreadable_reason(row) is None]
-    decoded.ambiguous_ids = {row.id for row in find_groups(readable, scores).ambiguous}
-    return decoded
+    return events, {row.id for row in find_groups(readable, scores).ambiguous}
 
 
 def _assign_rows(
@@ -232,19 +227,18 @@ def _mark_ambiguous(nodes: Mapping[Address, DerivedNode], ambiguous_ids: Collect
 
 def _record_ambiguous_scores(
     nodes: Mapping[Address, DerivedNode],
-    rows: Sequence[FeedRow],
-    decoded: _DecodedRows,
+    unplaced: Sequence[FeedRow],
+    timeouts: Iterable[TaskTimedOut],
     node_by_task: Mapping[TaskKey, Address],
 ) -> None:
-    """Record the scores that may be missing because two groups could not be told apart."""
-    derived_tasks = {task for event in decoded.closed_groups for task in event.derived or ()}
-    unplaced = [row for row in rows if row.id in decoded.ambiguous_ids]
+    """Record the scores that may be missing because two groups could not be told apart.
+
+    `unplaced`: the rows that fit two groups. `timeouts`: those that gave the node no derived zero.
+    """
     for row in unplaced:
         if (runner := node_by_task.get(TaskKey(row.task.lower()))) is not None:
             nodes[runner].unplaced_rows.append(row.id)
-    for event in decoded.events:
-        if not isinstance(event, TaskTimedOut) or event.task in derived_tasks:
-            continue
+    for event in timeouts:
         later_rows = slice_rows_by_id(unplaced, event.at.log, event.at.log + SEARCH_IDS)
         if later_rows and (runner := node_by_task.get(event.task)) is not None:
             nodes[runner].possible_zero_rows.append(later_rows[0].id)

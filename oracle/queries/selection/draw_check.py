@@ -1,20 +1,26 @@
 """Recomputes the draw of a task from the chain, and compares it with the actual start.
 
+The answers are printed by `select --verify --json`.
+
 See docs/explanation/dispatch.md#the-draw.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from pydantic import Field
 
 from oracle.chain.protocols import ChainReader, LogReader
 from oracle.dispatch.assigner import check_draw_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.redraw import HeaderReader, Redrawer, TaskStart, is_started_at_creation
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.ids import Address, Hash, TaskKey
+from oracle.domain.ids import Address, TaskKey
 from oracle.domain.state import Task
 from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
+from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
+from oracle.queries.selection.selection_models import DrawnNode, build_drawn_node
+from oracle.queries.selection.task_models import SnapshotTime
 from oracle.store.database import Store, UnitOfWork
 from oracle.systems.assignment import TaskDraw
 
@@ -32,62 +38,72 @@ class DrawVerdict(StrEnum):
     WAITING = "waiting"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedDraw:
-    """A row of the daemon's table `draw`; `voided_block` is None while the draw is active."""
+class CandidateWeight(ApiModel):
+    """A candidate of a draw."""
+
+    node: AddressText
+    weight: Integer
+
+
+class DrawMadeAgain(DrawnNode):
+    """A recomputed draw that the rules require."""
 
     seed_block: int
-    seed_hash: Hash
-    node: Address
-    voided_block: int | None
+    seed_hash: HashText
+    seed: HashText
+    card: str | None
+    candidates: list[CandidateWeight]
 
 
-@dataclass(frozen=True, slots=True)
-class DrawCheck:
-    """The recomputed draw of a task.
+class RecordedDrawEntry(ApiModel):
+    """A draw as the daemon recorded it."""
 
-    `drawings`: every draw that the rules require, oldest first, each with its candidates and
-    numbers; the last one counts if it was `active` just before the task started, or is active now.
-    `started_by` is None if no node started the task. `recorded`: the daemon's own records. `why`
-    explains the verdict in a sentence. `as_of`: the last block whose end state was used.
+    seed_block: int
+    seed_hash: HashText
+    node: AddressText
+    voided_block: int | None = Field(description="null: active.")
+
+
+class DrawCheckAnswer(ApiModel):
+    """The recomputed draws of one task, beside its start.
+
+    The last draw counts if it was `active` just before the task started, or is active now.
     """
 
-    task: TaskKey
+    task: HashText
     verdict: DrawVerdict
     why: str
-    drawings: tuple[TaskDraw, ...]
+    as_of: SnapshotTime
+    draws: list[DrawMadeAgain]
     active: bool
-    started_by: Address | None
+    started_by: AddressText | None
     started_block: int | None
-    recorded: tuple[RecordedDraw, ...]
-    as_of: BlockRef
+    recorded: list[RecordedDrawEntry]
 
 
-@dataclass(frozen=True, slots=True)
-class AllDraws:
-    """The recomputed draws of all tasks.
+class DifferingStart(ApiModel):
+    """A task that was started by another node than the drawn one."""
 
-    `started_count`: number of tasks that started after `start_block`. `differing`: the tasks
-    among them that another node than the drawn one started, oldest first. `as_of`: the last block
-    that was used.
-    """
+    task: HashText
+    started_by: AddressText | None
+    started_block: int
+    drawn: AddressText | None
 
-    started_count: int
-    differing: tuple[TaskStart, ...]
+
+class AllDrawsAnswer(ApiModel):
+    """The draws of all tasks."""
+
+    verdict: DrawVerdict
     start_block: int
-    as_of: BlockRef
-
-    @property
-    def verdict(self) -> DrawVerdict:
-        """Return the verdict on all draws; NOT_DISPATCHED if no task started."""
-        if self.differing:
-            return DrawVerdict.DIFFERS
-        return DrawVerdict.AGREES if self.started_count else DrawVerdict.NOT_DISPATCHED
+    as_of: SnapshotTime
+    started: int
+    agree: int
+    differ: list[DifferingStart]
 
 
 def verify_draw(
     chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings, task: TaskKey
-) -> DrawCheck:
+) -> DrawCheckAnswer:
     """Recompute the draws of a task from the stored events, and compare them with its start.
 
     Events are folded from the start block of the index on, and draws are made from
@@ -106,47 +122,45 @@ def verify_draw(
             raise InputError("nothing is indexed yet: there is no draw to verify")
         if stored_task is None or stored_task.created_at is None:
             raise InputError(f"no task {task} was created up to block {cursor.number}")
-        recorded = tuple(
-            RecordedDraw(
-                stored_draw.seed_block,
-                stored_draw.seed_hash,
-                stored_draw.node,
-                stored_draw.voided_block,
-            )
-            for stored_draw in uow.draws.list_for_task(task)
-        )
+        recorded = uow.draws.list_for_task(task)
         end_position = stored_task.started_at or stored_task.ended_at
         last_block = cursor.number if end_position is None else end_position.block - 1
         events = list(
             iterate_stored_events(uow, reader, BlockRange(identity.start_block, last_block + 1))
         )
-        stored_blocks = {
-            block.number: block for block in _load_blocks(uow, settings.start_block, last_block)
-        }
+        stored_blocks = _load_blocks(uow, settings.start_block, last_block)
     headers = HeaderReader(chain, stored_blocks, last_block)
     redrawing = Redrawer(settings, headers)
     outcomes = redrawing.iter_draws_and_starts(last_block, events)
-    drawings = tuple(
+    drawings = [
         drawing for drawing in outcomes if isinstance(drawing, TaskDraw) and drawing.task == task
-    )
+    ]
     drawn_node = redrawing.active_draws.get(task)
     verdict, reason = _judge_start(stored_task, drawn_node, settings.start_block)
-    return DrawCheck(
+    return DrawCheckAnswer(
         task=task,
         verdict=verdict,
         why=reason,
-        drawings=drawings,
+        as_of=_build_snapshot_time(headers.get_header_up_to(last_block)),
+        draws=[_build_redrawn_entry(drawing) for drawing in drawings],
         active=drawn_node is not None,
         started_by=stored_task.node,
         started_block=None if stored_task.started_at is None else stored_task.started_at.block,
-        recorded=recorded,
-        as_of=headers.get_header_up_to(last_block),
+        recorded=[
+            RecordedDrawEntry(
+                seed_block=draw.seed_block,
+                seed_hash=draw.seed_hash,
+                node=draw.node,
+                voided_block=draw.voided_block,
+            )
+            for draw in recorded
+        ],
     )
 
 
 def verify_all_draws(
     chain: ChainReader, store: Store, reader: LogReader, settings: DispatchSettings
-) -> AllDraws:
+) -> AllDrawsAnswer:
     """Verify the draw of every task that started after `settings.start_block`, in one pass.
 
     Raises:
@@ -162,25 +176,37 @@ def verify_all_draws(
         events = list(
             iterate_stored_events(uow, reader, BlockRange(identity.start_block, last_block))
         )
-        stored_blocks = {
-            block.number: block for block in _load_blocks(uow, settings.start_block, last_block)
-        }
+        stored_blocks = _load_blocks(uow, settings.start_block, last_block)
     headers = HeaderReader(chain, stored_blocks, last_block)
     starts = [
         start
         for start in Redrawer(settings, headers).iter_draws_and_starts(last_block, events)
         if isinstance(start, TaskStart) and start.block > settings.start_block
     ]
-    differing = tuple(
-        start for start in starts if start.node is None or start.node != start.drawn_node
-    )
-    return AllDraws(
-        len(starts), differing, settings.start_block, headers.get_header_up_to(last_block)
+    differing = [
+        DifferingStart(
+            task=start.task,
+            started_by=start.node,
+            started_block=start.block,
+            drawn=start.drawn_node,
+        )
+        for start in starts
+        if start.node is None or start.node != start.drawn_node
+    ]
+    verdict = DrawVerdict.AGREES if starts else DrawVerdict.NOT_DISPATCHED
+    return AllDrawsAnswer(
+        verdict=DrawVerdict.DIFFERS if differing else verdict,
+        start_block=settings.start_block,
+        as_of=_build_snapshot_time(headers.get_header_up_to(last_block)),
+        started=len(starts),
+        agree=len(starts) - len(differing),
+        differ=differing,
     )
 
 
-def _load_blocks(uow: UnitOfWork, first: int, last: int) -> list[BlockRef]:
-    return uow.blocks.list_canonical(first, last) if first <= last else []
+def _load_blocks(uow: UnitOfWork, first: int, last: int) -> dict[int, BlockRef]:
+    blocks = uow.blocks.list_canonical(first, last) if first <= last else []
+    return {block.number: block for block in blocks}
 
 
 def _judge_start(
@@ -203,3 +229,20 @@ def _judge_start(
         return DrawVerdict.AGREES, f"{started_text}, as drawn"
     actual_text = "no draw was active" if drawn_node is None else f"{drawn_node} was drawn"
     return DrawVerdict.DIFFERS, f"{started_text}, and {actual_text}"
+
+
+def _build_snapshot_time(block: BlockRef) -> SnapshotTime:
+    return SnapshotTime(block=block.number, time=block.time)
+
+
+def _build_redrawn_entry(drawing: TaskDraw) -> DrawMadeAgain:
+    return DrawMadeAgain(
+        **build_drawn_node(drawing.node_draw).model_dump(),
+        seed_block=drawing.block.number,
+        seed_hash=drawing.block.hash,
+        seed="0x" + drawing.seed.hex(),
+        card=drawing.card,
+        candidates=[
+            CandidateWeight(node=node, weight=weight) for node, weight in drawing.candidates
+        ],
+    )

@@ -22,45 +22,23 @@ from oracle.systems.weighted_draw import NodeDraw, draw_nodes
 
 
 @dataclass(frozen=True, slots=True)
-class DrawParameters:
-    """The parameters of a draw: the seed of 32 bytes, and the number of nodes.
-
-    If `draw_count` is None, as many nodes are drawn as run a task in the system: three in
-    `legacy`, else one.
-    """
-
-    seed: bytes
-    draw_count: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateChance:
-    """A verdict, and the resulting probability of being drawn first.
-
-    `chance` is in units of 10^-18, rounded down, or None if the node is no candidate.
-    """
-
-    verdict: CandidateVerdict
-    chance: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Selection:
     """The verdict of a policy on a task; `chances` has one entry per member, ascending by address.
 
-    `total_weight` is the sum of weights as the first draw counts them. `tickets` is None, and
-    `drawn` is empty, if no node was drawn. `trio`: how a legacy system drew its three nodes, from
-    a card group first if the task needs a single card type; None otherwise. `predownloads`: the
-    downloads that the start of the task would cause, given that the drawn nodes are busy then;
-    None if the policy has no predownloads.
+    An entry is the verdict on the member, and its probability of being drawn first: in units of
+    10^-18, rounded down, or None if it is no candidate. `total_weight` is the sum of weights as
+    the first draw counts them. `seed` is None, and `drawn` is empty, if no node was drawn. `trio`:
+    how a legacy system drew its three nodes, from a card group first if the task needs a single
+    card type; None otherwise. `predownloads`: the downloads that the start of the task would
+    cause, given that the drawn nodes are busy then; None if the policy has no predownloads.
     """
 
     policy: str
     version: int
     task: Task
-    chances: Sequence[CandidateChance]
+    chances: Sequence[tuple[CandidateVerdict, int | None]]
     total_weight: int
-    tickets: DrawParameters | None
+    seed: bytes | None
     drawn: Sequence[NodeDraw]
     trio: TrioChoice | None
     predownloads: Sequence[Predownload] | None
@@ -71,7 +49,7 @@ class Selection:
 
         See docs/reference/scoring-rules.md#selection-weight.
         """
-        return not any(chance.verdict.weight for chance in self.chances)
+        return not any(verdict.weight for verdict, _ in self.chances)
 
 
 def run_selection(
@@ -79,13 +57,15 @@ def run_selection(
     policy: SelectionPolicy,
     follower: Follower,
     task: Task,
-    draw_parameters: DrawParameters | None = None,
+    seed: bytes | None = None,
+    draw_count: int | None = None,
 ) -> Selection:
-    """Judge every member for the task, and draw nodes if there are tickets.
+    """Judge every member for the task, and draw nodes if there is a seed of 32 bytes.
 
-    `follower` belongs to the policy; if the policy has a memory, the follower must have received
-    the events of the snapshot. Nodes that had another task of the same group, or are drawn for
-    another task, are no candidates.
+    If `draw_count` is None, as many nodes are drawn as run a task in the system: three in
+    `legacy`, else one. `follower` belongs to the policy; if the policy has a memory, the follower
+    must have received the events of the snapshot. Nodes that had another task of the same group,
+    or are drawn for another task, are no candidates.
 
     Raises:
         InputError: the system cannot draw this number of nodes.
@@ -98,17 +78,14 @@ def run_selection(
         (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
     ]
     total = sum(weight for _, weight in weights)
-    drawn, trio = _draw_nodes(policy, task, policy_input, draw_parameters, weights)
+    drawn, trio = _draw_nodes(policy, task, policy_input, weights, seed, draw_count)
     return Selection(
         policy=policy.name,
         version=policy.version,
         task=task,
-        chances=[
-            CandidateChance(verdict, _compute_chance(verdict, total, len(weights)))
-            for verdict in verdicts
-        ],
+        chances=[(verdict, _compute_chance(verdict, total, len(weights))) for verdict in verdicts],
         total_weight=total or len(weights),
-        tickets=draw_parameters,
+        seed=seed,
         drawn=drawn,
         trio=trio,
         predownloads=_plan_predownloads(policy, task, snapshot, drawn),
@@ -126,18 +103,17 @@ def _draw_nodes(
     policy: SelectionPolicy,
     task: Task,
     policy_input: PolicyInput,
-    tickets: DrawParameters | None,
     weights: Sequence[tuple[Address, int]],
+    seed: bytes | None,
+    draw_count: int | None,
 ) -> tuple[Sequence[NodeDraw], TrioChoice | None]:
-    if tickets is None:
+    if seed is None:
         return [], None
     if not isinstance(policy, LegacyPolicy):
-        return draw_nodes(
-            weights, tickets.seed, 1 if tickets.draw_count is None else tickets.draw_count
-        ), None
-    if tickets.draw_count not in (None, TRIO_SIZE):
-        raise InputError(f"the legacy system draws {TRIO_SIZE} nodes, not {tickets.draw_count}")
-    trio = policy.choose_nodes(task, policy_input, tickets.seed)
+        return draw_nodes(weights, seed, 1 if draw_count is None else draw_count), None
+    if draw_count not in (None, TRIO_SIZE):
+        raise InputError(f"the legacy system draws {TRIO_SIZE} nodes, not {draw_count}")
+    trio = policy.choose_nodes(task, policy_input, seed)
     return ([], None) if trio is None else (trio.nodes, trio)
 
 

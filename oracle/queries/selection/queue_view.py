@@ -1,7 +1,7 @@
 """The daemon's queue: its order, the offer to a node, and the entries to drop next."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -56,32 +56,24 @@ from oracle.systems.task_queue import (
 PLANNED = "planned"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingDownload:
-    """A download request that is not answered yet; `state` is `planned` or `open`.
-
-    `until`: when the request expires, unix seconds; None while it is not on chain.
-    """
-
-    node: Address
-    model: str
-    state: str
-    until: int | None
-
-
-def list_pending_downloads(snapshot: NetworkSnapshot) -> list[PendingDownload]:
+def list_pending_downloads(snapshot: NetworkSnapshot) -> list[QueueDownload]:
     """Return the planned, then the open download requests, each sorted by node and model.
 
     See docs/explanation/dispatch.md#pre-download.
     """
     planned_downloads = [
-        PendingDownload(download.node, download.model, PLANNED, None)
+        QueueDownload(node=download.node, model=download.model, state=PLANNED, until=None)
         for download in sorted(
             snapshot.planned_downloads, key=lambda download: (download.node, download.model)
         )
     ]
     return planned_downloads + [
-        PendingDownload(address, request.request.model, request.state, request.request.until)
+        QueueDownload(
+            node=address,
+            model=request.request.model,
+            state=request.state,
+            until=request.request.until,
+        )
         for address, node in sorted(snapshot.nodes.items())
         for request in list_requests(node, snapshot.time)
         if request.state == OPEN
@@ -94,67 +86,51 @@ HAD_ONE_OF_ITS_GROUP = "had_one_of_its_group"
 DRAWN_FOR_ANOTHER = "drawn_for_another"
 
 
-class QueueQuery(NamedTuple):
-    """A request about the queue.
+def build_queue_answer(
+    snapshot: NetworkSnapshot,
+    policy: SelectionPolicy,
+    pricing: Pricing,
+    alpha: Fraction | None = None,
+    node: Address | None = None,
+) -> QueueAnswer:
+    """Return the answer from the same queue that the daemon draws from.
 
     `alpha`: the number of waiting entries allowed per member, or None to leave out the capacity.
-    `node`: the node whose offer is requested.
-    """
-
-    policy: SelectionPolicy
-    pricing: Pricing
-    alpha: Fraction | None = None
-    node: Address | None = None
-
-
-def build_queue_answer(snapshot: NetworkSnapshot, query: QueueQuery) -> QueueAnswer:
-    """Return the answer from the same queue that the daemon draws from.
+    `node`: the node whose offer is requested, if any.
 
     Raises:
         InputError: no event refers to the node.
         ValueError: alpha is not above 0.
     """
-    is_legacy = isinstance(query.policy, LegacyPolicy)
+    is_legacy = isinstance(policy, LegacyPolicy)
     order_by_value = build_trio_queue if is_legacy else build_queue
-    queue_entries = order_by_value(
-        snapshot.waiting, snapshot.group_tasks, query.pricing.compute_value
-    )
+    queue_entries = order_by_value(snapshot.waiting, snapshot.group_tasks, pricing.compute_value)
     queued_tasks = {task.key for entry in queue_entries for task in entry.tasks}
     return QueueAnswer(
         as_of=build_snapshot_time(snapshot),
         waiting=len(queue_entries),
-        entries=[_build_entry(entry, snapshot, query) for entry in queue_entries],
+        entries=[_build_entry(entry, snapshot, policy, pricing) for entry in queue_entries],
         left_out=[task.key for task in snapshot.waiting if task.key not in queued_tasks],
-        downloads=[
-            QueueDownload(
-                node=download.node,
-                model=download.model,
-                state=download.state,
-                until=download.until,
-            )
-            for download in list_pending_downloads(snapshot)
-        ],
-        capacity=None
-        if query.alpha is None
-        else _compute_capacity(queue_entries, snapshot, query.alpha),
-        offer=None
-        if query.node is None
-        else _build_offer(queue_entries, snapshot, query.policy, query.node),
+        downloads=list_pending_downloads(snapshot),
+        capacity=None if alpha is None else _compute_capacity(queue_entries, snapshot, alpha),
+        offer=None if node is None else _build_offer(queue_entries, snapshot, policy, node),
     )
 
 
-def _build_entry(entry: QueueItem, snapshot: NetworkSnapshot, query: QueueQuery) -> QueueEntry:
+def _build_entry(
+    entry: QueueItem, snapshot: NetworkSnapshot, policy: SelectionPolicy, pricing: Pricing
+) -> QueueEntry:
     task, last_created = entry.task, entry.tasks[-1].created_at or BEFORE_EVERYTHING
     fees = [entry_task.fee for entry_task in entry.tasks if entry_task.fee is not None]
     requirements = build_requirements(task).model_dump() | {"fee": sum(fees) if fees else None}
     drawn_nodes = (snapshot.drawn_node_by_task.get(entry_task.key) for entry_task in entry.tasks)
     return QueueEntry(
         **requirements,
-        queue_group=_build_group_name(entry, query.policy),
+        queue_group=_build_group_name(entry, policy),
         tasks=[entry_task.key for entry_task in entry.tasks],
         created=QueuePosition(block=last_created.block, log=last_created.log),
         queued=task.queued,
-        estimated_seconds=int(query.pricing.estimate_seconds(task) * UNIT),
+        estimated_seconds=int(pricing.estimate_seconds(task) * UNIT),
         value=int(entry.value * UNIT),
         drawn=[node for node in drawn_nodes if node is not None],
     )
@@ -238,12 +214,12 @@ def _build_offer(
     if unfit_reason is not None:
         return QueueOffer(node=address, why_not=unfit_reason, takes=None, heads=[])
     if isinstance(follower, PocketFollower):
-        check_fit: _FitCheck = _PocketFitCheck(follower, node, network)
+        check_fit = _make_pocket_check(follower, node, network)
     elif isinstance(policy, LegacyPolicy):
-        check_fit = _TrioFitCheck(node, network, {})
+        check_fit = _make_trio_check(node, network)
     else:
         weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else CRYNUX_WEIGHTING
-        check_fit = _CrynuxFitCheck.build_for_node(node, network, weighting)
+        check_fit = _make_crynux_check(node, network, weighting)
     fits = [
         (entry, _check_entry(entry, address, snapshot.drawn_node_by_task, check_fit))
         for entry in queue_entries
@@ -304,67 +280,51 @@ def _check_entry(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _CrynuxFitCheck:
-    """Checks entries against the daemon's index of free nodes, which holds only the freed node."""
+def _make_crynux_check(node: Node, network: PolicyInput, weighting: Weighting) -> _FitCheck:
+    """Check entries against the daemon's index of free nodes, which holds only the freed node."""
+    free_nodes = FreeNodes(network.rules, weighting)
+    free_nodes.advance_to(network.time)
+    free_nodes.update_node(node)
 
-    node: Node
-    network: PolicyInput
-    free_nodes: FreeNodes
-
-    @classmethod
-    def build_for_node(
-        cls, node: Node, network: PolicyInput, weighting: Weighting
-    ) -> "_CrynuxFitCheck":
-        free_nodes = FreeNodes(network.rules, weighting)
-        free_nodes.advance_to(network.time)
-        free_nodes.update_node(node)
-        return cls(node, network, free_nodes)
-
-    def __call__(self, entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
+    def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
         requirement = entry.criteria.requirement
-        if self.free_nodes.has_matching_node(requirement, taken_nodes):
+        if free_nodes.has_matching_node(requirement, taken_nodes):
             return _Fit(None)
-        reason = ineligibility_reason(
-            self.node, requirement, replace(self.network, reserved=taken_nodes)
-        )
+        reason = ineligibility_reason(node, requirement, replace(network, reserved=taken_nodes))
         return _Fit(reason or IneligibilityReason.MODELS_NOT_ON_DISK)
 
+    return check
 
-@dataclass(frozen=True, slots=True)
-class _PocketFitCheck:
-    """Checks entries against Pocket's candidate pool, which holds only the freed node."""
 
-    follower: PocketFollower
-    node: Node
-    network: PolicyInput
+def _make_pocket_check(follower: PocketFollower, node: Node, network: PolicyInput) -> _FitCheck:
+    """Check entries against Pocket's candidate pool, which holds only the freed node."""
 
-    def __call__(self, entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
-        pool = PocketPool(self.follower, self.network, [self.node], explains=False)
+    def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
+        pool = PocketPool(follower, network, [node], explains=False)
         if pool.has_candidates(entry, taken_nodes):
             return _Fit(None)
-        network = replace(self.network, reserved=taken_nodes)
-        return _Fit(self.follower.ineligibility_reason(self.node, entry.task, network))
+        reserving_network = replace(network, reserved=taken_nodes)
+        return _Fit(follower.ineligibility_reason(node, entry.task, reserving_network))
+
+    return check
 
 
-@dataclass(frozen=True, slots=True)
-class _TrioFitCheck:
-    """Checks entries against all free nodes, of which three have to run a group together."""
-
-    node: Node
-    network: PolicyInput
+def _make_trio_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
+    """Check entries against all free nodes, of which three have to run a group together."""
     # The candidates by their inputs, because many waiting groups have the same requirements.
-    candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups]
+    candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}
 
-    def __call__(self, entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
+    def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
         query = (build_requirement(entry.task), is_gpt(entry.task), taken_nodes)
-        if query not in self.candidacy_by_query:
-            self.candidacy_by_query[query] = find_candidate_groups(
-                entry.task, replace(self.network, reserved=taken_nodes)
+        if query not in candidacy_by_query:
+            candidacy_by_query[query] = find_candidate_groups(
+                entry.task, replace(network, reserved=taken_nodes)
             )
-        candidacy, address = self.candidacy_by_query[query], self.node.address
+        candidacy, address = candidacy_by_query[query], freed_node.address
         for card, nodes in candidacy.groups.items():
             partners = [node.address for node in nodes if node.address != address]
             if len(partners) < len(nodes):
                 return _Fit(None, partners, None if card is None else card.text)
         return _Fit(candidacy.reason_by_node.get(address))
+
+    return check

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, Integer
-from oracle.queries.selection.node_selection import CandidateChance, Selection
+from oracle.queries.selection.node_selection import Selection
 from oracle.queries.selection.task_models import (
     SnapshotAnswer,
     TaskRequirements,
     build_requirements,
 )
+from oracle.systems.policy import CandidateVerdict
 from oracle.systems.weighted_draw import NodeDraw
 
 
@@ -97,13 +98,13 @@ def build_selection_figures(
         changed=dict(changed),
         task=build_requirements(selection.task),
         sum=selection.total_weight,
-        candidates=sum(chance.verdict.weight is not None for chance in selection.chances),
+        candidates=sum(verdict.weight is not None for verdict, _ in selection.chances),
         equal_weights=selection.has_equal_weights,
         nodes=[
-            _build_candidate(chance, min_weight, place_by_node.get(chance.verdict.node))
-            for chance in selection.chances
+            _build_candidate(verdict, chance, min_weight, place_by_node.get(verdict.node))
+            for verdict, chance in selection.chances
         ],
-        seed=None if selection.tickets is None else "0x" + selection.tickets.seed.hex(),
+        seed=None if selection.seed is None else "0x" + selection.seed.hex(),
         card=_build_card(selection),
         draws=[build_drawn_node(drawn) for drawn in selection.drawn],
         predownload=None
@@ -126,16 +127,15 @@ def build_drawn_node(drawn: NodeDraw) -> DrawnNode:
 
 
 def _build_candidate(
-    chance: CandidateChance, min_weight: int, place: int | None
+    verdict: CandidateVerdict, chance: int | None, min_weight: int, place: int | None
 ) -> CandidateEntry:
-    verdict = chance.verdict
     return CandidateEntry(
         node=verdict.node,
         candidate=verdict.weight is not None,
         why_not=verdict.reason,
         weight=None if verdict.weight is None else max(min_weight, verdict.weight),
         parts=dict(verdict.parts),
-        chance=chance.chance,
+        chance=chance,
         drawn=place,
     )
 

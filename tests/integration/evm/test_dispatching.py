@@ -11,7 +11,7 @@ from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.errors import InputError
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import ingest_next_window
-from oracle.queries.selection.draw_check import DrawCheck, DrawVerdict, verify_draw
+from oracle.queries.selection.draw_check import DrawCheckAnswer, DrawVerdict, verify_draw
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, TIMEOUT, Status
 from tests.support.office import RULES, Office
@@ -30,7 +30,7 @@ from tests.support.txmgr.stores import NewStore
 __all__ = ["chain", "fresh_chain", "fresh_stage", "office", "plain_office", "premises"]
 
 
-def verified(office: DispatchOffice, task: bytes) -> DrawCheck:
+def verified(office: DispatchOffice, task: bytes) -> DrawCheckAnswer:
     assert office.dispatch is not None
     reader = office.folder.reader
     return verify_draw(office.source, office.store, reader, office.dispatch, key_of(task))
@@ -53,7 +53,7 @@ def test_drawn_node_gets_task_two_blocks_after_creation(office: DispatchOffice):
     assert office.premises.chain.block == created + 2
     assert office.start_states() == ["mined"]
     check = verified(office, task)
-    assert (check.verdict, check.drawings[-1].node) == (DrawVerdict.AGREES, draw.node)
+    assert (check.verdict, check.draws[-1].node) == (DrawVerdict.AGREES, draw.node)
 
 
 def test_more_valuable_of_two_tasks_starts_on_the_only_available_node(office: DispatchOffice):
@@ -166,7 +166,7 @@ def test_drawn_node_that_pauses_causes_new_draw(office: DispatchOffice):
     assert network.status(task) is Status.STARTED
     assert office.node_of(task) == second.node != first.node
     assert office.start_states() == ["superseded", "mined"]
-    assert len(verified(office, task).drawings) == 2
+    assert len(verified(office, task).draws) == 2
 
 
 def test_full_queue_drops_cheapest_task(office: DispatchOffice):
@@ -213,7 +213,7 @@ def test_start_on_a_node_other_than_the_drawn_one_is_detected(office: DispatchOf
     check = verified(office, task)
     assert check.verdict is DrawVerdict.DIFFERS
     assert check.started_by == other_node.lower()
-    assert check.drawings[-1].node == draw.node
+    assert check.draws[-1].node == draw.node
 
 
 def test_start_without_draw_is_detected(office: DispatchOffice):
@@ -225,7 +225,7 @@ def test_start_without_draw_is_detected(office: DispatchOffice):
     office.index()
 
     check = verified(office, task)
-    assert (check.verdict, check.drawings) == (DrawVerdict.DIFFERS, ())
+    assert (check.verdict, check.draws) == (DrawVerdict.DIFFERS, [])
 
 
 def test_start_drawn_on_reorged_block_reverts_and_is_drawn_again(

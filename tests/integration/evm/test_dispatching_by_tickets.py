@@ -9,9 +9,13 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.domain.ids import Address
 from oracle.indexer.loop import ingest_next_window
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.queries.selection.draw_check import DrawVerdict, verify_all_draws, verify_draw
+from oracle.queries.selection.draw_check import (
+    DrawMadeAgain,
+    DrawVerdict,
+    verify_all_draws,
+    verify_draw,
+)
 from oracle.store.database import Store
-from oracle.systems.assignment import TaskDraw
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Status
 from tests.support.txmgr.dispatch_office import (
@@ -40,11 +44,16 @@ def where(office: DispatchOffice) -> tuple[ChainReader, Store, LogReader, Dispat
     return office.source, office.store, office.folder.reader, office.dispatch
 
 
-def last_draw(office: DispatchOffice, task: bytes) -> TaskDraw:
+def last_draw(office: DispatchOffice, task: bytes) -> DrawMadeAgain:
     """The draw of a task made again, with its candidates; it went where it was drawn."""
     check = verify_draw(*where(office), key_of(task))
     assert check.verdict is DrawVerdict.AGREES
-    return check.drawings[-1]
+    return check.draws[-1]
+
+
+def weight_of(drawing: DrawMadeAgain, node: Address) -> int:
+    """The weight with which a node was a candidate."""
+    return next(candidate.weight for candidate in drawing.candidates if candidate.node == node)
 
 
 def runs(office: DispatchOffice) -> bytes:
@@ -73,7 +82,7 @@ def test_drawn_node_gets_task_and_draw_is_reproducible(office: DispatchOffice, p
     drawing = last_draw(office, task)
     assert drawing.node == office.node_of(task)
     # Nobody has done anything yet.
-    assert [weight for _, weight in drawing.candidates] == [10, 10, 10]
+    assert [candidate.weight for candidate in drawing.candidates] == [10, 10, 10]
 
 
 @pytest.mark.parametrize(("policy", "tickets"), [("article", 0), ("portal_api_head", 10)])
@@ -83,7 +92,7 @@ def test_unresponsive_node_is_excluded_only_by_article_policy(
     draws_by(office, policy)
     failed = is_timed_out(office, runs(office))
     drawing = last_draw(office, runs(office))
-    assert dict(drawing.candidates)[failed] == tickets
+    assert weight_of(drawing, failed) == tickets
     assert (drawing.node == failed) <= (tickets > 0)
 
 
@@ -93,7 +102,7 @@ def test_article_policy_gives_unresponsive_node_one_ticket_after_six_seconds(
     draws_by(office, "article")
     failed = is_timed_out(office, runs(office))
     office.premises.chain.later(6)
-    assert dict(last_draw(office, runs(office)).candidates)[failed] == 1
+    assert weight_of(last_draw(office, runs(office)), failed) == 1
 
 
 @POLICIES
@@ -109,7 +118,7 @@ def test_ticket_draws_are_independent_of_window_size_restarts_and_reorgs(
     tasks += [runs(office) for _ in range(2)]
     drawn = [office.draws(task) for task in tasks]
     all_draws = verify_all_draws(*where(office))
-    assert (all_draws.verdict, all_draws.started_count) == (DrawVerdict.AGREES, 5)
+    assert (all_draws.verdict, all_draws.started) == (DrawVerdict.AGREES, 5)
 
     for blocks, restarts in ((1000, False), (1, False), (2, True)):
         with new_sqlite_store() as store:
@@ -133,5 +142,5 @@ def test_rebuild_restores_ticket_state(office: DispatchOffice):
     draws_by(office, "article")
     failed = is_timed_out(office, runs(office))
     rebuild_state(office.store, office.folder, RebuildOptions())
-    assert dict(last_draw(office, runs(office)).candidates)[failed] == 0
+    assert weight_of(last_draw(office, runs(office)), failed) == 0
     assert verify_all_draws(*where(office)).verdict is DrawVerdict.AGREES

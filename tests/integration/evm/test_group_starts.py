@@ -157,7 +157,7 @@ def test_freed_or_joining_nodes_get_the_most_valuable_group(legacy: DispatchOffi
     all_draws = verify_all_draws(
         legacy.source, legacy.store, legacy.folder.reader, legacy.dispatch
     )
-    assert (all_draws.started_count, all_draws.verdict) == (6, DrawVerdict.AGREES)
+    assert (all_draws.started, all_draws.verdict) == (6, DrawVerdict.AGREES)
 
 
 def test_nodes_that_committed_results_get_the_next_group_before_validation(

@@ -3,7 +3,7 @@
 from web3 import Web3
 
 from oracle.queries.selection.draw_check import (
-    AllDraws,
+    AllDrawsAnswer,
     DrawVerdict,
     verify_all_draws,
     verify_draw,
@@ -21,7 +21,7 @@ from tests.support.txmgr.office_fixtures import fresh_chain
 __all__ = ["chain", "fresh_chain", "fresh_stage", "office", "premises"]
 
 
-def verified_all(office: DispatchOffice) -> AllDraws:
+def verified_all(office: DispatchOffice) -> AllDrawsAnswer:
     assert office.dispatch is not None
     return verify_all_draws(office.source, office.store, office.folder.reader, office.dispatch)
 
@@ -36,7 +36,7 @@ def test_network_without_starts_is_reported_as_not_dispatched(office: DispatchOf
     office.premises.network.create()
     office.turn()
     all_draws = verified_all(office)
-    assert (all_draws.verdict, all_draws.started_count) == (DrawVerdict.NOT_DISPATCHED, 0)
+    assert (all_draws.verdict, all_draws.started) == (DrawVerdict.NOT_DISPATCHED, 0)
 
 
 def test_verify_passes_for_tasks_started_on_their_drawn_nodes(office: DispatchOffice):
@@ -49,8 +49,8 @@ def test_verify_passes_for_tasks_started_on_their_drawn_nodes(office: DispatchOf
 
     verdicts = [verdict_of(office, task) for task in (*tasks, later)]
     all_draws = verified_all(office)
-    assert (all_draws.verdict, all_draws.differing) == (DrawVerdict.AGREES, ())
-    assert all_draws.started_count == verdicts.count(DrawVerdict.AGREES) == 3
+    assert (all_draws.verdict, all_draws.differ) == (DrawVerdict.AGREES, [])
+    assert all_draws.started == verdicts.count(DrawVerdict.AGREES) == 3
 
 
 def test_task_started_on_another_node_is_reported_as_differing(office: DispatchOffice):
@@ -70,7 +70,10 @@ def test_task_started_on_another_node_is_reported_as_differing(office: DispatchO
     assert verdict_of(office, followed) is DrawVerdict.AGREES
     assert verdict_of(office, defied_task) is DrawVerdict.DIFFERS
     all_draws = verified_all(office)
-    assert (all_draws.verdict, all_draws.started_count) == (DrawVerdict.DIFFERS, 2)
-    (differing,) = all_draws.differing
+    assert (all_draws.verdict, all_draws.started) == (DrawVerdict.DIFFERS, 2)
+    (differing,) = all_draws.differ
     assert differing.task == key_of(defied_task)
-    assert (differing.node, differing.drawn_node) == (stranger.lower(), drawn[key_of(defied_task)])
+    assert (differing.started_by, differing.drawn) == (
+        stranger.lower(),
+        drawn[key_of(defied_task)],
+    )

@@ -13,7 +13,7 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.state import Node, Task
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
-from oracle.queries.selection.queue_view import QueueQuery, build_queue_answer
+from oracle.queries.selection.queue_view import build_queue_answer
 from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
 from oracle.systems.registry import get_policy
 from tests.support.examples import examples
@@ -144,7 +144,7 @@ def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObjec
         drawn_node_by_task=drawn,
         group_tasks=[task for task in tasks if task.group is not None],
     )
-    answer = build_queue_answer(snapshot, QueueQuery(policy, PRICING, node=node("freed")))
+    answer = build_queue_answer(snapshot, policy, PRICING, node=node("freed"))
 
     assert answer.offer is not None
     entries = {entry.task: entry for entry in answer.entries}

@@ -6,14 +6,16 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.scoring.group_ranking import split_fee
 from oracle.domain.state import Task
-from oracle.queries.earnings import Earning, compute_task_earning
+from oracle.queries.explanation_models import EarningView, compute_task_earning
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, folded, task
 
 FEE = 30
 
 
-def compared(paid: dict[str, int], *, fee: int = FEE) -> tuple[list[Earning | None], list[Task]]:
+def compared(
+    paid: dict[str, int], *, fee: int = FEE
+) -> tuple[list[EarningView | None], list[Task]]:
     """Three tasks that were answered in the order of their names, and paid so."""
     history = History().creates("1", fee=fee).creates("2", fee=fee).creates("3", fee=fee)
     for name, place in zip("123", "ABC", strict=True):
@@ -33,14 +35,18 @@ def compared(paid: dict[str, int], *, fee: int = FEE) -> tuple[list[Earning | No
 
 def test_winner_gets_full_fee_if_the_fee_is_not_shared():
     earned, _ = compared({})
-    assert earned == [Earning(FEE, FEE), Earning(0, FEE), Earning(0, FEE)]
+    assert [(earning.paid, earning.fee, earning.points) for earning in earned if earning] == [
+        (FEE, FEE, None),
+        (0, FEE, None),
+        (0, FEE, None),
+    ]
 
 
 @given(st.integers(1, 2**100))
 def test_fee_split_by_points_is_reported_as_matching_the_points(fee: int):
     shares = split_fee(fee, [10, 5, 2])
     earned, _ = compared(dict(zip("123", shares, strict=True)), fee=fee)
-    points = [(earning.points, earning.all_points) for earning in earned if earning is not None]
+    points = [(earning.points, earning.of_points) for earning in earned if earning is not None]
     assert points == [(10, 17), (5, 17), (2, 17)]
     assert [(earning.paid, earning.by_points) for earning in earned if earning] == list(
         zip(shares, shares, strict=True)

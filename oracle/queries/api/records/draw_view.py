@@ -6,7 +6,6 @@ seconds, so callers run one such request at a time.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from pydantic import Field
@@ -17,7 +16,7 @@ from oracle.dispatch.drawer import BlockDrawer
 from oracle.dispatch.redraw import WorkingSetView
 from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.ids import ZERO_HASH, GroupKey, Hash, TaskKey
+from oracle.domain.ids import ZERO_HASH, Hash, TaskKey
 from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText, IntegerText
@@ -91,17 +90,6 @@ class DrawnAgain(Answer):
     agrees: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _RedrawInputs:
-    """A recorded draw and the inputs to recompute it; `plan_before` precedes the seed block."""
-
-    recorded: StoredDraw
-    block: BlockRef
-    plan_before: AssignmentPlan
-    events: Sequence[DomainEvent]
-    group: GroupKey | None
-
-
 def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
     """Recompute a task's draw with this seed block, or its newest draw if `seed_block` is None.
 
@@ -112,20 +100,24 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
     if settings is None:
         raise NotFoundError("this server draws no nodes, so it cannot recompute draws")
     with open_snapshot(source) as snapshot:
-        as_of, inputs = snapshot.as_of, _load_redraw_inputs(snapshot, settings, (task, seed_block))
-    drawings = _redraw_block(settings, inputs)
+        as_of, recorded = snapshot.as_of, _find_recorded_draw(snapshot, settings, task, seed_block)
+        plan_before = _load_plan_before(snapshot, recorded.seed_block)
+        events = _load_events(snapshot, recorded.seed_block)
+        stored_task = snapshot.uow.tasks.get_many([task]).get(task)
+    drawings = _redraw_block(settings, recorded, plan_before, events)
     own_drawing = next((drawing for drawing in drawings if drawing.task == task), None)
     if own_drawing is None:
         raise NotFoundError("the stored logs do not reproduce this draw")
     same_seed = [drawing for drawing in drawings if drawing.seed == own_drawing.seed]
     earlier_nodes = {drawing.node for drawing in same_seed[: same_seed.index(own_drawing)]}
-    has_own_seed = compute_draw_seed(inputs.block.hash, task) == own_drawing.seed
+    has_own_seed = compute_draw_seed(recorded.seed_hash, task) == own_drawing.seed
+    group = None if stored_task is None else stored_task.group
     return DrawnAgain(
         as_of=as_of,
         task=task,
-        seed_block=inputs.block.number,
-        seed_hash=inputs.block.hash,
-        seed_name=task if has_own_seed or inputs.group is None else inputs.group,
+        seed_block=recorded.seed_block,
+        seed_hash=recorded.seed_hash,
+        seed_name=task if has_own_seed or group is None else group,
         counter=len(earlier_nodes),
         card=own_drawing.card,
         candidates=[
@@ -137,15 +129,14 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
         total=str(own_drawing.node_draw.total),
         x=str(own_drawing.node_draw.x),
         node=own_drawing.node,
-        recorded=inputs.recorded.node,
-        agrees=own_drawing.node == inputs.recorded.node,
+        recorded=recorded.node,
+        agrees=own_drawing.node == recorded.node,
     )
 
 
-def _load_redraw_inputs(
-    snapshot: ApiSnapshot, settings: DispatchSettings, draw_key: tuple[TaskKey, int | None]
-) -> _RedrawInputs:
-    task, seed_block = draw_key
+def _find_recorded_draw(
+    snapshot: ApiSnapshot, settings: DispatchSettings, task: TaskKey, seed_block: int | None
+) -> StoredDraw:
     try:
         check_draw_settings(snapshot.uow, settings)
     except InputError as error:
@@ -159,32 +150,34 @@ def _load_redraw_inputs(
     ]
     if not matching_draws:
         raise NotFoundError(f"task {task} has no draw, or none with this seed block")
-    recorded = matching_draws[-1]
-    block_number, identity = recorded.seed_block, snapshot.uow.identity.get()
-    first = 0 if identity is None else identity.start_block
-    block = BlockRef(block_number, recorded.seed_hash, ZERO_HASH, recorded.seed_time)
+    return matching_draws[-1]
+
+
+def _load_plan_before(snapshot: ApiSnapshot, block_number: int) -> AssignmentPlan:
+    """Return the plan as it was before the draws of a block."""
     earlier_draws, block_tasks = snapshot.uow.draws.load_draws_before(block_number)
-    task_by_key = snapshot.uow.tasks.get_many([task])
-    return _RedrawInputs(
-        recorded,
-        block,
-        AssignmentPlan(
-            {earlier_draw.task: earlier_draw.node for earlier_draw in earlier_draws},
-            frozenset(block_tasks),
-        ),
-        list(
-            iterate_stored_events(
-                snapshot.uow, snapshot.source.archive.reader, BlockRange(first, block_number)
-            )
-        ),
-        task_by_key[task].group if task in task_by_key else None,
+    return AssignmentPlan(
+        {earlier_draw.task: earlier_draw.node for earlier_draw in earlier_draws},
+        frozenset(block_tasks),
     )
 
 
-def _redraw_block(settings: DispatchSettings, inputs: _RedrawInputs) -> Sequence[TaskDraw]:
-    """Return all draws with this seed block, computed from the state after the stored events."""
+def _load_events(snapshot: ApiSnapshot, last_block: int) -> list[DomainEvent]:
+    identity = snapshot.uow.identity.get()
+    blocks = BlockRange(0 if identity is None else identity.start_block, last_block)
+    return list(iterate_stored_events(snapshot.uow, snapshot.source.archive.reader, blocks))
+
+
+def _redraw_block(
+    settings: DispatchSettings,
+    recorded: StoredDraw,
+    plan_before: AssignmentPlan,
+    events: Sequence[DomainEvent],
+) -> Sequence[TaskDraw]:
+    """Return all draws with the seed block of a draw, from the state after the stored events."""
     view, drawer = WorkingSetView(settings), BlockDrawer(settings, explains=True)
-    for block_number, block_events in groupby(inputs.events, key=lambda event: event.at.block):
+    for block_number, block_events in groupby(events, key=lambda event: event.at.block):
         view.fold_block(block_number, list(block_events))
-    drawer.plan, drawer.block_number = inputs.plan_before, inputs.block.number - 1
-    return drawer.draw_block(view, inputs.block).new_draws
+    drawer.plan, drawer.block_number = plan_before, recorded.seed_block - 1
+    block = BlockRef(recorded.seed_block, recorded.seed_hash, ZERO_HASH, recorded.seed_time)
+    return drawer.draw_block(view, block).new_draws

@@ -90,13 +90,6 @@ class EventCursor(NamedTuple):
         return cls(*map(int, text.split("-")))
 
 
-class _EventPage(NamedTuple):
-    """The events from a time on, in order; none is missing up to `last_time`."""
-
-    events: list[tuple[Position, FeedEvent]]
-    last_time: int
-
-
 class NumberedEvent(NamedTuple):
     """An event, and the position of a subscriber that has received it."""
 
@@ -107,9 +100,8 @@ class NumberedEvent(NamedTuple):
 def find_newest_cursor(snapshot: ApiSnapshot) -> EventCursor:
     """Return the position of a subscriber that has received every event up to the cursor."""
     cursor_time = snapshot.cursor.time
-    delivered = sum(
-        event.time == cursor_time for _, event in _read_page(snapshot, cursor_time).events
-    )
+    events, _ = _read_page(snapshot, cursor_time)
+    delivered = sum(event.time == cursor_time for event in events)
     return EventCursor(
         snapshot.uow.reorgs.count(), snapshot.uow.halts.count_changes(), cursor_time, delivered
     )
@@ -143,14 +135,14 @@ def _list_chain_events(
     page_time, passed_count = cursor.time, 0
     # A page may have rows but no events.
     while len(numbered_events) < limit and page_time <= snapshot.cursor.time:
-        page = _read_page(snapshot, page_time)
-        for _, event in page.events:
+        events, last_time = _read_page(snapshot, page_time)
+        for event in events:
             passed_count = passed_count + 1 if event.time == cursor.time else 1
             if event.time == cursor.time and passed_count <= cursor.delivered:
                 continue
             cursor = cursor._replace(time=event.time, delivered=passed_count)
             numbered_events.append(NumberedEvent(cursor, event))
-        page_time = page.last_time + 1
+        page_time = last_time + 1
     return numbered_events
 
 
@@ -163,10 +155,8 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
     ancestor = min(reorg.ancestor for reorg in reorgs)
     block = snapshot.uow.blocks.get_canonical(ancestor)
     time = snapshot.cursor.time if block is None else min(block.time, cursor.time)
-    delivered = sum(
-        event.time == time and (event.block or 0) <= ancestor
-        for _, event in _read_page(snapshot, time).events
-    )
+    events, _ = _read_page(snapshot, time)
+    delivered = sum(event.time == time and (event.block or 0) <= ancestor for event in events)
     depth = max(reorg.depth for reorg in reorgs)
     text = f"a reorg removed {depth} blocks: discard all events of blocks above {ancestor}"
     event = FeedEvent(kind="reorg", time=time, block=ancestor, node=None, text=text)
@@ -194,17 +184,22 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
     return halt_events[skipped_count:]
 
 
-def _read_page(snapshot: ApiSnapshot, time: int) -> _EventPage:
-    """Return the events at this time or later, in order, for one second at least."""
+def _read_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
+    """Return the events at this time or later, in order, for one second at least.
+
+    The second value is the time up to which no event is missing.
+    """
     factor = 1
-    page = _read_limited_page(snapshot, time, factor)
-    while page.last_time < min(time, snapshot.cursor.time):
+    events, last_time = _read_limited_page(snapshot, time, factor)
+    while last_time < min(time, snapshot.cursor.time):
         factor *= 2
-        page = _read_limited_page(snapshot, time, factor)
-    return page
+        events, last_time = _read_limited_page(snapshot, time, factor)
+    return events, last_time
 
 
-def _read_limited_page(snapshot: ApiSnapshot, time: int, factor: int) -> _EventPage:
+def _read_limited_page(
+    snapshot: ApiSnapshot, time: int, factor: int
+) -> tuple[list[FeedEvent], int]:
     rules = snapshot.source.archive.rules
     max_changes, max_rounds = factor * _MAX_CHANGES, factor * _MAX_ROUNDS
     # The longest possible exclusion: an H that recovers now may have been lowered that long ago.
@@ -234,7 +229,7 @@ def _read_limited_page(snapshot: ApiSnapshot, time: int, factor: int) -> _EventP
         (pair for pair in events if time <= pair[1].time <= last_time),
         key=lambda pair: (pair[1].time, pair[0], pair[1].kind, pair[1].node or ""),
     )
-    return _EventPage(page_events, last_time)
+    return [event for _, event in page_events], last_time
 
 
 def _find_last_complete_time(
