@@ -11,7 +11,6 @@ from oracle.domain.fold import legacy_round_scores, working_set
 from oracle.domain.fold.preconditions import Breach
 from oracle.domain.fold.working_set import ClosingGroup, ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
-from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import (
     build_closing_member,
     filter_confirmed_answers,
@@ -143,11 +142,9 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
     if ledger.rules.legacy is None:
         _append_score(node, member.score, result.time, ledger.rules)
     else:
-        legacy_tally.advance_window(node, result.time, ledger.rules.legacy)
-        # A kickout that was due in an earlier window ends with that window. This score may then
-        # make a new one due.
-        working_set.update_kickout_interval(ledger, node, ledger.at)
-        legacy_tally.add_score(node, member.score, result.time, ledger.rules.legacy)
+        legacy_round_scores.add_window_score(
+            ledger, node, member.score, result.time, ledger.rules.legacy
+        )
     node.scored += 1
     entry = ScoreEntry(
         node=node.address,

@@ -15,8 +15,9 @@ from oracle.domain.fold.working_set import ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring import legacy_tally
 from oracle.domain.scoring.group_ranking import get_rank_score
+from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import GroupMember, Run, Task
+from oracle.domain.state import GroupMember, Node, Run, Task
 
 
 class RoundScores(NamedTuple):
@@ -67,17 +68,15 @@ def build_group_runs(tasks: Sequence[Task]) -> dict[TaskKey, Run]:
             node=task.node,
             started_at=task.started_at,
             started_time=task.started_time,
-            committed_at=None if _is_open_error(task) else task.stopped_at,
+            committed_at=(
+                None if task.error_reported and task.revealed_at is None else task.stopped_at
+            ),
             disclosed_at=None if task.error_reported else task.revealed_at,
             reported_at=_get_error_position(task),
         )
         for index, task in enumerate(tasks)
         if task.node is not None and task.started_at is not None and task.started_time is not None
     }
-
-
-def _is_open_error(task: Task) -> bool:
-    return task.error_reported and task.revealed_at is None
 
 
 def _get_error_position(task: Task) -> Position | None:
@@ -130,11 +129,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
     task.scored_in = GroupKey(task.key)
     for run, round_score in zip(task.runs, scores, strict=True):
         node = ledger.node_for_update(run.node, event.time)
-        legacy_tally.advance_window(node, event.time, rules.legacy)
-        # A kickout that was due in an earlier window ends with that window. This score may then
-        # make a new one due.
-        working_set.update_kickout_interval(ledger, node, event.at)
-        legacy_tally.add_score(node, round_score.task_score, event.time, rules.legacy)
+        add_window_score(ledger, node, round_score.task_score, event.time, rules.legacy)
         node.scored += 1
         entry = ScoreEntry(
             node=node.address,
@@ -149,3 +144,16 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
         )
         ledger.changes.scores.append(entry)
         working_set.update_kickout_interval(ledger, node, event.at)
+
+
+def add_window_score(
+    ledger: WorkingSet, node: Node, score: int, time: int, legacy: LegacyRules
+) -> None:
+    """Add a task score to the node's window.
+
+    A kickout that was due in an earlier window ends with that window, before the score, which may
+    then make a new one due.
+    """
+    legacy_tally.advance_window(node, time, legacy)
+    working_set.update_kickout_interval(ledger, node, ledger.at)
+    legacy_tally.add_score(node, score, time, legacy)
