@@ -185,7 +185,7 @@ def propose(
             "--one-creator",
             help=(
                 "Propose a kickout even if it is held for manual review: most scores come "
-                "from one creator's tasks, or derived zeros are decisive."
+                "from one creator's tasks, or it would not be due without derived zeros."
             ),
         ),
     ] = False,

@@ -64,7 +64,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Override a number of the rules or the policy (see `rules show NAME`); repeatable.",
+        help="Override one value of the rules or the policy (see `rules show NAME`); repeatable.",
     ),
 ]
 
@@ -73,7 +73,7 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="Selection policy, with the rules of its system if there are any; one of: "
+        help="Selection policy; also selects its system's rule set, if it has one. One of: "
         f"{', '.join(get_policies())}. Default: the daemon's policy if its system has no rules, "
         "else the policy of the configured rule set; crynux for a file.",
     ),

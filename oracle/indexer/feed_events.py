@@ -120,7 +120,7 @@ class FeedHeadLimit:
             feed_cursor, cursor = uow.feed.get_cursor(), uow.cursor.get()
         if feed_cursor is None or not feed_cursor.settled_to:
             raise TransientError(
-                "the feed was not read yet; no block is folded before its first poll"
+                "the feed has not been read yet; no block is folded before the first poll"
             )
         heads = chain.fetch_heads()
         if heads.latest.time <= feed_cursor.settled_to:

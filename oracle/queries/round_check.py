@@ -83,9 +83,7 @@ def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted
     if accepted is None:
         raise InputError(f"round {round_number} was not accepted in the indexed blocks")
     if previous is None and round_number > 1:
-        raise InputError(
-            f"round {round_number - 1}, which it follows, is not in the indexed blocks"
-        )
+        raise InputError(f"the previous round {round_number - 1} is not in the indexed blocks")
     return (
         accepted,
         ZERO_HASH if previous is None else previous.digest,

@@ -95,7 +95,7 @@ def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Head
     step = _sign_and_store_bump(context, replacement)
     if step is None:
         raise InputError(
-            f"intent {replacement.unconfirmed.intent.id} is not bumped: "
+            f"cannot bump intent {replacement.unconfirmed.intent.id}: "
             "the budgets of [limits] were used up"
         )
     return send_newest_attempt(context, replacement.unconfirmed.slot, heads) or step
@@ -123,12 +123,12 @@ def prepare_bump(context: AccountContext, heads: Heads, intent_id: int) -> Repla
     check_not_mined(context, unconfirmed)
     gas = _compute_bump_gas(context, unconfirmed, heads)
     if gas.limit is None:
-        raise InputError(f"intent {intent_id} is not bumped: {gas.reason}")
+        raise InputError(f"cannot bump intent {intent_id}: {gas.reason}")
     replacement, cap_reason = price_replacement(
         context, unconfirmed, gas.limit, unconfirmed.intent.request.calldata, must_land=True
     )
     if replacement is None:
-        raise InputError(f"intent {intent_id} is not bumped: {cap_reason}")
+        raise InputError(f"cannot bump intent {intent_id}: {cap_reason}")
     return replacement
 
 

@@ -33,7 +33,7 @@ _EMPTY_LIST = "(empty)"
 def register(app: typer.Typer) -> None:
     """Register `rules` on the command line."""
     app.add_typer(
-        rules, name="rules", help="List scoring systems and show the numbers of rule sets."
+        rules, name="rules", help="List scoring systems and show the values of their rule sets."
     )
 
 

@@ -122,7 +122,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         bool,
         typer.Option(
             "--dev",
-            help="Deploy without timelock and floors; one signer suffices (development only).",
+            help="Development only: deploy without timelock or minimum limits, with one signer.",
         ),
     ] = False,
     keystore: Annotated[
@@ -199,7 +199,7 @@ def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter
     kind = _find_kick_target(config, name)
     if kind is None or kind.artifact is None:
         if address_by_contract:
-            raise InputError("--contract: no adapter is deployed that uses it")
+            raise InputError("--contract: not used, because no adapter is deployed")
         return None
     unknown_names = sorted(
         set(address_by_contract) - set(kind.required_addresses) - {kind.grantor}

@@ -162,7 +162,7 @@ _StartBlockOption = Annotated[
         "--start-block",
         metavar="BLOCK",
         min=0,
-        help="First block to index; skips detection from the contracts' deployment.",
+        help="First block to index, instead of the detected deployment block.",
     ),
 ]
 _YesOption = Annotated[

@@ -211,7 +211,7 @@ CASES = (
         15,
     ),
     _case(
-        "OracleRunwayEmpty",
+        "OracleRunwayCritical",
         'oracle_txmgr_runway_seconds{account="transmitter"}',
         "43199x20",
         "43200x20",
