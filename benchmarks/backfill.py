@@ -53,7 +53,7 @@ FINALITY_DEPTH = 8
 
 @dataclass
 class Run:
-    """The result of one way: the number of events, and the times of its parts in seconds."""
+    """The result of one indexer: the number of events, and the times of its parts in seconds."""
 
     name: str
     events: int = 0
@@ -80,7 +80,7 @@ def timed(run: Run) -> Iterator[None]:
 
 
 def resident_mb() -> int:
-    """Return the resident memory of this process, or without /proc its maximum so far."""
+    """Return the resident memory of this process; without /proc, return its maximum so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except FileNotFoundError:

@@ -33,7 +33,10 @@ COMMIT = "5e8f326"
 
 
 class Way(NamedTuple):
-    """A kind of run; `verify` is its section of the configuration, `times` the target speedup."""
+    """A kind of run.
+
+    `verify` is the section `[verify]` of its configuration, and `times` the target speedup.
+    """
 
     name: str
     verify: str
@@ -89,7 +92,8 @@ def indexed(python: Path, chain: str, mode: Way) -> tuple[float, int]:
 def stored(python: Path, config: Path) -> int:
     """Return the number of stored events.
 
-    The commit's own `export` counts them, because tables have other names in other commits.
+    The `export` command of the commit counts them, because tables have other names in other
+    commits.
     """
     command = [python, "-m", "oracle", "export", "--config", config]
     with subprocess.Popen(command, cwd=config.parent, stdout=subprocess.PIPE) as process:

@@ -74,7 +74,10 @@ def answer_of(written: list[bytes]) -> bytes:
 
 
 def whole_way(written: list[bytes], last: int) -> Work:
-    """Return the work of processing responses, each with as many logs as a daemon's window."""
+    """Return the work of processing responses.
+
+    Each response has as many logs as a daemon's window.
+    """
     reader, event_count = opened()
     bodies = [
         answer_of(written[at : at + TARGET_LOGS]) for at in range(0, len(written), TARGET_LOGS)
@@ -102,7 +105,7 @@ def logs_of(written: list[bytes], last: int) -> list[Log]:
 
 
 def reading(logs: list[Log]) -> Work:
-    """Return the work of decoding logs that are already checked to domain events."""
+    """Return the work of decoding checked logs to domain events."""
     reader, _ = opened()
     return lambda: len(reader.decode_rows(logs, []).events)
 
@@ -144,7 +147,7 @@ def by_eth_abi(logs: list[dict[str, Any]]) -> Work:
 
 
 def by_web3(logs: list[dict[str, Any]]) -> Work:
-    """Return the work that `contract.events.X.get_logs` does for each log."""
+    """Return the work of `contract.events.X.get_logs` for each log."""
     abi = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
     contract = Web3().eth.contract(Web3.to_checksum_address(NETWORK), abi=abi)
     names = {event.digest: event.name for event in load_abi("TaskNetwork").events.values()}

@@ -94,7 +94,7 @@ class Traffic:
 
 
 def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    """Return each node's pool and H by the fold, whose changes are drained as in the daemon."""
+    """Return each node's pool and H from the fold. The changes are drained as in the daemon."""
     fold = Fold(CRYNUX)
     rows = fold.ledger
     for first in range(0, len(events), WINDOW):
@@ -106,7 +106,7 @@ def folded(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]
 
 
 def journaled(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    """Return the same as `folded`, with pre-images kept for every block, as at the head."""
+    """Return the same as `folded`, but keep pre-images for every block, as at the head."""
     fold = Fold(CRYNUX)
     for first in range(0, len(events), LOGS_A_BLOCK):
         block = events[first : first + LOGS_A_BLOCK]
@@ -138,7 +138,7 @@ Terminal = network_events.TaskSucceeded | network_events.TaskRefunded | network_
 
 
 class Plain:
-    """A fold written in the simplest way: every change creates a new frozen row."""
+    """The simplest fold: every change creates a new frozen row."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, PlainNode] = {}
@@ -200,7 +200,7 @@ def plainly(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float
 
 
 def seconds_of(fold: Callable[[list[DomainEvent]], object], events: list[DomainEvent]) -> float:
-    """Return the CPU seconds of the best of several rounds, because other programs interfere."""
+    """Return the CPU seconds of the fastest of several rounds; other programs interfere."""
     best = math.inf
     for _ in range(ROUNDS):
         gc.collect()
@@ -211,7 +211,7 @@ def seconds_of(fold: Callable[[list[DomainEvent]], object], events: list[DomainE
 
 
 def check(events: list[DomainEvent]) -> None:
-    """Assert that all ways compute the same scores; otherwise the comparison is meaningless."""
+    """Assert that all folds compute the same scores; otherwise the comparison is meaningless."""
     nodes, plain = folded(events), plainly(events)
     assert nodes == journaled(events)
     assert nodes.keys() == plain.keys()

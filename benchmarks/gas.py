@@ -34,7 +34,7 @@ MISSED = 3
 
 
 def naive(chain: Chain, size: int) -> tuple[int, int]:
-    """Return the gas of a first and of a steady report of the plain mapping for `size` nodes."""
+    """Return the gas of a first and of a steady report of `size` nodes to the plain mapping."""
     contract = chain.deploy("bench/NaiveScores", chain.accounts[0])
     nodes = [Web3.to_checksum_address(Web3.keccak(text=f"node {i}")[-20:]) for i in range(size)]
     calls = [contract.functions.push(nodes, [lane] * size) for lane in (FIRST, SECOND)]

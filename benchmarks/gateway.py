@@ -92,7 +92,7 @@ def in_process(
 
 
 def plainly(batches: list[list[ReportedOutcome]]) -> tuple[Rates, PlainSelector]:
-    """Measure the plain way on the last relays of the history, with all outcomes in its lists."""
+    """Measure the plain selector on the last relays, while its lists hold all outcomes."""
     selector = PlainSelector()
     warm = [report.outcome for batch in batches for report in batch]
     for report in warm:
@@ -116,7 +116,10 @@ def seconds_of(outcome: RelayOutcome) -> float | None:
 
 
 def check(selector: SessionSelector, plain: PlainSelector, now: int) -> None:
-    """Assert that both compute the same tickets; the plain way does not exclude failing nodes."""
+    """Assert that both selectors compute the same tickets.
+
+    The plain selector does not exclude failing nodes.
+    """
     ranking = selector.get_ranking(SelectionRequest(CHAIN, "checked", tuple(NODES)), now)
     plain_tickets = plain.tickets(NODES, now)
     for row in ranking.ranking.rows:

@@ -131,7 +131,7 @@ async def asked(port: int, seconds: float) -> tuple[float, list[float]]:
 
 
 class Served(NamedTuple):
-    """The result of one service.
+    """The measurements of one service.
 
     `rate`: requests per second. `alone`: requests per second of the service's CPU time. `took`:
     the milliseconds of each request, in ascending order.

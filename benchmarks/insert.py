@@ -97,7 +97,7 @@ def compare(name: str, urls: list[str], chosen: argparse.Namespace) -> None:
 
 
 def timed(commit: Commit, url: str, history: Iterable[FoldedWindow]) -> Took:
-    """Time the commits alone, without the time to create the next window."""
+    """Return the time of the commits, without the time to create the next window."""
     migrate(url)
     wal = Path(url.removeprefix("sqlite:///") + "-wal")
     took = Took()

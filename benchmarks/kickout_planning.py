@@ -37,7 +37,7 @@ FEW = 20
 
 
 def tick(store: Store, memory: EvidenceHashCache) -> float:
-    """Return the CPU milliseconds of one check of all due and proposed kickouts."""
+    """Return the CPU milliseconds of one tick, which checks all due and proposed kickouts."""
     begun = time.process_time()
     with store.read_transaction() as uow:
         intervals, live = find_due_intervals(uow, RULES), uow.rounds.list_live_kicks()
@@ -49,7 +49,7 @@ def tick(store: Store, memory: EvidenceHashCache) -> float:
 
 
 def obvious(store: Store, live_count: int) -> float:
-    """Return the CPU milliseconds if every open interval is read for each live kickout."""
+    """Return the CPU milliseconds if all open intervals are read again for each live kickout."""
     begun = time.process_time()
     with store.read_transaction() as uow:
         live = uow.rounds.list_live_kicks()

@@ -61,7 +61,7 @@ class Network:
         return Said(NETWORK, (self.topics[event], *padded), data)
 
     def lives(self) -> list[list[Said]]:
-        """Return the logs of one group, a list for each stage."""
+        """Return the logs of one group, as a list for each stage."""
         members = [(task(next(self.numbers)), node(self.free.popleft())) for _ in range(3)]
         key = group(int(members[0][0], 16))
         late = self.random.randrange(3) if self.random.random() < 0.03 else None
@@ -88,7 +88,7 @@ class Network:
 def said_in_blocks(events: int, seed: int = 1) -> Iterator[list[Said]]:
     """Yield the logs of each block after the first, about `events` in total.
 
-    There are a few more, because the last groups are completed.
+    The total may be slightly higher, because the last groups are completed.
     """
     # The traffic is the same each time, and no secret is derived from the random numbers.
     network = Network(Random(seed))  # noqa: S311
@@ -112,7 +112,10 @@ def said_in_blocks(events: int, seed: int = 1) -> Iterator[list[Said]]:
 
 
 def traffic(events: int, seed: int = 1) -> MemoryChain:
-    """Return a chain with about `events` logs; a few more, because groups are completed."""
+    """Return a chain with about `events` logs.
+
+    The total may be slightly higher, because the last groups are completed.
+    """
     chain = MemoryChain()
     # A daemon checks the contract's code before it accepts the address.
     chain.code[NETWORK] = msgspec.json.decode(
@@ -128,7 +131,7 @@ def traffic(events: int, seed: int = 1) -> MemoryChain:
 
 @contextmanager
 def served(events: int) -> Iterator[str]:
-    """Serve such a chain in a separate process within this context; yield its URL."""
+    """Serve such a chain in a separate process within this context, and yield its URL."""
     command = [sys.executable, __file__, "--events", str(events)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -25,10 +25,10 @@ _begun = [(0.0, 0.0, 0.0)]
 
 
 class Outcome(NamedTuple):
-    """One figure of one run, `got` in `unit`; a smaller figure is better.
+    """One figure of one run: the value `got` in `unit`; a smaller value is better.
 
     `target`: the maximum, or None without a target. `target_at`: the size to which the target
-    applies, if the run had a different size, else "". `baseline`: the figure of the simple way in
+    applies, if the run had a different size, else "". `baseline`: the figure of the simple code in
     the same run, described by `source`.
     """
 
@@ -99,7 +99,7 @@ def end(outcomes: Sequence[Outcome]) -> int:
 
 
 def others() -> float:
-    """Return the share of all processors that other programs have used since `begin`."""
+    """Return the share of all CPU time that other programs have used since `begin`."""
     began, busy, our_seconds = _begun[0]
     now, mine = _busy()
     passed = (time.monotonic() - began) * (os.cpu_count() or 1)

@@ -105,7 +105,7 @@ def traffic(count: int) -> list[DomainEvent]:
 
 
 def columns(events: Sequence[DomainEvent], folder: Path) -> list[Step]:
-    """Write and read back the events alone, as Parquet and as JSON lines."""
+    """Write the events alone as Parquet and as JSON lines, and read both back."""
     count = len(events)
     # Keep the benchmark's own objects out of the garbage collector's work, as the commands do.
     freeze_gc()

@@ -59,7 +59,7 @@ def block(number: int) -> BlockRef:
 
 
 def registered(nodes: list[Node]) -> Rounds:
-    """Return a contract state in which every node has a lane with its current QoS."""
+    """Return a contract state in which each node has a lane with its current QoS."""
     word_by_index: dict[int, int] = {}
     for index, node in enumerate(nodes):
         number = index // LANES_PER_WORD
@@ -74,7 +74,7 @@ def registered(nodes: list[Node]) -> Rounds:
 
 
 def change(store: Store, changed: list[Node], number: int) -> None:
-    """Change a score of each of these nodes in a block, and move the cursor to the block."""
+    """Change a score of each of these nodes in a block, and move the cursor to that block."""
     for node in changed:
         node.pool = node.pool[1:] + bytes((10 - node.pool[0],))
         node.changed_at = number
@@ -103,9 +103,9 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def turn_seconds(store: Store) -> float:
-    """Return the longest of ten times that collecting statistics delays the loop, in seconds.
+    """Return the longest of ten delays that collecting statistics causes in the loop, in seconds.
 
-    The first time after a start waits longer, because there are no earlier statistics.
+    The first collection after a start takes longer, because there are no earlier statistics.
     """
     folder, waits = EventFolder(CRYNUX, ScriptedReader()), BackgroundCall[Any](stats._WAIT_SECONDS)  # noqa: SLF001
     counting, took = StatisticsCollector(store, folder, time.monotonic, waits), []

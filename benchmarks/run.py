@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def played(name: str, options: Sequence[str], results: Path) -> int:
-    """Run one script; return its exit code."""
+    """Run one benchmark script, and return its exit code."""
     print(f"\n== {name}", flush=True)
     return subprocess.run(
         [sys.executable, HERE / f"{name}.py", *options],

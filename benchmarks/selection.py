@@ -71,7 +71,7 @@ class Times(NamedTuple):
 
 
 class Network:
-    """Nodes whose tasks start and end; the sequence is the same each time."""
+    """Nodes whose tasks start and end, in the same sequence at each run."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -174,7 +174,7 @@ def plainly(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
 
 
 def since(begun: float) -> float:
-    """Return the CPU milliseconds since `begun`; other programs do not affect CPU time."""
+    """Return the CPU milliseconds since `begun`, which other programs do not affect."""
     return 1000 * (time.process_time() - begun)
 
 
@@ -222,7 +222,10 @@ def main() -> int:
 
 
 def outcome(case: Case, times: Times) -> Outcome:
-    """Return the outcome of a case; its target only counts at the target's number of nodes."""
+    """Return the outcome of a case.
+
+    The target only applies at the target's number of nodes.
+    """
     targets = {
         "any node": (TARGET_MS, TARGET_NODES),
         "all nodes heal": (TARGET_HEALING_MS, TARGET_NODES),

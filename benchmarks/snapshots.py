@@ -70,7 +70,7 @@ def rewind_blocks(database: Path) -> int:
 def rewind_seconds(
     chain: ChainSource, database: Path, blocks: int, min_scores: int
 ) -> tuple[float, str]:
-    """Rewind a copy of the database; return the CPU seconds and the digest of the state."""
+    """Rewind a copy of the database; return the CPU seconds and the digest of the new state."""
     copy = database.with_suffix(".copy")
     shutil.copyfile(database, copy)
     _, reader = backfill.opened("http://127.0.0.1:1")

@@ -39,7 +39,7 @@ TARGETS = {"--version": 0.25, "nodes": 0.6}
 
 
 def seconds(code: str, arguments: list[str], times: int) -> float:
-    """Return the minimum CPU seconds of several processes; other programs can only add time."""
+    """Return the CPU seconds of the fastest of several processes; other programs only add time."""
     min_seconds = float("inf")
     for _ in range(times):
         before = os.times()

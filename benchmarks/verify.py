@@ -169,9 +169,9 @@ def shown(runs: Sequence[Run]) -> Table:
 
 
 def rounds(url: str, folder: Path, count: int) -> list[Run]:
-    """Run all variants in turn, several times; return the best run of each.
+    """Run all variants in turn, several times, and return the best run of each.
 
-    The best run is used because other programs may slow down a run.
+    The best run counts, because other programs may slow down a run.
     """
     best: dict[str, Run] = {}
     for number in range(count):

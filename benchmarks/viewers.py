@@ -1,12 +1,13 @@
-"""Measure indexing at full speed while a thousand viewers read the pages, and without viewers.
+"""Measure indexing at full speed, with a thousand viewers of the pages and without viewers.
 
 Run: .venv/bin/python benchmarks/viewers.py [--events 400000] [--viewers 1000] [--pairs 3]
+
 The viewers run in a separate process (viewers_crowd.py). Half of them listen to /v1/events; each
 of the others requests a page or JSON every few seconds. `qos-oracle serve`, another process,
-responds from the database while it is being written. A history is indexed with viewers and
-without, in turn, by one worker for each core, as is the default. The clock starts when all viewers
-are connected. The chain is the one of `verify.py`, with every proof. Chain, server and viewers use
-the same cores, so with fewer than four cores their load is part of the result.
+responds from the database while the database is being written. A history is indexed with viewers
+and without, in turn, by one worker for each core, which is the default. The clock starts when all
+viewers are connected. The chain is the one of `verify.py`, with every proof. Chain, server and
+viewers use the same cores, so with fewer than four cores their load is part of the result.
 """
 
 import argparse
@@ -110,7 +111,7 @@ class Crowd:
 
 @contextmanager
 def watching(chain: str, database: str, folder: Path, viewers: int) -> Iterator[Crowd | None]:
-    """Serve the database to viewers within this context; all are connected when it begins."""
+    """Serve the database to viewers within this context, which begins when all are connected."""
     if not viewers:
         yield None
         return

@@ -62,14 +62,14 @@ SETTINGS = DispatchSettings(
 
 
 class Waiting:
-    """Waiting tasks that no node fits; their number stays the same while tasks come and go."""
+    """Waiting tasks that fit no node. Their number stays the same while tasks come and go."""
 
     def __init__(self, count: int) -> None:
         self.tasks = [a_task(number) for number in range(count)]
         self._made = count
 
     def block(self) -> list[Task]:
-        """Advance by one block; return the tasks that it changed."""
+        """Advance by one block, and return the tasks that the block changed."""
         gone, self.tasks = self.tasks[:COME], self.tasks[COME:]
         for task in gone:
             task.ending = Ending.ABORTED

@@ -82,7 +82,7 @@ class Network:
     def draw(self, time: int, busy: list[Node]) -> Node:
         """Draw a node by weight with rejection sampling.
 
-        A random node is accepted with a probability of its weight divided by the maximum weight.
+        A random node is accepted with the probability of its weight divided by the maximum weight.
         """
         while True:
             node = self.nodes[int(self.random.random() * len(self.nodes))]
@@ -93,7 +93,10 @@ class Network:
                 return node
 
     def runs(self, node: Node, time: int) -> float | None:
-        """Return a node's seconds until its answer, or None if it never answers; update its H."""
+        """Return the seconds until a node's answer, or None if it never answers.
+
+        Update the node's H.
+        """
         is_silent = not node.answers or self.random.random() < SILENT
         if is_silent or node.base != UNIT:
             h = heal_reliability(node.base, node.since, time, CRYNUX)
@@ -104,7 +107,7 @@ class Network:
         return None if is_silent else node.speed * self.random.uniform(0.7, 1.3)
 
     def group(self, time: int) -> None:
-        """Let three nodes run the same task and score their ranks, unless none of them answers."""
+        """Let three nodes run a task, and score them by rank unless none of them answers."""
         members: list[Node] = []
         for _ in range(3):
             members.append(self.draw(time, members))
@@ -130,7 +133,10 @@ class Network:
 
 
 def network(nodes: int, floor: str) -> Network:
-    """Build the network for one minimum weight; the nodes are the same for each."""
+    """Build the network for one minimum weight.
+
+    The nodes are the same for every minimum weight.
+    """
     random = Random(1)  # noqa: S311 - repeatable, no secret
     simulated = Network(Weighting(weight_floor=parse_fraction("floor", floor)), random)
     nodes_per_share = nodes // SHARE_OF_EACH

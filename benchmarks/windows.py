@@ -51,7 +51,7 @@ def block_at(number: int) -> BlockRef:
 
 
 def events() -> Iterator[DomainEvent]:
-    """Yield endless events: every node joins, then one group of three follows the other."""
+    """Yield endless events: every node joins, then groups of three follow one after another."""
     places = _places()
     for number in range(NODES):
         at, time = next(places)

@@ -48,7 +48,7 @@ RATE, BYTES = 100_000, 300
 
 @dataclass
 class Prepared:
-    """A history in memory: its decoded windows, and the chain that they are from."""
+    """A history in memory: its decoded windows, and the chain from which they were read."""
 
     reader: EventReader
     heads: Heads
@@ -95,7 +95,7 @@ def main() -> int:
 
 
 def prepared(events: int, events_per_block: int) -> Prepared:
-    """Read the complete history, and join its windows until each has enough events."""
+    """Read the complete history, and join its windows to windows of enough events."""
     with served(events) as url:
         source, reader = opened(url)
         chain = Prepared(reader, source.fetch_heads(), source.fetch_genesis_hash())

@@ -1,1 +1,1 @@
-"""A local network to develop against; only the command line imports it."""
+"""A local network for development and demos. Only the command line imports this package."""

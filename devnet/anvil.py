@@ -94,7 +94,10 @@ def _drain_output(process: "subprocess.Popen[str]") -> None:
 
 
 class LocalChain:
-    """JSON-RPC client of Anvil that can send many calls in one request; accounts are unlocked."""
+    """JSON-RPC client of Anvil.
+
+    It can send many calls in one request; all accounts are unlocked.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url

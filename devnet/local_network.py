@@ -1,4 +1,4 @@
-"""A local network to develop against: chain, contracts, keys, configuration and traffic."""
+"""Runs a local network for development: chain, contracts, keys, configuration and traffic."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -27,7 +27,11 @@ class DrawEpoch(NamedTuple):
         return sha256(self.seed).hexdigest()
 
     def compute_draw_value(self, session: str, counter: int) -> bytes:
-        """Return the value that decides a draw; `pocket.ranking.compute_unit_draw` reads it."""
+        """Return the value that decides a draw.
+
+        `oracle.systems.pocket.ranking.compute_unit_draw` computes the same hash, and converts its
+        first 8 bytes to a fraction.
+        """
         return sha256(self.seed + session.encode() + counter.to_bytes(8, "big")).digest()
 
 
@@ -53,7 +57,10 @@ class DrawSeeds:
         self._past = past[-_MAX_SHOWN:]
 
     def reserve_counters(self, count: int, now: int) -> tuple[DrawEpoch, int]:
-        """Reserve `count` counters of the current epoch; return the epoch and the first one."""
+        """Reserve `count` counters of the current epoch.
+
+        Return the epoch and the first counter.
+        """
         epoch = self.get_or_create_epoch(now)
         first_counter = self._counter
         self._counter += count

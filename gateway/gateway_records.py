@@ -34,7 +34,7 @@ class ReportedOutcome(NamedTuple):
 
 
 class OutcomeCounts(NamedTuple):
-    """How many outcomes of a batch were counted, were repeated, and were too old to count."""
+    """The numbers of outcomes in a batch that were counted, were repeated, or were too old."""
 
     taken: int
     repeated: int

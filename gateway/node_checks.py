@@ -23,7 +23,7 @@ UNSTAKED = frozenset({_STAKE_UNKNOWN, _NOT_STAKED})
 
 
 class UncheckedPolicy(StrEnum):
-    """The policy for a node that was not checked yet, or too long ago."""
+    """The policy for a node that has never been checked, or not recently enough."""
 
     ALLOW = "allow"
     REFUSE = "refuse"

@@ -39,10 +39,11 @@ _OutcomeRow = tuple[int, str, str, str, float | None, str, str | None]
 
 
 class RecordWriter:
-    """Queues records from any thread and writes them; `failure` is why writing fails, or None.
+    """Queues records from any thread and writes them.
 
-    `on_lost` is called from the writer's thread when writing has ended for good, because another
-    process took over the database or the writer crashed. `end_reason` then gives the reason.
+    `failure` is the reason why the records cannot be written, or None. `on_lost` is called from
+    the writer's thread when writing has ended for good, because another process took over the
+    database or the writer crashed. `end_reason` then gives the reason.
     """
 
     def __init__(

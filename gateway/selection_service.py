@@ -34,7 +34,7 @@ def unix_ms() -> int:
 
 
 class SelectionService:
-    """The selection service; `clock` returns unix milliseconds; backward steps are ignored."""
+    """The selection service. `clock` returns Unix milliseconds; backward steps are ignored."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class SelectionService:
         on_lost: Callable[[], None],
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        """Restore the stored state; `on_lost` is called when nothing can be written any more."""
+        """Restore the stored state. `on_lost` is called when records can no longer be written."""
         with store.read_transaction() as uow:
             next_number = uow.gateway.outcomes.get_next_number()
         self.writer = RecordWriter(store, rules, next_number, on_lost)
@@ -87,16 +87,18 @@ class SelectionService:
         """Draw nodes for a request.
 
         Raises:
-            NoCandidatePassesError: as `SessionSelector.get_ranking`.
+            NoCandidatePassesError: no candidate passes its checks, and the rules forbid a
+                degraded draw.
         """
         with self._lock:
             return self._selector.select_nodes(request, self._read_clock())
 
     def get_ranking(self, request: SelectionRequest) -> tuple[SessionRanking, bytes]:
-        """Return a ranking, and a seed with which a client can draw from it.
+        """Return a ranking, and a seed with which a client can draw from the ranking.
 
         Raises:
-            NoCandidatePassesError: as `SessionSelector.get_ranking`.
+            NoCandidatePassesError: no candidate passes its checks, and the rules forbid a
+                degraded draw.
         """
         with self._lock:
             now = self._read_clock()

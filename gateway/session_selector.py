@@ -32,7 +32,7 @@ class SessionRanking:
 
     `as_of` is in milliseconds since 1970. `chances` lists the nodes with tickets; if no node has
     any, it lists all nodes with one ticket each. `degraded` is set in that case, and if no node
-    passes the checks. `bounds` has the cumulative numbers of tickets.
+    passes the checks. `cumulative_tickets` has the running total of the tickets.
     """
 
     as_of: int
@@ -59,7 +59,8 @@ class SessionRanking:
     def exclude_nodes(self, excluded: Collection[str]) -> "SessionRanking":
         """Return the ranking without the excluded nodes; the others keep their tickets.
 
-        If no other node has tickets, each gets one, because another try is better than a failure.
+        If none of the other nodes has tickets, each of them gets one, because drawing a node that
+        may fail is better than drawing none.
         """
         remaining = tuple(pair for pair in self.chances if pair[0] not in excluded)
         if remaining:
@@ -191,7 +192,8 @@ class SessionSelector:
         """Draw nodes for a request.
 
         Raises:
-            NoCandidatePassesError: as `get_ranking`.
+            NoCandidatePassesError: no candidate passes its checks, and the rules forbid a
+                degraded draw.
         """
         ranking = self.get_ranking(request, now)
         if request.exclude:

@@ -151,7 +151,10 @@ def _print_daemon_state(configuration: Path) -> None:
 
 
 def _find_system(name: str, network: str) -> DemoSystem:
-    """Return the demo system of a name; Crynux stand-ins support only their own system."""
+    """Return the demo system with this name.
+
+    The stand-ins of Crynux's contracts support only their own system.
+    """
     if name not in DEMO_SYSTEMS:
         raise InputError(
             f"--system {name}: unknown system; expected one of: {', '.join(DEMO_SYSTEMS)}"

@@ -1,4 +1,4 @@
-"""The verdict of the demo: on-chain scores beside a replay, and why a node was kicked out."""
+"""Prints the demo's verdict: the on-chain scores beside a replay, and the kickout's reason."""
 
 from pathlib import Path
 

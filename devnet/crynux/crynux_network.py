@@ -24,7 +24,7 @@ _DERIVATION_PATH = "m/44'/60'/0'/0/{}"
 
 @cache
 def derive_public_key(account_index: int) -> bytes:
-    """Return the 64-byte public key of the account at an index, counted from 0."""
+    """Return the 64-byte public key of the account with this index, counted from 0."""
     # Imports eth_account through the wrapper that handles its side effects.
     import_eth_account()
     from eth_account.hdaccount import (  # noqa: PLC0415  it takes half a second

@@ -51,7 +51,7 @@ OMITTED_SECTIONS = ("dispatch", "oracle")
 
 
 class CrynuxTraffic(Protocol):
-    """The traffic of a network; no new task is ordered while `is_paused`."""
+    """The traffic of a network. While `is_paused` is set, no new task is ordered."""
 
     is_paused: bool
 

@@ -33,7 +33,10 @@ RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class NodeComparison:
-    """The daemon's figures of a node; `equal` is set if a replay of the chain gives the same."""
+    """The daemon's values for one node.
+
+    `equal` is set if a replay of the chain gives the same values.
+    """
 
     name: str
     node: Address
@@ -44,14 +47,14 @@ class NodeComparison:
 
 
 def get_rule_set_name(profile: str) -> str:
-    """Return the name of the rule set that the network's generation used."""
+    """Return the name of the rule set for a profile's generation of contracts."""
     return "crynux" if profile == VSS else "legacy"
 
 
 def compare_nodes(
     network: CrynuxNetwork, lines: list[str], configuration: Path
 ) -> list[NodeComparison]:
-    """Compare the daemon's figures of every node with a replay of these events.
+    """Compare the daemon's values for each node with those of a replay of the events in `lines`.
 
     Raises:
         FatalError: the daemon's command or the replay fails.
@@ -90,7 +93,7 @@ def read_chain_events(network: CrynuxNetwork) -> list[str]:
 
 
 def _replay_events(lines: list[str], profile: str, block_time: int) -> dict[str, dict[str, Any]]:
-    """Return what `qos-oracle replay` prints about each node at `block_time`, by address."""
+    """Return the rows that `qos-oracle replay` prints for `block_time`, by node address."""
     rules = get_rule_set_name(profile)
     changes = [f"--set={name}={text}" for name, text in RULE_CHANGES[rules].items()]
     events_text = "\n".join(lines) + "\n"
@@ -108,7 +111,7 @@ def _run_python(arguments: list[str], stdin_text: str = "") -> str:
     """Run a Python process and return its output.
 
     Raises:
-        FatalError: the process failed; the message is its last line.
+        FatalError: the process failed; the message is the last line of its output.
     """
     completed = subprocess.run(  # noqa: S603 - ourselves
         [sys.executable, *arguments], input=stdin_text, capture_output=True, text=True, check=False

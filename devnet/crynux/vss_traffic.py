@@ -182,7 +182,7 @@ class VssTraffic:
                 )
 
     def _build_aborts(self, block_number: int) -> Iterator[Transaction]:
-        """Yield aborts of silent nodes, and then of members that cannot be compared any more."""
+        """Yield the aborts of overdue tasks whose node is silent or whose group is broken."""
         for group, job in self._iter_open_jobs():
             if job.started_at is None or job.aborted_at is not None or group.is_answered:
                 continue

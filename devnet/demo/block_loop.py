@@ -24,7 +24,8 @@ _IDLE_POLL_SECONDS = 1.0
 class BlockLoop:
     """Mines blocks, shows the daemon's state, and waits while the daemon is behind.
 
-    `snapshot_reader` reads the daemon's database; the chain waits for transactions of `sender`.
+    `snapshot_reader` reads the daemon's database. The chain also waits for the transactions of
+    `sender`.
     """
 
     def __init__(

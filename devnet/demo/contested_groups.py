@@ -72,10 +72,10 @@ class DemoGroup:
 
 
 class ContestTracker:
-    """Tracks judged groups with a false answer until an honest member settles the contest.
+    """Tracks the groups with a false answer, from the judgement until the contest is settled.
 
-    The nodes settle as real ones would: a member whose stake is held knows the result, and calls
-    `settleContest` after the second group was compared.
+    The nodes settle contests as real nodes would: a member whose stake is held knows the result,
+    and calls `settleContest` after the second group was compared.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -97,9 +97,9 @@ class ContestTracker:
             self._group_by_contest[group_key] = group
 
     def add_second_group(self, contested_key: bytes, second_group_key: bytes) -> bytes | None:
-        """Return the result that honest nodes of the second group compute, or None.
+        """Return the result that honest nodes of the second group compute.
 
-        None means that no contest of this key is open.
+        If the group `contested_key` has no open contest, return None.
         """
         group = self._group_by_contest.pop(contested_key, None)
         if group is None:
@@ -108,7 +108,10 @@ class ContestTracker:
         return group.tasks[0].result
 
     def mark_contest_decided(self, group_key: bytes) -> None:
-        """Mark a contest as decided if the compared group is the contest's second group."""
+        """Mark the contest whose second group is `group_key` as decided.
+
+        If there is none, do nothing.
+        """
         if group_key in self._group_by_second_group:
             self._decided_groups.append(self._group_by_second_group.pop(group_key))
 

@@ -1,4 +1,4 @@
-"""The real daemon as an operator runs it, in a process of its own, and pages over its database."""
+"""Runs the real daemon in a separate process, and serves the pages of its database."""
 
 import json
 import os
@@ -148,8 +148,8 @@ def serve_demo_pages(
 ) -> Iterator[str]:
     """Serve the pages of a daemon's database from this process, and yield their URL.
 
-    The daemon cannot serve them, because the pages also show the demo's current act. All three
-    functions may be called from any thread.
+    The daemon cannot serve them, because the pages also show the demo's current act. `get_head`,
+    `get_chain_time` and `get_act` may be called from any thread.
     """
     # Imported here because the server takes a second to import, and `demo --help` must stay quick.
     from oracle.daemon.compose import open_reader  # noqa: PLC0415

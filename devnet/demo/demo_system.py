@@ -24,7 +24,7 @@ _GROUPS = len(CAST) // GROUP_SIZE
 
 
 class GroupOrder(NamedTuple):
-    """One group of a wave: the kind of its tasks, as in TaskCreated, and the fee of each."""
+    """One group of a wave: the kind of its tasks, as in TaskCreated, and the fee of each task."""
 
     task_kind: int
     fee: int
@@ -103,7 +103,10 @@ def load_report_settings() -> ReportSettings:
 
 
 def _replace_cards(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
-    """Return the cast with other GPUs; `cards` gives the model and its GB by node name."""
+    """Return the cast with other GPUs.
+
+    `cards` maps a node's name to its GPU model and video memory in GB.
+    """
     return tuple(
         replace(node, gpu_name=cards[node.name][0], gpu_vram=cards[node.name][1])
         if node.name in cards

@@ -44,10 +44,10 @@ class KickoutOnChain:
 
 @dataclass(frozen=True, slots=True)
 class ContestOnChain:
-    """The contest of the node with the false result, as recorded in the chain's logs.
+    """The contest about a false result, as recorded in the chain's logs.
 
     `second_group`: the nodes that computed the group's tasks again. `slashed`: the slashed part of
-    the stake, in wei. `settled_in`: the transaction of the member that settled the contest.
+    the stake, in wei. `settled_in`: the transaction in which a member settled the contest.
     """
 
     second_group: list[str]
@@ -66,7 +66,7 @@ class ContestOnChain:
 
 @dataclass(frozen=True, slots=True)
 class DrawAgreement:
-    """How many tasks were started, and how many of them on the node that was drawn."""
+    """The number of started tasks, and how many of them were started on the drawn node."""
 
     started: int
     agree: int
@@ -124,7 +124,7 @@ class DemoSummary:
 
 
 def finish_kickout(stage: Stage, clock: ChainClock) -> KickoutOnChain:
-    """Let the kicked-out node withdraw and try to join again, and return the chain's record."""
+    """Let the kicked-out node withdraw and try to join again; return the kickout from the logs."""
     node = stage.nodes[HOPELESS.name]
     executed_logs = _fetch_event_logs(stage.chain, stage.oracle, "QoSOracle", "KickExecuted")
     kicked_out_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")

@@ -144,7 +144,7 @@ class SnapshotReader:
     def _read_timeouts(
         self, uow: UnitOfWork, nodes: Sequence[Node], block_number: int
     ) -> list[ReliabilityChange]:
-        """Return the timeouts after the last shown block, of nodes whose reliability changed."""
+        """Return the timeouts of these nodes since the previous snapshot, oldest first."""
         changed_nodes = [
             node.address
             for node in nodes

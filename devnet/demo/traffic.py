@@ -75,7 +75,7 @@ class DemoTraffic:
     def build_next_transactions(self, head: int, *, may_order: bool = True) -> list[Transaction]:
         """Return the transactions of nodes and creators for the block after `head`.
 
-        The next wave is ordered in the block that judges the last group, if `may_order`.
+        If `may_order` is set, the next wave is ordered in the block that judges the last group.
         """
         self._read_logs(head)
         next_block_number = head + 1
@@ -113,7 +113,7 @@ class DemoTraffic:
         self._requested_downloads.append((Address("0x" + log["topics"][1][-40:]), model))
 
     def _handle_group_revalidates(self, log: Mapping[str, Any]) -> None:
-        """Record that the nodes of a second group repeat the work of a contested group."""
+        """Record that the nodes of a second group compute a contested group's tasks again."""
         group, second_group = (bytes.fromhex(topic[2:]) for topic in log["topics"][1:])
         result = self._contest_tracker.add_second_group(group, second_group)
         if result is not None:
@@ -143,7 +143,7 @@ class DemoTraffic:
         return next((task for task in jobs if task.contract_key == contract_key), None)
 
     def _handle_task_created(self, log: Mapping[str, Any]) -> None:
-        """Add a task that the dispatcher created, to its group if it has one."""
+        """Add a task that the dispatcher created. If the task has a group, add it to the group."""
         _, key_topic, creator, group_topic = log["topics"]
         if not creator.endswith(self._stage.dispatcher[2:]):
             return

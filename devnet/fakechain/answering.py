@@ -36,7 +36,7 @@ class FakeEndpoint(ABC):
         """
 
     def get_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
-        """Return the first and last block that a call is about, or None if it names none."""
+        """Return the first and last block that a call names, or None if it names no block."""
         return None
 
     def handle_calls(self, rpc_requests: Sequence[FakeRequest]) -> list[object]:

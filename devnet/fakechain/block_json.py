@@ -76,10 +76,10 @@ class Block:
         return self.parent.hash if self.parent else ZERO_HASH
 
     def get_ancestor(self, depth: int = 1) -> "Block":
-        """Return the ancestor that is this many blocks below.
+        """Return the ancestor that is `depth` blocks below this block.
 
         Raises:
-            ValueError: the branch is shorter.
+            ValueError: the branch has fewer blocks.
         """
         block: Block | None = self
         for _ in range(depth):

@@ -113,7 +113,7 @@ def with_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
 
 
 def skip_errors(change: ResultChange) -> ResultChange:
-    """Return a change that leaves errors and null results unchanged."""
+    """Return `change` as a function that leaves errors and null results unchanged."""
 
     def change_result(request: FakeRequest, result: object) -> object:
         return (

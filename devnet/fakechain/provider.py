@@ -20,7 +20,10 @@ _BOTH_GIVEN_TEXT = "cannot specify both BlockHash and FromBlock/ToBlock, choose 
 
 @dataclass(frozen=True, slots=True)
 class FakeLogFilter:
-    """Either a `block_hash`, or a range of numbers or tags; None matches any address or topic."""
+    """A log filter: either a `block_hash`, or a range of numbers or tags.
+
+    None as an address or a topic matches any value.
+    """
 
     first: str
     last: str

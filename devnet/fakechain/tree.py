@@ -114,7 +114,7 @@ class BlockTree:
 
 
 def get_branch(block: Block) -> list[Block]:
-    """Return the chain from the first block up to this one."""
+    """Return the chain from the first block up to `block`."""
     blocks: list[Block] = []
     current: Block | None = block
     while current is not None:

@@ -16,7 +16,7 @@ NO_TASK = ""
 
 
 class TaskState(IntEnum):
-    """Values of `last_status` of an aborted task that the stand-in produces."""
+    """The `last_status` values of aborted tasks that the stand-in relay produces."""
 
     QUEUED = 0
     STARTED = 1
@@ -27,7 +27,7 @@ class TaskState(IntEnum):
 
 
 class AbortCode(IntEnum):
-    """Values of `abort_reason` of an aborted task that the stand-in produces."""
+    """The `abort_reason` values that the stand-in relay produces."""
 
     TIMEOUT = 1
     INCORRECT_RESULT = 3
@@ -42,7 +42,7 @@ class AbortCode(IntEnum):
 class PublishedRow:
     """One row of the stream; `task` is empty if the row is about a node only.
 
-    `node` is the column of that name; for an aborted task it holds the issuer, not the node.
+    `node` is the column with that name. In the row of an aborted task, it holds the issuer.
     """
 
     id: int
@@ -100,7 +100,7 @@ def to_relay_address(node: Address) -> str:
 
 
 def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: object) -> RowBody:
-    """Return a row of a task that names its node: a start, answer, verdict or end."""
+    """Return the row of a task's start, answer, verdict or end; the row names the task's node."""
     node_text = to_relay_address(node)
     args = {"task_id_commitment": task, "selected_node": node_text, **extra_args}
     return RowBody(row_type, node_text, task, args)
@@ -109,7 +109,7 @@ def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: ob
 def build_aborted_row(
     task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode
 ) -> RowBody:
-    """Return the row of an aborted task, which does not name the task's node."""
+    """Return the row of an aborted task; the row names the issuer and not the task's node."""
     args = {
         "task_id_commitment": task,
         "abort_issuer": to_relay_address(issuer),

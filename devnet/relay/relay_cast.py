@@ -42,13 +42,13 @@ CAST = (
 
 @dataclass(frozen=True, slots=True)
 class RelayLies:
-    """Dishonest acts of a relay: its books and its rows disagree.
+    """Dishonest acts of a relay, which make its books and its rows disagree.
 
-    Each value counts events of its own kind from 1; 0 means never. `swapped_group`: the first two
-    of that group get each other's score. `forgotten_zero`: a timed-out member of that group gets
-    no score of 0. `free_timeout`: that timeout has no penalty. `early_kick`: the node of that
-    ended task is kicked out although no kickout is due. `restart_at`: the relay's time, in
-    seconds, at which it loses its pools.
+    Groups, timeouts and ended tasks are counted from 1; 0 means that the act never happens.
+    `swapped_group`: in this group, the first two members get each other's score. `forgotten_zero`:
+    a member of this group that timed out gets no score of 0. `free_timeout`: this timeout has no
+    penalty. `early_kick`: the node of this ended task is kicked out although no kickout is due.
+    `restart_at`: the relay's time, in seconds, at which it loses its pools.
     """
 
     swapped_group: int = 0

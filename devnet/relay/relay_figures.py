@@ -33,12 +33,12 @@ class NodeState:
     stake: int = 0
 
     def compute_health(self, at_time: float) -> float:
-        """Return H, recovered up to a time."""
+        """Return H at a time, including the recovery since the state began."""
         remaining_loss = math.exp(-max(0.0, at_time - self.time) / _TAU_SECONDS)
         return 1.0 - (1.0 - self.health) * remaining_loss
 
     def is_excluded_at(self, at_time: float) -> bool:
-        """Return whether the node gets no tasks: exclusion lasts until H has recovered."""
+        """Return whether the node is excluded: it gets no tasks until H has recovered."""
         return self.excluded and self.compute_health(at_time) < _READMITTED_FROM
 
 
@@ -51,7 +51,10 @@ class NodeBook:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next ended task causes a kickout: a full pool with too low a mean."""
+        """Whether the pool is full and its mean too low.
+
+        The next ended task then causes a kickout.
+        """
         return len(self.pool) >= _POOL_SIZE and sum(self.pool) / len(self.pool) < _KICK_BELOW
 
 
@@ -62,7 +65,7 @@ class RelayBooks:
         self.book_by_node: dict[Address, NodeBook] = {}
 
     def record_join(self, node: Address, at_time: float, stake: int) -> None:
-        """Record a join: H is 1, and a score below the floor starts at the floor."""
+        """Record a join: H is 1, and a score below the rejoin floor is raised to the floor."""
         book = self.book_by_node.setdefault(node, NodeBook())
         long_term = book.states[-1].long_term if book.states else _NEW_NODE_SCORE
         if book.states and 0 < long_term < _REJOIN_FLOOR:
@@ -118,5 +121,5 @@ class RelayBooks:
 
 
 def _compute_long_term(pool: list[int]) -> float:
-    """Return Q_long / 10; if all scores are 0, return the value of a new node."""
+    """Return Q_long / 10 of a pool, or the value of a new node if all scores are 0."""
     return sum(pool) / len(pool) / _MAX_SCORE if any(pool) else _NEW_NODE_SCORE

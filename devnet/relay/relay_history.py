@@ -46,7 +46,7 @@ class RelaySource(Protocol):
         ...
 
     def get_node(self, node: str, at_time: float) -> dict[str, Any]:
-        """Return one node as `/v1/node` shows it; an unknown node has status 0."""
+        """Return one node as `/v1/node` shows it. An unknown node has status 0."""
         ...
 
     def format_node_events(self, at_time: float) -> str:
@@ -75,7 +75,7 @@ class RelayHistory:
         return [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
-        """Return all nodes; nodes that left stay listed, as in the relay."""
+        """Return all nodes, including the nodes that left, as the relay does."""
         state_or_none_by_node = {
             node: find_state(book, at_time) for node, book in self.book_by_node.items()
         }
@@ -203,7 +203,7 @@ class RelayRecord:
         return self.timed_figures[response_count - 1][1] if response_count else []
 
     def get_node(self, node: str, at_time: float) -> dict[str, Any]:
-        """Return an unknown node, because single nodes are not recorded."""
+        """Return the response for an unknown node, because single nodes are not recorded."""
         del at_time
         return {"address": node, "status": 0, "qos_score": 0.0, "model_ids": []}
 

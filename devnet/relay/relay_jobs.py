@@ -11,7 +11,10 @@ from oracle.domain.ids import Address, TaskKey
 
 @dataclass(slots=True)
 class RelayTask:
-    """A started task; `elapsed_seconds` is the time until its answer, or None before it."""
+    """A started task.
+
+    `elapsed_seconds` is the time until its answer, or None before the answer.
+    """
 
     task_key: TaskKey
     node: Address
@@ -25,12 +28,12 @@ class RelayTask:
 
     @property
     def state_when_answered(self) -> TaskState:
-        """The state of the task when it had been answered."""
+        """The state that the answer gave to the task."""
         return TaskState.ERROR_REPORTED if self.is_error else TaskState.SCORE_READY
 
 
 class GroupOutcome(Enum):
-    """The ways in which the relay ends a group member that answered."""
+    """The ways in which the relay ends the task of a group member that answered."""
 
     VALIDATED = "validated"
     REFUND = "refund"
@@ -62,9 +65,9 @@ class RelayGroup:
 
 
 def decide_outcomes(finishers: Sequence[RelayTask]) -> list[GroupOutcome] | None:
-    """Return the outcome of each finisher, the fastest first, or None.
+    """Return the outcome of each finisher, the fastest first.
 
-    None means that the relay never closes the group. Two error reports count as equal, but earn
+    If the relay never closes the group, return None. Two error reports count as equal, but earn
     nothing. Three error reports make the relay's transaction fail, because a refund requires a
     result.
     """

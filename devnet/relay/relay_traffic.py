@@ -44,7 +44,7 @@ class TrafficPlan:
     An order is placed every `gap_seconds` on average; `group_share` is the share of orders that
     are groups of three. `time_scale` multiplies all durations, including the gaps between orders.
     A node that is not in `address_by_name` gets an address derived from its name. If `slashes` is
-    set, a node with a wrong result is slashed at once. `cancelled_share` is the share of groups of
+    set, a node with a wrong result is slashed at once. `cancelled_share` is the share of groups in
     which the creator cancels one queued member.
     """
 
@@ -123,7 +123,7 @@ class _TrafficSimulation:
         return self._counters[counter]
 
     def _commit_rows(self, *bodies: RowBody) -> None:
-        """Commit rows in one transaction: consecutive ids, one time."""
+        """Commit rows in one transaction, with consecutive ids and the same time."""
         for body in bodies:
             self.rows.append(TimedRow(self._now, body.with_id(len(self.rows) + 1)))
 
@@ -303,7 +303,7 @@ class _TrafficSimulation:
             self._abort_answered_task(task, _ABORT_CODE_BY_OUTCOME[outcome])
 
     def _abort_answered_task(self, task: RelayTask, abort_code: AbortCode) -> None:
-        """Abort an answered task, for which the node earns nothing."""
+        """Abort an answered task. The node earns nothing for the task."""
         kickout_rows = self._finish_task(task)
         self._commit_rows(
             *kickout_rows,

@@ -1,7 +1,7 @@
 """Simulates attack strategies and their baselines under rule sets, and computes gain and harm.
 
-Some findings are accepted, each for a reason why the rules are not changed because of it
-(docs/explanation/attacks.md#known-findings).
+Some findings are accepted. Each accepted finding has a reason why it does not lead to a change of
+the rules (docs/explanation/attacks.md#known-findings).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyT
 
 
 def get_accepted_reason(rules: str, strategy: str, fault: str) -> str | None:
-    """Return why a finding under a rule set is accepted, or None if it is not."""
+    """Return why a finding under a rule set is accepted, or None if it is an open finding."""
     rule_set_reasons = REASONS_BY_RULE_SET.get(rules, {})
     return rule_set_reasons.get((strategy, fault)) or REASON_BY_FINDING.get((strategy, fault))
 
@@ -188,7 +188,7 @@ class Finding:
         ]
 
     def get_reason(self, fault: str) -> str | None:
-        """Return why a fault is accepted under this rule set, or None if it is not."""
+        """Return why a fault is accepted under this rule set, or None if it is an open fault."""
         return get_accepted_reason(self.column.rules.name, self.strategy.name, fault)
 
     def list_open_faults(self, limit: int) -> list[str]:

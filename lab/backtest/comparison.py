@@ -84,7 +84,7 @@ class SystemResult:
 class Comparison:
     """The results of all systems on one history.
 
-    `sides`: the result of each system. `judged`: the number of task starts that the policies
+    `results`: the result of each system. `judged`: the number of task starts that the policies
     judged. `instants`: the block times at which scores were recorded, or empty.
     """
 

@@ -104,7 +104,7 @@ def _measure_in_parallel(
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Start worker processes within this context such that they ignore Ctrl-C.
+    """Make the worker processes that are started within this context ignore Ctrl-C.
 
     The parent process handles the signal and stops the workers.
     """

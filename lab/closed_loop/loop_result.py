@@ -166,5 +166,5 @@ def _build_owner_result(state: LoopState, name: str) -> OwnerResult:
 
 
 def compute_share(part: int, total: int) -> int:
-    """Return a part of a total in units of 10^-18; 0 if the total is 0."""
+    """Return `part / total` in units of 10^-18, or 0 if the total is 0."""
     return part * UNIT // total if total else 0

@@ -33,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Rewrite the links of a page to the places of their targets on the site."""
+    """Rewrite the links of a page so that they lead to their targets on the site."""
     source = Path(page.file.abs_src_path or "")
 
     def moved(match: re.Match[str]) -> str:
@@ -50,7 +50,7 @@ def _added(config: MkDocsConfig, source: Path) -> File:
 
 
 def _place(target: Path) -> Path:
-    """Return the path on the site of a file of the repository."""
+    """Return the path on the site for a file of the repository."""
     if target.is_relative_to(DOCS):
         return target.relative_to(DOCS)
     return Path("repository") / target.relative_to(ROOT)

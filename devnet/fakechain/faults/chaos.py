@@ -34,7 +34,7 @@ OnMood = Callable[[str], None]
 
 
 class ChaosEndpoint(UpstreamProxy):
-    """The endpoint at `url`, with moods drawn from `seed`; `on_mood` is called as each begins."""
+    """The endpoint at `url`, with moods drawn from `seed`. `on_mood` is called when one begins."""
 
     def __init__(self, url: str, seed: int, on_mood: OnMood = lambda _mood: None) -> None:
         super().__init__(url)

@@ -120,7 +120,7 @@ class _Forger(NamedTuple):
 
 
 class _RelinkedBlock(Block):
-    """A copy of a true block on top of a parent other than the one it names."""
+    """A copy of a true block on a new parent; its header still names the true parent."""
 
     def __init__(self, true_block: Block, parent: Block, block_hash: str | None = None) -> None:
         super().__init__(

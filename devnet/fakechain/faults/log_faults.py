@@ -67,7 +67,7 @@ def omit_logs(
 def omit_logs_of_ranges(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that omits logs if a range is requested, not a block hash (geth #31593)."""
+    """Return a fault that omits logs from requests by range, not by block hash (geth #31593)."""
     when = limits.get("when")
     limits["when"] = lambda request: not request.is_by_hash and (when is None or when(request))
     return omit_logs(is_omitted, **limits)
@@ -154,7 +154,7 @@ def add_log(extra_log: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def shift_log_blocks(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that raises the block number of each log by `offset`, out of the range."""
+    """Return a fault that adds `offset` to the block number of each log."""
     return change_each_log(
         "logs of other blocks",
         lambda log: log.update(blockNumber=hex(int(log["blockNumber"], 16) + offset)),

@@ -77,7 +77,7 @@ def create_console() -> Console:
 
 
 def render_frame(shown: RenderableType) -> Frame:
-    """Return the frame of a renderable; a long one is cut to the last lines, as by scrolling."""
+    """Return the frame of a renderable. Of a long one, only the last lines are visible."""
     lines = create_console().render_lines(shown, pad=False)
     return tuple(_line((part.text, part.style) for part in line) for line in lines[-LINES:])
 

@@ -20,7 +20,7 @@ _WIDTH = 100
 
 
 def iter_commands() -> Iterator[tuple[str, TyperCommand]]:
-    """Yield every command with its full name, in the order of `--help`."""
+    """Yield every command with its full name, in the order of the `--help` text."""
     top = typer.main.get_command(build_app())
     if not isinstance(top, TyperGroup):
         raise TypeError("the command line has no commands")

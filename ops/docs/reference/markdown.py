@@ -1,4 +1,4 @@
-"""Markdown of the generated pages: the head and tables."""
+"""Renders Markdown for the generated pages: the head of a page, and tables."""
 
 from collections.abc import Iterable, Sequence
 

@@ -33,7 +33,7 @@ _BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the page; `takes` is the setting's type, `about` its comment or ""."""
+    """One row of the page. `type_text` is the setting's type, and `about` its comment or ""."""
 
     name: str
     type_text: str

@@ -28,7 +28,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel; `unit` is Grafana's name of a unit, `least` the axis minimum (None: automatic)."""
+    """A panel.
+
+    `unit` is Grafana's name of a unit. `min_value` is the minimum of the axis; None means
+    automatic.
+    """
 
     title: str
     unit: str
@@ -52,7 +56,7 @@ def current_value(name: str, *labels: str, legend: str | None = None, over: str 
 
 
 def rate(name: str, *labels: str, legend: str | None = None, over: str = "") -> Line:
-    """Return a line with the increase of a counter per second, divided by `over` if given."""
+    """Return a line with a counter's increase per second, divided by `over` if given."""
     by = ", ".join(("instance", *labels))
     divided = f" / {over}" if over else ""
     return Line(
@@ -62,7 +66,7 @@ def rate(name: str, *labels: str, legend: str | None = None, over: str = "") -> 
 
 
 def hourly_increase(name: str, *labels: str, legend: str | None = None) -> Line:
-    """Return a line with the increase of a counter in the last hour, for rare events."""
+    """Return a line with a counter's increase in the last hour, for rare events."""
     by = ", ".join(("instance", *labels))
     return Line(f"sum by ({by}) (increase({name}{{{HERE}}}[1h]))", legend or _legend(labels, name))
 
@@ -81,7 +85,7 @@ def median_and_p99(name: str, *labels: str) -> tuple[Line, ...]:
 
 
 def deciles(name: str) -> tuple[Line, ...]:
-    """Return three lines with the 10th, 50th and 90th percentile of a current distribution."""
+    """Return three lines: the 10th, 50th and 90th percentile of a current distribution."""
     return tuple(
         Line(f"histogram_quantile({share}, {name}_bucket{{{HERE}}})", legend)
         for share, legend in (("0.1", "lowest tenth"), ("0.5", "median"), ("0.9", "highest tenth"))
