@@ -1,8 +1,8 @@
 """ABI encoding and decoding for the shipped contracts: calldata, results, errors.
 
 Importing web3 takes about a second, so web3 is used only to encode arguments and to decode events.
-Calls without arguments, and all results, use eth_abi, on which web3 is built, so that `status`
-does not wait for web3. Arguments are encoded by web3's codec with the types from the ABI, because
+Calls without arguments, and all results, use eth_abi, the library under web3. Thus `status` does
+not wait for web3. Arguments are encoded by web3's codec with the types from the ABI, because
 `encode_abi` takes some milliseconds per call to find the matching overload, and the shipped
 contracts have no overloads.
 """
@@ -136,7 +136,7 @@ def load_artifact(contract: str) -> dict[str, Any]:
 def compute_code_hash(contract: str, code: str | None = None) -> Hash:
     """Return keccak256 of deployed code with the contract's immutables set to zero.
 
-    Without `code`, it is the hash of the shipped code.
+    If `code` is None, the shipped code is hashed.
     """
     artifact = load_artifact(contract)
     code_hex: str = artifact["deployedBytecode"] if code is None else code

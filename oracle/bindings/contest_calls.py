@@ -23,8 +23,8 @@ class GroupRecord(NamedTuple):
     """A group of tasks as the network contract stores it.
 
     `is_settled`: the group's answers were compared and no stake is locked for the group. `peer`:
-    the other group of a contest, which repeats the work of this group or was repeated by it, or
-    None. `verdict`: the answer of the majority, or None without a majority.
+    the other group of a contest, or None; one of the two repeats the work of the other. `verdict`:
+    the answer of the majority, or None without a majority.
     """
 
     is_contested: bool
@@ -44,8 +44,8 @@ def encode_settle_contest(
 ) -> str:
     """Return the calldata that settles a contest.
 
-    With the zero hash, which means no result, no stake is slashed, and the contract accepts the
-    call only after the window for a second group.
+    The zero hash means that there is no result. No stake is slashed then, and the contract accepts
+    the call only after the window for a second group.
     """
     keys = [bytes.fromhex(task[2:]) for task in tasks]
     return encode_call(
@@ -86,7 +86,7 @@ def get_min_fee(pool_view: PoolView, network: Address, task: Task) -> int:
 def get_contest_end(
     pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> int | None:
-    """Return the last block time (unix seconds) of a group's contest, or None without a contest.
+    """Return when a group's contest ends (block time in unix seconds), or None without a contest.
 
     `block_tag`: the block at which the contract is read.
 

@@ -63,7 +63,7 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "WrongMembers": RefusalAction.WAIT,
     "NotDispatcher": RefusalAction.WAIT,
     "WrongStatus": RefusalAction.WAIT,
-    # Download requests: another account made one, and the index will see it.
+    # Download requests: another account requested the download, and the index will show it.
     "AlreadyAsked": RefusalAction.WAIT,
     "BadName": RefusalAction.WAIT,
     # System tasks: the dispatcher's balance in the contract is too low until it is funded.

@@ -80,7 +80,7 @@ DEFAULT_KICK_LIMITS = ContractKickLimits(
 
 @dataclass(frozen=True, slots=True)
 class OracleSetup:
-    """The constructor's struct `Setup`; with a zero `target`, kickouts call no contract."""
+    """The struct `Setup` of the constructor; if `target` is zero, kickouts call no contract."""
 
     admin: Address
     signers: tuple[Address, ...]
@@ -130,7 +130,7 @@ def override_limits(limits: ContractLimits, overrides: Mapping[str, int]) -> Con
     """Return the limits, with the overrides in place of the limits of the same name.
 
     Raises:
-        InputError: an override has the name of no limit.
+        InputError: an override has a name that no limit has.
     """
     limit_names = {limit_field.name for limit_field in fields(ContractLimits)}
     for name in overrides:
@@ -198,7 +198,7 @@ def send_deployment(
     """Send the deployment and wait for its receipt; `wait_for_next_try` returns False to stop.
 
     Raises:
-        InputError: the deployment was refused, or the account cannot pay.
+        InputError: the account cannot pay for the deployment.
         FatalError: the transaction was mined and failed.
         TransientError: the transaction is not mined yet; the message has its hash.
     """

@@ -138,7 +138,7 @@ def _decode_events(
 
 
 def _wrap_as_receipt(event: ReceiptLog) -> "TxReceipt":
-    """Return a web3 receipt with only this log, at position 0 because nothing reads it."""
+    """Return a web3 receipt with only this log; its positions are 0, as nothing reads them."""
     log: Any = {
         "address": event.contract,
         "topics": [bytes.fromhex(topic[2:]) for topic in event.topics],

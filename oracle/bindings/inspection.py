@@ -25,7 +25,7 @@ class ExpectedConfiguration:
     transmitter: Address | None
     # The minimum anchor window in blocks; None: not compared.
     anchor_window: int | None = None
-    # Whether other reporters are configured, whose signatures can be collected.
+    # Whether other reporters are configured whose signatures can be collected.
     has_peers: bool = True
 
 

@@ -1,7 +1,7 @@
 """Checks with simulated calls whether a kick target has the role and the contracts it needs.
 
-Two of the three supported networks have no view for the holder of a role or for their linked
-contracts. A call is simulated from the holder's address, and its revert message shows which check
+Two of the three supported networks have no views for their role holders and linked contracts.
+Therefore a call is simulated from the holder's address, and its revert message shows which check
 failed (docs/explanation/kickouts.md#adapters).
 """
 
@@ -62,9 +62,9 @@ def find_kick_target_mismatches(
 ) -> list[ContractMismatch]:
     """Return everything that would make the kick target at an address fail or do harm.
 
-    `oracle` is the oracle that it should accept. `contract_by_name` has the addresses of the
-    contracts that an adapter should be linked with; a contract that is missing there (the
-    network's QOS, for example) is not compared.
+    `oracle` is the oracle that the kick target should accept. `contract_by_name` has the addresses
+    of the contracts that an adapter should be linked with. A contract without an address there
+    (for example the network's QOS) is not compared.
 
     Raises:
         TransientError: an endpoint does not respond.

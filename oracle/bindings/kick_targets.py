@@ -79,7 +79,7 @@ COMMIT_TASK = KickTarget(
     granted_by=_NODE_OWNER,
     grant_signature=_TRANSFER_SIGNATURE,
 )
-# Not a default, because today's relay does not notice that a node is kicked on chain.
+# Not a default, because the current relay does not notice that a node is kicked on chain.
 NODE_STAKING = KickTarget(
     "NodeStakingAdapter",
     artifact="adapters/NodeStakingAdapter",
@@ -119,7 +119,7 @@ def build_adapter_code(
 ) -> str:
     """Return the `0x` creation code of an adapter for this oracle, owned by `owner`.
 
-    `address_by_name` has the addresses of [network] contracts and those given with --contract.
+    `address_by_name` has the addresses in [network] contracts and those given with --contract.
 
     Raises:
         InputError: a required address is missing, or the target is not an adapter.

@@ -1,4 +1,4 @@
-"""Finds accounts that could do harm with an oracle contract, and how soon, for `contract check`.
+"""Finds roles and limits with which a single key could do harm, for `contract check`.
 
 The daemon still publishes to such a contract, but an operator who serves others should not use one
 (docs/explanation/kickouts.md#power).
@@ -55,7 +55,7 @@ def find_timelock_weaknesses(
 ) -> list[ContractMismatch]:
     """Return the accounts that have a role of the timelock but should not.
 
-    `expected_proposers`: the expected proposers; if it is empty, any single proposer is accepted.
+    If `expected_proposers` is empty, any single proposer is accepted.
     """
     proposers = expected_proposers or roles.get_accounts(PROPOSER_NAME)
     allowed_by_role = {

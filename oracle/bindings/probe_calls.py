@@ -62,7 +62,7 @@ def encode_second_group(
     """Return the calldata that makes these nodes repeat the work of a contested group.
 
     `task` is one of the contested group's tasks. The ids are derived from the contested group, so
-    that the contract rejects a further second group of the same creator.
+    that the contract rejects another second group of the same creator.
     """
     task_id = sha256(f"second group {contested}".encode()).digest()[:-1] + b"\0"
     order = (

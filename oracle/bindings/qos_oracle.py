@@ -81,8 +81,8 @@ FOR_EVER = 2**40 - 1
 class ContractStatus:
     """The contract's state at the newest block of an endpoint.
 
-    `config`: digest of chain, contract, signers, quorum and rules; `head.config_count` counts its
-    changes.
+    `config` is the digest of chain, contract, signers, quorum and rules. `head.config_count`
+    counts the changes of this configuration.
     """
 
     block: BlockRef
@@ -94,7 +94,10 @@ class ContractStatus:
 
     @property
     def is_open(self) -> bool:
-        """Return whether a round would be accepted now: not paused, minimum interval over."""
+        """Return whether the contract accepts a round.
+
+        A round is accepted if the contract is not paused and the minimum interval is over.
+        """
         head, now = self.head, self.block.time
         return now >= head.paused_until and now >= head.pushed_at + self.limits.min_interval
 
@@ -246,7 +249,7 @@ class OracleContract:
 
 
 def encode_push(statement: ReportStatement, config_count: int, signatures: bytes) -> str:
-    """Return the calldata that pushes a report, signed under configuration `config_count`."""
+    """Return the calldata that pushes a report signed under the configuration `config_count`."""
     return encode_call(
         CONTRACT,
         "push",

@@ -86,7 +86,7 @@ def encode_drop_task(task: TaskKey) -> str:
 
 
 def encode_drop_group(tasks: Sequence[TaskKey]) -> str:
-    """Return the calldata that removes all tasks of a group without nodes from the queue."""
+    """Return the calldata that drops all tasks of a group in which no task was started."""
     return encode_call(CONTRACT, "dropGroup", [_to_bytes(task) for task in tasks], _FEE_TOO_LOW)
 
 

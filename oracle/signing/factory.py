@@ -29,11 +29,13 @@ _KEY_PATTERN = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 def open_signer(
     location: KeyLocation, *, role: str, chain_id: int, expected: Address | None = None
 ) -> Signer:
-    """Return the signer of a role ("signer", …); its address must be `expected` if given.
+    """Return the signer of a role, for example "transmitter".
+
+    If `expected` is given, the key must belong to that address.
 
     Raises:
-        InputError: the key cannot be opened, belongs to another account, or is stored where keys
-            of this chain must not be stored.
+        InputError: the key cannot be opened, belongs to another account, or is stored in a place
+            that this chain does not allow.
         TransientError: the KMS does not respond.
     """
     signer = _open_key(location, role, chain_id)
@@ -96,14 +98,20 @@ _VOID_FEES = Fees(1, 0)
 
 
 def sign_void_statement(signer: Signer, domain: Domain) -> bytes:
-    """Request a signature of the void statement, and verify it; raises the signer's errors."""
+    """Test a signer with a statement that no contract accepts; verify and return the signature.
+
+    The errors of `Signer.sign_statement` are raised.
+    """
     return signer.sign_statement(VOID_STATEMENT, domain)
 
 
 def sign_void_transaction(
     signer: Signer, chain_id: int, to: Address, calldata: str
 ) -> SignedBytes:
-    """Request a signature of a void call, and compare every field; raises the signer's errors."""
+    """Test a signer with a transaction that is never mined; verify and return the signed bytes.
+
+    The errors of `Signer.sign_transaction` are raised.
+    """
     return signer.sign_transaction(
         TransactionRequest(chain_id, _VOID_NONCE, to, calldata, _VOID_GAS_LIMIT, _VOID_FEES)
     )

@@ -65,7 +65,9 @@ def create_keystore(
 
 
 def read_keystore_address(keystore: Path) -> Address | None:
-    """Return the address stored in a keystore, without its password, or None if it has none.
+    """Return the address that a keystore contains, or None if it contains none.
+
+    No password is needed, because keystores contain their address in plain text.
 
     Raises:
         InputError: the file is missing, readable by others, or not a keystore.

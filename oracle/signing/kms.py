@@ -37,8 +37,8 @@ _PUBLIC_KEY_PREFIX = bytes.fromhex("3056301006072a8648ce3d020106052b8104000a0342
 _POINT_BYTES = 64
 _INTEGER_BYTES = 32
 _SEQUENCE_TAG, _INTEGER_TAG = 0x30, 0x02
-# Raised by boto3's parser, or by this module, for a 200 response that no KMS wrote (a proxy's
-# page).
+# Raised by boto3's parser, or by this module, for a 200 response that is not from a KMS (for
+# example a proxy's page).
 _MALFORMED_RESPONSE_ERRORS = (AttributeError, KeyError, RecursionError, TypeError)
 # Advice for the operator, by AWS error code.
 _ADVICE_BY_ERROR_CODE = {
@@ -75,8 +75,8 @@ class KmsSigner:
         """Fetch the public key from the KMS and return a signer for its address.
 
         Raises:
-            InputError: boto3 is not installed, no region or credentials are configured, or there
-                is no such key for signing on secp256k1.
+            InputError: boto3 is not installed, no region or credentials are configured, or the KMS
+                has no such key for signing on secp256k1.
             TransientError: the KMS does not respond.
         """
         client = _create_client(location)
@@ -203,7 +203,10 @@ def _create_client(location: KmsKey) -> _KmsClient:
 
 
 def _list_boto_error_types() -> tuple[type[Exception], ...]:
-    """Return the exceptions that boto3 raises; importable only once boto3 is installed."""
+    """Return the types of the exceptions that boto3 raises.
+
+    The types can be imported only if boto3 is installed.
+    """
     exceptions = import_module("botocore.exceptions")
     # ValueError is raised for an invalid endpoint URL.
     return (
@@ -215,7 +218,10 @@ def _list_boto_error_types() -> tuple[type[Exception], ...]:
 
 
 def _get_error_code(error: Exception) -> str:
-    """Return AWS's error code, or the exception's class name; never a message."""
+    """Return AWS's error code, or the exception's class name if there is no code.
+
+    The message of the error is never returned.
+    """
     response = getattr(error, "response", None)
     code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
     return str(code) if code else type(error).__name__

@@ -1,4 +1,7 @@
-"""Signer for a key in process memory, from a keystore or (development chains) a variable."""
+"""Signer for a key in process memory.
+
+The key comes from a keystore or, on development chains, from an environment variable.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +43,8 @@ class KeySigner:
         """Unlock a keystore and return its signer.
 
         Raises:
-            InputError: see `unlock_keystore`; or the key's address is not `expected`.
+            InputError: the keystore cannot be unlocked (see `unlock_keystore`), or the address of
+                its key is not `expected`.
         """
         key = unlock_keystore(keystore, password_file)
         try:
@@ -79,12 +83,12 @@ class KeySigner:
 
 
 class DryRunSignatureError(Exception):
-    """A dry run reached a point where a signature is needed; the text describes the content."""
+    """A dry run reached a step that needs a signature; the message says what would be signed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlySigner:
-    """Signer for dry runs: has the account of another key, but never signs."""
+    """Signer for dry runs: it has the address of an account, but no key, and never signs."""
 
     address: Address
 

@@ -165,7 +165,7 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
 
 
 def _summarize_error(error: Exception) -> str:
-    """Describe an error in a text that holds no URL."""
+    """Describe an error in a text that contains no URL."""
     if isinstance(error, RpcError):
         return error.detail
     return str(error) if isinstance(error, _InvalidHttpResponseError) else type(error).__name__

@@ -99,10 +99,11 @@ def is_signed_by(address: Address, digest: Hash, signatures: bytes) -> bool:
 
 
 def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address) -> EcdsaSignature:
-    """Return the signature if this account made it over this digest, and its s is low.
+    """Return the signature if this account signed this digest with a low s.
 
     Raises:
-        WrongSignatureError: one of these conditions does not hold.
+        WrongSignatureError: the signature is by another account or of another digest, or its s is
+            high.
     """
     if not signature.is_low:
         raise WrongSignatureError(

@@ -66,7 +66,7 @@ class Signer(Protocol):
         """Sign a report or a kickout (EIP-712); return 65 bytes: r, s and v (27 or 28).
 
         Raises:
-            TransientError: the key is unreachable now; the statement may have been signed.
+            TransientError: the signer did not respond; the statement may have been signed.
             SignerRefusedError: the signer responded and refused.
             WrongSignatureError: the result is not this account's signature of this statement.
         """
@@ -75,7 +75,7 @@ class Signer(Protocol):
         """Sign a type 2 transaction.
 
         Raises:
-            TransientError: the key is unreachable now; the transaction may have been signed.
+            TransientError: the signer did not respond; the transaction may have been signed.
             SignerRefusedError: the signer responded and refused.
             WrongSignatureError: the result is another transaction, or is signed by another
                 account.

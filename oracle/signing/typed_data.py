@@ -49,7 +49,7 @@ class ReportStatement:
         return Hash("0x" + keccak(self.blob).hex())
 
     def compute_digest(self, domain: Domain, data_hash: Hash | None = None) -> Hash:
-        """Return the digest that is signed and by which the contract identifies the report.
+        """Return the digest that signers sign and that identifies the report in the contract.
 
         Pass `data_hash` if the blob itself is not available.
         """
@@ -60,8 +60,8 @@ class ReportStatement:
 class KickStatement:
     """A kickout of a node under the configuration `config`; `deadline` is in unix seconds.
 
-    `report` is the digest of one of the last accepted rounds; on a chain without that round the
-    statement is invalid. `round` is the number of that round; it follows from `report` and is not
+    `report` is the digest of one of the last accepted rounds. On a chain without that round, the
+    statement is invalid. `round` is the number of that round. It follows from `report` and is not
     signed.
     """
 
