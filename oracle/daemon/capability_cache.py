@@ -35,13 +35,16 @@ class CapabilityCache:
             }
 
     def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Keep a value for `store_facts`; the value expires after `seconds`, or never if None."""
+        """Keep a value in memory until `store_facts` writes it.
+
+        The value expires after `seconds`, or never if `seconds` is None.
+        """
         expires = None if seconds is None else int(self.clock() + seconds)
         with self._lock:
             self._unstored[endpoint, key] = value, expires
 
     def store_facts(self, epoch: int) -> int:
-        """Write the new values to the database, guarded by the lease's epoch; return their number.
+        """Write the new values to the database under this epoch of the lease; return their number.
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -64,10 +67,10 @@ class CapabilityCache:
         return len(unstored)
 
     def store_chain_facts(self, epoch: int) -> int:
-        """Write the new values now if one of them is about the chain itself; return their number.
+        """Write the new values if one of them is about the chain itself; return their number.
 
-        Such values are rare and important: blocks may have been read at a lower level than is
-        trusted now, and the next process must know the new level.
+        Such a value is rare, and the next process needs it: it may mean that blocks are verified
+        at a lower level from then on.
         """
         with self._lock:
             has_chain_facts = any(endpoint == CHAIN_FACTS_KEY for endpoint, _ in self._unstored)

@@ -76,7 +76,8 @@ def open_reader(config: Config) -> EventReader:
     """Return the reader that turns logs and a feed's rows into events; contacts no endpoint.
 
     Raises:
-        InputError: the profile of `[network]` cannot be read, or a contract is missing.
+        InputError: the profile of `[network]` cannot be read, or a contract of the profile has no
+            address.
     """
     network = config.network
     reader = EventReader.from_profile(
@@ -104,7 +105,8 @@ def open_index(records: Records) -> Iterator[Index]:
     """Build the chain source and the folder for an open database; no endpoint is contacted.
 
     Raises:
-        InputError: see `open_reader`; or the address of an endpoint is invalid.
+        InputError: the reader cannot be opened (see `open_reader`), or an endpoint's address is
+            invalid.
     """
     config, rules, store = records.config, records.rules, records.store
     reader, endpoint_facts = open_reader(config), CapabilityCache(store, unix_seconds)
@@ -147,8 +149,8 @@ def check_chain(config: Config, chain: ChainSource, store: Store | None = None) 
     """Check that the endpoints serve the configured chain, and return the chain.
 
     Raises:
-        TransientError: no endpoint answers, or a contract that `store` was indexed from is missing
-            now.
+        TransientError: no endpoint answers, or a contract from which `store` was indexed is
+            missing.
         InputError: the chain's id is not `chain.id`, or an address holds no contract.
     """
     try:
@@ -219,8 +221,7 @@ def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[Endpoin
 def open_prober(index: Index, max_wait_seconds: float | None) -> EndpointProber:
     """Return the prober that probes every endpoint once an hour.
 
-    `max_wait_seconds` limits how long a tick waits for an answer; with None it waits until the
-    answer arrives.
+    A tick waits for an answer for at most `max_wait_seconds`, or without limit if that is None.
     """
     start_block = index.config.chain.start_block
     prober = EndpointProber(
@@ -279,7 +280,7 @@ def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
 
 
 def build_probe_settings(probing: ProbingSection) -> ProbeSettings | None:
-    """Return the settings of system tasks from a faultless section, or None if they are off."""
+    """Return the settings of system tasks from a valid section, or None if they are off."""
     if not probing.enabled or probing.fee_wei is None or probing.max_fee_per_window_wei is None:
         return None
     order = ProbeOrder(

@@ -25,14 +25,17 @@ from oracle.telemetry.outbox_counts import OutboxFigures
 
 # Consecutive failed ticks of a job before the daemon is not ready.
 READY_WITHIN_FAILURES = 3
-# Without an answer about the head for this time, no endpoint counts as answering. Measured by the
-# daemon's monotonic clock, because block timestamps are no reliable measure.
+# The daemon is not ready if no endpoint has returned the head for this time. The time is measured
+# by the daemon's monotonic clock, because block timestamps are no reliable measure.
 READY_WITHIN_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class DaemonHealth:
-    """The daemon's progress and everything that is wrong with it; None means not known yet."""
+    """The daemon's progress and everything that is wrong with it.
+
+    Progress that is not known yet is None, as is the reason of a problem that does not exist.
+    """
 
     liveness: JobLiveness
     newest_block: int | None = None
@@ -42,8 +45,8 @@ class DaemonHealth:
     dispatcher_balance: AccountBalance | None = None
     # The reason of the open halt, which stops folding and sending; None: no halt is open.
     halt_reason: str | None = None
-    # Whether no endpoint shows a new block; and whether one endpoint reports a fork that it must
-    # confirm.
+    # Whether no endpoint shows a new block; and whether one endpoint reports a fork that is not
+    # confirmed yet.
     is_stalled: bool = False
     is_fork_in_doubt: bool = False
     # What the endpoints disagree about; meanwhile no blocks are applied from either side.
@@ -76,7 +79,10 @@ class DaemonHealth:
     _detail_by_condition: dict[Condition, str] = field(default_factory=dict)
 
     def note_heads(self, heads: Heads) -> None:
-        """Record the chain's heads; an unchanged object means that no endpoint answered since."""
+        """Record the chain's heads.
+
+        If `heads` is the same object as in the previous call, no endpoint has answered since then.
+        """
         if heads is not self._heads:
             self._heads, self._answered_at = heads, self.liveness.clock()
         self.is_stalled = heads.stalled

@@ -42,10 +42,11 @@ _REREAD_PAGES = REREAD_ROWS + 1
 
 @dataclass(slots=True)
 class FeedJobs:
-    """The state that the feed jobs share; `health.feed_fault` is why the feed is unreliable.
+    """The state that the feed jobs share.
 
-    `max_wait_seconds` is how many seconds a tick waits for a response; with None it waits until
-    the response arrives. `clock` returns monotonic seconds, `wall_clock` unix seconds.
+    `health.feed_fault` is the reason why the feed is unreliable. A tick waits for a response for
+    at most `max_wait_seconds`, or without limit if that is None. `clock` returns monotonic
+    seconds, `wall_clock` unix seconds.
     """
 
     records: Records
@@ -202,7 +203,7 @@ def _take_result(
 def open_feed_jobs(
     records: Records, health: DaemonHealth, max_wait_seconds: float | None, exit_stack: ExitStack
 ) -> FeedJobs | None:
-    """Open the feeds of `[feed]`, which `exit_stack` closes; return None if none is configured."""
+    """Open the feeds of `[feed]`, which `exit_stack` closes; return None if there is no feed."""
     section = records.config.feed
     first_client, second_client = (
         _build_feed_client(section, "url"),

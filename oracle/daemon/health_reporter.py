@@ -2,7 +2,7 @@
 
 The worker may hang in a tick for a minute, and the stored health must show the cause before the
 tick ends. The reason why the daemon ended is stored as well, for readers of the database while no
-daemon runs. systemd is notified that the daemon is ready, alive or stopping (sd_notify(3)).
+daemon runs. systemd is notified when the daemon is ready, alive or stopping (sd_notify(3)).
 """
 
 import os
@@ -154,12 +154,13 @@ def report_daemon_health(
 def report_to_systemd(
     stuck_reason: Callable[[], str | None], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Notify systemd during the daemon's work, and keep its watchdog alive while work goes on.
+    """Notify systemd of the start and end of the daemon's work, with keep-alives meanwhile.
 
     Without systemd, nothing is sent.
 
-    A thread checks the worker and sends the keep-alive. A process whose worker is stuck, or which
-    gets no processor time at all, sends none and is killed after `WatchdogSec`.
+    A thread checks the worker and sends the keep-alives. If the worker is stuck, or the process
+    gets no processor time at all, no keep-alive is sent, and systemd kills the process after
+    `WatchdogSec`.
     """
     stopped = threading.Event()
     watchdog_seconds = _read_watchdog_seconds(environment)

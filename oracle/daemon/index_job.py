@@ -27,8 +27,8 @@ UNCONFIRMED_SECONDS = 300.0
 class IndexJob:
     """Indexes one window per tick.
 
-    `wait` blocks inside a tick of a process that exits when all is done; it is None in a daemon,
-    where another tick follows.
+    `wait` blocks inside a tick of a process that exits when everything is done. In a daemon it is
+    None, because another tick follows.
     """
 
     index: Index
@@ -38,7 +38,7 @@ class IndexJob:
     wait: Callable[[float], object] | None = None
 
     def run_tick(self) -> TickFacts:
-        """Repair or reread older blocks, or else index one window or rewind after a fork."""
+        """Repair or reread older blocks, index one window, or rewind after a fork."""
         index = self.index
         with index.store.read_transaction() as uow:
             is_halted = uow.halts.get_halt_reason() is not None
@@ -68,12 +68,12 @@ class IndexJob:
     def _reread_blocks(self) -> tuple[TickFacts, TransientError | None]:
         """Reread blocks that can be verified better; if no endpoint responds, return the error.
 
-        Possibly no endpoint has those blocks any more, so the head is indexed all the same, but
-        nothing is reported meanwhile. If a block is refused, indexing stops.
+        Perhaps no endpoint has those blocks any more, so the head is indexed all the same. Until
+        the blocks are reread, nothing is reported.
 
         Raises:
-            TransientError: an endpoint's data about a block is inconsistent, and no endpoint
-                proves it.
+            BlockRefusedError: a block is refused, because an endpoint's data about it is
+                inconsistent and no endpoint proves it; indexing stops.
         """
         try:
             return self.maintenance.reread_blocks(), None
@@ -112,7 +112,7 @@ class IndexJob:
         health.dispute = fork_watch.get_long_dispute(self.ingest.clock())
 
     def _wait_for_fork(self) -> TickFacts:
-        """Wait until a fork that one endpoint reports may be confirmed (with `wait` only)."""
+        """If `wait` is set, wait until a fork that one endpoint reports can be confirmed."""
         if self.wait is None or not self.ingest.fork_watch.is_pending():
             return None
         seconds = self.ingest.fork_watch.seconds_left(self.ingest.clock())

@@ -68,8 +68,8 @@ def acquire_lease(store: Store, command: str) -> int:
 class HolderWatch:
     """Detects, by this process's monotonic clock, that a holder has stopped renewing the lease.
 
-    The lease expires by the database's wall clock. If that clock is stepped back, a dead holder
-    would otherwise lock all others out for as long as the step.
+    The lease expires by the database's wall clock. Without this check, a dead holder would keep
+    the lease longer if that clock were stepped back.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -89,9 +89,10 @@ def try_acquire_lease(
 ) -> tuple[int | None, LeaseState]:
     """Acquire the lease if it is free or expired or its holder is gone; return epoch and state.
 
-    The epoch is None if another process holds the lease; nothing is written then, so a standby may
-    call this often, with a `watch`. If the lease has expired and its holder stalled inside a
-    transaction, that transaction is terminated if the database supports it.
+    If another process holds the lease, the epoch is None and nothing is written. A standby may
+    therefore call this function often, with a `watch`. If the lease has expired and its holder
+    stalled inside a transaction, that transaction is terminated, provided that the database
+    supports this.
 
     Raises:
         TransientError: the database is unavailable, or another process is writing to it.
@@ -127,7 +128,7 @@ def try_acquire_lease(
 
 
 def _terminate_stalled_writer(store: Store, lease_state: LeaseState) -> str:
-    """Terminate a stalled writer, if any; return an error suffix that names the obstacle."""
+    """Terminate a stalled writer's transaction; return a note for the error message."""
     try:
         with store.read_transaction() as uow:
             if uow.lease.terminate_stalled_writer(STALLED_SECONDS):
@@ -247,12 +248,12 @@ def keep_lease(
     on_lost: Callable[[], None],
     stuck_reason: Callable[[], str | None] = _get_no_stuck_reason,
 ) -> Iterator[LeaseKeeper]:
-    """Renew the lease during the daemon's work and release it at the end; yields the keeper.
+    """Renew the lease during the daemon's work, release it at the end, and yield the keeper.
 
     `on_lost` is called, from a thread, if the lease is lost. A lost lease is not released, because
     its database may not even respond. `stuck_reason` returns why the work makes no progress, or
-    None; in the first case the lease is released early, so that a standby can take over. Later
-    writes of a stuck thread carry an expired epoch.
+    None. If it returns a reason, the lease is released early, so that a standby can take over.
+    Later writes of a stuck thread then carry an expired epoch and fail.
 
     Raises:
         FatalError: the lease was lost, could not be renewed for too long, or the work is stuck;

@@ -56,10 +56,10 @@ _BACKOFF_SECONDS = 60.0
 def unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return why some blocks must not be used yet, or None if all blocks are sound.
 
-    The reason is that the blocks came only from endpoints that were proven wrong, that two
-    endpoints disagree about them, that no second provider confirms them, that nothing proves them,
-    or that the stored state differs from a refold of them. With `is_running`, the newest blocks
-    may still wait for their audit and their second provider.
+    Perhaps the blocks came only from endpoints that were proven wrong, two endpoints disagree
+    about them, no second provider confirms them, or nothing proves them. It is also possible that
+    the stored state differs from a refold of the blocks. If `is_running` is true, the newest
+    blocks may still wait for their audit and their second provider.
     """
     allowed_blocks = _MAX_WAITING_BLOCKS if is_running else 0
     with index.store.read_transaction() as uow:
@@ -90,9 +90,9 @@ def unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str | No
 class MaintenanceJobs:
     """The state that these jobs share with each other and with the index job; needs the lease.
 
-    `max_wait_seconds` is how many seconds a tick waits for an endpoint's answer in the background;
-    with None it waits until the answer arrives. A tick that takes long marks its progress in
-    `health`, so that it does not count as stuck.
+    A tick waits for an endpoint's answer in the background for at most `max_wait_seconds`, or
+    without limit if that is None. A long tick marks its progress in `health`, so that it does not
+    count as stuck.
     """
 
     index: Index
@@ -124,7 +124,7 @@ class MaintenanceJobs:
         return None if result is None else _describe_backfill(result)
 
     def reread_blocks(self) -> TickFacts:
-        """Read the next blocks again that can now be verified at a higher level."""
+        """Reread the next blocks that can be verified at a higher level."""
         index = self.index
         result = reread_next_window(
             index.chain, index.store, index.folder, self.rereader, self._build_options()
@@ -162,11 +162,11 @@ class MaintenanceJobs:
         self.index.endpoint_facts.store_chain_facts(self.epoch)
 
     def audit_blocks(self) -> TickFacts:
-        """Audit final blocks with a second endpoint, unless the head is urgent or a halt is open.
+        """Audit final blocks with a second endpoint, unless a halt is open.
 
-        Blocks that came only from an endpoint that was proven wrong do not wait for the head. A
-        silent second endpoint does not affect readiness: the audit is logged and tried again
-        later.
+        While the index catches up with the head, audits are rare. Blocks that came only from an
+        endpoint that was proven wrong are audited without this delay. A silent second endpoint
+        does not affect readiness: the audit is logged and tried again later.
         """
         index, heads = self.index, self.ingest.heads
         if (
@@ -207,7 +207,7 @@ class MaintenanceJobs:
     def update_snapshots(self) -> TickFacts:
         """Write the next snapshot of the state, or compare a sample of the state with a snapshot.
 
-        This happens at the head only; during a backfill the processor is needed for the backfill.
+        Nothing is done while the index catches up, because the processor is needed for that.
         """
         index, heads, now = self.index, self.ingest.heads, self.ingest.clock()
         with index.store.read_transaction() as uow:

@@ -72,9 +72,9 @@ def wait_for_index(
 ) -> Index | None:
     """Open the index and wait until an endpoint answers; return None if `stop` was set first.
 
-    `records` is None if the database is empty; its tables are created once the endpoint's chain is
-    known to be the configured one. `retry` repeats a request until an endpoint answers; with None,
-    the process retries as a daemon, which serves its listeners meanwhile.
+    If the database is empty, `records` is None. Its tables are created once an endpoint is known
+    to serve the configured chain. `retry` repeats a request until an endpoint answers. If `retry`
+    is None, the process retries as a daemon and serves its listeners meanwhile.
 
     Raises:
         InputError: the endpoint serves another chain, or its contracts are not the configured
@@ -108,8 +108,8 @@ def acquire_lease_or_wait(
 ) -> int | None:
     """Acquire the lease and return its epoch, or None if `stop` was set first.
 
-    A standby checks the contract and then waits for the leader to end. A process that is no
-    standby waits only if the holder may be dead, until the lease expires.
+    A standby checks the contract and then waits for the leader to end. Any other process waits
+    only if the holder may be dead, until the lease expires.
 
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
@@ -143,8 +143,9 @@ def _await_lease(
     """Wait until the lease is free or expired or its holder is gone; return the acquired epoch.
 
     The wait is a job of the daemon, so its failures are in the log, in the metrics and at
-    `/readyz`. The result is None if `stop` was set first. A process that is no standby passes the
-    `previous_state` of the lease, and waits only for that holder, which may be dead.
+    `/readyz`. The result is None if `stop` was set first. For a standby, `previous_state` is None.
+    Any other process passes the state of the lease, and waits only for this holder, which may be
+    dead.
 
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
@@ -269,7 +270,7 @@ def prepare_senders(
     Raises:
         InputError: the database belongs to another chain or to other rules, or a key or the
             contract is not as configured.
-        TransientError: no endpoint answers now.
+        TransientError: no endpoint answers.
     """
     permissions, health = process.permissions, process.health
     index.store.set_fencing_epoch(epoch)

@@ -5,8 +5,8 @@ other error ends the daemon. Ticks are short (docs/explanation/daemon.md#short-j
 waits only for the current tick. All times are of the monotonic clock, so a step of the wall clock
 delays no tick.
 
-`run --once` has no next tick. It waits as long as a rate-limited endpoint requests, split into
-short waits, so that the lease is renewed and signals are handled (decision 0129).
+`run --once` has no next tick. It waits as long as a rate-limited endpoint requires, but in short
+steps, so that the lease is renewed and signals are handled (decision 0129).
 """
 
 import math
@@ -146,7 +146,7 @@ class Timetable:
                 self._changed.notify()
 
     def close_timetable(self) -> None:
-        """Let no further tick start."""
+        """Prevent any further tick from starting."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -300,7 +300,7 @@ class EndpointRetryWaiter:
     _waited_seconds: float = 0.0
 
     def run_with_retries(self, request: Callable[[], T]) -> T:
-        """Run `request` again whenever its endpoint requests a retry later.
+        """Run `request`, and repeat it while its endpoint requests a later retry.
 
         Raises:
             TransientError: the endpoint gave no retry time, or the maximum wait is exceeded.

@@ -53,17 +53,17 @@ _RULES_HASH_HINT = (
     "kick_after_rounds; restore the previous settings, or let the contract's admin call setRules"
 )
 
-# A function that opens the key of a role, or returns the opened one, or None if no such key is
-# configured.
+# A function that returns the key of a role, which it opens on the first call, or None if no such
+# key is configured.
 OpenKey = Callable[[Role], Signer | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The account of reports and kickouts with its peers, before any lease is held.
+    """The account that sends reports and kickouts, and its peers; no lease is needed yet.
 
-    `board` publishes the statements that this reporter signed to the others; `peers` is None if no
-    peers are configured.
+    The signed statements of this reporter are published to its peers on `board`. `peers` is None
+    if no peers are configured.
     """
 
     index: Index
@@ -137,10 +137,11 @@ def make_key_opener(config: Config) -> OpenKey:
 
 
 def open_reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
-    """Open the keys of reports, one or both; return None if none is configured.
+    """Open the keys of the signer and the transmitter; return None if neither is configured.
 
     Raises:
-        InputError: see `make_key_opener`; or both are the same key.
+        InputError: a key cannot be opened (see `make_key_opener`), or both roles have the same
+            key.
     """
     signer, transmitter = open_key("signer"), open_key("transmitter")
     return None if signer is None and transmitter is None else ReporterKeys(signer, transmitter)
@@ -160,7 +161,7 @@ def get_oracle_address(config: Config) -> Address:
 
 
 def kick_target(config: Config) -> Address | None:
-    """Return the contract that removes kicked-out members, or None if there is none."""
+    """Return the network contract, which ends memberships, or None if there is none."""
     configured_address = config.network.contracts.get(TASK_NETWORK_CONTRACT)
     return None if configured_address is None else Address(configured_address.lower())
 
@@ -183,7 +184,7 @@ def build_expected_contract(
 def open_report_account(
     config: Config, chain: ChainSource, keys: ReporterKeys | None = None
 ) -> SenderAccount:
-    """Return the account of reports at the oracle contract; without keys it is read-only.
+    """Return the account that sends reports to the oracle contract; without keys it is read-only.
 
     Raises:
         InputError: see `get_oracle_address`.

@@ -30,7 +30,8 @@ class SendingJobs:
     """The state that the sending jobs share.
 
     `unsure_reason` returns why the folded state must not be sent yet, or None if it may be sent.
-    With `is_one_shot`, the process exits when all is done, so a nonce difference ends it.
+    If `is_one_shot` is true, the process exits when everything is done, and a nonce difference
+    ends it with an error.
     """
 
     senders: Senders
@@ -38,7 +39,7 @@ class SendingJobs:
     health: DaemonHealth
     unsure_reason: Callable[[], str | None]
     is_one_shot: bool = False
-    # Whether the accounts' nonces match the chain's; nothing is sent before.
+    # Whether the accounts' nonces match the chain's; until then, nothing is sent.
     is_reconciled: bool = False
 
     def advance_reports(self) -> TickFacts:

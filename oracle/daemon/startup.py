@@ -1,6 +1,6 @@
-"""The state that the phases of a daemon process share, and what they start.
+"""The shared state of the phases of a daemon process, and the services that the phases start.
 
-That is the listeners, the export of traces, and the tuning of garbage collection.
+The services are the listeners, the export of traces, and the tuning of garbage collection.
 """
 
 import gc
@@ -47,8 +47,8 @@ class SendPermissions(NamedTuple):
 class DaemonProcess:
     """The settings, the state and the stop signal of one daemon process.
 
-    `exit_stack` closes what the phases opened. `board` publishes the statements that this process
-    signed to the other reporters.
+    `exit_stack` closes what the phases opened. The signed statements of this process are published
+    to the other reporters on `board`.
     """
 
     config: Config
@@ -101,7 +101,9 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
 
 @contextmanager
 def export_traces(endpoint: str | None) -> Iterator[None]:
-    """Export traces of the daemon's jobs to the collector at `endpoint`, or nothing if it is None.
+    """Export traces of the daemon's jobs to the collector at `endpoint`.
+
+    If `endpoint` is None, nothing is exported.
 
     Raises:
         InputError: the extra `otel` is not installed.

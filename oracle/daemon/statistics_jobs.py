@@ -26,7 +26,10 @@ _NODE_METRICS_SECONDS = 30.0
 
 @dataclass(slots=True)
 class StatisticsJob:
-    """Computes the figures of `/metrics`, and stores the endpoints' state for other processes."""
+    """Computes the statistics of `/metrics`, and stores the state of the endpoints.
+
+    Other processes read the stored state.
+    """
 
     index: Index
     epoch: int
@@ -42,7 +45,7 @@ class StatisticsJob:
         )
 
     def update_statistics(self) -> TickFacts:
-        """Count the database, and store what was learned about the endpoints."""
+        """Update the statistics, and store the facts that were learned about the endpoints."""
         transmitter, reporter = self.senders.transmitter, self.senders.reporter
         update_pause_reasons(self.senders, self.health)
         self.health.endpoints = refresh_endpoint_views(self.index.chain, self.index.endpoint_facts)
@@ -77,9 +80,9 @@ def update_outbox_metrics(
     heads: Heads | None,
     reporting: ReportingContext | None,
 ) -> OutboxFigures | None:
-    """Count the outbox of these accounts, by role; return None if there are no accounts.
+    """Count the outbox entries of accounts, given by role, for the metrics.
 
-    `counter` counts finished entries only once.
+    The result is None if there are no accounts. `counter` counts finished entries only once.
     """
     first_context = next(iter(contexts.values()), None)
     if first_context is None:
@@ -96,7 +99,7 @@ def update_outbox_metrics(
 def read_balance(context: AccountContext | None) -> int | None:
     """Return the balance of the context's account in wei, or None if no endpoint answers.
 
-    The other figures do not wait for a silent endpoint.
+    A silent endpoint thus does not prevent the other statistics.
     """
     if context is None:
         return None

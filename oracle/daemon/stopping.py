@@ -1,10 +1,10 @@
-"""Signal handling of commands: a signal is noted, and its handler raises nothing.
+"""Signal handling of commands: a signal is recorded, and its handler raises nothing.
 
-An exception from a signal handler is raised in the middle of anything, for example in the callback
-of a weak reference, where Python prints it and continues. Also, a handler runs on the main thread
-only, which sleeps on if the kernel delivered the signal to another thread. Therefore the handlers
-do nothing: Python writes the signal's number to a socket, a thread reads it there, and everything
-that waits, waits for `StopSignal.event` (decision 0131).
+An exception from a signal handler can be raised at any point, for example in the callback of a
+weak reference, where Python prints it and continues. Also, a handler runs on the main thread only,
+which sleeps on if the kernel delivered the signal to another thread. Therefore the handlers do
+nothing. Python writes the signal's number to a socket, and a thread reads it there. All waiting
+code waits for `StopSignal.event` (decision 0131).
 """
 
 import os
@@ -67,10 +67,10 @@ class StopSignal:
             self.event.set()
 
     def exit_if_signalled(self) -> None:
-        """Exit if a signal was received; for code in the middle of its work.
+        """Exit if a signal was received; callable at any point of a command.
 
         Raises:
-            typer.Exit: with 128 plus the number of the signal.
+            typer.Exit: a signal was received; the exit code is 128 plus its number.
         """
         if self.signal_number is not None:
             raise typer.Exit(SIGNAL_EXIT_BASE + self.signal_number)
@@ -162,7 +162,8 @@ def _handle_signals(
 def _receive_signal(receiver: socket.socket, signal_numbers: tuple[int, ...]) -> int:
     """Return the next of these signals, or the end marker; other handled signals are skipped.
 
-    Raises TimeoutError: no signal arrived in time.
+    Raises:
+        TimeoutError: no signal arrived in time.
     """
     while True:
         (signal_number,) = receiver.recv(1)

@@ -1,7 +1,7 @@
 """The sections `[chain]`, `[history]` and `[verify]`.
 
-The chain, its endpoints, start block and finality; how final blocks are fetched, verified and
-decoded; how thoroughly blocks are verified, and at what cost.
+They configure the chain with its endpoints, start block and finality; the workers that prepare
+history; and the levels to which blocks are verified.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from oracle.daemon.config.sections import SecretUrls, Section
 from oracle.domain.coverage import VerificationLevel
 from oracle.rpc.endpoints.providers import host_of
 
-# More workers are useless on one chain, because its writer applies what they prepare.
+# More workers do not help on one chain, because a single writer applies their segments.
 _MAX_WORKERS = 3
 # More blocks than any chain will have.
 _NEVER_BLOCKS = 2**63

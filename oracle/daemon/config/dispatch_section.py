@@ -123,7 +123,7 @@ def _find_policy_faults(dispatch: DispatchSection) -> list[str]:
 
 
 def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> DispatchSettings | None:
-    """Return the dispatcher's settings from a faultless section, or None if no node is drawn."""
+    """Return the dispatcher's settings from a valid section, or None if no node is drawn."""
     if dispatch.start_block is None or dispatch.queue_alpha is None:
         return None
     policy = get_policy(dispatch.policy, dispatch.change)

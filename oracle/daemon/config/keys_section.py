@@ -1,4 +1,4 @@
-"""The section `[keys]`: where the keys of the three roles are stored, but never a key itself.
+"""The section `[keys]`: the locations of the keys of the three roles, but never a key itself.
 
 Each role's key has at most one location: a keystore, AWS KMS, a remote signer, or (on development
 chains) an environment variable.

@@ -47,7 +47,10 @@ class ListenerSection(Section):
 
     @property
     def streams(self) -> int:
-        """The maximum number of endless responses, which have no deadline, beside the others."""
+        """The maximum number of event streams, in addition to other responses.
+
+        Streams have no deadline.
+        """
         return 0
 
 

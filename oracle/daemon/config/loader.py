@@ -94,7 +94,7 @@ ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 SOFT_BLOCKS = 2
 # The contract that registers nodes with the oracle contract, and starts drawn tasks.
 TASK_NETWORK_CONTRACT = "TaskNetwork"
-# Blocks between cutting a report and its inclusion, on a bad day.
+# The number of blocks that may pass between the cut of a report and its inclusion, at worst.
 LANDING_BLOCKS = 6
 
 
@@ -147,7 +147,7 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment take precedence over the file; read nothing else."""
+        """Return the only two sources, environment and file; the environment takes precedence."""
         return env_settings, init_settings
 
 
@@ -312,7 +312,7 @@ def _find_network_faults(config: Config) -> list[str]:
 def _find_duplicate_contracts(config: Config, profile: Profile) -> list[str]:
     """Return a fault for each address that several contracts share.
 
-    Their events could not be told apart.
+    The events of such contracts could not be distinguished.
     """
     address_by_name = {name: contract.address for name, contract in profile.contracts.items()}
     address_by_name |= {**config.network.contracts, "oracle.address": config.oracle.address}

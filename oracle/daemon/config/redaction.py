@@ -123,10 +123,10 @@ def iter_secret_parts(urls: Iterable[str]) -> Iterator[str]:
 
 
 def _iter_credentials(parts: SplitResult) -> Iterator[str]:
-    """Yield the user name and password of a URL if they are secret, as written and as sent.
+    """Yield the user name and password of a URL if they are secret, both raw and decoded.
 
-    A user name is secret if it stands without a password, as tokens do, or is as long as a token.
-    The user name of a database is not secret.
+    A user name is secret if the URL has no password, because tokens are often passed in this way,
+    or if it is as long as a token. The user name of a database is not secret.
     """
     user, password = parts.username or "", parts.password or ""
     is_database = parts.scheme.startswith("postgres")

@@ -153,7 +153,7 @@ class ReportersSection(Section):
 
     @property
     def http_access(self) -> "HttpAccess | None":
-        """Client certificate and trusted authorities for the peers; None for system defaults."""
+        """The client certificate and trusted authorities for the peers; None: system defaults."""
         if self.certificate is None and self.ca_file is None:
             return None
         from oracle.rpc.transport import HttpAccess  # noqa: PLC0415  no setting opens connections

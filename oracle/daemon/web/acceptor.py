@@ -103,7 +103,7 @@ class ConnectionTable(Generic[T]):
     def _find_surplus(self, network: str) -> tuple[T, Surplus] | None:
         network_connections = self._connections_by_network.get(network, {})
         is_full = len(self._connections) >= self._max_connections
-        # In a full table, a network that holds its share gets no place of another network.
+        # In a full table, a network that has its share takes no place from another network.
         has_its_share = len(network_connections) * len(self._connections_by_network) >= len(
             self._connections
         )

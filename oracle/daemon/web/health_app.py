@@ -25,7 +25,7 @@ from oracle.store.database import Store
 from oracle.telemetry import metrics
 
 _NOT_NOW = 503
-# Requests that may wait for the database; the server has forty threads.
+# The maximum number of requests that wait for the database; the server has forty threads.
 _MAX_DATABASE_REQUESTS = 8
 _NEWEST_INTENTS = 20
 

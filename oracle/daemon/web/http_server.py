@@ -278,7 +278,7 @@ class _HttpConnection(HttpToolsProtocol):
         self._server = server
         self._connection = connection
         self._deadline: asyncio.TimerHandle | None = None
-        # Whether the deadline is of a response that the client has still to receive.
+        # Whether the deadline belongs to a response that the client still has to receive.
         self._is_sent = False
         # Requests whose head was received and whose response is not complete.
         self._unanswered = 0

@@ -1,4 +1,4 @@
-"""Publishes the statements that this reporter signed to the other reporters, from memory.
+"""Publishes this reporter's signed statements to the other reporters, from memory.
 
 Signatures become public on chain anyway, and have no effect alone
 (docs/explanation/reports.md#exchange).

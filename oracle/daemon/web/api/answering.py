@@ -30,7 +30,7 @@ from oracle.queries.api.source import (
 )
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Answers made at the same time: fewer than the database's read connections.
+# The maximum number of concurrent answers; it is below the number of read connections.
 _MAX_CONCURRENT_ANSWERS = 6
 # A fold from raw logs takes seconds of processor time.
 _MAX_CONCURRENT_SLOW_ANSWERS = 1

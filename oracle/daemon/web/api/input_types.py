@@ -1,7 +1,7 @@
 """Types of addresses and hashes in requests, and the body of `POST /v1/select`.
 
-Any letter case is accepted, and lowered. The published schema shows the pattern. The parser behind
-it also checks EIP-55 checksums.
+Any letter case is accepted, and converted to lower case. The published schema shows the pattern.
+The parser also checks EIP-55 checksums.
 """
 
 from typing import Annotated, Literal

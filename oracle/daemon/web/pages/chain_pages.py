@@ -187,7 +187,7 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 def describe_kickout_lift(snapshot: ApiSnapshot, address: Address) -> str:
     """Return a sentence on the scores that would lift a node above the kickout threshold.
 
-    Their number comes from a trial fold. The text is empty if there is none.
+    The number of scores comes from a trial fold. If there is no such number, the text is empty.
     """
     node = snapshot.get_ranking().nodes.get(address)
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time

@@ -1,6 +1,6 @@
 """The page `/`: the network in a sentence, the quality of its nodes, and recent events.
 
-The live feed of a browser reloads the recent events.
+In a browser, the event stream triggers a reload of the recent events.
 """
 
 from collections import deque
@@ -29,7 +29,8 @@ from oracle.queries.node_sentences import format_short_reason
 from oracle.queries.node_standing import build_causes
 from oracle.queries.text.human_numbers import capitalize_first, format_count, number_in_words
 
-# The default range, and the range used if the default one is still empty before its last part.
+# The default range, and the range that is used while only the last part of the default range has
+# data.
 _SPAN, _SHORT_SPAN = "24h", "1h"
 # The number of best nodes, each shown with its reason.
 _BEST_NODES = 12
@@ -102,7 +103,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[NetworkAnswer, str]:
-    """Return the network's figures and their range, which is an hour for a new network."""
+    """Return the network overview and its range, which is one hour for a new network."""
     answer = build_network_overview(snapshot, span_name or _SPAN)
     earlier_parts = answer.activity[:-1]
     if span_name is None and not any(part.scores or part.timeouts for part in earlier_parts):
@@ -111,7 +112,7 @@ def _read_network(snapshot: ApiSnapshot, span_name: str | None) -> tuple[Network
 
 
 def build_drawing_values(answer: NetworkAnswer, span: str) -> dict[str, Any]:
-    """Return the template values of the network's figures: its sentences and drawings."""
+    """Return the template values of the network page: its sentences and drawings."""
     scores = [part.scores for part in answer.activity]
     timeouts = [part.timeouts for part in answer.activity]
     states = list(answer.states.items())

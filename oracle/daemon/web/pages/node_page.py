@@ -1,4 +1,4 @@
-"""The page of one node: a summary sentence, all its inputs, and the texts beside them."""
+"""The page of one node: a summary sentence, the inputs of the score, and their descriptions."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -92,7 +92,7 @@ class ScoreLabel(NamedTuple):
 
 
 def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show one node: a summary sentence, then all its inputs."""
+    """Show one node: a summary sentence, then all inputs of its score."""
     range_name = request.get_choice("range", _RANGES) or _DEFAULT_RANGE
     node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
     node_answer = build_node_view(snapshot, node)

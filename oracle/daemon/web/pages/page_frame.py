@@ -50,8 +50,8 @@ NAVIGATION = (
     ("Rules", "/rules"),
 )
 POLICY = "content-security-policy"
-# Scripts, styles and images come from this server and are files, so that foreign text on a page
-# would still not run.
+# Scripts, styles and images are files of this server, so that text injected into a page would not
+# run.
 HEADERS = {
     POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -242,7 +242,7 @@ UNAVAILABLE = StatusLine("late", "No data loaded")
 
 
 def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
-    """Return the worst condition in a few words, or that there is none."""
+    """Return the worst condition in a few words, or "Synced" or "Indexed" if there is none."""
     worst_condition, lag_blocks = health.worst_condition, as_of.lag_blocks
     tone = _TONES[health.severity]
     if worst_condition is None:
