@@ -1,5 +1,5 @@
-"""Seeded chaos for the outbox: a chain that executes blindly, and the real services before it.
+"""Seeded simulations of the outbox: the real services send to a chain that executes everything.
 
-Nothing here is idempotent but the outbox itself: the same payload twice is executed twice, and
-counted. `run.py` says how to play a seed again.
+Only the outbox prevents duplicates: the chain executes the same payload twice if it is sent twice,
+and the simulation counts both. `run.py` describes how to repeat a seed.
 """

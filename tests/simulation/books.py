@@ -1,7 +1,7 @@
-"""Reads the outbox with SQL of its own and holds it to its invariants.
+"""Reads the outbox with separate SQL and checks the outbox's invariants.
 
-Nothing of the product is used: what it wrote, asked and sent is what is judged.
-See docs/explanation/transactions.md#invariants.
+The module uses no code of the product; it judges what the product stored, requested and sent. See
+docs/explanation/transactions.md#invariants.
 """
 
 import sqlite3
@@ -21,7 +21,11 @@ _OURS = frozenset({"push", "cancel_kick"})
 
 
 class Wished(NamedTuple):
-    """The newest try at an effect; `is_over`: no bytes of it can land any more."""
+    """The state of the newest try at an effect.
+
+    `tries`: the number of tries so far. `is_over`: none of the signed transactions can land any
+    more.
+    """
 
     state: str
     tries: int
@@ -30,17 +34,18 @@ class Wished(NamedTuple):
 
 @dataclass
 class Books:
-    """A reading connection to one database, and what was found wrong in it."""
+    """Reads one database, and collects the faults that it finds."""
 
     path: Path
     world: World
     faults: list[str] = field(default_factory=list)
-    # Slots found final, with their block; and rows that need not be read again.
+    # The final slots with their blocks, and how far the rows have been read.
     _final: dict[int, bytes] = field(default_factory=dict)
     _journal_read: int = 0
     _events: dict[int, str] = field(default_factory=dict)
     _epochs: int = 0
-    # Hashes of all bytes that ever left, and their nonces; how many rows of attempts there were.
+    # The nonce of every transaction that was sent, by its hash; and the highest number of
+    # attempts.
     _left: dict[str, int] = field(default_factory=dict)
     _attempts: int = 0
 
@@ -53,17 +58,17 @@ class Books:
         self._rows.close()
 
     def expire_lease(self) -> None:
-        """Let the time of the lease be over, which the database's clock decides."""
+        """Expire the lease, which ends by the database's clock."""
         self._rows.execute("UPDATE lease SET until_ms = 0")
 
     def fold_to(self, block: Block) -> None:
-        """Stand where the indexer would: it has its own tests, and is always at the head here."""
+        """Move the cursor to a block, as an indexer at the head of the chain would."""
         self._rows.execute("UPDATE cursor SET number = ?, time = ?", (block.number, block.time))
 
     # --- what planners ask ---
 
     def requests(self) -> dict[str, Wished]:
-        """Return by calldata how the newest try at each effect stands."""
+        """Return the newest try at each effect, by calldata."""
         wished_by_effect: dict[str, Wished] = {}
         rows = self._rows.execute(
             "SELECT i.calldata, i.state, s.state, s.won_attempt IS NULL,"
@@ -81,7 +86,7 @@ class Books:
     # --- the invariants ---
 
     def saw_send(self, raw: str) -> None:
-        """I2, I3, I4: what leaves is in the database already, with its nonce."""
+        """Check I2, I3 and I4: sent bytes and their nonce are already in the database."""
         content = bytes.fromhex(raw[2:])
         nonce_rows = self._rows.execute(
             "SELECT s.nonce FROM pub_attempt a JOIN pub_nonce s ON s.nonce = a.nonce"
@@ -94,9 +99,10 @@ class Books:
         self._left[hash_of(content)] = nonce_rows[0][0]
 
     def to_watch(self) -> set[str]:
-        """Return every hash that may still land: of what left, and of what may leave.
+        """Return the hashes of all sent or signed transactions that may still land.
 
-        Of what is in a block, that block is looked at.
+        Transactions of a nonce that is mined, final or foreign are left out, because their block
+        is watched.
         """
         over = {
             nonce
@@ -109,14 +115,15 @@ class Books:
         return {digest for digest, nonce in nonce_by_digest.items() if nonce not in over}
 
     def saw_watching(self, expected_hashes: set[str], requested_hashes: set[str]) -> None:
-        """I8: whoever looks for what was sent looks for every hash that may still land."""
+        """Check I8: a process that looks for receipts looks for every hash that may still land."""
         for digest in sorted(expected_hashes - requested_hashes):
             self._fault("I8", f"nobody looked for {digest[:10]}")
 
     def check(self, balance: int | None = None, now: float | None = None) -> None:
-        """Look at everything that one look can tell.
+        """Check everything that can be read from the database at one moment.
 
-        After a commit: `balance` is what the writer was told last, in wei, `now` its clock.
+        Call it after a commit. `balance` is the balance in wei that the writer last received, and
+        `now` is the writer's clock.
         """
         self._check_slots()
         self._check_attempts()
@@ -141,7 +148,7 @@ class Books:
                 self._check_final(nonce, number, digest)
 
     def _check_final(self, nonce: int, number: int, digest: bytes) -> None:
-        """I7: over means that no fork can bring it back."""
+        """Check I7: no fork of the permitted depth can revert a final nonce."""
         blocks = self.world.chain.branch.blocks
         depth = len(blocks) - 1 - number
         if depth < self.world.setting.finality or blocks[number].hash != "0x" + digest.hex():
@@ -171,7 +178,7 @@ class Books:
         self._check_kept(len(rows))
 
     def _check_kept(self, count: int) -> None:
-        """I8: what is not there cannot be watched."""
+        """Check I8: no attempt is deleted, because a deleted attempt cannot be watched."""
         if count < self._attempts:
             self._fault("I8", f"{self._attempts - count} attempts are gone")
         self._attempts = count
@@ -188,16 +195,16 @@ class Books:
             " JOIN pub_attempt a ON a.intent_id = i.id JOIN pub_nonce s ON s.nonce = a.nonce"
             " WHERE i.state IN ('expired', 'cancelled', 'rejected', 'held', 'superseded', 'ready',"
             " 'planned') AND s.state NOT IN ('mined', 'final')"
-            # The loser of a nonce is named when the winner, or the no-op that an operator put in
-            # its place, is mined (docs/explanation/transactions.md#states). A fork may bring it
-            # back: its hash is watched on (I8), and it is over when its slot is.
+            # An intent that lost its nonce is marked when the winner is mined; an operator's no-op
+            # also wins (docs/explanation/transactions.md#states). A fork may revert this: the hash
+            # of the loser is still watched (I8), and the intent is over once its slot is final.
             " AND NOT (i.state IN ('superseded', 'cancelled') AND i.superseded_by = s.intent_id)"
         ).fetchall()
         for intent, state, slot in ended:
             self._fault("I6", f"intent {intent} is {state}, its nonce {slot}: it may still land")
 
     def _check_journal(self) -> None:
-        """I13, I15: every state has its line, and no line is of an older lease."""
+        """Check I13 and I15: each state has a journal entry, in the order of the leases."""
         rows = self._rows.execute(
             "SELECT id, intent_id, event, lease_epoch FROM pub_journal WHERE id > ? ORDER BY id",
             (self._journal_read,),
@@ -217,7 +224,7 @@ class Books:
     # --- the end ---
 
     def check_spending(self) -> None:
-        """I14: what the rows say was spent is what the chain says."""
+        """Check I14: the spending in the database equals the spending on the chain."""
         rows = self._rows.execute(
             "SELECT gas_used, gas_price_wei FROM pub_nonce WHERE state = 'final'"
         )
@@ -226,12 +233,12 @@ class Books:
             self._fault("I14", f"the books say {spent_wei} wei, the chain {_spent(self.world)}")
 
     def counts(self) -> dict[str, int]:
-        """Count what was signed, by its reason."""
+        """Return the number of signed attempts by reason."""
         rows = self._rows.execute("SELECT reason, count(*) FROM pub_attempt GROUP BY reason")
         return dict(rows.fetchall())
 
     def check_counters(self, living: OutboxFigures, fresh: OutboxFigures) -> None:
-        """I14, F74: counters that were kept all the time are what a recount gives."""
+        """Check I14 and F74: counters that were updated continuously equal a recount."""
         along, anew = _counted(living), _counted(fresh)
         if along != anew:
             differing = [name for name, figure in anew.items() if along[name] != figure]
@@ -258,7 +265,7 @@ class Books:
 
 
 def _counted(figures: OutboxFigures) -> dict[str, object]:
-    """Every figure, by its name, as what can be compared."""
+    """Return every value of the statistics by name, in a form that can be compared."""
     return {
         figure_field.name: _plain(getattr(figures, figure_field.name))
         for figure_field in fields(figures)

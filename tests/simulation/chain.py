@@ -1,6 +1,6 @@
-"""A chain in memory for one account: blocks by hash, forks, a base fee that moves (EIP-1559).
+"""A chain in memory for one account: blocks by hash, forks, and a moving base fee (EIP-1559).
 
-It executes every payload that a transaction carries, as often as one carries it.
+The chain executes the payload of every transaction, even if several have the same payload.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _ROOM = 8
 
 @dataclass(frozen=True, slots=True)
 class Tx:
-    """A signed transaction as the chain reads it; `effect` is its calldata."""
+    """A signed transaction as the chain decodes it; `effect` is its calldata."""
 
     hash: str
     nonce: int
@@ -28,7 +28,7 @@ class Tx:
 
     @classmethod
     def read(cls, raw: str) -> "Tx":
-        """Read what `PaperSigner` wrote, 0x-prefixed hex."""
+        """Decode the output of `PaperSigner`, which is 0x-prefixed hex."""
         tx_fields = json.loads(bytes.fromhex(raw[2:]))
         return cls(
             hash=hash_of(bytes.fromhex(raw[2:])),
@@ -41,13 +41,17 @@ class Tx:
 
 
 def hash_of(content: bytes) -> str:
-    """Return the hash that bytes are known by, 0x-prefixed."""
+    """Return the hash of these bytes, 0x-prefixed."""
     return "0x" + hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """`nonce`: how many transactions of the account are mined up to here; `spent`: their wei."""
+    """A block.
+
+    `nonce`: the number of the account's transactions mined up to this block. `spent`: their cost
+    in wei.
+    """
 
     number: int
     hash: str
@@ -59,20 +63,20 @@ class Block:
     spent: int
 
     def price(self, tx: Tx) -> int:
-        """Return what a unit of gas cost a transaction of this block, in wei."""
+        """Return the price per unit of gas that a transaction of this block paid, in wei."""
         return min(tx.max_fee, self.base_fee + tx.tip)
 
     def worked(self, tx: Tx, failing: int) -> bool:
-        """Tell whether it did not revert, which in another block may be otherwise.
+        """Return whether the transaction succeeded; in another block, the result may differ.
 
-        `failing`: of a hundred, so many revert.
+        `failing` is the percentage of transactions that revert.
         """
         dice = hashlib.sha256(f"{self.hash}{tx.hash}".encode()).digest()
         return dice[0] * 100 // 256 >= failing
 
 
 class Branch:
-    """The blocks from the first to a head, and where each transaction is."""
+    """The blocks from the first one to a head, and the block of each transaction."""
 
     def __init__(self, genesis: Block) -> None:
         self.blocks = [genesis]
@@ -86,7 +90,7 @@ class Branch:
         return block.number < len(self.blocks) and self.blocks[block.number] is block
 
     def move_to(self, head: Block) -> list[Tx]:
-        """Follow to this head; return the transactions of blocks that were left."""
+        """Switch to a head, and return the transactions of the blocks that left the chain."""
         fresh = []
         block: Block | None = head
         while block is not None and not self.has(block):
@@ -106,11 +110,11 @@ class Branch:
 
 @dataclass
 class Chain:
-    """What is so; endpoints show it late, or show what was so.
+    """The true state of the chain; endpoints show it late, or show an older state.
 
-    `attic`: every transaction that any pool ever took: some builder may still have it.
-    `calm_fee`: where the base fee tends to, in wei; a spike moves it. `asked_tip`: what is left
-    for builders of a unit of gas at least, in wei; they take nothing else.
+    `attic`: every transaction that was ever in a pool, because a builder may still have it.
+    `calm_fee`: the base fee that the chain tends to, in wei; a spike changes it. `asked_tip`: the
+    minimum tip per unit of gas, in wei; builders include no transaction with less.
     """
 
     dice: Random
@@ -131,7 +135,10 @@ class Chain:
         return self.branch.head
 
     def executed(self) -> list[str]:
-        """Return every payload as often as the canonical chain executed it."""
+        """Return every executed payload of the canonical chain.
+
+        Repeated payloads appear repeatedly.
+        """
         return [
             tx.effect
             for block in self.branch.blocks
@@ -140,13 +147,16 @@ class Chain:
         ]
 
     def mine(self, offered: dict[int, list[Tx]]) -> Block:
-        """Put one block on the head, of what pools offer by nonce."""
+        """Mine one block on the head from the transactions in the pools, given by nonce."""
         block = self._built(self.head, offered)
         self.branch.move_to(block)
         return block
 
     def fork(self, depth: int, offered: dict[int, list[Tx]]) -> list[Tx]:
-        """Replace the last `depth` blocks by one more; return what they had in them."""
+        """Replace the last `depth` blocks by one more.
+
+        Return the transactions of the old blocks.
+        """
         block = self.branch.blocks[-1 - depth]
         for _ in range(depth + 1):
             block = self._built(block, offered)
@@ -172,7 +182,7 @@ class Chain:
     def _choice(
         self, nonce: int, base_fee: int, left: int, offered: dict[int, list[Tx]]
     ) -> Tx | None:
-        """Pick one for a nonce; now and then one that every pool forgot long ago."""
+        """Choose a transaction for a nonce, occasionally one that every pool dropped long ago."""
         candidates = offered.get(nonce, [])
         if self.attic.get(nonce) and self.dice.random() < self.attic_chance:
             candidates = self.attic[nonce]
@@ -185,7 +195,7 @@ class Chain:
         return self.dice.choice(payable) if payable else None
 
     def _next_fee(self, parent: Block) -> int:
-        """Step towards where it tends to, by an eighth at most."""
+        """Return the next base fee: it moves towards `calm_fee` by at most an eighth."""
         step = parent.base_fee // 8
         target_fee = self.calm_fee * self.dice.randint(80, 120) // 100
         return max(min(target_fee, parent.base_fee + step), parent.base_fee - step, 7)

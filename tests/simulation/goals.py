@@ -1,4 +1,4 @@
-"""What is wanted on chain, each effect once, and how much of it was done in the end."""
+"""The effects that are wanted on chain, each once, and which of them were achieved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from itertools import count
 from tests.simulation.books import Wished
 from tests.simulation.chain import Chain
 
-# Kickouts may stand beside pushes, and beside each other.
+# Kickouts may be open at the same time as pushes and other kickouts.
 _KICKS_AT_ONCE = 3
 _FIRST_KICK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """So many pushes, one after the other, and a kickout for every fourth."""
+    """A number of pushes, one after the other, and a kickout for every fourth push."""
 
     rounds: int
 
@@ -31,20 +31,24 @@ class Goals:
         return [*self.pushes, *self.kicks]
 
     def next_push(self, wished_by_effect: Mapping[str, Wished]) -> str | None:
-        """Return the first push that nobody tries now; None: all are done or under way."""
+        """Return the first push that is neither done nor under way, or None."""
         return next(
             (effect for effect in self.pushes if _is_wanted(wished_by_effect.get(effect))), None
         )
 
     def push_beyond(self, wished_by_effect: Mapping[str, Wished]) -> str:
-        """Return a push after the last one, which no goal asks for."""
+        """Return a push after the last wanted one.
+
+        No goal requires this push.
+        """
         beyond = (f"0x{self.rounds + more:08x}" for more in count(1))
         return next(effect for effect in beyond if _is_wanted(wished_by_effect.get(effect)))
 
     def next_kick(self, wished_by_effect: Mapping[str, Wished]) -> str | None:
-        """Return a kickout that is due by now: with every fourth push one.
+        """Return a kickout that is due, or None.
 
-        What ended without its effect is under way no more: it is wanted again, as pushes are.
+        There is one kickout for every fourth push. A kickout that ended without its effect is
+        wanted again, as pushes are.
         """
         done = sum(effect in wished_by_effect for effect in self.pushes)
         due = self.kicks[: done // 4]
@@ -58,7 +62,7 @@ class Goals:
         return next((effect for effect in due if _is_wanted(wished_by_effect.get(effect))), None)
 
     def is_reached(self, wished_by_effect: Mapping[str, Wished]) -> bool:
-        """Tell whether the books say that everything happened, and nothing else is under way."""
+        """Return whether the books show every effect as done, and no other as under way."""
         is_done = all(
             effect in wished_by_effect and wished_by_effect[effect].state == "final"
             for effect in self.all
@@ -74,9 +78,11 @@ def _is_wanted(wished: Wished | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`doubles`: executions beyond the first; `lost`: called done and never executed.
+    """The comparison of the reported effects with the executed ones.
 
-    `unfinished`: neither executed nor called done, though there was time.
+    `doubles`: executions after the first. `lost`: effects that were reported as done but never
+    executed. `unfinished`: effects that were neither executed nor reported as done, although there
+    was time.
     """
 
     doubles: int
@@ -85,7 +91,7 @@ class Verdict:
 
     @classmethod
     def of(cls, goals: Goals, done: set[str], chain: Chain) -> "Verdict":
-        """Compare what the publisher calls done with what the chain did."""
+        """Compare the effects that the publisher reports as done with the chain's executions."""
         executed = chain.executed()
         counts = [executed.count(effect) for effect in goals.all]
         lost = sum(effect in done and effect not in executed for effect in goals.all)

@@ -1,8 +1,8 @@
-"""What was read of a database that nobody has written to since: it is not read again.
+"""Caches what was read from a database until the next write.
 
-A tick asks the same questions many times, and two replicas ask them of one database. The answer
-to the first is kept until the next commit, so that a round costs a third of the time. Whatever is
-read inside a writing transaction is read in it.
+A tick runs the same queries many times, and two replicas query the same database. The first result
+is kept until the next commit, so a round takes a third of the time. Queries inside a writing
+transaction are not cached.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,36 +12,36 @@ from typing import Any, cast
 
 from oracle.store.database import Store, UnitOfWork
 
-# The clock of the database, and what `Books` moves: asked every time.
+# Never cached: the lease depends on the database's clock, and `Books` changes the cursor.
 _LIVELY = frozenset({"lease", "cursor"})
 
 _Key = tuple[Any, ...]
 
 
 class Memory:
-    """The answers of one database as it is now; `is_off`: everything is read.
+    """The cached results of one database. If `is_off` is set, nothing is cached.
 
-    One snapshot is kept open for what is asked first, until somebody writes.
+    One snapshot stays open for queries that are not in the cache, until the next write.
     """
 
     def __init__(self, store: Store, *, is_off: bool = False) -> None:
         self._store, self._is_off = store, is_off
         self.known: dict[_Key, Any] = {}
-        # How often anything but the lease was written.
+        # The number of writes other than those of the lease.
         self.writings = 0
         self._open = ExitStack()
         self._unit: UnitOfWork | None = None
 
     @property
     def uow(self) -> UnitOfWork:
-        """The snapshot."""
+        """The open snapshot of the database."""
         if self._unit is None:
             self._unit = self._open.enter_context(self._store.read_transaction())
         return self._unit
 
     @contextmanager
     def read_transaction(self) -> Iterator[UnitOfWork]:
-        """Ask what is remembered, and for the rest the snapshot."""
+        """Yield a unit of work that reads from the cache, and from the snapshot otherwise."""
         if self._is_off:
             with self._store.read_transaction() as uow:
                 yield uow
@@ -54,7 +54,7 @@ class Memory:
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
-        """Write; what was known is so no longer, unless nothing but the lease was touched."""
+        """Run a writing transaction, and reset the cache unless only the lease was written."""
         uow: _Touched | None = None
         try:
             with self._store.transaction() as store_uow:
@@ -66,14 +66,14 @@ class Memory:
                 self.forget()
 
     def forget(self) -> None:
-        """Know nothing, and keep nothing open."""
+        """Reset the cache, and close the snapshot."""
         self.known.clear()
         self._unit = None
         self._open.close()
 
 
 class _Touched:
-    """A unit that notes which of its rooms are used."""
+    """A unit of work that records which of its repositories are used."""
 
     def __init__(self, uow: UnitOfWork) -> None:
         self._unit = uow
@@ -85,7 +85,7 @@ class _Touched:
 
 
 class _UnitOfMemory:
-    """As `UnitOfWork`; rooms that are asked often remember."""
+    """A `UnitOfWork` that reads from the cache, except for the lease and the cursor."""
 
     def __init__(self, memory: Memory, fresh: Callable[[], UnitOfWork]) -> None:
         self._memory, self._fresh = memory, fresh
@@ -97,7 +97,7 @@ class _UnitOfMemory:
 
 
 class _RoomOfMemory:
-    """As a room of the store, or as the outbox, whose rooms lie one deeper."""
+    """A cached repository of the store, or the outbox, whose repositories are one level deeper."""
 
     def __init__(self, memory: Memory, path: tuple[str, ...]) -> None:
         self._memory, self._path = memory, path
@@ -121,7 +121,7 @@ class _RoomOfMemory:
             if isinstance(answer, GeneratorType):
                 return answer
             cached_answers[question] = answer
-        # Whoever gets a list may change it.
+        # The caller may change a list that it receives.
         answer = cached_answers[question]
         return answer.copy() if isinstance(answer, list | dict | set) else answer
 

@@ -1,4 +1,4 @@
-"""I10: what is reserved, whenever more of it is, fits into our ether and into every limit."""
+"""Checks I10: the reserved amount fits into the balance and all limits when it increases."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from tests.simulation.world import World
 MILLIETHER = 10**15
 _HOUR = 3_600
 
-# Of every nonce without a receipt: what its dearest bytes may cost; without any, what was
-# promised to the call that holds it.
+# For each nonce without a receipt: the maximum cost of its most expensive attempt; without an
+# attempt, the amount reserved for its call.
 _SLOTS = (
     "SELECT s.nonce, s.state, s.opened_at, s.gas_used, s.gas_price_wei, i.max_cost_wei"
     " FROM pub_nonce s LEFT JOIN pub_intent i ON i.nonce = s.nonce AND i.state = 'assigned'"
@@ -29,7 +29,7 @@ class _Nonce:
 
 
 class Money:
-    """What the rows reserve, recounted by SQL of its own."""
+    """The amounts that the rows reserve, computed by separate SQL."""
 
     def __init__(self, rows: sqlite3.Connection, world: World) -> None:
         self._rows = rows
@@ -37,10 +37,11 @@ class Money:
         self._given = self._reserved = 0
 
     def check(self, balance: int | None, now: float | None) -> list[tuple[str, str]]:
-        """Return what is wrong. `balance` in wei, as it was told last; `now` in unix seconds.
+        """Return the violations.
 
-        A fork, or a drought, may make more of what is reserved, or less of our ether: that is
-        nobody's commit. What is judged are commits that give out a nonce or pay more for one.
+        `balance` is the last balance received, in wei; `now` is in Unix seconds. A fork or a
+        drought may increase the reserved amount or reduce the balance, without a commit. Only
+        commits that assign a nonce or raise its price are judged.
         """
         nonces, attempts = self._read()
         assignment_count = attempts + self._rows.execute(_ASSIGNED).fetchone()[0]

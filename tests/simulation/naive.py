@@ -1,9 +1,9 @@
-"""A publisher as they are written in a week: the harness must catch it, or catches nothing.
+"""A naive publisher, in which the simulation must detect faults; otherwise it proves nothing.
 
-Its shape is that of a task relay in production (docs/explanation/crynux.md): a row for each wish;
-send, then note that it was sent; what has no receipt by its deadline has failed and is sent again,
-as a new transaction with a new nonce; the first receipt ends it. Nothing in it is wrong on
-purpose.
+The design is that of a task relay in production (docs/explanation/crynux.md): it has a row for
+each effect, sends a transaction, and then records that it was sent. A transaction without a
+receipt at its deadline counts as failed, and the effect is sent again as a new transaction with a
+new nonce. The first receipt ends the row. No error in the publisher is deliberate.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _AT_ONCE = 4
 
 @dataclass
 class Row:
-    """What the database of the naive one holds about a wish; it survives every crash."""
+    """A row of the naive publisher's database, which survives every crash."""
 
     effect: str
     state: str = "pending"
@@ -37,7 +37,10 @@ class Row:
 
 @dataclass
 class NaivePublisher:
-    """Any number of processes may work on `rows`, as several pods of one deployment do."""
+    """A naive publisher.
+
+    Any number of processes may work on `rows`, like the pods of one deployment.
+    """
 
     world: World
     goals: Goals
@@ -52,7 +55,7 @@ class NaivePublisher:
         self._signer = PaperSigner(self.world)
 
     def turn(self) -> None:
-        """Work for the time of one block, if it lives."""
+        """Work for the duration of one block, if the process is alive."""
         if self.world.number < self._back_at:
             return
         try:
@@ -75,14 +78,18 @@ class NaivePublisher:
             self._send(lines, row, now)
 
     def _want(self) -> None:
-        """Write the next wishes down."""
+        """Write rows for the next effects."""
         known_effects = {row.effect for row in self.rows}
         under_way = sum(row.state != "done" for row in self.rows)
         fresh = [effect for effect in self.goals.all if effect not in known_effects]
         self.rows += [Row(effect) for effect in fresh[: max(_AT_ONCE - under_way, 0)]]
 
     def _look(self, lines: PoolView, row: Row, now: int) -> None:
-        """The deadline comes first: what is late has failed, and is wanted again."""
+        """Check a row for a receipt.
+
+        The deadline is checked first: a late transaction counts as failed, and its effect is
+        wanted again.
+        """
         if now > row.sent_at + _DEADLINE_SECONDS:
             row.state, self._nonce = "pending", None
             return
@@ -101,7 +108,7 @@ class NaivePublisher:
         answer = send(self._pool, signed.raw)
         self.world.point("after a send, before its mark")
         if not answer.is_accepted:
-            # Perhaps the nonce was wrong: ask for it anew, and try again.
+            # The nonce may have been wrong, so it is requested again.
             self._nonce = None
             return
         row.state, row.tx_hash, row.sent_at = "sent", signed.hash, now
@@ -114,5 +121,5 @@ class NaivePublisher:
         return Fees(2 * int(block["baseFeePerGas"], 16) + tip, tip)
 
     def done(self) -> set[str]:
-        """What it believes to have happened."""
+        """Return the effects that the publisher believes to be executed."""
         return {row.effect for row in self.rows if row.state == "done"}

@@ -1,7 +1,7 @@
-"""An endpoint of the simulated chain: its own view, its own pool, and the JSON-RPC that we use.
+"""An endpoint of the simulated chain: its view, its pool, and the JSON-RPC that we use.
 
-The pool follows geth's rules: a replacement pays a tenth more on both fees; what is known is
-"already known"; what is below the account's nonce is too low.
+The pool follows geth's rules: a replacement needs a tenth more of both fees; a known transaction
+is "already known"; a nonce below the account's is "nonce too low".
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from oracle.resources import find_shipped_path
 from tests.simulation.chain import GAS_USED, GWEI, Block, Branch, Chain, Tx
 
 Json = Any
-# How many blocks after its as-of a statement may land.
+# The number of blocks after its as-of block in which a statement may land.
 ANCHOR_WINDOW = 45
 _FEE_BLOCKS = 10
 _TIP = GWEI
@@ -25,15 +25,16 @@ _MARKS = {"latest": 0, "pending": 0}
 
 
 class RefusedError(Exception):
-    """A JSON-RPC error, in geth's words."""
+    """A JSON-RPC error with geth's message."""
 
 
 @dataclass
 class Node:
-    """`takes_gaps`: keeps a transaction above a missing nonce, as geth does; others refuse it.
+    """An endpoint.
 
-    `wants_base_fee`: refuses what the newest block would not take. `finality`: blocks under the
-    head that is `finalized`; None: it does not know the word.
+    `takes_gaps`: it keeps a transaction above a missing nonce, as geth does. `wants_base_fee`: it
+    rejects transactions that the newest block would not accept. `finality`: the depth of the
+    `finalized` block, or None if the tag is not supported.
     """
 
     chain: Chain
@@ -49,22 +50,22 @@ class Node:
     # --- what happens to it ---
 
     def follow(self, block: Block | None = None) -> None:
-        """See the chain's head, or this block; what is mined leaves the pool."""
+        """Show the chain's head or a given block, and remove mined transactions from the pool."""
         self.view.move_to(block or self.chain.head)
         self.pool = {nonce: tx for nonce, tx in self.pool.items() if nonce >= self.view.head.nonce}
 
     def take_back(self, txs: list[Tx]) -> None:
-        """Put into the pool what was in blocks that are gone."""
+        """Put the transactions of orphaned blocks into the pool."""
         for tx in txs:
             self.pool.setdefault(tx.nonce, tx)
 
     # --- the pool ---
 
     def submit(self, tx: Tx) -> None:
-        """Take a transaction.
+        """Add a transaction to the pool.
 
         Raises:
-            RefusedError: why not, in geth's words.
+            RefusedError: the pool rejects the transaction, with geth's message.
         """
         why_not = self._why_not(tx) or self._why_no_replacement(tx)
         if why_not is not None:
@@ -77,7 +78,7 @@ class Node:
             attic.append(tx)
 
     def _why_not(self, tx: Tx) -> str | None:
-        """Tell what is wrong with it whatever else the pool holds."""
+        """Return why a transaction is rejected regardless of the pool, or None."""
         head = self.view.head
         if tx.nonce < head.nonce:
             return f"nonce too low: next nonce {head.nonce}, tx nonce {tx.nonce}"
@@ -88,7 +89,7 @@ class Node:
         return None
 
     def _why_no_replacement(self, tx: Tx) -> str | None:
-        """Tell why the pool keeps what it has instead."""
+        """Return why a transaction does not replace the one in the pool, or None."""
         pooled_tx = self.pool.get(tx.nonce)
         gap = any(n not in self.pool for n in range(self.view.head.nonce, tx.nonce))
         if gap and not self.takes_gaps:
@@ -102,10 +103,10 @@ class Node:
     # --- JSON-RPC ---
 
     def answer(self, method: str, params: list[Json]) -> Json:
-        """Answer one question.
+        """Return the result of one request.
 
         Raises:
-            RefusedError: with an error.
+            RefusedError: the request fails.
         """
         verb = _METHODS.get(method)
         if verb is None:
@@ -179,7 +180,7 @@ class Node:
         return hex(_TIP)
 
     def _call(self, call: dict[str, Json], *_: Json) -> Json:
-        """Let every call work; what is read of the contract is next to nothing."""
+        """Return a successful result for every call; almost nothing of the contract is read."""
         return _views().get(call["data"][:_SELECTOR], "0x")
 
     def _estimate(self, *_: Json) -> Json:
@@ -203,7 +204,7 @@ class Node:
 
 
 def _replaces(new: Tx, old: Tx) -> bool:
-    """Apply geth's price bump: a tenth more on both."""
+    """Return whether a transaction has geth's price bump: a tenth more of both fees."""
     return all(
         10 * now >= 11 * before and now > before
         for now, before in ((new.max_fee, old.max_fee), (new.tip, old.tip))
@@ -224,7 +225,7 @@ def _told(block: Block) -> Json:
 
 @cache
 def _views() -> dict[str, str]:
-    """Return by selector what the oracle contract answers: 0 in every field but one."""
+    """Return the oracle contract's result by selector: 0 in every field except one."""
     abi = msgspec.json.decode(find_shipped_path("abi/QoSOracle.json").read_bytes())["abi"]
     functions = load_abi("QoSOracle").functions
     return {

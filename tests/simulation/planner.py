@@ -1,4 +1,4 @@
-"""Wants effects as planning does: under a statement signed once, in a commit of its own."""
+"""Requests effects as the planners do: signs a statement once, and adds the intent separately."""
 
 from dataclasses import dataclass
 
@@ -22,23 +22,29 @@ from tests.simulation.books import Books, Wished
 from tests.simulation.goals import Goals
 from tests.simulation.world import World
 
-# A statement is good for that long, in seconds.
+# How long a statement is valid, in seconds.
 _TTLS = (120, 300, 600)
 _UNDER_HEAD = 2
-# One time of so many another statement is asked for as well: that must not be signed.
+# One time in so many, a contradicting statement is requested as well, which must not be signed.
 _CONTRARY = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """One that came to an end without its effect is wanted again, under another key."""
+    """Requests the effects of the goals.
+
+    An intent that ended without its effect is requested again with another key.
+    """
 
     world: World
     books: Books
     goals: Goals
 
     def plan(self, context: QuorumContext, heads: Heads) -> StepResult | None:
-        """Want the next effect; None: none is wanted now, or no statement of it may be signed."""
+        """Request the next effect.
+
+        Return None if no effect is wanted, or if its statement must not be signed.
+        """
         chosen = self._next(context, heads)
         if chosen is None:
             return None
@@ -70,7 +76,8 @@ class Planner:
             under_way = uow.outbox.intents.list_in_states(
                 context.account_context.account, PENDING_STATES
             )
-        # Beside one that can no longer land the next is planned, which then takes its nonce.
+        # If the open push can no longer land, the next push is planned, which then takes over its
+        # nonce.
         pushes = [intent for intent in under_way if intent.request.kind == PUSH]
         late = [
             intent
@@ -80,7 +87,8 @@ class Planner:
         is_busy = len(late) < len(pushes)
         effect = None if is_busy else self.goals.next_push(wished_by_effect)
         if effect is None and late and not is_busy:
-            # Reports never end: the one after the last takes its nonce as well.
+            # There is always another report, so the push after the last one takes over the nonce,
+            # too.
             effect = self.goals.push_beyond(wished_by_effect)
         kind = PUSH
         if effect is None:
@@ -92,7 +100,10 @@ class Planner:
     def _signed(
         self, context: QuorumContext, heads: Heads, effect: str, kind: str
     ) -> SignedStatement | None:
-        """Sign a statement, or take the one that was; now and then ask for a contrary one too."""
+        """Return a live statement of an effect, or sign one.
+
+        Occasionally request a contradicting one. Return None if the statement must not be signed.
+        """
         dice, head = self.world.dice, heads.latest
         terms = (max(head.number - _UNDER_HEAD, 0), head.time + dice.choice(_TTLS))
         statement, record = _stated(context, effect, kind, terms)
@@ -114,7 +125,10 @@ class Planner:
 def _stated(
     context: QuorumContext, effect: str, kind: str, terms: tuple[int, int]
 ) -> tuple[ReportStatement | KickStatement, SignedStatement]:
-    """Say an effect under these terms: as of which block, and until when."""
+    """Return the statement and its record for an effect.
+
+    `terms` are the as-of block and the time at which the statement expires.
+    """
     number, (as_of, deadline) = int(effect, 16), terms
     if kind == PUSH:
         report = ReportStatement(

@@ -1,4 +1,4 @@
-"""Lives through one world, with the outbox or with the naive publisher."""
+"""Plays one world with the outbox or with the naive publisher."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from tests.simulation.replica import Replica
 from tests.simulation.weather import Setting
 from tests.simulation.world import World
 
-# Where there is a file system in memory, a commit costs no disk.
+# A commit needs no disk if there is a file system in memory.
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - folders of our own
 _BLOCKS_A_ROUND = 60
 _CALM_BLOCKS = 400
@@ -30,17 +30,18 @@ _COUNTED_EVERY = 50
 
 
 class Worker(Protocol):
-    """Whoever publishes."""
+    """A publisher."""
 
     def turn(self) -> None:
-        """Work for the time of one block."""
+        """Work for the duration of one block."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """How one world ended; `faults`: invariants that did not hold.
+    """The result of one world.
 
-    `passed`: mishaps; `signed`: transactions, by why.
+    `faults`: the violated invariants. `passed`: the mishaps that happened. `signed`: the number of
+    signed transactions by reason.
     """
 
     setting: Setting
@@ -50,7 +51,7 @@ class Played:
     blocks: int
     passed: dict[str, int]
     signed: dict[str, int] = field(default_factory=dict)
-    # Of CPU; nothing of the story.
+    # CPU seconds; not part of the outcome.
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -62,7 +63,7 @@ Log = Callable[[str], None]
 
 
 def _silent(_: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 def play(
@@ -73,7 +74,10 @@ def play(
     *,
     remembers: bool = True,
 ) -> Played:
-    """Let the outbox live through one world. `template`: a migrated database without rows."""
+    """Play one world with the outbox.
+
+    `template` is a migrated database without rows.
+    """
     world, goals = World(setting, seed), Goals(setting.rounds)
     with _database(template) as (path, store):
         books = Books(path, world)
@@ -102,7 +106,7 @@ def play(
 
 
 def play_naive(setting: Setting, seed: int, log: Log = _silent) -> Played:
-    """Let the naive publisher live through the same world."""
+    """Play the same world with the naive publisher."""
     world, goals = World(setting, seed), Goals(setting.rounds)
     rows: list[Row] = []
     workers = [NaivePublisher(world, goals, rows, log) for _ in range(setting.replicas)]
@@ -113,7 +117,7 @@ def play_naive(setting: Setting, seed: int, log: Log = _silent) -> Played:
 
 @dataclass
 class _Counter:
-    """Counts what became of nonces while the world goes on, as `/metrics` does."""
+    """Counts nonces by outcome while the world runs, as `/metrics` does."""
 
     world: World
     store: Store
@@ -121,13 +125,13 @@ class _Counter:
     _statistics: OutboxCounter = field(default_factory=OutboxCounter)
 
     def is_over(self) -> bool:
-        """Count now and then; tell whether all is done."""
+        """Update the counts occasionally; return whether everything is done."""
         if self.world.number % _COUNTED_EVERY == 0:
             self._statistics.count_outbox(self.store, 0)
         return self.is_reached()
 
     def compare(self, books: Books) -> None:
-        """Count once more, beside one who begins now."""
+        """Update the counts, and compare them with a new count."""
         along, anew = (
             counter.count_outbox(self.store, 0) for counter in (self._statistics, OutboxCounter())
         )
@@ -136,7 +140,7 @@ class _Counter:
 
 @contextmanager
 def _database(template: Path) -> Iterator[tuple[Path, Store]]:
-    """A fresh database, with a cursor for `Books.fold_to` to move."""
+    """Yield a new database with a cursor, which `Books.fold_to` moves."""
     with tempfile.TemporaryDirectory(prefix="simulation-", dir=_MEMORY) as folder:
         path = Path(folder) / "oracle.sqlite"
         path.write_bytes(template.read_bytes())
@@ -154,7 +158,7 @@ def _live(
     is_over: Callable[[], bool],
     log: Log,
 ) -> None:
-    """Go through the chaos, and then through a while of calm to come to an end in."""
+    """Run the phase with mishaps, and then a calm phase in which everything can finish."""
     turns = _Turns(world, workers, books, log)
     world.others = turns.while_stalled
     for _ in range(world.setting.rounds * _BLOCKS_A_ROUND):
@@ -166,14 +170,14 @@ def _live(
         turns.block()
         if is_over() and world.number > 0:
             break
-    # What is done now must stay done.
+    # An effect that is done must remain done.
     for _ in range(world.setting.finality + 1):
         turns.block()
 
 
 @dataclass
 class _Turns:
-    """Whose turn it is."""
+    """Runs the workers in turn."""
 
     world: World
     workers: Sequence[Worker]
@@ -182,7 +186,7 @@ class _Turns:
     _now: Worker | None = None
 
     def block(self) -> None:
-        """One block, in which everybody works."""
+        """Run every worker for one block."""
         self.world.mine()
         self.log(f"block {self.world.number}")
         if self.books is not None and self.world.number % _LEASE_BLOCKS == 0:
@@ -193,7 +197,7 @@ class _Turns:
         self._now = None
 
     def while_stalled(self, blocks: int) -> None:
-        """Whose turn it was stands still; the others go on."""
+        """Run the other workers while the current one is stalled."""
         stalled = self._now
         self.log(f"  stalls for {blocks} blocks")
         for place in range(blocks):
@@ -208,7 +212,7 @@ class _Turns:
         self.log("  goes on")
 
     def _expire_dead(self) -> None:
-        """The lease of whoever is gone has an end; who lives renews it."""
+        """Expire the lease of a worker that has died; a live worker renews its lease."""
         if self.books is not None and all(
             isinstance(worker, Replica) and not worker.is_leader for worker in self.workers
         ):
@@ -217,7 +221,7 @@ class _Turns:
 
 @contextmanager
 def template() -> Iterator[Path]:
-    """A migrated database without rows."""
+    """Yield a migrated database without rows."""
     with tempfile.TemporaryDirectory(prefix="simulation-", dir=_MEMORY) as folder:
         path = Path(folder) / "template.sqlite"
         migrate(f"sqlite:///{path}")

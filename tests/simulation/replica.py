@@ -1,4 +1,4 @@
-"""One process of ours: the real services on a shared database, run as the daemon's loops do."""
+"""One process: the real services on a shared database, run like the daemon's loops."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -43,14 +43,14 @@ SETTINGS = ReportSettings(
 )
 _MEDDLED = (IntentState.PLANNED, IntentState.READY, IntentState.LIVE, IntentState.HELD)
 _STEPS_A_BLOCK = 6
-# Blocks; a block takes 12 seconds, and the lease is good for 30.
+# In blocks; a block takes 12 seconds, and the lease lasts for 30.
 _RENEWED_EVERY = 2
 _KNOCKS_EVERY = 2
 
 
 @dataclass
 class Replica:
-    """`turn` is what it does while a block is made; it dies, and comes back as a new process."""
+    """A process that may die and restart; `turn` does its work for one block."""
 
     world: World
     store: Memory
@@ -65,11 +65,11 @@ class Replica:
 
     @property
     def is_leader(self) -> bool:
-        """It lives, and took the lease."""
+        """Whether the process is alive and holds the lease."""
         return self._context is not None
 
     def turn(self) -> None:
-        """Work for the time of one block, if it lives."""
+        """Work for the duration of one block, if the process is alive."""
         world = self.world
         if world.number < self._back_at:
             return
@@ -83,7 +83,7 @@ class Replica:
             self._end(error)
 
     def _start(self) -> QuorumContext:
-        """Begin as a process does: nothing is remembered but the database."""
+        """Start as a new process does, with nothing but the database."""
         world, self._talk = self.world, Talk()
         store = cast("Store", MortalStore(self.store, world, self._judge))
         epoch = acquire_lease(store, "run")
@@ -120,7 +120,7 @@ class Replica:
 
     def _work(self, quorum: QuorumContext) -> None:
         context = quorum.account_context
-        # Not at each turn: who was overtaken learns it from what it writes, now and then.
+        # Not in each turn: a process that lost the lease occasionally learns this when it writes.
         if self.world.number >= self._renewed_at + _RENEWED_EVERY:
             renew_held_lease(context.store, context.epoch)
             self._renewed_at = self.world.number
@@ -149,11 +149,11 @@ class Replica:
         return confirmation
 
     def _judge(self) -> None:
-        """Hold what was just written to the invariants."""
+        """Check the invariants after a write."""
         self.books.check(self._talk.balance, self.world.clock())
 
     def _operate(self, context: AccountContext) -> None:
-        """Meddle with a call, as `outbox bump`, `cancel`, `hold` and `release` do."""
+        """Change a call as `outbox bump`, `cancel`, `hold` and `release` do."""
         with context.store.read_transaction() as uow:
             intents = uow.outbox.intents.list_in_states(context.account, _MEDDLED)
         if not intents:
@@ -169,7 +169,7 @@ class Replica:
             self.log(f"  operator is told: {error}")
 
     def _release_all(self, context: AccountContext) -> None:
-        """When all is calm the operator lets everything go."""
+        """Release all held calls in the calm phase, as an operator would."""
         with context.store.read_transaction() as uow:
             held = uow.outbox.intents.list_in_states(context.account, [IntentState.HELD])
         for intent in held:
@@ -184,8 +184,8 @@ class Replica:
                 uow.outbox.intents.hold(intent, PauseKind.OPERATOR, "by hand", context.stamp)
 
     def _end(self, error: BaseException) -> None:
-        """Be gone for a while; a lease that it held stands until its time is over."""
-        # Without what the database's own clock tells, which is none of the story's.
+        """End the process for a while; its lease lasts until its time is over."""
+        # The database's own clock is not part of the seeded story.
         self.log(f"  ends: {type(error).__name__}, {str(error).partition(';')[0]}")
         dice, was_leader = self.world.dice, self._context is not None
         if self._context is not None:

@@ -24,12 +24,12 @@ from tests.simulation.settings import SETTINGS
 from tests.simulation.tally import FAULTS, table, tally, told
 from tests.simulation.weather import Setting
 
-# The garbage of a database library is many and small; it is looked for less often.
+# A database library creates much small garbage, so it is collected less often.
 _GARBAGE = 50_000
 
 
 def main() -> int:
-    """Play what was asked for; the exit code."""
+    """Play the selected worlds, and return the exit code."""
     options = _asked()
     chosen = [SETTINGS[options.setting]] if options.setting else list(SETTINGS.values())
     worlds = -(-options.rounds // sum(setting.rounds for setting in chosen))
@@ -38,7 +38,7 @@ def main() -> int:
     began = time.monotonic()
     jobs = 1 if options.log else options.jobs
     with template() as template_path, ProcessPoolExecutor(jobs, initializer=_begin) as pool:
-        # Seed by seed: whoever stops it early has seen every setting.
+        # Seed by seed, so that an early stop has covered every setting.
         begun = {
             seed: [pool.submit(_one, setting, seed, template_path, options) for setting in chosen]
             for seed in seeds
@@ -64,7 +64,7 @@ def _asked() -> argparse.Namespace:
 
 
 def _begin() -> None:
-    """Prepare a process that plays; what a daemon would warn of is part of the story here."""
+    """Prepare a worker process; the daemon's warnings are part of the simulation here."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     gc.freeze()
     gc.set_threshold(_GARBAGE, 20, 20)
@@ -94,7 +94,7 @@ def _progress(seed: int, played_by_setting: dict[str, list[Played]]) -> None:
 def _end(
     options: argparse.Namespace, played_by_setting: dict[str, list[Played]], seconds: float
 ) -> int:
-    """Show the figures; the exit code."""
+    """Print the results, and return the exit code."""
     _say(table(played_by_setting))
     total = tally(
         [played for played_worlds in played_by_setting.values() for played in played_worlds]
@@ -114,7 +114,7 @@ def _end(
 
 
 def _silent(_: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 def _say(line: str) -> None:

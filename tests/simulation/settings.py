@@ -1,4 +1,4 @@
-"""The worlds that are played."""
+"""The settings of the simulated worlds."""
 
 from tests.simulation.weather import Setting
 
@@ -16,14 +16,14 @@ SETTINGS = {
         Setting("half noise", noise=0.5),
         Setting("twice the noise", noise=2.0),
         Setting("no noise", noise=0.0),
-        # No room to bump, and pools forget for good, and often: only sending again helps.
+        # No room for fee bumps, and pools often drop transactions for good: only a resend helps.
         Setting("no bumps", fee_cap=13, attic=0.0, forgetful=0.25, operator=False),
-        # Fees that never come back.
+        # Base fees that never fall again.
         Setting("dear for good", fee_cap=200, later_fee=60),
-        # Builders want more than blocks tell: nothing is mined at its first fee. A cap that the
-        # first fee uses up would leave no room for a dearer one.
+        # Builders require more than the blocks show, so nothing is mined at its first fee. A cap
+        # that the first fee uses up would leave no room for a bump.
         Setting("dear tips", fee_cap=1_000, asked_tip=1.1, operator=False),
-        # Little may be spent at a time, and in an hour.
+        # Small budgets for a transaction and for an hour.
         Setting("short account balance", call_cap=6, hour_cap=25),
     )
 }

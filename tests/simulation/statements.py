@@ -1,4 +1,4 @@
-"""I11: a second statement of a round is signed only when the first can no longer land."""
+"""Checks I11: a second statement of a round is signed only if the first can no longer land."""
 
 import sqlite3
 from typing import Any
@@ -13,7 +13,7 @@ _ROWS = (
 
 
 class Statements:
-    """What the signer put its name to, held against the chain as it really is."""
+    """Compares the signed statements with the true chain."""
 
     def __init__(self, rows: sqlite3.Connection, world: World) -> None:
         self._rows = rows
@@ -21,7 +21,7 @@ class Statements:
         self._read = 0
 
     def check(self) -> list[tuple[str, str]]:
-        """Return what is wrong with the signatures that were stored since the last look."""
+        """Return the violations by signatures stored since the last check."""
         rows = self._rows.execute(_ROWS).fetchall()
         faults: list[tuple[str, str]] = []
         newest: dict[tuple[Any, ...], list[Any]] = {}
@@ -44,7 +44,7 @@ class Statements:
         return faults
 
     def _may_land(self, row: tuple[Any, ...]) -> bool:
-        """Tell whether the next block could still take it, by the true head."""
+        """Return whether the next block after the true head could still accept the statement."""
         head, as_of, deadline = self._world.chain.head, row[6], row[7]
         if head.time > deadline:
             return False

@@ -1,4 +1,4 @@
-"""What came of many worlds: a table to read, and the same as JSON."""
+"""Sums up the results of many worlds, as a table and as JSON."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ _COLUMNS = (
     ("blocks", "blocks"),
     ("seconds", "CPU s"),
 )
-# What none of may be.
+# The counts that must be zero.
 FAULTS = ("doubles", "lost", "unfinished", "faults")
 _WIDTH = 9
 
 
 def tally(played_worlds: Sequence[Played]) -> dict[str, float]:
-    """Sum worlds up; `faults`: invariants that were broken, each counted once a world."""
+    """Return the sums over worlds. In `faults`, an invariant counts once per world."""
     return {
         "worlds": len(played_worlds),
         "rounds": sum(played.setting.rounds for played in played_worlds),
@@ -50,7 +50,7 @@ def tally(played_worlds: Sequence[Played]) -> dict[str, float]:
 
 
 def table(played_by_setting: Mapping[str, Sequence[Played]]) -> str:
-    """Show a line for each setting, and one for all."""
+    """Return a table with a row for each setting, and one for all settings."""
     every = [world for played_worlds in played_by_setting.values() for world in played_worlds]
     lines = ["".join([f"{'setting':>16}", *(f"{title:>{_WIDTH}}" for _, title in _COLUMNS)])]
     for name, played in [*played_by_setting.items(), ("all", every)]:
@@ -63,7 +63,7 @@ def table(played_by_setting: Mapping[str, Sequence[Played]]) -> str:
 def told(
     played_by_setting: Mapping[str, Sequence[Played]], facts: Mapping[str, object]
 ) -> dict[str, object]:
-    """Say everything as JSON has it: which code, which worlds, what came of them."""
+    """Return the JSON object with the code's version, the worlds and their results."""
     every = [world for played_worlds in played_by_setting.values() for world in played_worlds]
     return {
         **facts,
@@ -86,7 +86,7 @@ def told(
 
 
 def commit() -> str:
-    """Name the code that is here: its commit, with a plus where files differ from it."""
+    """Return the commit of the code, with a plus if files differ from the commit."""
     root = Path(__file__).parents[2]
     head = _git(root, "rev-parse", "HEAD")
     changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "oracle", "tests")

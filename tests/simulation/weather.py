@@ -1,4 +1,4 @@
-"""What may go wrong and how often, out of one seed; `calm` ends it."""
+"""Draws mishaps from one seed; `calm` ends them."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -6,17 +6,18 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One world: `noise` scales every mishap, 0 is a perfect one.
+    """The parameters of one world.
 
-    `replicas` share one database and a lease; `endpoints` each have a view and a pool of their
-    own. `rounds`: pushes that are wanted, one after the other; kickouts come beside them.
-    `fee_cap` and `bump_blocks` as in `[limits]`, in gwei and blocks; `call_cap` and `hour_cap`
-    too, of a transaction and of an hour, in thousandths of an ether. `failing`: of a hundred
-    transactions, so many revert, in another block perhaps not. `later_fee`: what the base fee
-    tends to from block 60 on, for good, in gwei. `asked_tip`: what builders ask for, in gwei,
-    whatever endpoints tell of earlier blocks. `attic`: how often a builder looks into what all
-    pools forgot, and `forgetful`: how often they do. `operator`: a human meddles now and
-    then. `batch_size`: so many calls go a step together.
+    `noise` scales the chance of every mishap; 0 means none. `replicas` share one database and a
+    lease. `endpoints` each have their own view and pool. `rounds` is the number of wanted pushes,
+    one after the other, in addition to the kickouts. `fee_cap` and `bump_blocks` are as in
+    `[limits]`, in gwei and blocks; `call_cap` and `hour_cap` limit a transaction and an hour, in
+    thousandths of an ether. `failing` is the percentage of transactions that revert, possibly not
+    in another block. `later_fee` is the base fee that the chain tends to from block 60 on, in
+    gwei. `asked_tip` is the tip that builders require, in gwei, whatever endpoints report about
+    earlier blocks. `attic` is the chance that a builder uses a transaction that all pools dropped,
+    and `forgetful` the chance that they drop all. `operator`: whether an operator changes calls
+    now and then. `batch_size` is the number of calls processed together.
     """
 
     name: str
@@ -40,20 +41,20 @@ class Setting:
 
 @dataclass
 class Weather:
-    """The dice, and what they are thrown for."""
+    """The random numbers, and the mishaps that they decide."""
 
     dice: Random
     noise: float
     passed: dict[str, int] = field(default_factory=dict)
 
     def strikes(self, what: str, chance: float) -> bool:
-        """Throw the dice for one mishap; count those that happen."""
-        # Thrown in any case, so that the same seed stays the same story for longer.
+        """Decide whether a mishap happens, and count it if it does."""
+        # A number is drawn in any case, so that the same seed gives the same story for longer.
         happens = self.dice.random() < chance * self.noise
         if happens:
             self.passed[what] = self.passed.get(what, 0) + 1
         return happens
 
     def calm(self) -> None:
-        """From now on nothing happens."""
+        """End all mishaps."""
         self.noise = 0.0

@@ -1,6 +1,7 @@
-"""The seams: HTTP, the key and the store of a publisher, each where the world reaches in.
+"""The parts of a publisher that the world controls: HTTP, the key and the store.
 
-Everything behind them is the product's: `JsonRpcClient` with batches and errors, services, SQLite.
+Everything else is the product's code: `JsonRpcClient` with batches and errors, the services, and
+SQLite.
 """
 
 import json
@@ -30,32 +31,32 @@ US = Address("0x" + "5e" * 20)
 SIGNER = Address("0x" + "51" * 20)
 _RECEIPT, _BALANCE = "eth_getTransactionReceipt", "eth_getBalance"
 
-# Told of each send, before the endpoint is.
+# Called with each send before the endpoint receives it.
 Sending = Callable[[str], None]
 
 
 @dataclass
 class Talk:
-    """What one process asked for and was told: hashes of receipts, and our ether in wei."""
+    """The requests and responses of one process: hashes of receipts, and the balance in wei."""
 
     hashes: set[str] = field(default_factory=set)
     balance: int | None = None
 
     def asks(self, requests: list[dict[str, Any]]) -> None:
-        """Note what it looks for, whether or not the question arrives."""
+        """Record the hashes that the process looks for, whether or not the request arrives."""
         self.hashes.update(
             request["params"][0] for request in requests if request["method"] == _RECEIPT
         )
 
     def hears(self, requests: list[dict[str, Any]], responses: list[dict[str, Any]]) -> None:
-        """Note the balance that it was told."""
+        """Record the balance that the process received."""
         for question, answer in zip(requests, responses, strict=True):
             if question["method"] == _BALANCE and "result" in answer:
                 self.balance = int(answer["result"], 16)
 
 
 class PaperSigner:
-    """Signs on paper: the same transaction has the same bytes, and nobody checks the curve."""
+    """Signs without cryptography: equal transactions get equal bytes, which are not verified."""
 
     def __init__(self, world: World, address: Address = US) -> None:
         self._world = world
@@ -66,12 +67,12 @@ class PaperSigner:
         return self._address
 
     def sign_statement(self, statement: Statement, domain: Domain) -> bytes:
-        """Sign 65 bytes that name the digest."""
+        """Return 65 bytes that contain the digest."""
         self._world.point("after signing")
         return bytes.fromhex(statement.compute_digest(domain)[2:]).ljust(65, b"\x1b")
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Write the fields down as the chain reads them."""
+        """Encode the fields as the chain decodes them."""
         fields = {
             "nonce": transaction.nonce,
             "calldata": transaction.calldata,
@@ -85,7 +86,10 @@ class PaperSigner:
 
 
 class PaperHttp(BoundedHttp):
-    """Where `JsonRpcClient` asks an endpoint: questions may not arrive, answers may be lost."""
+    """The HTTP transport of `JsonRpcClient`.
+
+    Requests may not arrive, and responses may be lost.
+    """
 
     def __init__(self, world: World, place: int, sending: Sending, talk: Talk) -> None:
         name = f"http://endpoint-{place}.test"
@@ -101,7 +105,7 @@ class PaperHttp(BoundedHttp):
         *,
         headers: Mapping[str, str] | None = None,
     ) -> RawHttpResponse:
-        """Ask the simulated endpoint."""
+        """Send a request to the simulated endpoint."""
         world, payload = self._world, msgspec.json.decode(body)
         requests = payload if isinstance(payload, list) else [payload]
         is_send = requests[0]["method"] == SEND
@@ -134,7 +138,7 @@ class PaperHttp(BoundedHttp):
 
 
 def pool_in(world: World, sending: Sending, talk: Talk | None = None) -> EndpointPool:
-    """Return the endpoints of the world; `talk` notes what is said."""
+    """Return the endpoints of the world. `talk` records requests and responses."""
     urls = [f"http://endpoint-{place}.test" for place in range(len(world.nodes))]
     pool = EndpointPool.from_urls(urls, 31337, world.seconds)
     for place, endpoint in enumerate(pool):
@@ -145,7 +149,7 @@ def pool_in(world: World, sending: Sending, talk: Talk | None = None) -> Endpoin
 class MortalStore:
     """A store whose process may die or stall before a transaction, and around each commit.
 
-    `judge` looks at what was written as soon as it is, before anything else can happen.
+    `judge` checks the database immediately after each write.
     """
 
     def __init__(self, store: Memory, world: World, judge: Callable[[], None]) -> None:

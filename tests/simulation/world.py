@@ -1,4 +1,4 @@
-"""Chain, endpoints, clock and everything that happens to them while publishers work."""
+"""The chain, the endpoints, the clock, and the mishaps while publishers work."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,17 +19,20 @@ _LATER = 60
 
 
 class Died(BaseException):
-    """The process is gone: nothing catches it, nothing runs after it."""
+    """The process has died: nothing may catch this exception."""
 
 
 @dataclass
 class World:
-    """`points` are where a process may die or stall: around commits, sends and signatures."""
+    """The simulated world.
+
+    A process may die or stall at each `point`: around commits, sends and signatures.
+    """
 
     setting: Setting
     seed: int
     nodes: list[Node] = field(init=False)
-    # What others do while one is stalled; set by whoever runs the world.
+    # What other workers do while one is stalled; set by the code that runs the world.
     others: Callable[[int], None] = lambda _: None
     is_nested: bool = False
     _down: dict[int, int] = field(default_factory=dict)
@@ -64,17 +67,20 @@ class World:
         return self.chain.head.number
 
     def clock(self) -> float:
-        """Unix seconds of the machine, which may jump; the chain's time does not."""
+        """Return the Unix seconds of the machine's clock, which may jump.
+
+        The chain's time does not.
+        """
         return self.chain.head.time + self._jump
 
     def seconds(self) -> float:
-        """Seconds that never jump."""
+        """Return seconds that never jump."""
         return float(self.chain.head.time)
 
     # --- blocks ---
 
     def mine(self) -> None:
-        """One block, and whatever else happens meanwhile."""
+        """Mine one block, and let mishaps happen."""
         self._change_weather()
         if self.weather.strikes("reorg", 0.03) and self.number > self.setting.finality:
             depth = self.dice.randint(1, self.setting.finality - 1)
@@ -88,7 +94,7 @@ class World:
             self._let_see(node)
 
     def calm(self) -> None:
-        """End all mishaps: what is still to be done can be done now."""
+        """End all mishaps, so that the remaining work can finish."""
         self.weather.calm()
         self.chain.calm_fee, self.chain.ether = self._usual_fee(), _ETHER
         self._down.clear()
@@ -125,7 +131,7 @@ class World:
             self._trouble(place, node)
 
     def _change_money(self) -> None:
-        """Fees rise for a while, or our ether is gone for a while."""
+        """Raise fees for a while, or remove the account's ether for a while."""
         dice, now = self.dice, self.number
         if now >= self._spike_ends:
             self.chain.calm_fee = self._usual_fee()
@@ -139,11 +145,11 @@ class World:
             self._drought_ends = now + dice.randint(3, 30)
 
     def _usual_fee(self) -> int:
-        """What the base fee tends to without a spike, in wei."""
+        """Return the base fee without a spike, in wei."""
         return (10 if self.number < _LATER else self.setting.later_fee) * GWEI
 
     def _trouble(self, place: int, node: Node) -> None:
-        """Let one endpoint lose its pool, refuse for a block, or go away."""
+        """Let one endpoint lose its pool, reject transactions for a block, or go down."""
         node.is_full = self.weather.strikes("pool full", 0.02)
         if self.weather.strikes("pool lost", 0.02):
             node.pool.clear()
@@ -153,14 +159,14 @@ class World:
     # --- what publishers see ---
 
     def is_down(self, place: int) -> bool:
-        """Tell whether an endpoint cannot be reached."""
+        """Return whether an endpoint cannot be reached."""
         return self._down.get(place, 0) > self.number
 
     def fetch_heads(self) -> Heads:
-        """How far the chain has come, by the first endpoint that answers; final never goes back.
+        """Return the heads from the first endpoint that responds; the final block never goes back.
 
         Raises:
-            TransientError: none does.
+            TransientError: no endpoint responds.
         """
         for place, node in enumerate(self.nodes):
             if self.is_down(place) or self.weather.strikes("no heads", 0.05):
@@ -174,10 +180,10 @@ class World:
     # --- where a process may die or stall ---
 
     def point(self, name: str) -> None:
-        """Here a process may die, or stand still while the world goes on.
+        """Mark a point at which a process may die, or may stall while the world continues.
 
         Raises:
-            Died: it died.
+            Died: the process died.
         """
         if self.weather.strikes(f"died {name}", 0.006):
             raise Died(name)

@@ -1,1 +1,1 @@
-"""What tests stand on: databases, histories, references, chains, fakes."""
+"""Shared code of the tests: databases, histories, reference implementations, chains and fakes."""

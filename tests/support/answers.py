@@ -1,4 +1,4 @@
-"""Answers as a program reads them."""
+"""Responses in the form in which programs read them."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from oracle.queries.explanation_view import build_explanation_view
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
-    """Return what `explain --json` prints."""
+    """Return the JSON object that `explain --json` prints."""
     return build_explanation_view(explanation, {}).model_dump(mode="json")

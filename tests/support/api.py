@@ -1,4 +1,4 @@
-"""A database with a history, and the read API over it."""
+"""A database with an indexed history, and the read API over it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History
 from tests.support.scripted_reader import Unread
 
-# Between the last block and the clock of who answers.
+# Seconds from the last block to the clock of the API.
 LAG_SECONDS = 4
 
 
@@ -30,7 +30,7 @@ def a_block(number: int, time: int) -> BlockRef:
 
 
 class IndexedHistory:
-    """Writes a history down as the daemon would, as far as `index` is told to."""
+    """Writes a history to a database as the daemon does; each call of `index` adds a part."""
 
     def __init__(self, store: Store, rules: Rules = CRYNUX) -> None:
         self.store = store
@@ -48,7 +48,7 @@ class IndexedHistory:
         )
 
     def index(self, events: Sequence[DomainEvent], block: int, time: int) -> None:
-        """Fold some more events and put the cursor on a block."""
+        """Fold more events, and move the cursor to a block."""
         self.fold.fold_events(list(events))
         as_of = a_block(block, time)
         with self.store.transaction() as uow:
@@ -61,10 +61,10 @@ class IndexedHistory:
         self.now = time + LAG_SECONDS
 
     def whole(self, history: History) -> "IndexedHistory":
-        """Index all of a history at once."""
+        """Index a complete history in one step."""
         self.index(history.events, history.block, history.time)
         return self
 
     def client(self, **options: Any) -> TestClient:
-        """Ask as a browser would."""
+        """Return a client that sends requests to the API as a browser does."""
         return TestClient(create_read_api(self.source, streams=ApiSection(), **options))

@@ -1,7 +1,8 @@
-"""Databases for tests: the same test on SQLite and on PostgreSQL, a fresh one for each.
+"""Database fixtures: each test runs on SQLite and on PostgreSQL, with a new database.
 
-PostgreSQL is a private cluster in a temporary folder, on a socket only, started once a session
-from a server on this machine or else from the wheel. It dies with the process that started it.
+PostgreSQL is a private cluster in a temporary folder that listens only on a Unix socket. It is
+started once per session, from a server on this machine or from the wheel, and dies with the
+process that started it.
 """
 
 import shutil
@@ -19,19 +20,22 @@ from tests.support.postgresql import Replica, Server, find_programs
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """A migrated database without rows, once for each engine."""
+    """Return the URL of a migrated database without rows, once for each engine."""
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def empty_database_url(request: pytest.FixtureRequest) -> str:
-    """A database without tables, once for each engine; SQLite's file is not there yet."""
+    """Return the URL of a database without tables, once for each engine.
+
+    SQLite's file is missing.
+    """
     return str(request.getfixturevalue(f"empty_{request.param}_url"))
 
 
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
-    """An open store without rows, once for each engine."""
+    """Yield an open store without rows, once for each engine."""
     with Store.open(database_url) as opened:
         yield opened
 
@@ -89,7 +93,7 @@ def postgresql_server() -> Iterator[Server]:
 
 @pytest.fixture
 def postgresql_replica(postgresql_server: Server) -> Iterator[Replica]:
-    """A streaming copy of the whole server, as it is when this is asked for."""
+    """Yield a streaming replica of the server, as of the time of the request."""
     folder, programs = Path(tempfile.mkdtemp(prefix="qos-pg-")), find_programs()
     assert programs is not None
     try:

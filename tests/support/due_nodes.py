@@ -1,4 +1,4 @@
-"""Many nodes under the kickout line at once: a mass outage, as the database holds it."""
+"""Many nodes below the kickout line at once, as in a mass outage, written to the database."""
 
 from dataclasses import replace
 
@@ -23,15 +23,15 @@ RULES = replace(CRYNUX, name="due", pool_size=POOL, kick_creator_share=UNIT)
 SETTINGS = ReportSettings()
 KICKOUT_RULES = KickoutRules(RULES, SETTINGS)
 OPENED = Position(10, 0, 0)
-# Lanes: one under the kickout line, one far above it.
+# Lanes: one below the kickout line, and one far above it.
 LOW, HIGH = 100, 9000
 
 
 def store_due_nodes(store: Store, open_count: int, live_count: int) -> list[Address]:
-    """Write nodes whose interval is open; the first of them have a live kickout.
+    """Write nodes with an open interval; the first `live_count` also have a live kickout.
 
-    The lanes of those with a kickout were low in as many rounds as evidence takes; the others'
-    are above the line.
+    The lanes of nodes with a kickout were low in as many rounds as evidence requires. The lanes of
+    the other nodes are above the line.
     """
     nodes = [address(1 + number) for number in range(open_count)]
     rounds = Rounds()

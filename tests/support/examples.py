@@ -1,26 +1,29 @@
-"""How much a test plays: ten examples of a property in the quick suite, 25 in CI, then all."""
+"""The number of Hypothesis examples: ten in the quick suite, 25 in CI, all in the night."""
 
 import pytest
 from hypothesis import settings
 
-# Loaded by tests/conftest.py for a run that leaves the slow tests out, or the nightly ones.
+# Loaded by tests/conftest.py for a run without the slow tests or without the nightly ones.
 QUICK, BOUNDED = "quick", "bounded"
-# Where only whether it fails is asked: nobody looks for the smallest example.
+# For runs that only need to know whether a test fails: no search for the smallest example.
 UNSHRUNK = "unshrunk"
 MOST = {QUICK: 10, BOUNDED: 25}
 
 
 def is_quick(config: pytest.Config) -> bool:
-    """Tell whether slow tests are left out of this run."""
+    """Return whether this run omits slow tests."""
     return "not slow" in config.option.markexpr
 
 
 def is_bounded(config: pytest.Config) -> bool:
-    """Tell whether this is CI's run, or the quick one: nightly tests are left out."""
+    """Return whether this run omits nightly tests, as CI and the quick suite do."""
     return "not nightly" in config.option.markexpr or is_quick(config)
 
 
 def examples(count: int) -> settings:
-    """Decorate a property that plays `count` examples; others play Hypothesis's hundred."""
+    """Return the settings of a property with `count` examples.
+
+    Hypothesis's default is a hundred.
+    """
     max_examples = MOST.get(settings.get_current_profile_name(), count)
     return settings(max_examples=min(count, max_examples))

@@ -1,4 +1,4 @@
-"""An endpoint that stands before Anvil and fails when told: loses answers, swallows, refuses."""
+"""A proxy of Anvil with faults on demand: lost responses, swallowed or rejected requests."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,10 @@ class Fault(Enum):
 
 
 class FaultyEndpoint:
-    """`faults` by method: a Fault, or the words of a refusal; `seen`: every method asked for."""
+    """The proxy.
+
+    `faults`: by method, a Fault or the message of an error. `seen`: every requested method.
+    """
 
     def __init__(self, behind: str) -> None:
         self.behind = behind
@@ -29,7 +32,7 @@ class FaultyEndpoint:
         self._session.trust_env = False
 
     def answer(self, body: bytes) -> bytes | None:
-        """What goes back; None: nothing does."""
+        """Return the response, or None to send none."""
         payload = json.loads(body)
         questions = payload if isinstance(payload, list) else [payload]
         methods = [question["method"] for question in questions]
@@ -56,12 +59,12 @@ _JSON = {"Content-Type": "application/json"}
 
 @contextmanager
 def faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
-    """One on a free port, in front of `behind`."""
+    """Run a proxy on a free port in front of the endpoint `behind`."""
     endpoint = FaultyEndpoint(behind)
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        # Headers and body are two writes; without this, the second waits for an acknowledgement.
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
@@ -77,7 +80,7 @@ def faulty_endpoint(behind: str) -> Iterator[FaultyEndpoint]:
 
         @override
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Drop the access log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
         server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Short histories as one says them, and hypothesis strategies for long ones, legal and not."""
+"""Short histories as chains of method calls."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,9 +36,9 @@ def group(name: str) -> GroupKey:
 
 
 class History:
-    """Events one after the other: `History().joins("A").starts("1", "A").after(9).submits("1")`.
+    """Consecutive events: `History().joins("A").starts("1", "A").after(9).submits("1")`.
 
-    Every event stands at the next log of the block; `after` goes on to a later block.
+    Every event is the next log of the block; `after` moves to a later block.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class History:
         self.block = 1
         self.time = GENESIS_TIME
         self._log = 0
-        # The transaction of the next events; None: each has its own.
+        # The transaction of the next events; None: each event has its own.
         self._tx: int | None = None
         self._runs: dict[str, str] = {}
         self._made = 0
@@ -58,7 +58,7 @@ class History:
         return self
 
     def adds(self, event: DomainEvent) -> Self:
-        """Put an event from elsewhere at the next position."""
+        """Append an event at the next position."""
         transaction = self._log if self._tx is None else self._tx
         at = Position(self.block, transaction, self._log)
         self._log += 1
@@ -185,7 +185,7 @@ class History:
         return self
 
     def judges_nothing(self, name: str, *tasks: str, errors: Sequence[str] = ()) -> Self:
-        """Close a group without a majority for a result: every answer is aborted."""
+        """Close a group without a majority for a result, so that every answer is aborted."""
         self._tx = self._log
         self.closes(name, *tasks)
         for key in tasks:
@@ -195,9 +195,9 @@ class History:
         return self
 
     def scores(self, name: str, *scores: int) -> Self:
-        """Bring task scores of 10, 5, 2 or 0 to a node, by groups with nodes made for it.
+        """Give a node task scores of 10, 5, 2 or 0, in groups with nodes created for this.
 
-        A 0 is a timeout, with what that costs.
+        A score of 0 is a timeout, with its effect on H.
         """
         for score in scores:
             self._score(name, score)
@@ -205,7 +205,7 @@ class History:
 
     def _score(self, name: str, score: int) -> None:
         self._made += 1
-        # Of three, so that more than half have answered where this node has not.
+        # A group of three, so that more than half have answered if this node has not.
         place = {10: 0, 5: 1, 2: 2, 0: 2}[score]
         runners = [f"{self._made}-{n}" for n in range(place)] + [name]
         tasks = [f"{self._made}/{n}" for n in range(len(runners))]
@@ -224,7 +224,7 @@ class History:
 
 
 def folded(history: History | list[DomainEvent], rules: Rules = CRYNUX) -> tuple[Fold, Changes]:
-    """Fold a history from nothing; the fold, and all that it wants written down."""
+    """Fold a history from the start; return the fold and all its changes."""
     events = history.events if isinstance(history, History) else history
     fold = Fold(rules)
     fold.fold_events(sorted(events, key=lambda event: event.at))

@@ -1,1 +1,1 @@
-"""A chain in memory, served over HTTP, and the logs of our contracts."""
+"""A chain in memory that is served over HTTP, and the logs of our contracts."""

@@ -1,4 +1,4 @@
-"""Endpoints served from memory, and the reader of the contracts that speak there."""
+"""Fixtures: endpoints that serve a chain from memory, and the reader for its contracts."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,14 +23,17 @@ def reader() -> EventReader:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Serves any number of chains until the test ends."""
+    """Return a function that serves a chain; all served chains are stopped after the test."""
     with ExitStack() as until_the_end:
         yield lambda chain: until_the_end.enter_context(serving(chain))
 
 
 @pytest.fixture
 def served(serve: Serve) -> Served:
-    """One endpoint; its chain has 40 blocks, and each but the first creates two tasks."""
+    """Return an endpoint whose chain has 40 blocks.
+
+    Every block but the first creates two tasks.
+    """
     chain = MemoryChain()
     for number in range(1, 41):
         chain.mine([usual(2 * number), usual(2 * number + 1)])
@@ -39,7 +42,7 @@ def served(serve: Serve) -> Served:
 
 @pytest.fixture
 def open_source(reader: EventReader) -> Iterator[OpenSource]:
-    """Opens sources on served endpoints, and closes them at the end."""
+    """Return a function that opens a source on served endpoints; all are closed after the test."""
     with ExitStack() as until_the_end:
 
         def opened(*endpoints: Served, finality_depth: int = 4) -> ChainSource:

@@ -1,6 +1,6 @@
-"""A chain of prepared blocks in memory: answers JSON-RPC with bytes that were made beforehand.
+"""A chain of prepared blocks in memory, which answers JSON-RPC with bytes encoded in advance.
 
-The same chain serves the fault tests, in this process, and the benchmarks, in one of its own.
+The fault tests serve such a chain in their own process, and the benchmarks in a separate one.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import msgspec
 
 NULL = b"null"
 _HASH_DIGITS = 66
-# Transaction, its place, gas so far, its log.
+# A transaction: its index, the cumulative gas, and its log.
 _RECEIPT = (
     b'{"transactionHash":"%b","transactionIndex":"%b","cumulativeGasUsed":"%b","status":"0x1",'
     b'"logs":[%b]}'
@@ -21,7 +21,7 @@ PARENT_OF_ALL = "0x" + "00" * 32
 
 
 class Said(NamedTuple):
-    """A log before it is in a block: who says it, its topics and data in `0x` hex."""
+    """A log that is not in a block yet: its address, topics and data, as `0x` hex."""
 
     address: str
     topics: tuple[str, ...]
@@ -30,7 +30,7 @@ class Said(NamedTuple):
 
 @dataclass
 class Block:
-    """One block with its logs, each a transaction of its own."""
+    """One block with its logs; each log is in its own transaction."""
 
     number: int
     hash: str
@@ -43,15 +43,15 @@ class Block:
 
 @dataclass
 class Fork:
-    """What makes a block another one: blocks of the same height and content differ by `salt`."""
+    """The properties of a fork: `salt` distinguishes blocks of equal height and content."""
 
     salt: str = ""
-    # Whether logs tell their time, as only some endpoints do.
+    # Whether logs contain their block's time; only some endpoints return it.
     with_times: bool = True
 
 
 class MemoryRpcError(Exception):
-    """An error that the endpoint answers."""
+    """An error that the endpoint returns."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -61,14 +61,14 @@ class MemoryRpcError(Exception):
 
 @dataclass
 class MemoryChain:
-    """Blocks from 0 on; `mine` adds one, `cut` takes the newest ones away."""
+    """Blocks from 0 on; `mine` adds one, and `cut` removes the newest ones."""
 
     chain_id: int = 31337
     fork: Fork = field(default_factory=Fork)
     blocks: list[Block] = field(default_factory=list)
     transactions: dict[str, dict[str, Any]] = field(default_factory=dict)
     code: dict[str, str] = field(default_factory=dict)
-    # How many blocks under the newest one a tag points; absent: the endpoint does not know it.
+    # Depth of a tag's block below the newest one; a missing tag is not supported.
     tags: dict[str, int] = field(default_factory=lambda: {"safe": 2, "finalized": 4})
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class MemoryChain:
         return self.blocks[-1].number
 
     def mine(self, events: Iterable[Said] = (), *, time: int | None = None) -> Block:
-        """Add a block that says these things, by default 12 seconds after the last one."""
+        """Add a block with these logs, by default 12 seconds after the last block."""
         number = len(self.blocks)
         parent = self.blocks[-1] if self.blocks else None
         when = time if time is not None else (parent.time + 12 if parent else 0)
@@ -98,7 +98,7 @@ class MemoryChain:
         return block
 
     def cut(self, blocks: int, *, salt: str) -> None:
-        """Take the newest blocks away; what is mined from here on is another fork."""
+        """Remove the newest blocks; the blocks mined afterwards are another fork."""
         del self.blocks[-blocks:]
         self.fork.salt = salt
 
@@ -125,7 +125,7 @@ class MemoryChain:
         """Return the JSON of the result.
 
         Raises:
-            RpcError: as an endpoint would.
+            MemoryRpcError: the request fails, as on a real endpoint.
         """
         answers: dict[str, Callable[..., bytes]] = {
             "eth_chainId": lambda: msgspec.json.encode(hex(self.chain_id)),
@@ -151,7 +151,7 @@ class MemoryChain:
         return b"[" + b",".join(receipts) + b"]"
 
     def _named(self, named: str) -> Block | None:
-        """Return the block of this hash or height."""
+        """Return the block with this hash or height, or None."""
         if len(named) == _HASH_DIGITS:
             return next((block for block in reversed(self.blocks) if block.hash == named), None)
         number = int(named, 16)
@@ -180,7 +180,7 @@ class MemoryChain:
             ]
         addresses = _as_set(log_filter.get("address"))
         topics = _as_set((log_filter.get("topics") or [None])[0])
-        # Whoever names several topics names all there are.
+        # A filter with several topics contains all topics of the contracts.
         every = topics is None or len(topics) > 1
         matching_logs = [
             text
@@ -203,7 +203,7 @@ def _hash(*parts: object) -> str:
 
 
 def _header(number: int, own: str, parent_hash: str, time: int) -> bytes:
-    """Return a header as large as a real one is."""
+    """Return a header of the usual size."""
     return msgspec.json.encode(
         {
             "number": hex(number),

@@ -1,4 +1,4 @@
-"""What a TaskNetwork and a QoSOracle say, encoded by eth_abi out of the artifacts."""
+"""Logs of TaskNetwork and QoSOracle, encoded by eth_abi from the artifacts."""
 
 from functools import cache
 from typing import Any
@@ -32,7 +32,10 @@ def a_hash(number: int) -> Hash:
 
 
 def said(contract: str, address: str, event: str, **values: Any) -> Said:
-    """The log of an event of a shipped contract; addresses and 32 bytes are given as hex."""
+    """Return the log of an event of a shipped contract.
+
+    Addresses and 32-byte values are given as hex.
+    """
     signature = load_abi(contract).get_event(event)
     topics = [signature.digest]
     plain: list[tuple[str, Any]] = []
@@ -66,12 +69,12 @@ def _raw(kind: str, value: Any) -> Any:
 
 @cache
 def usual(number: int) -> Said:
-    """The TaskCreated of this number, made once: tests serve it by the dozen."""
+    """Return the TaskCreated log with this number; logs are cached, because tests use many."""
     return created(number)
 
 
 def created(number: int, **changed: Any) -> Said:
-    """A TaskCreated with usual values."""
+    """Return a TaskCreated log with usual values, except those in `changed`."""
     values = {
         "task": task(number),
         "creator": node(0xC0),
@@ -92,7 +95,7 @@ def created(number: int, **changed: Any) -> Said:
     return network("TaskCreated", **{**values, **changed})
 
 
-# Where `as_log` puts a log, and the time of its block.
+# The position and block time that `as_log` gives to a log.
 AT, TIME = Position(7, 2, 3), 100
 
 

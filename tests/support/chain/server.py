@@ -1,4 +1,4 @@
-"""Serves a chain in memory over HTTP, as an endpoint does, with the faults that a test wants."""
+"""Serves a chain in memory over HTTP, with the faults that a test sets."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,28 +15,29 @@ from tests.support.chain.memory_chain import MemoryChain, MemoryRpcError
 
 @dataclass
 class Http:
-    """A whole HTTP answer, for what is wrong below JSON-RPC."""
+    """A complete HTTP response, for faults below JSON-RPC."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    # More than the body: the connection ends in the middle.
+    # A length above the body's, so that the connection ends in the middle.
     promised: int | None = None
 
 
 Request = dict[str, Any]
-# Looks at a request first; None lets it pass, RpcError is answered, Http stands for all of it.
+# Called with each request first. None lets the request pass, a raised error is returned, and an
+# Http replaces the complete response.
 Fault = Callable[[Request], Http | None]
 
 
 @dataclass
 class Served:
-    """An endpoint: its address, the chain that it shows, and how it misbehaves."""
+    """An endpoint: its URL, the chain that it shows, and its faults."""
 
     url: str
     chain: MemoryChain
     faults: list[Fault] = field(default_factory=list)
-    # What was asked: (method, params), a batch as its parts.
+    # The requests so far as (method, params); a batch counts as its parts.
     asked: list[tuple[str, Any]] = field(default_factory=list)
     most_in_batch: int = 1_000
 
@@ -89,7 +90,7 @@ class _Door(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:  # http.server's name
-        """Tests say what they have to say by themselves."""
+        """Drop the access log."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -99,7 +100,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(chain: MemoryChain, port: int = 0) -> Iterator[Served]:
-    """Serve the chain on a port of this machine, by default any free one, until the block ends."""
+    """Serve the chain on a local port, by default any free one, within the context."""
     with _Server(("127.0.0.1", port), _Door) as server:
         server.served = Served(f"http://127.0.0.1:{server.server_address[1]}", chain)
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

@@ -1,4 +1,4 @@
-"""Takes windows one after the other, and compares them with what is served."""
+"""Fetches consecutive windows, and compares them with the served chain."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.support.chain.server import Request, Served
 
 
 def whole(source: ChainSource, first: int, last: int) -> list[BlockWindow]:
-    """Every window from `first` to `last`."""
+    """Return all windows from `first` to `last`."""
     windows = []
     while first <= last:
         windows.append(source.fetch_window(BlockRange(first, last), with_headers=False))
@@ -19,7 +19,7 @@ def whole(source: ChainSource, first: int, last: int) -> list[BlockWindow]:
 
 
 def ranges_asked(served: Served) -> int:
-    """How many ranges of logs were asked for; those by hash are a sample."""
+    """Return the number of log requests by range; requests by hash are only samples."""
     return sum(
         method == "eth_getLogs" and "fromBlock" in params[0] for method, params in served.asked
     )
@@ -34,7 +34,7 @@ def all_of(served: Served) -> list[tuple[int, int]]:
 
 
 def most_blocks(max_blocks: int, code: int = -32000, message: str = "nope") -> Any:
-    """A fault: no range of logs of more than this many blocks."""
+    """Return a fault that rejects log requests over more than `max_blocks` blocks."""
 
     def fault(request: Request) -> None:
         if request["method"] == "eth_getLogs" and "blockHash" not in request["params"][0]:

@@ -1,1 +1,1 @@
-"""A network with a history, and daemons and commands on it."""
+"""A network with a history, and daemons and commands that use it."""

@@ -1,6 +1,7 @@
-"""`qos-oracle`, told to end from inside a weak reference's callback, where a raise would be lost.
+"""Runs `qos-oracle` and sends SIGTERM during a weak reference's callback, which drops exceptions.
 
-The environment says at which collection of garbage that is, counted from when SIGTERM is heard.
+An environment variable gives the number of the garbage collection at which SIGTERM is sent,
+counted from the installation of the SIGTERM handler.
 """
 
 import gc
@@ -11,16 +12,16 @@ import weakref
 from oracle.cli.main import main
 
 WHEN = "QOS_ORACLE_TESTS_COLLECTION"
-# So many objects between two collections: a short run has hundreds of them.
+# The number of objects between two collections: a short run has hundreds of collections.
 _OBJECTS = 100
 
 
 class Thing:
-    """Anything that can be referred to."""
+    """An object that supports weak references."""
 
 
 class Churn:
-    """Drops a thing at each collection; in the callback of one of them SIGTERM arrives."""
+    """Drops an object at each collection, and sends SIGTERM in the callback of one of them."""
 
     def __init__(self, when: int) -> None:
         self.left = when
@@ -36,14 +37,14 @@ class Churn:
         self.left -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGTERM)
-            # The handler of the main thread runs between two of these.
+            # The handler runs in the main thread, between two of these iterations.
             for _ in range(1000):
                 pass
 
 
 if __name__ == "__main__":
     gc.set_threshold(_OBJECTS)
-    # What is made for the daemon's speed would make this a quiet place.
+    # The daemon's own setting of the threshold would make collections rare.
     gc.set_threshold = lambda *_: None
     gc.callbacks.append(Churn(int(os.environ[WHEN])))
     main()

@@ -1,4 +1,4 @@
-"""The daemon as an operator runs it: a process of its own, asked over HTTP."""
+"""Runs the daemon in a separate process, as an operator does, and queries it over HTTP."""
 
 import json
 import signal
@@ -15,24 +15,25 @@ import requests
 
 from oracle.telemetry.log_events import LOG_EVENTS
 
-# A busy machine takes its time; nothing here is waited for so long where all is well.
+# A busy machine is slow; a successful test never waits for so long.
 PATIENCE_SECONDS = 120
-# Within this it ends whatever its endpoint does, on a machine several times slower than most: the
-# scheduler leaves a call alone after 3 s, and whoever waited for the endpoint would take 20 more.
+# The daemon ends within this time whatever its endpoint does, on a machine several times slower
+# than most: the scheduler abandons a call after 3 s, and waiting for the endpoint would take 20 s
+# more.
 STOP_SECONDS = 15
 _PROGRAM = ("-m", "oracle")
 
 
 @dataclass
 class Daemon:
-    """A running `qos-oracle run`; `url` is where it answers, `log` what it said so far."""
+    """A running `qos-oracle run`; `url` is the address of its pages, `log` its log file."""
 
     process: "subprocess.Popen[bytes]"
     log: Path
     url: str = ""
 
     def lines(self) -> list[dict[str, Any]]:
-        """Its log, one JSON document a line; what it is writing just now is none yet."""
+        """Return the complete lines of the log, each of which is a JSON object."""
         written = self.log.read_text("utf-8", errors="replace").split("\n")[:-1]
         return [json.loads(line) for line in written if line.startswith("{")]
 
@@ -40,7 +41,10 @@ class Daemon:
         return requests.get(f"{self.url}{path}", timeout=PATIENCE_SECONDS)
 
     def wait_for(self, event: str, **facts: Any) -> dict[str, Any]:
-        """Wait until it has said this; fail with its log where it ends or keeps silent."""
+        """Wait for a log event with these fields, and return its line.
+
+        The assertion fails if the daemon ends or does not log the event in time.
+        """
         assert event in LOG_EVENTS
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
@@ -55,7 +59,7 @@ class Daemon:
         self._until(lambda: self.get("/readyz").status_code == 200)
 
     def wait_until_not_ready(self) -> dict[str, Any]:
-        """What it answers instead."""
+        """Wait until `/readyz` returns 503, and return the body."""
         self._until(lambda: self.get("/readyz").status_code == 503)
         return dict[str, Any](self.get("/readyz").json())
 
@@ -63,7 +67,7 @@ class Daemon:
         self._until(lambda: self.get("/readyz").json()["folded"] == number)
 
     def wait_for_text(self, path: str, text: str) -> None:
-        """Wait until it answers with this somewhere."""
+        """Wait until the page at `path` contains a text."""
         self._until(lambda: text in self.get(path).text)
 
     def _until(self, is_so: Callable[[], bool]) -> None:
@@ -74,13 +78,16 @@ class Daemon:
             time.sleep(0.02)
 
     def stop(self) -> tuple[int, float]:
-        """Its exit code, and how many seconds it took to end; fail with where it hangs."""
+        """Stop the daemon; return its exit code and the seconds until it ended.
+
+        If the daemon hangs, the assertion fails and shows where.
+        """
         started = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(PATIENCE_SECONDS), time.monotonic() - started
         except subprocess.TimeoutExpired:
-            # It has its faulthandler write down what every thread does.
+            # The daemon's faulthandler prints the stack of every thread.
             self.process.send_signal(signal.SIGABRT)
             self.process.wait(PATIENCE_SECONDS)
             raise AssertionError(f"did not end: {self.log.read_text('utf-8')}") from None
@@ -88,7 +95,10 @@ class Daemon:
 
 @contextmanager
 def daemon(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> Iterator[Daemon]:
-    """Start it and wait until it has started; it is killed at the end if it still runs."""
+    """Start the daemon and wait until it is ready to serve.
+
+    Kill it at the end if it still runs.
+    """
     with starting(config, *options, program=program) as running:
         running.url = running.wait_for("daemon_started")["web"]
         yield running
@@ -96,7 +106,7 @@ def daemon(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> It
 
 @contextmanager
 def starting(config: Path, *options: str, program: Sequence[str] = _PROGRAM) -> Iterator[Daemon]:
-    """Start it, and do not wait; `program`: what Python runs."""
+    """Start the daemon without waiting for it; `program` is what Python runs."""
     log = config.with_name("daemon.log")
     command = [sys.executable, "-X", "faulthandler", *program, "run", *options]
     command += ["--config", str(config)]

@@ -1,7 +1,8 @@
-"""Traffic without a daemon: in every wave each selectable node gets one task of a group of three.
+"""Traffic without a daemon: in each wave, every selectable node gets a task in a group of three.
 
-A wave is eight blocks: tasks are created and started in the first, answered in the following
-ones, and in the last the silent ones time out, the others reveal, and the groups are validated.
+A wave has eight blocks. Tasks are created and started in the first block, and answered in the
+following ones. In the last block, the silent nodes' tasks time out, the other nodes reveal, and
+the groups are validated.
 """
 
 import hashlib
@@ -32,9 +33,10 @@ WAVE_BLOCKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One task of a wave; `blocks` until the node answers, None: never.
+    """One task of a wave.
 
-    `answer`: the result as the node commits to it, bound to the group.
+    `blocks`: the number of blocks until the node answers, or None if it never does. `answer`: the
+    result as the node commits to it, bound to the group.
     """
 
     node: DemoNode
@@ -45,24 +47,24 @@ class Assignment:
 
 
 class DealtTraffic:
-    """Plays wave after wave; the same seed plays the same waves as long as nodes do."""
+    """Generates wave after wave; the same seed and the same nodes give the same waves."""
 
     def __init__(self, stage: Stage, dispatcher: str, seed: int) -> None:
-        """`dispatcher`: the network's, an unlocked account of the chain."""
+        """Create the traffic; `dispatcher` is the network's dispatcher, an unlocked account."""
         self._stage = stage
         self._dispatcher = dispatcher
-        # Not for secrets: the demo has to play the same way every time.
+        # Not for secrets: the traffic must be the same at every run.
         self._chance = random.Random(seed)  # noqa: S311
         self._gone: set[str] = set()
-        # Who orders this wave: a kickout on one creator's tasks would wait for a person.
+        # The creator of this wave: with a single creator, a kickout would wait for an operator.
         self._creator = stage.creator
 
     def leave(self, name: str) -> None:
-        """This node is out of the network; it gets no more tasks."""
+        """Mark a node as gone, so that it gets no more tasks."""
         self._gone.add(name)
 
     def wave(self, number: int) -> Iterator[list[Transaction]]:
-        """Yield the transactions of the wave's eight blocks."""
+        """Yield the transactions of each of the wave's eight blocks."""
         self._creator = self._stage.creators[number % len(self._stage.creators)]
         present = self._selectable(number)
         groups = groups_of_three(present, self._chance)
@@ -94,7 +96,7 @@ class DealtTraffic:
         ]
 
     def _selectable(self, number: int) -> list[DemoNode]:
-        """Return who may get a task: here, and selectable by the oracle contract's word."""
+        """Return the present nodes that the oracle contract reports as selectable."""
         here = [
             node for node in CAST if node.name not in self._gone and number not in node.away_waves
         ]
@@ -120,7 +122,7 @@ class DealtTraffic:
         return dealt
 
     def _moves(self, number: int) -> list[Transaction]:
-        """Nodes that go away for some waves, and come back."""
+        """Return the pauses and resumptions of nodes that are away for some waves."""
         moves = []
         for node in (
             cast_node
@@ -172,7 +174,7 @@ class DealtTraffic:
         return self._stage.nodes[node.name]
 
     def _key(self, name: bytes) -> bytes:
-        """Ask the contract how it names this creator's task or group."""
+        """Return the contract's key of this creator's task or group."""
         stage = self._stage
         call = {
             "to": stage.network,
@@ -184,12 +186,12 @@ class DealtTraffic:
 
 
 def _result(wave: int, place: int) -> Hash:
-    """Everybody is honest here: the members of a group find the same result."""
+    """Return the result; all nodes are honest, so the members of a group have the same one."""
     return Hash("0x" + hashlib.sha256(_id("task", wave, place, 0)[:-1]).hexdigest())
 
 
 def _order(assignment: Assignment, group: bytes) -> tuple[object, ...]:
-    """Return TaskNetwork's struct Order."""
+    """Return the struct Order of TaskNetwork."""
     any_gpu = (0, "", 0)
     return (assignment.id, group, GROUP_SIZE, _IMAGE, *any_gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
 
@@ -203,19 +205,19 @@ def _group_id(wave: int, place: int) -> bytes:
 
 
 def _id(kind: str, wave: int, place: int, member: int) -> bytes:
-    """Return 32 bytes that differ in the last one only between the members of a group."""
+    """Return a 32-byte id; the ids of a group's members differ only in the last byte."""
     head = hashlib.sha256(f"{kind} {wave} {place}".encode()).digest()[:31]
     return head + bytes([member])
 
 
-# No two of them meet in a group: each is to show its own story.
+# These nodes never meet in a group, because each must show its own behaviour.
 _SOLOISTS = (TURTLE, HOPELESS, MOODY)
 
 
 def groups_of_three(present: list[DemoNode], chance: random.Random) -> list[list[DemoNode]]:
-    """Deal the nodes into groups of three; what is left over rests for this wave.
+    """Split the nodes into groups of three at random; the remaining nodes rest for this wave.
 
-    At most one soloist stands in a group.
+    A group has at most one soloist.
     """
     count = len(present) // GROUP_SIZE
     soloists = [node for node in present if node in _SOLOISTS][:count]

@@ -1,4 +1,4 @@
-"""A network with a history, and a database that has indexed it."""
+"""Fixtures: a network with a history, and a database that has indexed this history."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support.cli.local_network import LocalNetwork, Settings, local_networ
 
 @pytest.fixture(scope="session")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
-    """A chain of about fifty blocks; tests may add blocks, none takes any away."""
+    """Yield a chain of about fifty blocks; tests may add blocks, but must not remove any."""
     with local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(6)
         yield started
@@ -19,19 +19,19 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 @pytest.fixture
 def settings(network: LocalNetwork, tmp_path: Path) -> Settings:
-    """The settings of a daemon of this test's own; change them, then `write`."""
+    """Return the settings of this test's daemon; change them, then `write`."""
     return network.settings(tmp_path)
 
 
 @pytest.fixture
 def config(settings: Settings, tmp_path: Path) -> Path:
-    """A sound configuration with an empty database."""
+    """Return a valid configuration with an empty database."""
     return write(settings, tmp_path / "config.toml")
 
 
 @pytest.fixture(scope="session")
 def indexed(network: LocalNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration whose database has been indexed; only to be read."""
+    """Return a configuration whose database has been indexed; tests must only read it."""
     folder = tmp_path_factory.mktemp("indexed")
     path = write(network.settings(folder), folder / "config.toml")
     assert run(["run", "--once", "--config", str(path)]) == 0
@@ -47,6 +47,6 @@ SOUND: Settings = {
 
 @pytest.fixture
 def sound(tmp_path):
-    """Settings without a chain, for faults that are found before one is asked."""
+    """Return settings without a chain, for faults that are detected before any request."""
     database = {"url": f"sqlite:///{tmp_path / 'oracle.sqlite'}"}
     return {**{name: dict(section) for name, section in SOUND.items()}, "database": database}

@@ -1,4 +1,4 @@
-"""A local chain with contracts, nodes and traffic, and configurations that point to it."""
+"""A local chain with contracts, nodes and traffic, and configurations for it."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,10 @@ Settings = dict[str, dict[str, Any]]
 
 @dataclass
 class LocalNetwork:
-    """`play` makes eight blocks a wave; `write` makes a configuration that fits the chain."""
+    """A local network.
+
+    `play` makes eight blocks per wave; `settings` and `write` make a configuration for the chain.
+    """
 
     stage: Stage
     clock: ChainClock
@@ -27,7 +30,7 @@ class LocalNetwork:
     _traffic: DealtTraffic = field(init=False)
 
     def __post_init__(self) -> None:
-        # The creator deals the tasks out as well: no daemon is asked.
+        # The creator also starts the tasks, because there is no daemon.
         self._traffic = DealtTraffic(self.stage, self.stage.creator, seed=20)
 
     @property
@@ -48,7 +51,10 @@ class LocalNetwork:
         return int(self.stage.chain.make_request("eth_blockNumber"), 16)
 
     def settings(self, folder: Path) -> Settings:
-        """Everything that a daemon needs, its database in `folder`; change it, then `write`."""
+        """Return complete settings for a daemon with its database in `folder`.
+
+        Change, then `write`.
+        """
         return {
             "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
             "chain": {
@@ -74,7 +80,7 @@ class LocalNetwork:
 
 
 def write(settings: Settings, path: Path) -> Path:
-    """Write a configuration file that nobody else may read: it may hold a password."""
+    """Write a configuration that only its owner can read, because it may contain a password."""
     lines = []
     for section, values in settings.items():
         lines.append(f"[{section}]")
@@ -93,7 +99,7 @@ def _toml(value: Any) -> str:
 
 @contextmanager
 def local_network(folder: Path) -> Iterator[LocalNetwork]:
-    """Run a chain with contracts and twelve nodes; keys for a daemon lie in `folder`."""
+    """Run a chain with contracts and twelve nodes; the keys for a daemon are in `folder`."""
     with run_anvil(port=0, accounts=ACCOUNTS, start_time=START_TIME) as url:
         chain = LocalChain(url)
         clock = ChainClock(START_TIME)

@@ -1,4 +1,4 @@
-"""An endpoint in front of another one: it passes everything on, until it is told to sulk."""
+"""A proxy of an endpoint that forwards all requests until a test sets another mood."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ class Mood(Enum):
 
 
 class MoodyEndpoint:
-    """`asked` is set by the first request in the present mood."""
+    """The proxy. `asked` is set by the first request in the current mood."""
 
     def __init__(self, behind: str) -> None:
         self.behind = behind
@@ -41,12 +41,12 @@ class MoodyEndpoint:
 
 @contextmanager
 def moody_endpoint(behind: str) -> Iterator[MoodyEndpoint]:
-    """One on a free port, in front of `behind`."""
+    """Run a proxy on a free port in front of the endpoint `behind`."""
     endpoint = MoodyEndpoint(behind)
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        # Headers and body are two writes; without this, the second waits for an acknowledgement.
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
@@ -77,7 +77,7 @@ def moody_endpoint(behind: str) -> Iterator[MoodyEndpoint]:
 
         @override
         def log_message(self, format: str, *args: Any) -> None:
-            """Tests say what they have to say by themselves."""
+            """Drop the access log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
         server.daemon_threads = True

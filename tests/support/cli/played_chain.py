@@ -1,6 +1,7 @@
-"""A chain with a history, and the database that real runs of the daemon made of it.
+"""A chain with a history, and the database that real runs of the daemon built from it.
 
-Twelve nodes and fifty-odd waves of tasks: timeouts in bursts, pauses, rounds, a kickout, draws.
+Twelve nodes run more than fifty waves of tasks, with bursts of timeouts, pauses, rounds, a kickout
+and draws.
 """
 
 import json
@@ -17,13 +18,14 @@ from oracle.chain.decode.abi import load_abi
 from oracle.cli.main import run
 from tests.support.cli.local_network import LocalNetwork, Settings, local_network, write
 
-# A pool of fifty is full, and the kickout due; in how many parts the daemon reads that.
+# A pool of fifty is full and the kickout is due; and the number of parts in which the daemon
+# reads.
 _WAVES, _PARTS = 52, 4
-# Rounds until a proposal's veto has run, and a bit more than that takes.
+# Rounds until the veto time of a proposal is over, and a few more.
 _MOST_ROUNDS = 24
-# Tasks that are drawn for at the end, twice.
+# The number of tasks drawn at the end, twice.
 _DRAWN = 4
-# What excludes a node for longer than the rest takes, and the least time that a task gives one.
+# A node is excluded for longer than the rest takes; and the minimum timeout of a task.
 _TIMEOUTS, _TASK_SECONDS = 4, 60
 _DISPATCH = {
     "start_block": 0,
@@ -35,9 +37,9 @@ _DISPATCH = {
 
 @pytest.fixture(scope="session")
 def played_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The configuration of a database with a whole history; made once for all workers."""
+    """Return the configuration of a database with a complete history, shared by all workers."""
     base = tmp_path_factory.getbasetemp()
-    # Below pytest-xdist each worker has a folder in the folder of all.
+    # With pytest-xdist, each worker has a folder in a common folder.
     shared = base.parent if base.name.startswith("popen-") else base
     folder = shared / "played-chain"
     folder.mkdir(exist_ok=True)
@@ -48,7 +50,10 @@ def played_chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def play_into(folder: Path) -> Path:
-    """Play a chain, and let the daemon read it into a database in `folder`; its settings."""
+    """Build the chain, let the daemon index it into a database in `folder`.
+
+    Return the settings file.
+    """
     with TemporaryDirectory() as keys, local_network(Path(keys)) as network:
         settings = _with_dispatcher(network, network.settings(folder))
         path = write(settings, Path(keys) / "config.toml")
@@ -66,7 +71,7 @@ def play_into(folder: Path) -> Path:
 
 
 def _round(network: LocalNetwork, path: Path) -> None:
-    """Let the daemon look, report, and see that land."""
+    """Run the daemon until it has reported and has seen its report land."""
     for _ in range(2):
         _look(path)
         network.mine(3)
@@ -84,7 +89,7 @@ def _with_dispatcher(network: LocalNetwork, settings: Settings) -> Settings:
 
 
 def _fall_silent(network: LocalNetwork, name: str) -> None:
-    """Let a node time out until it is excluded, so that one is at the end."""
+    """Let a node time out until it is excluded, so that one node is excluded at the end."""
     stage, chain = network.stage, network.stage.chain
     for number in range(_TIMEOUTS):
         order = _order(number)
@@ -102,7 +107,7 @@ def _fall_silent(network: LocalNetwork, name: str) -> None:
 
 
 def _draw(network: LocalNetwork, path: Path) -> None:
-    """Give the network to our dispatcher; some tasks it gives out, for others it only draws."""
+    """Make our account the dispatcher: it starts some tasks, and only draws nodes for others."""
     stage, chain = network.stage, network.stage.chain
     keystore = json.loads((network.keys / "dispatcher.json").read_text("utf-8"))
     dispatcher = "0x" + keystore["address"].removeprefix("0x").lower()
@@ -119,7 +124,7 @@ def _draw(network: LocalNetwork, path: Path) -> None:
 
 
 def _order_some(network: LocalNetwork, first: int) -> None:
-    """Order tasks with these numbers; the block that decides who gets them is there after it."""
+    """Order tasks with these numbers, and mine the seed block of their draws."""
     orders = [_created(network, _order(first + number)) for number in range(_DRAWN)]
     network.stage.chain.mine(network.clock.advance(), orders)
     network.mine(2)
@@ -132,7 +137,7 @@ def _created(network: LocalNetwork, order: tuple[object, ...]) -> dict[str, str]
 
 
 def _order(number: int) -> tuple[object, ...]:
-    """Return TaskNetwork's struct Order, of a task without a group."""
+    """Return the struct Order of TaskNetwork, for a task without a group."""
     alone, image, any_gpu = (bytes(32), 0), 0, (0, "", 0)
     return (bytes([number + 1]) * 32, *alone, image, *any_gpu, [MODEL], *VERSION, 1, _TASK_SECONDS)
 
@@ -147,7 +152,7 @@ def _has_said(network: LocalNetwork, event: str) -> bool:
 
 
 def _without_chain(settings: Settings, folder: Path) -> Path:
-    """What `serve` needs of it: chain and keys are gone."""
+    """Return the settings that `serve` needs: chain and keys are removed."""
     remaining_settings = {
         name: section for name, section in settings.items() if name not in {"keys", "dispatch"}
     }

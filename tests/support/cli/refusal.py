@@ -1,11 +1,11 @@
-"""How a command refuses wrong input: one clear line on stderr, and its exit code."""
+"""Checks that a command rejects wrong input with one clear line on stderr and its exit code."""
 
 from oracle.cli.main import run
 from tests.support.cli.local_network import write
 
 
 def refused(capsys, *arguments, code=2):
-    """The one line on stderr; the traceback of a bug would be more."""
+    """Return the one line on stderr; a traceback would have several lines."""
     assert run([*map(str, arguments)]) == code
     error_line = capsys.readouterr().err.strip()
     assert error_line.startswith("qos-oracle: ")

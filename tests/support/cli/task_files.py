@@ -1,4 +1,4 @@
-"""Files that `select` and `queue` read: a history as JSON lines, and a task as JSON."""
+"""Input files of `select` and `queue`: a history as JSON lines, and a task as JSON."""
 
 import json
 from pathlib import Path

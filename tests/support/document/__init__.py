@@ -1,4 +1,4 @@
-"""The queues as the network's documents draw them: what tests hold the daemon's line against.
+"""The queues as the network's documents describe them; the daemon's queue is compared with them.
 
 See docs/reference/sources.md#crynux-dispatching and #crynux-dispatching-of-2024.
 """

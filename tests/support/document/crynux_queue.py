@@ -1,4 +1,4 @@
-"""The queue of docs/reference/sources.md#crynux-dispatching, built as its figure draws it.
+"""The queue of docs/reference/sources.md#crynux-dispatching, built like its figure.
 
 Tasks wait in groups by VRAM and card; a freed node takes the best head of its groups.
 """
@@ -20,9 +20,9 @@ from oracle.systems.task_queue import QueueGroup, get_queue_group
 
 
 class QueuedTask(NamedTuple):
-    """A task in the queue; in order: the most valuable first, then the older."""
+    """A task in the queue; sorts by falling value, then by age."""
 
-    # Its value in wei a second, negative.
+    # Its value in wei per second, negative.
     rank: Fraction
     created: Position
     key: TaskKey
@@ -30,12 +30,15 @@ class QueuedTask(NamedTuple):
 
     @property
     def value(self) -> Fraction:
-        """Return the task's value in wei a second, exactly."""
+        """Return the task's exact value in wei per second."""
         return -self.rank
 
 
 class TaskQueue:
-    """The waiting tasks under one pricing; `weighting` says which models a node must have."""
+    """The waiting tasks under one pricing.
+
+    `weighting` defines which models a node must have.
+    """
 
     __slots__ = ("_entries", "_groups", "pricing", "weighting")
 
@@ -51,7 +54,7 @@ class TaskQueue:
         return len(self._entries)
 
     def add(self, task: Task) -> None:
-        """Put a task into its group; one that is there already is put anew."""
+        """Add a task to its group, or replace the task if it is already there."""
         self.discard(task.key)
         created = task.created_at or BEFORE_EVERYTHING
         entry = QueuedTask(-self.pricing.compute_value(task), created, task.key, task)
@@ -59,7 +62,7 @@ class TaskQueue:
         insort(self._groups.setdefault(get_queue_group(task), []), entry, key=_order)
 
     def discard(self, key: TaskKey) -> None:
-        """Take a task out, if it is there."""
+        """Remove a task if it is in the queue."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return
@@ -70,19 +73,19 @@ class TaskQueue:
             del self._groups[group]
 
     def groups(self) -> dict[QueueGroup, Sequence[QueuedTask]]:
-        """Return every group in order: the largest VRAM first, cards by name, then Any."""
+        """Return all groups in order: the largest VRAM first, cards by name, Any last."""
         return {name: tuple(self._groups[name]) for name in sorted(self._groups, key=_group_order)}
 
     def in_order(self) -> Iterator[QueuedTask]:
-        """Go through all groups at once, the most valuable task first, then the older."""
+        """Yield the tasks of all groups, the most valuable first, then the older."""
         return merge(*self._groups.values(), key=_order)
 
     def heads_for(self, node: Node) -> dict[QueueGroup, QueuedTask]:
         """Return the candidate groups of a freed node, each with its head.
 
-        Those of its own card and the Any groups with VRAM no larger than its own. A head is the
-        group's most valuable task that the node can run: also its version must suit, and where
-        there is no fallback, its models.
+        These are the groups of the node's card, and the Any groups whose VRAM is no larger than
+        the node's. A head is the group's most valuable task that the node can run. The version
+        must fit and, without a fallback, the models, too.
         """
         head_by_group = {}
         for group, entries in self.groups().items():
@@ -92,11 +95,11 @@ class TaskQueue:
         return head_by_group
 
     def next_for(self, node: Node) -> QueuedTask | None:
-        """Return the best head for a node that is free; None: nothing waits that it can run."""
+        """Return the best head for a free node, or None if the node can run no waiting task."""
         return min(self.heads_for(node).values(), key=_order, default=None)
 
     def can_run(self, node: Node, task: Task) -> bool:
-        """Tell whether card, version and, without a fallback, models suit the task."""
+        """Return whether card, version and, without a fallback, models fit the task."""
         requirement = build_requirement(task)
         if misfit_reason(node, requirement) is not None:
             return False
@@ -105,10 +108,10 @@ class TaskQueue:
         ).issubset(node.models)
 
     def overflow(self, capacity: int) -> list[QueuedTask]:
-        """Return what has to be dropped so that `capacity` are left: the least valuable first.
+        """Return the tasks to drop until `capacity` are left, the least valuable first.
 
-        Of equal ones the newest is dropped: call it once the new task has been added, for it may
-        be the one. They stay in until discarded.
+        Of equal tasks the newest is dropped, so call this after adding the new task. The tasks
+        stay in the queue until they are discarded.
         """
         excess = max(0, len(self) - capacity)
         tails = map(reversed, self._groups.values())

@@ -1,6 +1,6 @@
-"""The queue of docs/reference/sources.md#crynux-dispatching-of-2024, built as its figure draws it.
+"""The queue of docs/reference/sources.md#crynux-dispatching-of-2024, built like its figure.
 
-Tasks wait for three nodes; a freed node is combined with two others.
+Tasks wait for three nodes; a freed node is combined with two other nodes.
 """
 
 from bisect import bisect_left, insort
@@ -28,10 +28,10 @@ from tests.support.document.crynux_queue import QueuedTask
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A freed node with any two of its `partners`, by address.
+    """A freed node with any two of its `partners`, which are ordered by address.
 
-    `vram`: what all three have at least, in GB. `card`: the card of all three, None where only
-    the video memory was looked at.
+    `vram`: the minimum video memory of all three in GB. `card`: the card of all three, or None if
+    only the video memory is compared.
     """
 
     freed: Node
@@ -41,10 +41,11 @@ class Combination:
 
 
 def combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
-    """Return the same-card trio of a freed node, and that with the largest minimum of VRAM.
+    """Return a freed node's combination with nodes of its card, and the one with the most VRAM.
 
-    Neither where too few nodes are available. Partners that do equally well all stand in it: who
-    of them runs the task is drawn. Of a node whose video memory nobody said it counts as 0.
+    A combination is missing if too few nodes are available. Partners that fit equally well are all
+    included; a draw decides which of them run the task. A node with unknown video memory counts as
+    0.
     """
     other_nodes = [node for node in available if node.address != freed.address]
     other_nodes.sort(key=lambda node: node.address)
@@ -73,9 +74,9 @@ def _has_three_nodes(partners: Sequence[Node]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TrioTask:
-    """What a combination can take out of a group: its best task that three of the nodes can run.
+    """The best task of a group that three nodes of a combination can run.
 
-    `partners`: those of the combination that can, two or more.
+    `partners`: the two or more partners that can run the task.
     """
 
     group: TaskGroup
@@ -89,7 +90,7 @@ class TrioTask:
         See docs/reference/scoring-rules.md#the-draw.
 
         Raises:
-            ValueError: a negative weight, a seed that has not 32 bytes.
+            ValueError: a weight is negative, or the seed does not have 32 bytes.
         """
         candidates = [(node.address, weights(node.address)) for node in self.partners]
         drawn = draw_nodes(candidates, seed, TRIO_SIZE - 1)
@@ -97,16 +98,16 @@ class TrioTask:
 
 
 def as_one_task(trio: QueueItem) -> Task:
-    """Return a group of three as the legacy queue counts it: one task, of all its fees.
+    """Return a group of three as the legacy queue counts it: one task with the sum of the fees.
 
-    It is as old as its last task.
+    Its age is that of its last task.
     """
     fee = sum(task.fee or 0 for task in trio.tasks)
     return replace(trio.task, fee=fee, created_at=trio.tasks[-1].created_at)
 
 
 class LegacyQueue:
-    """The waiting tasks; `value_of` is what a task is worth, in wei a second or otherwise."""
+    """The waiting tasks; `value_of` returns a task's value, for example in wei per second."""
 
     __slots__ = ("_entries", "_groups", "_value_of")
 
@@ -121,7 +122,7 @@ class LegacyQueue:
         return len(self._entries)
 
     def add(self, task: Task) -> None:
-        """Put a task into its group; one that is there already is put anew."""
+        """Add a task to its group, or replace the task if it is already there."""
         self.discard(task.key)
         created = task.created_at or BEFORE_EVERYTHING
         entry = QueuedTask(-self._value_of(task), created, task.key, task)
@@ -129,7 +130,7 @@ class LegacyQueue:
         insort(self._groups.setdefault(get_task_group(task), []), entry, key=_order)
 
     def discard(self, key: TaskKey) -> None:
-        """Take a task out, if it is there."""
+        """Remove a task if it is in the queue."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return
@@ -139,18 +140,21 @@ class LegacyQueue:
             del self._groups[get_task_group(entry.task)]
 
     def groups(self) -> dict[TaskGroup, Sequence[QueuedTask]]:
-        """Return every group with its tasks, the most valuable first; SD groups before GPT."""
+        """Return each group with its tasks, the most valuable first.
+
+        SD groups before GPT groups.
+        """
         return {name: tuple(self._groups[name]) for name in sorted(self._groups)}
 
     def in_order(self) -> Iterator[QueuedTask]:
-        """Go through all groups at once, the most valuable task first, then the older."""
+        """Yield the tasks of all groups, the most valuable first, then the older."""
         return merge(*self._groups.values(), key=_order)
 
     def offers_for(self, freed: Node, available: Iterable[Node]) -> list[TrioTask]:
-        """Return what the freed node could run with others, best first, one for each group.
+        """Return the tasks that the freed node can run with others, the best first, one per group.
 
-        A trio of one card takes any group up to its VRAM, another one SD groups only. Where both
-        could take the same task, those of one card do.
+        A trio with one card takes any group up to its VRAM, another trio only SD groups. If both
+        trios could take the same task, the one with one card does.
         """
         offer_by_group: dict[TaskGroup, TrioTask] = {}
         for combination in combinations(freed, available):
@@ -164,14 +168,14 @@ class LegacyQueue:
         return sorted(offer_by_group.values(), key=_by_task)
 
     def next_for(self, freed: Node, available: Iterable[Node]) -> TrioTask | None:
-        """Return the most valuable offer, of equal ones the older; None: nothing can be run."""
+        """Return the most valuable offer, of equal ones the older, or None if nothing can run."""
         return next(iter(self.offers_for(freed, available)), None)
 
     def overflow(self, capacity: int) -> list[QueuedTask]:
-        """Return what has to be dropped so that `capacity` are left: the least valuable first.
+        """Return the tasks to drop until `capacity` are left, the least valuable first.
 
-        Of equal ones the newest. They stay in until discarded; the largest size is that of
-        `crynux.task_queue.capacity_for`.
+        Of equal tasks the newest is dropped. The tasks stay in the queue until they are discarded.
+        The maximum size is `oracle.systems.crynux.task_queue.capacity_for`.
         """
         excess = max(0, len(self) - capacity)
         tails = map(reversed, self._groups.values())

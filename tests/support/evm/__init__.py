@@ -1,1 +1,1 @@
-"""A real EVM for tests: Anvil on a free port, and a chain on it that is driven block by block."""
+"""A real EVM for tests: Anvil on a free port, with a chain that tests drive block by block."""

@@ -1,4 +1,4 @@
-"""Starts Anvil, the platform's own binary, on a free port; leaves nothing on the disk."""
+"""Starts Anvil's native binary on a free port; nothing is written to the disk."""
 
 import platform
 import subprocess
@@ -13,7 +13,7 @@ import requests
 ROOT = Path(__file__).resolve().parents[3]
 LISTENING = "Listening on "
 
-# More blocks than any test makes: a deep reorg below the pruned history loses state silently.
+# More blocks than any test makes: a reorg below the pruned history would silently lose state.
 KEPT_BLOCKS = 20_000
 
 
@@ -25,7 +25,10 @@ def binary() -> Path:
 
 @contextmanager
 def anvil(*flags: str) -> Iterator[str]:
-    """The URL of a fresh chain; blocks are made by `evm_mine` unless flags say otherwise."""
+    """Run a new chain and yield its URL.
+
+    Blocks are mined by `evm_mine`, unless flags change this.
+    """
     with tempfile.TemporaryDirectory(prefix="anvil-") as cache:
         command = [str(binary()), "--port", "0", "--prune-history", str(KEPT_BLOCKS)]
         command += ["--cache-path", cache, *(flags or FREE_BY_HAND)]
@@ -38,21 +41,21 @@ def anvil(*flags: str) -> Iterator[str]:
                 running.terminate()
 
 
-# No block without being told, and gas costs nothing: balances are then exact.
+# No block without a request. Gas costs nothing, so balances are exact.
 FREE_BY_HAND = ("--no-mining", "--gas-price", "0", "--block-base-fee-per-gas", "0")
 
 
 def from_a_minute() -> tuple[str, str]:
-    """The flags by which the first block stands where a minute begins, as a period does.
+    """Return the flags that set the first block's time to the start of a minute, as of a period.
 
-    Else one might end in the middle of any test.
+    Otherwise a period might end in the middle of any test.
     """
     now = int(time.time())  # noqa: TID251  as Anvil itself would begin
     return "--timestamp", str(now // 60 * 60)
 
 
 def _hush(url: str) -> None:
-    """Nobody reads on: Anvil would stop in the middle of a request once the pipe is full."""
+    """Drain the output; once the pipe is full, Anvil would stop in the middle of a request."""
     call = {"jsonrpc": "2.0", "id": 0, "method": "anvil_setLoggingEnabled", "params": [False]}
     requests.post(url, json=call, timeout=120).raise_for_status()
 

@@ -1,4 +1,4 @@
-"""The compiled contracts under abi/, as tests deploy them."""
+"""The compiled contracts in abi/, as tests deploy them."""
 
 import json
 from functools import cache
@@ -10,5 +10,5 @@ ABI = Path(__file__).resolve().parents[3] / "abi"
 
 @cache
 def artifact(name: str) -> dict[str, Any]:
-    """By name; those in a folder by `folder/name`, as in `testing/StubbornNode`."""
+    """Return an artifact by name, such as `TaskNetwork` or `testing/StubbornNode`."""
     return dict[str, Any](json.loads((ABI / f"{name}.json").read_text("utf-8")))

@@ -1,4 +1,4 @@
-"""A chain that tests drive: one transaction a block, exact times, reverts by their names."""
+"""A chain that tests drive: one transaction per block, exact times, and reverts by error name."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ GAS = 12_000_000
 
 
 class RevertedError(AssertionError):
-    """A transaction that was mined and failed; `error` is the contract's name for the reason."""
+    """A transaction was mined and failed; `error` is the name of the contract's error."""
 
     def __init__(self, error: str, args: Sequence[Any]) -> None:
         super().__init__(f"{error}({', '.join(map(str, args))})")
@@ -36,7 +36,7 @@ class Said(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What a mined transaction did."""
+    """The results of a mined transaction."""
 
     raw: dict[str, Any]
     events: list[Said]
@@ -50,7 +50,7 @@ class Receipt(NamedTuple):
         return int(self.raw["gasUsed"], 16)
 
     def only(self, event: str) -> dict[str, Any]:
-        """The arguments of the one event of this name."""
+        """Return the arguments of the only event with this name."""
         (arguments,) = (
             decoded_event.args for decoded_event in self.events if decoded_event.event == event
         )
@@ -58,18 +58,18 @@ class Receipt(NamedTuple):
 
 
 class Chain:
-    """Anvil behind plain JSON-RPC for speed; web3 encodes and decodes."""
+    """Anvil through plain JSON-RPC, which is fast; web3 encodes and decodes."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.session = requests.Session()
-        # Else every request reads the whole environment for a proxy.
+        # Otherwise every request searches the environment for a proxy.
         self.session.trust_env = False
         self.web3 = Web3(HTTPProvider(url, session=self.session))
         self.accounts: list[str] = [Web3.to_checksum_address(a) for a in self.rpc("eth_accounts")]
         self.known: dict[str, Contract] = {}
         free = int(self.rpc("eth_getBlockByNumber", "latest", False)["baseFeePerGas"], 16) == 0
-        # Where gas costs nothing it is not tipped either, so that balances are exact.
+        # If gas costs nothing, the tip is zero, too, so that balances are exact.
         self.price = {"gasPrice": "0x0"} if free else {}
         self._errors: dict[bytes, tuple[str, list[str]]] = {}
         self._events: dict[str, dict[bytes, ContractEvent]] = {}
@@ -83,7 +83,7 @@ class Chain:
         return self.rpcs((method, *params))[0]
 
     def rpcs(self, *calls: tuple[Any, ...]) -> list[Any]:
-        """One request for all calls, answers in their order."""
+        """Send all calls in one request, and return the results in order."""
         body = [
             {"jsonrpc": "2.0", "id": place, "method": call[0], "params": list(call[1:])}
             for place, call in enumerate(calls)
@@ -102,22 +102,22 @@ class Chain:
 
     @property
     def time(self) -> int:
-        """The timestamp of the last block."""
+        """Return the timestamp of the last block."""
         return int(self.rpc("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
     def steady(self) -> None:
-        """Each block comes one second after the last one, however slow the machine.
+        """Let each block follow one second after the last, however slow the machine is.
 
-        Else a test that says nothing of time depends on where a second of the clock ends.
+        Otherwise the outcome of a test could depend on where a second of the clock ends.
         """
         self.rpc("anvil_setBlockTimestampInterval", 1)
 
     def at(self, time: int) -> None:
-        """The next block carries exactly this timestamp."""
+        """Set the exact timestamp of the next block."""
         self.rpc("evm_setNextBlockTimestamp", time)
 
     def later(self, seconds: int) -> None:
-        """The next block comes exactly this many seconds after the last one."""
+        """Let the next block follow exactly this many seconds after the last one."""
         self.at(self.time + seconds)
 
     def mine(self, blocks: int = 1) -> None:
@@ -125,7 +125,7 @@ class Chain:
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """What happens inside never happened."""
+        """Undo everything that happens within this context."""
         before = self.rpc("evm_snapshot")
         try:
             yield
@@ -142,7 +142,7 @@ class Chain:
         return self.contract(name, receipt.raw["contractAddress"])
 
     def contract(self, name: str, address: str) -> Contract:
-        """This artifact at an address; its errors and events are known from now on."""
+        """Return the contract of an artifact at an address, and register its errors and events."""
         abi = artifact(name)["abi"]
         contract = self.web3.eth.contract(address=Web3.to_checksum_address(address), abi=abi)
         for part in abi:
@@ -159,7 +159,11 @@ class Chain:
     # --- transactions ---
 
     def send(self, call: Any, *, sender: str | None = None, value: int = 0) -> Receipt:
-        """Mines `contract.functions.x(...)` in its own block; RevertedError if it fails."""
+        """Mine a contract call in its own block, and return the receipt.
+
+        Raises:
+            RevertedError: the transaction fails.
+        """
         return self.transact(to=call.address, data=encoded(call), sender=sender, value=value)
 
     def transact(self, **fields: Any) -> Receipt:
@@ -168,7 +172,10 @@ class Chain:
         return self.receipt(sent)
 
     def together(self, *transactions: dict[str, Any]) -> list[str]:
-        """Mines several in one block, in this order; answers their hashes. See `request`."""
+        """Mine several transactions in one block, in this order; return their hashes.
+
+        See `request`.
+        """
         calls = [("eth_sendTransaction", transaction) for transaction in transactions]
         return [str(sent) for sent in self.rpcs(*calls, ("evm_mine",))[:-1]]
 
@@ -209,7 +216,7 @@ def encoded(call: Any) -> str:
 
 
 def as_log(log: dict[str, Any]) -> Any:
-    """A log as the node writes it, in the shape that web3's decoder takes."""
+    """Convert a log from the node's JSON to the form that web3's decoder expects."""
     numbers = {key: int(log[key], 16) for key in ("blockNumber", "logIndex", "transactionIndex")}
     byte_fields = {key: HexBytes(log[key]) for key in ("data", "blockHash", "transactionHash")}
     topics = [HexBytes(topic) for topic in log["topics"]]

@@ -1,4 +1,4 @@
-"""Groups that contest, and the second ones that decide, on a test's network."""
+"""Contested groups, and the second groups that decide them, on a test's network."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ IN, OUT = Standing.ACTIVE, Standing.SLASHED
 
 
 class Group:
-    """A group of three: its creator, the creator's name for it, its tasks and nodes."""
+    """A group of three: its creator, the creator's id of the group, its tasks and nodes."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Group:
         nodes: list[str],
         running: list[bytes] | None = None,
     ) -> None:
-        """`running`: its tasks, where they are created and started already."""
+        """Create the group; `running` are its tasks if they are already created and started."""
         self.network, self.creator, self.name, self.nodes = network, creator, name, nodes
         self.is_started = running is not None
         order_fields: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
@@ -31,7 +31,7 @@ class Group:
         self.key = network.key(creator, name)
 
     def play(self, answers: str) -> Receipt:
-        """A letter is a result; all is committed, revealed and compared."""
+        """Let the members commit and reveal, and compare the answers; each letter is a result."""
         network = self.network
         if not self.is_started:
             for task, node in zip(self.tasks, self.nodes, strict=True):
@@ -60,7 +60,7 @@ def result(letter: str) -> int:
 
 
 def second_of(first: Group) -> Group:
-    """The dispatcher's own group that does the first one's work over again, and runs."""
+    """Start the dispatcher's own group, which repeats the work of the first group."""
     network = first.network
     nodes = network.nodes[3:6]
     tasks = created_by(order_second(network, first.key, SECOND, nodes))
@@ -70,7 +70,7 @@ def second_of(first: Group) -> Group:
 def order_second(
     network: Network, contested: bytes, name: bytes, nodes: list[str], **order_fields: Any
 ) -> Receipt:
-    """Orders, links and starts it in one call out of a purse that is filled for it."""
+    """Order, link and start a second group in one call, from a balance filled for this."""
     network.by(network.admin, network.does.fund(network.dispatcher), ETHER * len(nodes))
     plain: dict[str, Any] = {"id": first_id(name), "group": name, "group_size": len(nodes)}
     order = network.order(**plain | order_fields)
@@ -79,7 +79,7 @@ def order_second(
 
 
 def first_id(name: bytes) -> bytes:
-    """Ids that no other task of a test has."""
+    """Return an id that no other task of a test has."""
     return word((int.from_bytes(name) << 64) + (1 << 40))
 
 

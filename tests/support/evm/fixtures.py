@@ -1,4 +1,4 @@
-"""Fixtures for tests on a real chain: one Anvil per module, each test on a clean state."""
+"""Fixtures for tests on a real chain: one Anvil per module, with a clean state for each test."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.support.evm.chain import Chain
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
-    """A chain of this module, never undone: deploy what all its tests share here."""
+    """Yield the module's chain, which is never undone; deploy shared contracts here."""
     with anvil(*FREE_BY_HAND, *from_a_minute()) as url:
         chain = Chain(url)
         try:
@@ -21,6 +21,6 @@ def fresh_chain() -> Iterator[Chain]:
 
 @pytest.fixture
 def chain(fresh_chain: Chain) -> Iterator[Chain]:
-    """The module's chain; what the test does to it is undone."""
+    """Yield the module's chain, and undo the test's changes afterwards."""
     with fresh_chain.undone():
         yield fresh_chain

@@ -1,4 +1,4 @@
-"""Validation groups on a test's network: members play what the letters of a word say."""
+"""Validation groups on a test's network; each letter of a word is a member's answer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,18 +8,18 @@ from tests.support.evm.network import ETHER, NOTHING, TIMEOUT, Network, word
 
 GROUP = word(77)
 
-# What a member does; any other letter is the result that it submits.
+# The behaviour of a member; any other letter is the result that it submits.
 ERROR, SILENT = "e", "-"
 
 
 def members(network: Network, size: int = 3, **order_fields: Any) -> list[bytes]:
-    """A group whose fees are 1, 2, 3 … ether."""
+    """Create the tasks of a group, with fees of 1, 2, 3 … ether."""
     order_fields = {"group": GROUP, "group_size": size, **order_fields}
     return [network.create(fee=place * ETHER, **order_fields) for place in range(1, size + 1)]
 
 
 def play(network: Network, answers: str) -> list[bytes]:
-    """A group on the nodes in order, answers ten seconds apart; who answered has revealed."""
+    """Run a group on the nodes in order, ten seconds apart; every member that answers reveals."""
     tasks = members(network, len(answers))
     played = list(zip(tasks, network.nodes, answers, strict=False))
     for task, node, _ in played:
@@ -53,16 +53,16 @@ def compare(network: Network, tasks: list[bytes], group: bytes = GROUP) -> Recei
 
 
 def ends(receipt: Receipt, tasks: list[bytes]) -> list[str]:
-    """How the transaction ended each task; "" where it did not."""
+    """Return how a transaction ended each task, or "" for a task that it did not end."""
     terminals = ("TaskSucceeded", "TaskRefunded", "TaskInvalidated", "TaskAborted")
     end_by_task = {s.args["task"]: s.event for s in receipt.events if s.event in terminals}
     return [end_by_task.get(task, "").removeprefix("Task") for task in tasks]
 
 
 def scored(network: Network, nodes: Sequence[str], number: int) -> None:
-    """A group of its own that these nodes play, the first one first: each has a score then.
+    """Run a separate group in which these nodes rank in order, so that each gets a score.
 
-    The last is started first: seconds between blocks are enough, and no period ends meanwhile.
+    The last node is started first, so a few seconds are enough, and no period ends meanwhile.
     """
     name = word(1_000 + number)
     played = list(zip(members(network, len(nodes), group=name), nodes, strict=True))
@@ -76,6 +76,6 @@ def scored(network: Network, nodes: Sequence[str], number: int) -> None:
 
 
 def scored_alike(network: Network, nodes: Sequence[str]) -> None:
-    """As many groups as there are nodes, each of which is first, and last, in one of them."""
+    """Run as many groups as there are nodes; each node is first, and last, in one of them."""
     for turn in range(len(nodes)):
         scored(network, [*nodes[turn:], *nodes[:turn]], turn)

@@ -1,4 +1,4 @@
-"""The reference network on a test's chain: who is who, and each step as one short call."""
+"""The reference network on a test's chain: its accounts, and one short call for each step."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -14,9 +14,9 @@ MIN_STAKE = 400 * ETHER
 FEE = 3 * ETHER
 TIMEOUT = 300
 GWEI = 10**9
-# Of every kind: gwei, and gwei for each unit of size; seconds, and seconds for each unit.
+# For every kind of task: gwei, gwei per unit of size, seconds, seconds per unit of size.
 FLOOR = (1_000_000, 1_000, 60, 0)
-# What the creator of a task of size 1 loses where it times out.
+# The amount that a creator of a task of size 1 loses at a timeout.
 TOLL = 1_001_000 * GWEI
 NOTHING = bytes(32)
 NOBODY = "0x" + "00" * 20
@@ -26,7 +26,7 @@ VERSION = (2, 5, 0)
 
 
 class Last(IntEnum):
-    """`lastStatus` in the events."""
+    """Values of `lastStatus` in the events."""
 
     CREATED = 0
     QUEUED = 1
@@ -37,7 +37,7 @@ class Last(IntEnum):
 
 
 class Why(IntEnum):
-    """`reason` in the events."""
+    """Values of `reason` in the events."""
 
     TIMEOUT = 1
     INCORRECT_RESULT = 3
@@ -49,7 +49,7 @@ class Why(IntEnum):
 
 
 class Status(IntEnum):
-    """Where the contract's book says that a task stands."""
+    """A task's state in the contract's storage."""
 
     UNKNOWN = 0
     CREATED = 1
@@ -67,7 +67,7 @@ class Status(IntEnum):
 
 
 class Standing(IntEnum):
-    """Where the contract's book says that a node stands."""
+    """A node's state in the contract's storage."""
 
     UNKNOWN = 0
     ACTIVE = 1
@@ -78,7 +78,7 @@ class Standing(IntEnum):
 
 
 class Order(NamedTuple):
-    """What createTask takes, in its order."""
+    """The arguments of createTask, in order."""
 
     id: bytes
     group: bytes = NOTHING
@@ -107,17 +107,17 @@ SALT = word(0x5A17)
 
 
 def answer_of(group: bytes, result: int) -> bytes:
-    """What a node of the group answers where this is its result, as the contract defines it."""
+    """Return the answer of a group's node for this result, as the contract defines it."""
     return bytes(Web3.keccak(group + word(result))) if result else NOTHING
 
 
 def committed(task: bytes, node: str, answer: bytes, salt: bytes = SALT) -> bytes:
-    """What a node commits to, as the contract defines it."""
+    """Return a node's commitment, as the contract defines it."""
     return bytes(Web3.keccak(task + padded(node) + answer + salt))
 
 
 class Settings(NamedTuple):
-    """What the admin may change, as the contract has it when it is new."""
+    """The settings that the admin can change, with the values of a new contract."""
 
     min_stake: int = MIN_STAKE
     validation: int = 600
@@ -129,7 +129,7 @@ class Settings(NamedTuple):
 
 
 class Network:
-    """Admin, dispatcher and treasury are the first three accounts; the rest are anybody."""
+    """The network; admin, dispatcher and treasury are the chain's first three accounts."""
 
     def __init__(self, chain: Chain, contract: Contract) -> None:
         self.chain = chain
@@ -157,13 +157,13 @@ class Network:
     # --- tasks ---
 
     def order(self, **order_fields: Any) -> tuple[Any, ...]:
-        """An order with an id that was not used before, unless one is given."""
+        """Return an order, by default with an unused id."""
         self._ids += 1
-        # web3 encodes a plain tuple only.
+        # web3 only encodes a plain tuple.
         return tuple(Order(**{"id": word(self._ids), **order_fields}))
 
     def create(self, *, creator: str = "", fee: int = FEE, **order_fields: Any) -> bytes:
-        """The new task's key."""
+        """Create a task and return its key."""
         call = self.does.createTask(self.order(**order_fields))
         receipt = self.chain.send(call, sender=creator or self.creator, value=fee)
         return bytes(receipt.only("TaskCreated")["task"])
@@ -172,7 +172,7 @@ class Network:
         return self.by(self.dispatcher, self.does.startTask(task, node))
 
     def begun(self, node: str, **order_fields: Any) -> bytes:
-        """A new task that runs on this node."""
+        """Create a task, start it on a node, and return its key."""
         task = self.create(**order_fields)
         self.start(task, node)
         return task
@@ -181,7 +181,7 @@ class Network:
         return self.by(node, self.does.submitResult(task, word(result)))
 
     def submitted(self, node: str, result: int = 1, **order_fields: Any) -> bytes:
-        """A new task that this node has run."""
+        """Create a task, run it on a node to its submission, and return its key."""
         task = self.begun(node, **order_fields)
         self.submit(task, node, result)
         return task
@@ -190,7 +190,7 @@ class Network:
         return self.by(node, self.does.reportError(task))
 
     def commit(self, task: bytes, node: str, answer: bytes = NOTHING) -> Receipt:
-        """Answers a task of a group; `reveal` shows how. Nothing: the task cannot be run."""
+        """Answer a group's task; call `reveal` later. NOTHING reports an error."""
         self._hidden[task] = (node, answer)
         return self.by(node, self.does.commitAnswer(task, committed(task, node, answer)))
 
@@ -202,18 +202,18 @@ class Network:
         return self.by(sender or self.admin, self.does.timeOutTask(task))
 
     def time_limit(self, task: bytes) -> int:
-        """Last second in which the node's answer counts."""
+        """Return the last second in which the node's answer counts."""
         task_fields = self.told(task)
         return int(task_fields["startedAt"] + task_fields["timeout"])
 
     # --- books ---
 
     def told(self, task: bytes) -> dict[str, Any]:
-        """All that the contract keeps of a task, by the fields' names."""
+        """Return the contract's record of a task, by field name."""
         return self._named("taskOf", task)
 
     def node(self, account: str) -> dict[str, Any]:
-        """All that the contract keeps of an address, by the fields' names."""
+        """Return the contract's record of an address, by field name."""
         return self._named("nodeOf", account)
 
     def _named(self, function: str, key: Any) -> dict[str, Any]:
@@ -224,19 +224,19 @@ class Network:
         )
 
     def change(self, **changes: int) -> Receipt:
-        """New settings: those of a new network but for these."""
+        """Set the settings of a new network, with these changes."""
         return self.by(self.admin, self.does.setSettings(tuple(Settings(**changes))))
 
     @staticmethod
     def key(creator: str, number: bytes) -> bytes:
-        """The name in events of the task or group that a creator calls so."""
+        """Return the key, as in events, of a creator's task or group."""
         return bytes(Web3.solidity_keccak(["bytes32", "bytes32"], [padded(creator), number]))
 
     def owed(self, account: str) -> int:
         return int(self.does.withdrawable(account).call())
 
     def balance(self, account: str = "") -> int:
-        """Of an account, else of the network itself."""
+        """Return an account's balance, by default that of the network contract."""
         at = account or self.contract.address
         return int(self.chain.rpc("eth_getBalance", at, "latest"), 16)
 

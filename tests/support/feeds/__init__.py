@@ -1,1 +1,1 @@
-"""A relay for tests, and who follows it."""
+"""A relay for tests, and a follower of its feed."""

@@ -1,4 +1,4 @@
-"""A daemon's two sources for tests: a scripted chain, and a relay over real HTTP beside it."""
+"""A daemon's two sources for tests: a scripted chain, and a relay over real HTTP."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +24,7 @@ SETTINGS = FeedSection(page_rows=100)
 
 
 def beside_a_feed(rules: Rules = RELAY) -> EventFolder:
-    """What a fresh process would fold a chain and a feed with."""
+    """Return the folder of a new process that folds a chain and a feed."""
     reader = ScriptedReader()
     reader.feed = RelayReader()
     return EventFolder(rules, reader, [FeedHook(0)])
@@ -39,7 +39,7 @@ class FeedFollower:
     follower: Follower
     settings: FeedSection = SETTINGS
     polls: list[PollResult] = field(default_factory=list)
-    # The poll before did not come to the end, as the daemon remembers it.
+    # Whether the last poll did not reach the end, as the daemon remembers.
     reads_on: bool = False
 
     @property
@@ -64,12 +64,12 @@ class FeedFollower:
         return ingested
 
     def passes(self, seconds: int, every: int = 10) -> None:
-        """Let time pass: the relay is polled, and blocks are mined up to its clock."""
+        """Advance the time: the relay is polled, and blocks are mined up to the relay's clock."""
         until = self.relay.now + seconds
         while self.relay.now < until:
             self.relay.now += every
             self.poll()
-            # The daemon polls again at once where it has not come to the end.
+            # The daemon polls again at once if it did not reach the end.
             while self.reads_on:
                 self.poll()
                 self.catch_up()
@@ -78,14 +78,14 @@ class FeedFollower:
             self.catch_up()
 
     def catch_up(self) -> None:
-        # Heads are known anew each time: no clock of a machine decides what is folded.
+        # The heads are fetched each time, so no machine's clock decides what is folded.
         self.follower.ingest.discard_heads()
         # None while the feed is not settled up to the first block.
         with suppress(TransientError):
             self.follower.catch_up()
 
     def restart(self) -> None:
-        """Go on as another process would."""
+        """Continue as another process would."""
         self.follower.folder = beside_a_feed(self.follower.folder.rules)
         self.follower.ingest = IngestState(head_limit=FeedHeadLimit(self.store))
         self.reads_on = False
@@ -98,7 +98,7 @@ class FeedFollower:
         return [fault.kind for fault in self.faults()]
 
     def pools(self) -> dict[str, list[int]]:
-        """Every node's task scores, oldest first."""
+        """Return every node's task scores, oldest first."""
         with self.store.read_transaction() as uow:
             return {node.address: list(node.pool) for node in uow.nodes.iterate_all()}
 
@@ -111,7 +111,7 @@ class FeedFollower:
 def following(
     store: Store, relay: Relay, chain: ScriptedChain | None = None, rules: Rules = RELAY
 ) -> Iterator[FeedFollower]:
-    """Follow a relay over HTTP beside a chain."""
+    """Follow a relay over HTTP beside a chain, within this context."""
     chain = chain or ScriptedChain()
     follower = Follower(chain, store, folder=beside_a_feed(rules))
     follower.ingest = IngestState(head_limit=FeedHeadLimit(store))

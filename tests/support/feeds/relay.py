@@ -1,6 +1,6 @@
-"""A relay's event stream as a test wants it: real HTTP, a clock of its own, every way to be wrong.
+"""A relay's event stream for tests: real HTTP, its own clock, and all faults.
 
-It keeps rows as the public interface gives them (docs/explanation/feed.md#interface).
+Rows have the form of the public interface (docs/explanation/feed.md#interface).
 """
 
 import json
@@ -28,9 +28,9 @@ def task(number: int) -> str:
 
 @dataclass
 class Relay:
-    """What the relay holds; `now` is its clock. `fault` answers a path in place of the relay.
+    """The relay's rows and its clock `now`; `fault` replaces the response for a path.
 
-    `page_cap` is how many rows a page has at most, whatever was asked; None: no cap.
+    `page_cap`: the maximum number of rows per page, whatever was requested, or None.
     """
 
     now: int = 1_000
@@ -54,7 +54,7 @@ class Relay:
         return self.next_id - 1
 
     def burn(self, ids: int = 1) -> None:
-        """Use ids up for nothing, as a transaction that is rolled back does."""
+        """Skip ids, as a rolled-back transaction does."""
         self.next_id += ids
 
     def joins(self, number: int) -> int:
@@ -84,7 +84,10 @@ class Relay:
         return self.say(kind, node(number), node_address=node(number), network="x")
 
     def group(self, tasks: Mapping[int, int], score: str = "0xaa") -> None:
-        """Run a group whole: tasks by node, in the order in which they finish."""
+        """Run a complete group.
+
+        `tasks` gives each node's task, in the order in which they finish.
+        """
         for task_number, by in tasks.items():
             self.starts(task_number, by)
         for task_number, by in tasks.items():
@@ -124,7 +127,7 @@ def _success(data: object) -> tuple[int, bytes]:
 
 @contextmanager
 def served(relay: Relay) -> Iterator[str]:
-    """Serve it over HTTP, and yield its address."""
+    """Serve the relay over HTTP, and yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -138,7 +141,7 @@ def served(relay: Relay) -> Iterator[str]:
 
         @override
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing on stderr."""
+            """Drop the access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,6 +1,6 @@
-"""How the relay closes a group of three, written from its validate_task.go for tests.
+"""The relay's rules for closing a group of three, from its validate_task.go.
 
-Nothing of `oracle` is imported: what the product makes of rows is held against this.
+The module imports nothing of `oracle`: the product's interpretation of rows is compared with it.
 """
 
 import json
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
-# What becomes of a member before its group is closed. A, B and C are results that differ; E is an
-# error report; T timed out while it ran; Q was cancelled in the queue; S lost its node by a slash.
+# The state of a member before its group is closed. A, B and C are different results. E is an error
+# report. T timed out while running. Q was cancelled in the queue. S lost its node by a slash.
 RESULTS = "ABC"
 FINISHED = RESULTS + "E"
 SILENT = "TQS"
@@ -23,10 +23,10 @@ INCORRECT, GROUP_TIMEOUT = 3, 5
 
 @dataclass(frozen=True)
 class ClosedGroup:
-    """How members end, in order of elapsed time: a row's type, an abort reason, or None.
+    """The ends of the members, in order of elapsed time: a row type, an abort reason, or None.
 
-    `scores` are what enters each member's pool; None: nothing does. `closes` is False where the
-    relay's transaction fails, so that the group stays open.
+    `scores` are the scores that each member's pool gets, or None. `closes` is False if the relay's
+    transaction fails, so that the group stays open.
     """
 
     ends: tuple[str | int | None, ...]
@@ -35,12 +35,12 @@ class ClosedGroup:
 
 
 def same(outcome: str, other_outcome: str) -> bool:
-    """compareTaskScore: of equal status and equal result; two error reports are the same."""
+    """Return compareTaskScore: equal status and equal result; two error reports are equal."""
     return outcome == other_outcome
 
 
 def close_group(outcomes: Sequence[str]) -> ClosedGroup:
-    """ValidateTaskGroup for members in order of elapsed time."""
+    """Return ValidateTaskGroup's outcome for members in order of elapsed time."""
     finished = [place for place, outcome in enumerate(outcomes) if outcome in FINISHED]
     ends: list[str | int | None] = [None] * len(outcomes)
     scores: list[int | None] = [None] * len(outcomes)
@@ -64,7 +64,10 @@ def close_group(outcomes: Sequence[str]) -> ClosedGroup:
 def compare(
     outcomes: Sequence[str], finished: Sequence[int], ends: list[str | int | None]
 ) -> bool:
-    """Fill in what the comparison of results decides; False: the transaction fails."""
+    """Set the ends that the comparison of results decides.
+
+    Return False if the transaction fails.
+    """
     pairs = [
         (first_index, two)
         for first_index, two in combinations(finished, 2)
@@ -77,14 +80,17 @@ def compare(
         ends[first], ends[second] = VALIDATED, REFUND
     for third in {*finished} - {first, second}:
         ends[third] = REFUND if (first, third) in pairs else INVALIDATED
-    # SetTaskStatusEndGroupRefund takes a submitted result only.
+    # SetTaskStatusEndGroupRefund requires a submitted result.
     return not any(
         end == REFUND and outcome == "E" for end, outcome in zip(ends, outcomes, strict=True)
     )
 
 
 def is_told_apart(outcomes: Sequence[str]) -> bool:
-    """Whether rows tell who timed out: not beside a member that ended silently without a 0."""
+    """Return whether the rows show who timed out.
+
+    They do not if another member ended silently without a score of 0.
+    """
     return not ({"Q", "S"} & {*outcomes} and "T" in outcomes)
 
 
@@ -102,7 +108,7 @@ def task_of(number: int) -> str:
 
 @dataclass
 class Stream:
-    """A relay's rows in the order of their ids: id, type, node, task and args as a text."""
+    """A relay's rows in the order of their ids: id, type, node, task, and args as text."""
 
     rows: list[tuple[int, str, str, str, str]] = field(default_factory=list)
     next_id: int = 1
@@ -118,7 +124,7 @@ class Stream:
     def play_group(
         self, nodes: Sequence[int], tasks: Sequence[int], outcomes: Sequence[str], end: ClosedGroup
     ) -> None:
-        """Write a group's rows: starts, answers, silent ends, and the rows that close it."""
+        """Append a group's rows: starts, answers, silent ends and the closing rows."""
         members = list(zip(nodes, tasks, outcomes, strict=True))
         for node, task, outcome in members:
             if outcome != "Q":
