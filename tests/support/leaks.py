@@ -1,8 +1,8 @@
-"""Knows every key, password and token that tests make, and fails the test that shows one (F72).
+"""Records every key, password and token that tests create, and fails a test that shows one (F72).
 
-Looked at: what a test prints (and what it reads of its own output, or of a program that it
-started), its log records, its traceback, warnings, the message of every error of ours, whether it
-was raised or not, what daemons write to their logs, and at the end the text of the metrics.
+The following texts are checked: a test's output, including the output of programs that it started
+and read; its log records, traceback and warnings; the message of every error of ours, raised or
+not; the logs of daemons; and, at the end, the metrics.
 """
 
 import base64
@@ -20,11 +20,11 @@ from oracle.signing import keystore
 from oracle.signing.local import KeySigner
 from oracle.telemetry.metrics import REGISTRY
 
-# Shorter ones are found in anything.
+# Shorter values occur by chance in any text.
 _SHORTEST = 12
-# A key of few different bytes was made by hand, and looks like other things made by hand.
+# A key with few different bytes was written by hand, and looks like other such values.
 _FEWEST_BYTES = 8
-# Those that tests wrote into URLs of their own.
+# The passwords that tests wrote into URLs.
 FIXED = (
     "token-in-the-path",
     "a-key-in-the-path",
@@ -34,14 +34,14 @@ FIXED = (
 
 
 class Logs:
-    """The files that programs of the tests write to, read as far as they have come."""
+    """The log files of programs that tests run, each read up to its current end."""
 
     def __init__(self) -> None:
         self._read: dict[Path, int] = {}
         self._writers: dict[Path, subprocess.Popen[Any]] = {}
 
     def follow(self, writer: "subprocess.Popen[Any]", *streams: object) -> None:
-        """Follow what a program was `given` to write to, where that is a file of a name."""
+        """Follow the streams that a program writes to, if they are files with a name."""
         for stream in streams:
             name = getattr(stream, "name", None)
             if not isinstance(name, str) or getattr(stream, "mode", "r")[0] not in "wax":
@@ -52,7 +52,7 @@ class Logs:
                 self._read[path] = 0
 
     def news(self) -> str:
-        """Return what was written since the last look; who has ended is not looked at again."""
+        """Return what was written since the last call; files of ended programs are dropped."""
         chunks = []
         for path, writer in list(self._writers.items()):
             is_over = not path.exists() or writer.returncode is not None
@@ -67,7 +67,7 @@ class Logs:
 
 
 class Watch:
-    """What is secret, by what it is; and what was said since the last test."""
+    """The known secrets with their kinds, and the texts shown since the last test."""
 
     def __init__(self) -> None:
         self._forms: dict[str, str] = {}
@@ -76,7 +76,7 @@ class Watch:
             self.learn(value, "a token")
 
     def learn(self, value: str | bytes, what: str) -> None:
-        """From now on this must be seen nowhere, in any form."""
+        """Add a secret, which must not be shown in any form."""
         if isinstance(value, bytes):
             if len(set(value)) >= _FEWEST_BYTES:
                 forms = (value.hex(), str(int.from_bytes(value, "big")), repr(value)[2:-1])
@@ -86,12 +86,12 @@ class Watch:
             self._forms[value.lower()] = what
 
     def said(self, where: str, text: object) -> None:
-        """Note what was shown, to be looked at when the test is over."""
+        """Record a text that was shown; it is checked when the test ends."""
         if text:
             self._said.append((where, str(text)))
 
     def leaks(self, *more: tuple[str, str]) -> list[str]:
-        """Return what was shown since the last look, without showing it again."""
+        """Return the leaks since the last call, without the secrets themselves."""
         outputs, self._said = [*self._said, *more], []
         return sorted({leak for where, text in outputs for leak in self._in(where, text.lower())})
 
@@ -106,12 +106,12 @@ logs = Logs()
 
 
 def learn(value: str | bytes, what: str = "a secret of a test") -> None:
-    """Make known what a test keeps secret."""
+    """Add a secret of a test."""
     watch.learn(value, what)
 
 
 def pytest_configure() -> None:
-    """Listen where secrets are made and where things are said."""
+    """Install the hooks where secrets are created and where texts are shown."""
     _listen(keystore, "_write_new_file", before=lambda _path, text: _learn_password(text))
     _listen(keystore, "read_secret_file", after=_learn_password)
     _listen(keystore, "import_eth_account", after=_learn_what_it_makes)
@@ -125,13 +125,13 @@ def pytest_configure() -> None:
 
 
 def _learn_password(text: str) -> None:
-    # The other file is a keystore, which may be seen.
+    # The other file is a keystore, which is not secret.
     if not text.lstrip().startswith("{"):
         watch.learn(text.strip(), "a password")
 
 
 def _learn_what_it_makes(accounts: Any) -> None:
-    """A daemon may open what this process has only made."""
+    """Learn the keys that this process creates, because a daemon may open them."""
     if getattr(accounts.encrypt, "__name__", "") != "received":
         _listen(accounts, "encrypt", before=lambda key, *_: watch.learn(bytes(key), "a key"))
 
@@ -167,14 +167,14 @@ def pytest_runtest_makereport() -> Iterator[None]:
     leaks = watch.leaks(*shown)
     if leaks:
         report.outcome = "failed"
-        # Neither the output nor the traceback is printed: they hold it.
+        # Output and traceback contain the secret, so they are not printed.
         report.sections = []
         report.longrepr = "\n".join(leaks)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
-    """After the last test of a process, read the metrics."""
+    """Read the metrics after the last test of a process."""
     yield
     if nextitem is None:
         watch.said("the metrics", generate_latest(REGISTRY).decode())

@@ -1,4 +1,4 @@
-"""Closed loops for tests: a system by name, a small network, one strategy beside its baseline."""
+"""Closed loops for tests: a system by name, a small network, and a strategy with its baseline."""
 
 from collections.abc import Sequence
 
@@ -10,25 +10,25 @@ from lab.closed_loop.loop_plan import LoopPlan
 
 
 def column(text: str = "crynux") -> SystemColumn:
-    """A system as `--rules` has it: a name, and changes behind it."""
+    """Return a system as `--rules` takes it: a name, followed by changes."""
     name, *changes = text.split()
     basis = SystemBase.find_by_name(name).with_changes(changes)
     return basis.build_column(basis.full_name, {})
 
 
 def network(*changes: str, tasks: int = 600, nodes: int = 12, **plan: int) -> LoopPlan:
-    """A small network; `changes` as `--network` has them."""
+    """Return the plan of a small network; `changes` are as in `--network`."""
     economics = Economics().with_changes(dict(change.split("=") for change in changes))
     return LoopPlan(tasks=tasks, nodes=nodes, economics=economics, **plan)
 
 
 def found(name: str, rules: str, loop: LoopPlan, runs: int = 1) -> Finding:
-    """One strategy, in this process."""
+    """Simulate one strategy in this process, and return its finding."""
     (finding,) = simulate_attacks([column(rules)], AttackPlan(loop, [get_strategy(name)], runs))
     return finding
 
 
 def all_found(names: Sequence[str], rules: str, loop: LoopPlan) -> dict[str, Finding]:
-    """Several strategies, whose baselines are played once."""
+    """Simulate several strategies, and each baseline once; return the findings by name."""
     plan = AttackPlan(loop, [get_strategy(name) for name in names])
     return {finding.strategy.name: finding for finding in simulate_attacks([column(rules)], plan)}

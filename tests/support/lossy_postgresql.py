@@ -1,4 +1,4 @@
-"""A TCP proxy in front of PostgreSQL that breaks the connection around a COMMIT of a writer."""
+"""A TCP proxy of PostgreSQL that breaks the connection around a writer's COMMIT."""
 
 import socket
 from collections.abc import Iterator
@@ -11,13 +11,12 @@ from sqlalchemy.engine import make_url
 
 _PART = 1 << 16
 _PATIENCE_SECONDS = 60.0
-# How the driver begins a transaction, one that only reads, and how it ends each. These alone are
-# sent as text every time: whatever else comes often is prepared.
+# The driver sends these statements as text each time; other frequent statements are prepared.
 _BEGIN, _READER, _COMMIT = b"BEGIN", b"READ ONLY", b"COMMIT"
 
 
 class CommitLoss(Enum):
-    """Where the connection breaks."""
+    """The moment at which the connection breaks."""
 
     ANSWER = "the server commits, and its answer never arrives"
     REQUEST = "the server never sees the COMMIT, and rolls back"
@@ -25,9 +24,9 @@ class CommitLoss(Enum):
 
 
 class LossyProxy:
-    """Passes everything on; `lose` has the next COMMITs of writers lost, one each.
+    """Forwards everything; `lose` lets the next COMMITs of writers get lost, one each.
 
-    `hits` counts what was lost, `commits` all of writers' COMMITs.
+    `hits` counts the lost COMMITs, and `commits` all COMMITs of writers.
     """
 
     def __init__(self, server: Path) -> None:
@@ -36,14 +35,14 @@ class LossyProxy:
         self._lock = Lock()
         self._spared = 0
         self.hits = self.commits = 0
-        # Set when another writer waits for the lock of the one that is late.
+        # Set when another writer waits for the lock of the delayed one.
         self._next_writer = Event()
         self._door = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._door.getsockname()[1]
         Thread(target=self._accept, daemon=True).start()
 
     def lose(self, *losses: CommitLoss, spared: int = 0) -> None:
-        """Lose the next COMMITs in these ways, after so many that are `spared`."""
+        """Lose the next COMMITs in these ways, after `spared` COMMITs that succeed."""
         with self._lock:
             self._armed += losses
             self._spared = spared
@@ -107,7 +106,7 @@ class _Connection:
         self._is_cut = True
         if loss is CommitLoss.ANSWER:
             self._server.sendall(data)
-            # `_from_server` gets the answer, and ends the client's connection in its place.
+            # `_from_server` receives the response, and closes the client's connection instead.
             return
         if loss is CommitLoss.LATE:
             _end(self._client)
@@ -137,7 +136,7 @@ def _end(connection: socket.socket) -> None:
 
 @contextmanager
 def lossy(url: str) -> Iterator[tuple[LossyProxy, str]]:
-    """Yield a proxy for the database at `url` (on a Unix socket), and the URL that leads to it."""
+    """Yield a proxy for the database at `url` (on a Unix socket), and the URL of the proxy."""
     parsed_url = make_url(url)
     folder = parsed_url.query["host"]
     assert isinstance(folder, str)

@@ -1,4 +1,4 @@
-"""The whole daemon at work on a real chain, unscripted: Anvil mines when a test says so."""
+"""A complete daemon on a real chain without a script; Anvil mines when a test requests it."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +48,8 @@ from tests.support.evm.network import Network
 
 ETHER = 10**18
 CHAIN_ID = 31337
-# A pool of four: a node that is always last is due after four groups, with a QoS of 0.2.
-# One creator orders all tasks.
+# A pool of four: a node that is always last is due after four groups, with a QoS of 0.2. A single
+# creator orders all tasks.
 RULES = replace(CRYNUX, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT)
 # Every report has something to send: no word may be older than a period.
 SETTINGS = ReportSettings(heartbeat_seconds=60, ttl_seconds=600, kick_below=4000)
@@ -59,37 +59,37 @@ LIMITS = replace(
 CAPS = SendLimits(fee_per_gas=100 * 10**9, cost_per_transaction=ETHER, cost_per_day=10 * ETHER)
 RULES_HASH = compute_rules_id(RULES, load_profile("reference").identity, SETTINGS)
 FINALITY = 4
-# PBKDF2 of throw-away keys.
+# A low number of PBKDF2 rounds, because the keys are disposable.
 QUICK = 1000
 
 
 def key_files(folder: Path, name: str) -> KeyFiles:
-    """A new key in a folder."""
+    """Create a key in a folder, and return its files."""
     files = KeyFiles(folder / f"{name}.json", folder / f"{name}.password")
     create_keystore(*files, iterations=QUICK)
     return files
 
 
 def next_step(context: AccountContext, heads: Heads) -> StepResult | None:
-    """The most urgent step of an account."""
+    """Run the most urgent step of an account."""
     return run_step(context, heads)
 
 
 @dataclass(frozen=True)
 class Premises:
-    """What outlives a daemon: the contracts on the chain and the keys."""
+    """The state that outlives a daemon: the contracts on the chain, and the keys."""
 
     chain: Chain
     network: Network
     oracle: Any
     keys: ReporterKeys
     key_folder: Path
-    # The block after which tests begin.
+    # The last block before the tests begin.
     built_at: int
 
     @classmethod
     def built(cls, chain: Chain, folder: Path) -> "Premises":
-        """Deploy both contracts; three nodes join and get a score; the transmitter has ether."""
+        """Deploy both contracts, let three nodes join and get scores, and fund the transmitter."""
         keys = ReporterKeys.open_keys(
             key_files(folder, "signer"), key_files(folder, "transmitter")
         )
@@ -99,7 +99,7 @@ class Premises:
         chain.send(network.does.setOracle(oracle.address), sender=network.admin)
         for node in network.nodes[:3]:
             network.join(node)
-        # A node that has no score is in no report.
+        # A node without a score is in no report.
         scored_alike(network, network.nodes[:3])
         built_at = int(chain.rpc("eth_blockNumber"), 16)
         premises = cls(chain, network, oracle, keys, folder, built_at)
@@ -116,7 +116,7 @@ class Premises:
 
     @property
     def nonce(self) -> int:
-        """How many transactions of the transmitter are mined."""
+        """The number of mined transactions of the transmitter."""
         return int(self.chain.rpc("eth_getTransactionCount", self.transmitter, "latest"), 16)
 
     @property
@@ -126,7 +126,7 @@ class Premises:
 
 
 def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Address:
-    """Deploy as `contract deploy` does, by a key that is the contract's admin."""
+    """Deploy the oracle contract as `contract deploy` does, with a key that becomes its admin."""
     assert keys.signer is not None
     assert keys.transmitter is not None
     admin = keys.transmitter
@@ -157,24 +157,24 @@ def deployed_oracle(chain: Chain, network: Network, keys: ReporterKeys) -> Addre
 
 @dataclass
 class Office(WithContexts):
-    """One daemon on the premises; `restart` is another process on the same database."""
+    """One daemon on the premises; `restart` continues as another process on the same database."""
 
     premises: Premises
     store: Store
     folder_for_evidence: Path
     urls: Sequence[str] = ()
-    # The provider's name by host, as `chain.providers` has it.
+    # The provider's name by host, as in `chain.providers`.
     providers: Mapping[str, str] | None = None
-    # How many blocks below the newest one are final.
+    # The depth of the final block below the newest one.
     finality: int = FINALITY
     caps: SendLimits = CAPS
     settings: ReportSettings = SETTINGS
     steps: list[StepResult] = field(default_factory=list)
-    # What else lies on the context: a board, peers, a rank.
+    # Further fields of the context: a board, peers, a rank.
     equipment: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Endpoints of two providers, which always agree: a fork is believed at once.
+        # Endpoints of two providers that always agree, so a fork is believed at once.
         url = self.premises.chain.url
         self.urls = self.urls or [url, url.replace("127.0.0.1", "localhost")]
         contracts = {"TaskNetwork": Address(self.premises.network.contract.address.lower())}
@@ -188,7 +188,8 @@ class Office(WithContexts):
             epoch = uow.lease.acquire("test", 3600)
             assert epoch is not None
             if self.premises.keys.transmitter is not None:
-                # It deployed the contract: the chain has seen it, and no database has.
+                # The account deployed the contract: the chain knows its transaction, but no
+                # database does.
                 account = Account(CHAIN_ID, self.premises.transmitter)
                 if uow.outbox.accounts.get_next_nonce(account) is None:
                     uow.outbox.accounts.raise_next_nonce(
@@ -198,7 +199,7 @@ class Office(WithContexts):
         self.open()
 
     def open(self) -> None:
-        """Start as a process does."""
+        """Start as a new process does."""
         premises = self.premises
         self.source = source_on(
             self._reader, *self.urls, depth=self.finality, providers=self.providers
@@ -218,14 +219,14 @@ class Office(WithContexts):
         self.context.sender_account.pool.close()
 
     def restart(self, **changes: Any) -> None:
-        """Go on as another process would: nothing is remembered but the database."""
+        """Continue as another process would, with nothing but the database."""
         self.close()
         for name, value in changes.items():
             setattr(self, name, value)
         self.open()
 
     def reread(self) -> None:
-        """Restart as a program that reads events as the code says now."""
+        """Restart as a program whose event reader matches the current code."""
         self._reader = EventReader.from_profile(
             "reference", self._contracts, self.premises.address
         )
@@ -238,7 +239,7 @@ class Office(WithContexts):
             pass
 
     def tick(self) -> list[StepResult]:
-        """One turn of the scheduler: index, then do what is due until nothing is."""
+        """Run one turn of the scheduler: index, then do what is due until nothing is left."""
         self.index()
         done: list[StepResult] = []
         sends = (confirm_transactions, next_step) if self.context.sender_account.has_payer else ()
@@ -248,7 +249,7 @@ class Office(WithContexts):
         return done
 
     def repeat(self, step: Callable[[Any, Heads], StepResult | None]) -> list[StepResult]:
-        """Take a step of the account's, or plan, until there is nothing to do."""
+        """Repeat an account's step, or a planner, until nothing is left to do."""
         done: list[StepResult] = []
         while (
             step_result := step(self._context_for(step), self.source.fetch_heads())
@@ -268,27 +269,27 @@ class Office(WithContexts):
     # --- the chain's ---
 
     def period(self) -> None:
-        """The next period ends with a block at its last second; two more put it under the head."""
+        """End the next period with a block in its last second, and mine two more blocks."""
         chain, length = self.premises.chain, self.settings.period_seconds
-        # By then every word is old enough to be sent again.
+        # By then, every word is old enough to be sent again.
         chain.at(chain.time // length * length + 2 * length - 1)
         chain.mine()
         self.mine(2)
 
     def mine(self, blocks: int = 1) -> None:
-        """Blocks one second apart."""
+        """Mine blocks one second apart."""
         for _ in range(blocks):
             self.premises.chain.later(1)
             self.premises.chain.mine()
 
     def until_final(self) -> list[StepResult]:
-        """Mine what makes everything so far final, and let the daemon see it."""
+        """Mine until everything so far is final, and run the daemon."""
         done = self.tick()
         self.mine(FINALITY + 1)
         return done + self.tick()
 
     def pushed(self) -> None:
-        """One more round, from its period to its receipt."""
+        """Run one more round, from its period to its receipt."""
         before = self.premises.round
         self.period()
         self.tick()
@@ -299,7 +300,7 @@ class Office(WithContexts):
     # --- the books ---
 
     def intents(self, kind: str | None = None) -> list[Intent]:
-        """Oldest first."""
+        """Return the intents, oldest first."""
         with self.store.read_transaction() as uow:
             intents = uow.outbox.intents.list_newest(1000)
         return [
@@ -310,7 +311,7 @@ class Office(WithContexts):
         return [intent.state.value for intent in self.intents(kind)]
 
     def reports(self) -> list[tuple[str, str | None]]:
-        """(state, reason), oldest first."""
+        """Return (state, reason) of the reports, oldest first."""
         with self.store.read_transaction() as uow:
             return [
                 (stored_report.state.value, stored_report.reason)
@@ -327,7 +328,7 @@ class Office(WithContexts):
 
 
 def sending_jobs_of(office: Office) -> SendingJobs:
-    """Return a daemon's jobs that send, over an office: what sends needs no configuration."""
+    """Return a daemon's sending jobs for an office; they need no configuration."""
     health = DaemonHealth(JobLiveness(time.monotonic))
     index: Any = SimpleNamespace(store=office.store, chain=office.source, folder=office.folder)
     maintenance = MaintenanceJobs(

@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster for one test session, which dies with the process that asked."""
+"""A private PostgreSQL cluster for one test session, which dies with the session's process."""
 
 import os
 import pwd
@@ -20,8 +20,8 @@ from psycopg import sql
 from typing_extensions import override
 
 _STOP_SECONDS = 120
-# Turns into the server, after it has changed to the user and asked to be ended with its parent
-# (prctl(2), Linux only): changing users would take that back.
+# Changes to the user, asks to be killed with the parent (prctl(2), Linux only), and then executes
+# the server. A change of the user afterwards would cancel the request.
 _LAUNCHER = """
 import ctypes, os, signal, sys
 user, group, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -33,14 +33,14 @@ if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, signal.SIGQUIT)
 os.execv(program, sys.argv[3:])
 """
-# A cluster for tests may forget everything when the machine falls.
+# A test cluster may lose everything when the machine fails.
 _SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=50", "shared_buffers=32MB")
-# The one user who must show a password; a test that wants it creates it.
+# The only user who needs a password; the test that uses it creates it.
 GUARDED = "guarded"
 
 
 class Server:
-    """Started by its constructor, stopped by `close`; listens on a socket in its own folder."""
+    """A server that the constructor starts and `close` stops; its socket is in its own folder."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self.folder = folder
@@ -73,10 +73,10 @@ class Server:
 
     @contextmanager
     def database(self, template: str) -> Iterator[str]:
-        """Yield the URL of a database that is like `template`, nobody else's meanwhile.
+        """Yield the URL of a database like `template`, which nobody else uses meanwhile.
 
-        Copying one takes a good part of a second, emptying it a few milliseconds: one that a
-        test has left in its form is emptied and kept for the next.
+        Copying a database takes a good part of a second, and emptying one a few milliseconds. A
+        database whose tables a test has not changed is therefore emptied and reused.
         """
         free = self._free.setdefault(template, [])
         if free:
@@ -101,7 +101,7 @@ class Server:
 
     def close(self) -> None:
         self._admin.close()
-        # At once, without writing anything down: the cluster is thrown away.
+        # An immediate shutdown without a checkpoint, because the cluster is thrown away.
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(_STOP_SECONDS)
         self._listener.join()
@@ -130,9 +130,10 @@ class Server:
         log_lines = []
         for line in running.stderr:
             log_lines.append(line)
-            # A replica says "read-only connections".
+            # A replica logs "read-only connections".
             if "ready to accept" in line:
-                # Nobody reads on, and a full pipe would stop it in the middle of a test.
+                # The output is discarded, because a full pipe would stop the server in the middle
+                # of a test.
                 self._listener = Thread(target=deque, args=(running.stderr, 0), daemon=True)
                 self._listener.start()
                 return running
@@ -143,14 +144,14 @@ class Server:
 
 
 class Replica(Server):
-    """A hot standby that streams from another server of ours; begins as that one is now."""
+    """A hot standby that streams from another server; it starts as a copy of that server."""
 
     def __init__(self, programs: Path, folder: Path, primary: Server) -> None:
         self._primary = primary
         super().__init__(programs, folder)
 
     def pause(self) -> None:
-        """Replay nothing any more, until `resume`; what comes is kept."""
+        """Pause the replay until `resume`; received changes are kept."""
         self._admin.execute("SELECT pg_wal_replay_pause()")
         paused = "SELECT pg_get_wal_replay_pause_state()"
         while self._admin.execute(paused).fetchone() != ("paused",):
@@ -172,7 +173,7 @@ def _form_of(url: str) -> object:
 
 
 def _form(connection: psycopg.Connection) -> object:
-    """The tables of a database, and the revision that they are at."""
+    """Return the tables of a database, and its revision."""
     tables = connection.execute(
         "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
     ).fetchall()
@@ -182,11 +183,11 @@ def _form(connection: psycopg.Connection) -> object:
 
 
 def _emptied(url: str, form: object) -> bool:
-    """Delete every row, and number new ones from 1; False: a test has changed the tables."""
+    """Delete every row and restart the sequences; return False if a test changed the tables."""
     with psycopg.connect(url) as connection:
         if _form(connection) != form:
             return False
-        # Tables that refer to each other are emptied in any order.
+        # The order of tables with foreign keys does not matter.
         connection.execute("SET session_replication_role = replica")
         of_class = (
             "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace "
@@ -212,7 +213,7 @@ def find_programs() -> Path | None:
 
 
 def _account() -> pwd.struct_passwd | None:
-    """Return whom the server runs as: it refuses root. None: as ourselves."""
+    """Return the account that runs the server, because it refuses root; None: our own account."""
     if os.geteuid() != 0:
         return None
     accounts_by_name = {entry.pw_name: entry for entry in pwd.getpwall()}
@@ -226,7 +227,7 @@ def _ids(user: pwd.struct_passwd | None) -> tuple[str, str]:
 
 
 def _reachable(programs: Path, folder: Path, user: pwd.struct_passwd) -> Path:
-    """Copy the server into the session's folder where `user` may not enter its own."""
+    """Copy the server into the session's folder if `user` may not enter its own folder."""
     try:
         _run_as(user, [programs / "postgres", "--version"], folder)
     except (OSError, subprocess.CalledProcessError):

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for histories: any nonsense a chain may say, and legal life only."""
+"""Hypothesis strategies for histories: arbitrary events, and legal life only."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ NODES = ("A", "B", "C", "D")
 TASKS = ("1", "2", "3", "4", "5", "6")
 GROUPS = ("g", "h")
 _GAPS = (0, 0, 0, 1, 10, 300, 1800, 6000)
-# Some chains let their clock fall.
+# The clock of some chains goes back.
 _WILD_GAPS = (*_GAPS, -40)
 
 _a_node = st.sampled_from(NODES)
@@ -74,7 +74,7 @@ _frees = {"frees": st.none() | st.booleans()}
 _submitted = st.builds(network_events.TaskSubmitted, **_PLACE, **_tasks, **_by, **_frees)
 _timed_out = st.builds(network_events.TaskTimedOut, **_PLACE, **_tasks, **_maybe_by, **_status)
 
-# Repeated where it takes many of a kind before something happens.
+# Repeated events, for effects that need many events of one kind.
 _ORDINARY = (
     _joined,
     _joined,
@@ -136,7 +136,7 @@ any_events = st.one_of(_ORDINARY + _IN_ROUNDS)
 def any_histories(
     events: st.SearchStrategy[DomainEvent] = any_events, max_size: int = 80
 ) -> st.SearchStrategy[list[DomainEvent]]:
-    """What a chain might say, mostly against the rules; sorted by position."""
+    """Return histories that mostly break the rules, sorted by position."""
     step = st.tuples(events, st.sampled_from(_WILD_GAPS), st.booleans())
     sized = st.integers(0, max_size).flatmap(
         lambda size: st.lists(step, min_size=size, max_size=size)
@@ -145,7 +145,7 @@ def any_histories(
 
 
 def _placed(steps: list[tuple[DomainEvent, int, bool]]) -> list[DomainEvent]:
-    """Give every event the next position; a gap or a new block moves on."""
+    """Give every event the next position, or one after a gap or in a new block."""
     placed = []
     block, time, log = 1, GENESIS_TIME, 0
     for event, gap, fresh in steps:
@@ -158,7 +158,7 @@ def _placed(steps: list[tuple[DomainEvent, int, bool]]) -> list[DomainEvent]:
 
 @dataclass
 class _Life:
-    """What may legally come next, by a record that is our own and not the fold's."""
+    """The events that may legally come next, from a record that is independent of the fold."""
 
     history: History = field(default_factory=History)
     members: set[str] = field(default_factory=set)
@@ -169,7 +169,7 @@ class _Life:
     created: int = 0
 
     def options(self) -> list[Callable[[], object]]:
-        """Return what may happen now."""
+        """Return the actions that are possible now."""
         free = self.members - set(self.running.values()) - set(self.stopped.values())
         options: list[Callable[[], object]] = [self._create]
         options += [lambda n=n: self._join(n) for n in NODES if n not in self.members]  # type: ignore[misc]
@@ -218,14 +218,14 @@ class _Life:
 
 
 def legal_histories(max_size: int = 60) -> st.SearchStrategy[list[DomainEvent]]:
-    """Life by the rules: nodes come and go, tasks run, groups are validated."""
+    """Return legal histories: nodes come and go, tasks run, and groups are validated."""
     return _lives(st.nothing(), max_size)
 
 
 def disturbed_histories(
     events: st.SearchStrategy[DomainEvent] = any_events, max_size: int = 60
 ) -> st.SearchStrategy[list[DomainEvent]]:
-    """Life by the rules with anything else in between; what follows may be wrong by it."""
+    """Return legal histories with arbitrary events in between; later events may become illegal."""
     return _lives(events, max_size)
 
 

@@ -1,4 +1,4 @@
-"""A subscriber's server: keeps what it is sent, and answers as a test says."""
+"""A subscriber's HTTP server: records what it receives, and responds as a test sets."""
 
 import json
 from collections import deque
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass
 class Received:
-    """One message as it came in."""
+    """One message as received."""
 
     headers: dict[str, str]
     body: bytes
@@ -25,7 +25,10 @@ class Received:
 
 @dataclass
 class Receiver:
-    """`statuses` are the next answers, then 200; while `gate` is clear none is given."""
+    """The server.
+
+    `statuses` are the next responses, followed by 200. While `gate` is clear, no response is sent.
+    """
 
     url: str = ""
     got: list[Received] = field(default_factory=list)
@@ -44,7 +47,7 @@ class Receiver:
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """One on a free port."""
+    """Run a server on a free port."""
     receiver = Receiver()
     receiver.gate.set()
 
@@ -62,7 +65,7 @@ def receiving() -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Drop the access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
     receiver.url = f"http://127.0.0.1:{server.server_port}/hook"

@@ -1,7 +1,7 @@
-"""The rule set `crynux` once more, as plainly as it can be said; it knows nothing of `oracle`.
+"""A second, plain implementation of the rule set `crynux`, which uses nothing of `oracle`.
 
-It takes the objects of a JSON-lines file, sorted by position, and returns what `replay` prints;
-anomalies as positions only. Commit/disclose events are not in it.
+The input are the objects of a JSON-lines file, sorted by position. The output is that of `replay`,
+with anomalies as positions only. Commit/disclose events are not supported.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ _TERMINALS = {
 
 
 def decayed(seconds: int) -> int:
-    """exp(-seconds/1800) in 2^-128, bit by bit."""
+    """Return exp(-seconds/1800) in units of 2^-128, computed bit by bit."""
     if seconds >= 2**21:
         return 0
     e = 2**128
@@ -56,7 +56,7 @@ class Reference:
         self.nodes: dict[str, Event] = {}
         self.tasks: dict[str, Event] = defaultdict(dict)
         self.groups: list[Event] = []
-        # Groups that closed in the transaction of the last event.
+        # The groups that were closed in the transaction of the last event.
         self.open: list[Event] = []
         self.odd: list[tuple[int, ...]] = []
 
@@ -131,7 +131,7 @@ class Reference:
             self.granted(node, event)
 
     def comes(self, node: Event, event: Event) -> None:
-        """A node joins; who was kicked out for its scores has none, and a new one is healthy."""
+        """Let a node join; H is 1 if it is new, or was kicked out for its scores (empty pool)."""
         if node["disgraced"]:
             node["pool"] = []
         if node["disgraced"] or node["status"] == "unknown":
@@ -139,7 +139,7 @@ class Reference:
         node.update(status="member", paused=False, disgraced=False, wants=None, gone=None)
 
     def granted(self, node: Event, event: Event) -> None:
-        """A node does what it wants once it runs nothing."""
+        """Apply a node's pause or quit, which is granted once the node runs nothing."""
         if node["busy"] or node["wants"] is None:
             return
         if node["wants"] == "pause":
@@ -190,7 +190,7 @@ class Reference:
 
     @staticmethod
     def may_answer(name: str, task: Event) -> bool:
-        # An error after the submission: what was committed to is revealed to be one.
+        # An error after the submission: the committed answer is revealed to be an error.
         is_reveal = name == "task_error_reported" and "validated" not in task
         return "stopped" not in task or (is_reveal and not task["failed"])
 
@@ -224,7 +224,7 @@ class Reference:
     # Groups
 
     def close(self, event: Event) -> None:
-        """A group's answers are in; they are judged when the transaction is over."""
+        """Close a group; its answers are judged at the end of the transaction."""
         keys = event["tasks"]
         if len(set(keys)) < len(keys):
             self.complain(event)
@@ -258,7 +258,7 @@ class Reference:
         )
 
     def settle(self) -> None:
-        """Score the groups of a transaction by what it said of their answers."""
+        """Score the groups of a transaction by the transaction's verdicts on their answers."""
         for group in self.open:
             order = group["order"]
             ends = {key: self.tasks[key].get("end") for key in order}

@@ -1,4 +1,4 @@
-"""Rounds as the contract accepts them: its events, from what a report says."""
+"""Rounds as the contract accepts them: the contract's events for a report."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ from oracle.domain.reports.rounds import Rounds
 
 
 def address(number: int) -> Address:
-    """An address that is no other."""
+    """Return a unique address."""
     return Address(f"0x{number:040x}")
 
 
@@ -29,7 +29,7 @@ def accepted(
     *,
     time: int = 0,
 ) -> RoundAccepted:
-    """Round `number` as the contract's log and the call behind it tell it, in block `number`."""
+    """Return round `number` as decoded from the contract's log and its call, in block `number`."""
     return RoundAccepted(
         at=Position(number, 0, 99),
         time=time,
@@ -46,7 +46,7 @@ def accepted(
 
 
 def round_of(rounds: Rounds, accepted_round: RoundAccepted) -> list[ContractEvent]:
-    """A round behind the events of indexes that come with it, on top of what is held."""
+    """Return a round and its index events, on top of the given state."""
     at = accepted_round.at
     node_by_index = accepted_round.registrations.assign_indexes(
         rounds.index_by_node, rounds.node_count
@@ -59,7 +59,7 @@ def round_of(rounds: Rounds, accepted_round: RoundAccepted) -> list[ContractEven
 
 
 def acceptance(rounds: Rounds, report: Report, block: int, time: int) -> list[ContractEvent]:
-    """What the contract says when it takes a report in a block."""
+    """Return the contract's events when it accepts a report in a block."""
     words = dict(decode_records(report.records))
     accepted_round = accepted(report.head_round + 1, words, report.registrations, time=time)
     in_block = replace(accepted_round, at=Position(block, 0, 99), as_of=report.as_of.number)
@@ -67,12 +67,12 @@ def acceptance(rounds: Rounds, report: Report, block: int, time: int) -> list[Co
 
 
 def take(rounds: Rounds, accepted_round: RoundAccepted) -> None:
-    """Fold a round, with the events of indexes that come with it."""
+    """Fold a round together with its index events."""
     rounds.fold_block(accepted_round.at.block, round_of(rounds, accepted_round), journal=False)
 
 
 def registered(*nodes: Address, words: Mapping[int, int] | None = None) -> Rounds:
-    """The contract after its first round, which gave these nodes the indexes from 0 on."""
+    """Return the contract state after a first round that gave these nodes indexes from 0 on."""
     rounds = Rounds()
     take(rounds, accepted(1, words or {}, Registrations((), nodes)))
     return rounds

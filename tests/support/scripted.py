@@ -1,8 +1,8 @@
-"""A chain that does as it is told: mines, forks, lags, and answers like `chain.Source`.
+"""A chain that tests script: it mines, forks and lags, and answers like a `ChainSource`.
 
-Hashes are real (of the parent and of what the block says), so a fork differs from what it forked
-off. Logs carry their event as text, and `ScriptedReader` reads it back: rows that were stored
-can be folded again without the chain.
+Hashes depend on the parent and on the events of the block, so a fork differs from the original.
+Logs contain their event as text, which `ScriptedReader` decodes, so stored rows can be folded
+again without the chain.
 """
 
 import hashlib
@@ -40,9 +40,10 @@ class Block:
 
 @dataclass
 class ScriptedChain:
-    """Satisfies services.ports.Chain; block 0 is mined at the start.
+    """A chain with the interface of a chain source; block 0 is mined at the start.
 
-    `most_blocks`: how much a window holds. `lag`: how many of the newest blocks it hides.
+    `most_blocks`: the maximum size of a window. `lag`: the number of newest blocks that are
+    hidden.
     """
 
     finality_depth: int = 8
@@ -50,23 +51,23 @@ class ScriptedChain:
     seconds_per_block: int = 10
     lag: int = 0
     blocks: list[Block] = field(default_factory=list)
-    # Other chains that answer the next requests, one each.
+    # Other chains that answer the next requests, one request each.
     answers: deque["ScriptedChain"] = field(default_factory=deque)
     windows_served: list[BlockRange] = field(default_factory=list)
-    # How far it can prove what it says, and the names of its one or two endpoints.
+    # The level that it can prove, and the names of its one or two endpoints.
     most_level: VerificationLevel = VerificationLevel.PROVEN
     names: tuple[str, ...] = ("first", "second")
-    # What every block of its history can reach, and what its windows do.
+    # The level that every block of its history can reach, and the level of its windows.
     history_level: VerificationLevel = VerificationLevel.SEAMED
     window_level: VerificationLevel = VerificationLevel.SEAMED
-    # What its contracts count, and the parts of it that were asked for.
+    # The counters of its contracts, and the scopes that were requested.
     counts: dict[str, int] = field(default_factory=dict)
     scopes_asked: list[IngestScope] = field(default_factory=list)
-    # Endpoints that were put aside or not used any more, and why.
+    # Endpoints that were put aside or excluded, with the reason.
     put_away: list[tuple[str, str]] = field(default_factory=list)
-    # Those that were proven wrong, and of what; they are asked nothing.
+    # Endpoints that were proven wrong, with the reason; they are not used.
     convicted: dict[str, str] = field(default_factory=dict)
-    # The other endpoint's view; None: it sees the same.
+    # The other endpoint's view; None if it is the same.
     other: "ScriptedChain | None" = None
     _salt: int = 0
     _final: BlockRef | None = None
@@ -80,7 +81,7 @@ class ScriptedChain:
         return self.blocks[-1].ref
 
     def mine(self, *events: Event, after: int | None = None) -> BlockRef:
-        """Add a block in which this is said, each in a transaction of its own."""
+        """Add a block with these events, each in its own transaction."""
         parent = self.blocks[-1].ref if self.blocks else BlockRef(-1, ZERO_HASH, ZERO_HASH, 1_000)
         number = parent.number + 1
         time = parent.time + (self.seconds_per_block if after is None else after)
@@ -102,7 +103,10 @@ class ScriptedChain:
             self.mine()
 
     def fork(self, depth: int) -> "ScriptedChain":
-        """Forget the newest blocks; what is mined next differs. Returns the chain as it was."""
+        """Remove the newest blocks and return the chain as it was.
+
+        The next blocks mined will differ.
+        """
         before = self.copy()
         del self.blocks[len(self.blocks) - depth :]
         self._salt += 1
@@ -117,7 +121,7 @@ class ScriptedChain:
             _salt=self._salt,
         )
 
-    # What services.ports.Chain asks.
+    # The methods of a chain source.
 
     def fetch_heads(self) -> Heads:
         visible_blocks = self._answering()._seen()
@@ -193,7 +197,7 @@ class ScriptedChain:
         return self.most_level
 
     def restrict_to_scope(self, scope: IngestScope) -> "ScriptedChain":
-        """The part that says something of this scope; what it serves is noted here as well."""
+        """Return the chain restricted to a scope; the served windows are recorded in both."""
         part = self.copy()
         part.blocks = [_of_scope(block, scope) for block in self.blocks]
         part.windows_served = self.windows_served

@@ -1,4 +1,4 @@
-"""How a scripted chain writes its events into logs, and reads them back without the chain."""
+"""How a scripted chain writes its events into logs, and decodes them without the chain."""
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -32,9 +32,9 @@ def _read(written: str) -> Event:
 
 
 class ScriptedReader:
-    """Reads the logs of a scripted chain; a RoundAccepted needs its call, as on a real one.
+    """Decodes the logs of a scripted chain; a RoundAccepted needs its call, as on a real chain.
 
-    Logs of `unreadable` events are dead letters, as of a contract that was changed.
+    Logs of `unreadable` events are dead letters, as after a change of the contract.
     """
 
     addresses = (NETWORK, ORACLE)
@@ -75,7 +75,7 @@ def _dead(log: Log, event: Event) -> DeadLetter:
 
 
 class Unread:
-    """The events come ready-made: there is nothing to read."""
+    """A reader for events that are already decoded."""
 
     addresses: Sequence[Address] = ()
     topics: Sequence[str] = ()

@@ -1,7 +1,8 @@
 """Clients that never finish a request: `python -m tests.support.slow_clients PORT MANY SECONDS`.
 
-Each opens a connection, sends the beginning of a request and a byte more every second; whoever is
-sent away comes back a second later. A process of its own, so that its work is not the daemon's.
+Each client opens a connection, sends the beginning of a request, and then a byte per second. A
+client that is disconnected returns a second later. The clients are a separate process, so that
+their work does not count as the daemon's.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ class Crowd:
             self._selector.register(sock, selectors.EVENT_READ)
 
     def _look(self, sock, now: float) -> None:
-        """Readable: it was sent away, or refused."""
+        """Handle a readable connection, which means that it was closed or rejected."""
         try:
             if sock.recv(4096):
                 return
@@ -62,7 +63,7 @@ class Crowd:
             except BlockingIOError:
                 continue
             except OSError as error:
-                # Not connected yet is no answer.
+                # A connection that is not established yet has no response.
                 if not isinstance(error, ConnectionError) and error.errno == 107:
                     continue
                 self._leave(sock, now)

@@ -1,4 +1,4 @@
-"""A wall clock that a test steps back or forth under real processes, by a preloaded library."""
+"""A wall clock that a test sets back or forth for real processes, by a preloaded library."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ needs_compiler = pytest.mark.skipif(
 
 
 class SteppedClock:
-    """Compiles the library into `folder`; `environment` is what a process is started with."""
+    """Compiles the library into `folder`; start processes with `environment`."""
 
     def __init__(self, folder: Path) -> None:
         library, self._offset = folder / "stepped_clock.so", folder / "clock_offset"
@@ -30,6 +30,6 @@ class SteppedClock:
         self.environment = {"LD_PRELOAD": str(library), "STEPPED_CLOCK": str(self._offset)}
 
     def step(self, seconds: int) -> None:
-        """Set the wall clock so many seconds off the machine's."""
+        """Set the wall clock `seconds` off the machine's clock."""
         with self._offset.open("r+b" if self._offset.exists() else "wb") as written:
             written.write(struct.pack("=q", seconds))

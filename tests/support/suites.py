@@ -1,11 +1,14 @@
-"""Which tests play when: the quick suite, CI, and the night.
+"""Assigns tests to suites: the quick suite, CI, and the night.
 
-- quick (`-m 'not slow'`): what needs neither a chain nor a server, and of the rest the main paths.
-- CI (`(slow or hypothesis) and not nightly`): everything else that is not nightly; properties with
-  25 examples at most; of a slow test one set of parameters.
-- night: all.
+- quick (`-m 'not slow'`): tests that need neither a chain nor a server, and the main paths of the
+others.
 
-Marks follow from where a test stands and from what it needs, so that nobody has to think of them.
+- CI (`(slow or hypothesis) and not nightly`): the other tests that are not nightly; properties
+with at most 25 examples, and slow tests with one parameter set.
+
+- night: all tests.
+
+The marks follow from a test's location and fixtures, so that authors need not set them.
 """
 
 from collections.abc import Iterable
@@ -19,28 +22,28 @@ from tests.support.examples import is_quick
 
 _TESTS = Path(__file__).resolve().parents[1]
 FAULTS = (INGEST, SENDING)
-# Real daemons, real sockets, real transactions: nothing here is quick.
+# Tests with real daemons, sockets and transactions are never quick.
 SLOW_FOLDERS = (
     *FAULTS,
     _TESTS / "integration" / "reporters",
     _TESTS / "integration" / "segments",
 )
-# CI plays a part of it that it chooses itself.
+# CI runs a selection of this folder that the folder itself chooses.
 _LIES = _TESTS / "faults" / "lies"
-# Who takes one of these has a chain: Anvil's own, or one with our network on it.
+# Fixtures with a chain: Anvil's own, or one with our network.
 _CHAINS = {"fresh_chain", "network"}
 _SERVERS = {"postgresql_server", "new_postgresql_store"}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the slow folders alone where nothing of them would be played."""
+    """Ignore the slow folders in a run that would not execute any of their tests."""
     is_named = any(str(collection_path) in arg for arg in config.args)
     return True if is_quick(config) and collection_path in SLOW_FOLDERS and not is_named else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test, before any is left out by its marks."""
+    """Mark every test, before tests are deselected by their marks."""
     folders = {item.path: _folder(item.path) for item in items}
     faults, forms = [], []
     for item in items:
@@ -59,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def needs_a_server(item: pytest.Item) -> bool:
-    """Tell whether a chain or PostgreSQL has to run for a test that is no main path."""
+    """Return whether a test needs a chain or PostgreSQL and is not on a main path."""
     needs = {*getattr(item, "fixturenames", ())}
     if item.get_closest_marker("postgres") is not None or needs & _SERVERS:
         return True
@@ -69,19 +72,19 @@ def needs_a_server(item: pytest.Item) -> bool:
 
 
 def representatives(node_ids: Iterable[str]) -> set[str]:
-    """Return the fault tests that CI plays (decision 0160).
+    """Return the fault tests that CI runs (decision 0160).
 
-    Of each critical case those that a mutant names, which are known to turn red when the defence
-    is gone.
+    For each critical case, these are the tests named by a mutant, which are known to fail without
+    the defence.
     """
     named = proofs()
     return first_forms(node_id for node_id in node_ids if node_id.partition("[")[0] in named)
 
 
 def first_forms(node_ids: Iterable[str]) -> set[str]:
-    """Return of each test the first of its parameters; on PostgreSQL where it is played there too.
+    """Return the first parameter set of each test, on PostgreSQL if the test runs there, too.
 
-    SQLite is what the quick suite and the demo run on (decision 0160).
+    SQLite is what the quick suite and the demo use (decision 0160).
     """
     chosen: dict[str, str] = {}
     for node_id in node_ids:
@@ -104,5 +107,5 @@ def _is_in_ci(item: pytest.Item) -> bool:
 
 
 def _folder(path: Path) -> Path | None:
-    """Return the slow folder that a file stands in."""
+    """Return the slow folder that contains a file, or None."""
     return next((folder for folder in SLOW_FOLDERS if folder in path.parents), None)

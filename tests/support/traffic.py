@@ -1,4 +1,4 @@
-"""What a small network says, block after block: made from a seed, legal where nothing forked."""
+"""Generates a small network's events block by block from a seed; legal on an unforked chain."""
 
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -21,7 +21,7 @@ from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from tests.support.rounds import accepted as accepted_in
 from tests.support.scripted import REPORTER, Event
 
-# The chain sets both when it mines.
+# The chain sets both values when it mines.
 AT, TIME = Position(0, 0, 0), 0
 
 
@@ -42,7 +42,7 @@ def a_hash(number: int) -> Hash:
 
 
 def accepted(round_: int, words: dict[int, int], as_of: int = 0) -> RoundAccepted:
-    """A round that the contract took."""
+    """Return a round that the contract accepted."""
     accepted_round = accepted_in(round_, words)
     return replace(
         accepted_round,
@@ -57,14 +57,14 @@ def accepted(round_: int, words: dict[int, int], as_of: int = 0) -> RoundAccepte
 
 @dataclass
 class Traffic:
-    """Six nodes run tasks in groups of three; some are late, some come and go."""
+    """Six nodes run tasks in groups of three; some are late, and some come and go."""
 
     seed: int
     members: list[Address] = field(default_factory=list)
     joined: int = 0
     groups: int = 0
     rounds: int = 0
-    # Groups whose tasks run: the tasks and their nodes.
+    # The groups whose tasks run: the tasks and their nodes.
     running: list[list[tuple[TaskKey, Address]]] = field(default_factory=list)
     random: Random = field(init=False)
 
@@ -72,7 +72,7 @@ class Traffic:
         self.random = Random(self.seed)  # noqa: S311  # repeatable, no secret
 
     def block(self) -> list[Event]:
-        """Say what one block says; often nothing."""
+        """Return the events of the next block; often there are none."""
         events: list[Event] = []
         for _ in range(self.random.choice([0, 0, 1, 1, 2])):
             deeds = [self._join, self._start, self._start, self._finish, self._finish]

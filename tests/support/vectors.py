@@ -1,4 +1,4 @@
-"""The vectors as entries with a name each; what is not applicable is left out (tests/vectors)."""
+"""The test vectors as named entries, without those that do not apply (tests/vectors)."""
 
 import json
 import re
@@ -13,10 +13,10 @@ Vector = dict[str, Any]
 FOLDER = Path(__file__).parents[1] / "vectors"
 _ROW = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 _REPLACED = re.compile(r"^\| `([^`]+)` \| `([^`]+)` \|", re.MULTILINE)
-# Facts about a section, not entries of it.
+# Facts about a section, which are not entries.
 _ABOUT = {"source", "kind", "note", "profile", "formula", "persist_source", "_meta", "meta"}
 
-# Sections that a test module runs, every entry that is not listed as not applicable.
+# Sections that a test module runs: each entry that is not listed as not applicable.
 RUN: set[str] = set()
 
 
@@ -26,7 +26,7 @@ def listed() -> dict[str, str]:
 
 
 def superseded() -> dict[str, str]:
-    """Return the patterns of SUPERSEDED.md, each with that of what stands in its place."""
+    """Return the patterns of SUPERSEDED.md, each with the pattern that replaces it."""
     text = (FOLDER / "SUPERSEDED.md").read_text(encoding="utf-8")
     return {row[0]: row[1] for row in _REPLACED.findall(text)}
 
@@ -66,7 +66,7 @@ def is_listed(name: str) -> bool:
 
 
 def vectors_of(section: str, *, file: str = "crynux") -> pytest.MarkDecorator:
-    """Give a test every applicable entry of a file's section as `vector`."""
+    """Return a decorator that runs a test with each applicable entry of a section as `vector`."""
     prefix = f"{file}/{section}/"
     RUN.add(prefix)
     cases = [
@@ -84,7 +84,7 @@ def the_vector(name: str, *, file: str = "crynux") -> Any:
 
 
 def named_vectors(section: str, *, file: str = "crynux") -> dict[str, Any]:
-    """Return every applicable entry of a file's section by its own name."""
+    """Return every applicable entry of a section by its own name."""
     prefix = f"{file}/{section}/"
     RUN.add(prefix)
     return {

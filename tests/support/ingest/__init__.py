@@ -1,1 +1,1 @@
-"""Chains of true blocks, and the indexer that follows them."""
+"""Chains of real blocks, and the indexer that follows them."""

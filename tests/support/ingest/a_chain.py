@@ -1,4 +1,4 @@
-"""A chain of true blocks with a small network's life on it, and endpoints that show it."""
+"""A chain of real blocks with the traffic of a small network, and endpoints that serve it."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,35 +19,38 @@ from tests.support.traffic import Traffic
 
 @cache
 def _code(contract: str) -> str:
-    """Return the code of a shipped contract: a daemon looks at it before it trusts an address."""
+    """Return the code of a shipped contract, which a daemon checks before it trusts an address."""
     artifact = msgspec.json.decode(find_shipped_path(f"abi/{contract}.json").read_bytes())
     return str(artifact["deployedBytecode"])
 
 
 @dataclass
 class AChain:
-    """`mine` adds blocks; every provider that `follows` shows the newest one at once."""
+    """A chain with endpoints.
+
+    `mine` adds blocks; every provider in `following` shows the newest block at once.
+    """
 
     until_the_end: ExitStack
     tree: BlockTree = field(default_factory=lambda: BlockTree(CHAIN_ID))
     traffic: Traffic = field(default_factory=lambda: Traffic(1))
     providers: list[Provider] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    # Those that lag, or stay on a fork, are taken out.
+    # Providers that lag or stay on a fork are removed from this list.
     following: list[Provider] = field(default_factory=list)
 
     @property
     def head(self) -> Block:
-        """The block that was mined last."""
+        """The last mined block."""
         return self.tree.last_mined
 
     @property
     def provider(self) -> Provider:
-        """The first of them."""
+        """The first provider."""
         return self.providers[0]
 
     def serve(self, *, follows: bool = True) -> Provider:
-        """Add an endpoint; its `finalized` is as deep as the depth that an Indexer asks for."""
+        """Add an endpoint; its `finalized` tag has the finality depth of `Indexer`."""
         provider = Provider(self.tree)
         provider.tag_targets = {"safe": 2, "finalized": FINALITY}
         provider.code_by_address = {NETWORK: _code("TaskNetwork"), ORACLE: _code("QoSOracle")}
@@ -58,32 +61,32 @@ class AChain:
         return provider
 
     def live(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
-        """Mine blocks in which nodes come and go and tasks run, often none of it."""
+        """Mine blocks in which nodes come and go and tasks run; many blocks are empty."""
         last = on or self.head
         for _ in range(blocks):
             last = self.tree.mine(txs(self.traffic.block()), last, seconds)
         return self.show(last)
 
     def say(self, *logs: FakeLog, on: Block | None = None) -> Block:
-        """Mine one block in which this is said, each in a transaction of its own."""
+        """Mine one block with these logs, each in its own transaction."""
         return self.show(self.tree.mine([tx(log) for log in logs], on))
 
     def quiet(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
-        """Mine blocks in which nothing happens."""
+        """Mine empty blocks."""
         return self.show(self.tree.mine_empty_blocks(blocks, on, seconds))
 
     def show(self, head: Block) -> Block:
-        """Let all that follow show this block as their newest."""
+        """Let all following providers show this block as the newest."""
         for provider in self.following:
             provider.head = head
         return head
 
     def back(self, blocks: int, head: Block | None = None) -> Block:
-        """Return the block so many below a head: what to fork on."""
+        """Return the block `blocks` blocks below a head, as the base of a fork."""
         return get_branch(head or self.head)[-1 - blocks]
 
     def logs(self, head: Block | None = None) -> list[tuple[str, int]]:
-        """(block hash, log index) of every log of our contracts on the way to a head, in order."""
+        """Return (block hash, log index) of every log of our contracts up to a head, in order."""
         return [
             (block.hash, int(log["logIndex"], 16))
             for block in get_branch(head or self.head)

@@ -1,4 +1,4 @@
-"""Whole daemons that follow a chain of ours: their configurations."""
+"""Configurations of complete daemons that follow a chain of `a_chain`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.support.ingest.indexer import CHAIN_ID, FINALITY
 
 
 def settings(chain: AChain, folder: Path) -> Settings:
-    """Index only, into `folder`; change it, then `write`."""
+    """Return settings of a daemon that only indexes into `folder`; change them, then `write`."""
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {
@@ -26,5 +26,5 @@ def settings(chain: AChain, folder: Path) -> Settings:
 
 
 def config(chain: AChain, folder: Path) -> Path:
-    """A sound configuration with an empty database."""
+    """Return a valid configuration with an empty database."""
     return write(settings(chain, folder), folder / "config.toml")

@@ -1,4 +1,4 @@
-"""The whole database as text, to compare two of them byte for byte."""
+"""Dumps a complete database as text, so that two databases can be compared byte for byte."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -12,21 +12,21 @@ from oracle.store.tables.chain_tables import bookmark
 from oracle.store.tables.log_tables import log_orphan
 from oracle.store.tables.metadata import metadata
 
-# Who writes at present, and for how long.
+# The current lease and its end.
 _LOCAL_TABLES = {"lease", "endpoint_fact"}
-# The others say what an interrupted command had come to.
+# Tables with the progress of interrupted commands.
 _BOOKMARKS = (UNDO_FLOOR, "reports_complete_from")
-# How often the cursor was moved is a matter of how the windows fell; and PostgreSQL gives no
-# number twice, also where the transaction that took it was lost.
+# The number of cursor moves depends on the windows, and PostgreSQL does not reuse a number, even
+# if its transaction was rolled back.
 _LOCAL_COLUMNS = {("cursor", "epoch"), ("reorg_log", "id"), ("halt", "id")}
 
 
 def dump(url: str, *, orphans: bool = True, without: Collection[str] = ()) -> list[str]:
-    """Return every row of every table, a line each, in order of their keys.
+    """Return every row of every table, one per line, in the order of the keys.
 
-    Not in it: the lease, how far commands have come, what was learned of endpoints, the number of
-    the cursor's moves, numbers that are counted up. `orphans` False leaves out what belongs to
-    blocks that left the chain; `without` whole tables.
+    The result omits the lease, the progress of commands, learned limits, the number of cursor
+    moves, and counted ids. `orphans` = False also omits rows of blocks that left the chain;
+    `without` names tables to omit.
     """
     engine = create_engine(parse_database_url(url))
     try:

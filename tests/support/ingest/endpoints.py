@@ -1,4 +1,4 @@
-"""What a test of the endpoints looks at: who works, what is shown, and a loop that goes on."""
+"""Reads the state of endpoints in tests, and runs an indexer's loop."""
 
 from collections.abc import Callable
 
@@ -11,38 +11,38 @@ from tests.support.ingest.indexer import Indexer
 
 
 def endpoints_of(indexer: Indexer) -> list[Endpoint]:
-    """In the order of the settings."""
+    """Return the endpoints in the order of the settings."""
     return list(indexer.source.endpoints)
 
 
 def labels(indexer: Indexer) -> list[str]:
-    """What metrics call them."""
+    """Return the endpoints' labels in metrics."""
     return [endpoint.name for endpoint in endpoints_of(indexer)]
 
 
 def worker(indexer: Indexer) -> int:
-    """Which endpoint does the work now, counted from 0."""
+    """Return the index of the endpoint that currently serves windows, counted from 0."""
     return endpoints_of(indexer).index(
         indexer.source.endpoints.run_with_endpoint(lambda endpoint: endpoint)
     )
 
 
 def shown(name: str, **labels: str) -> float:
-    """What a metric of ours says; 0 where it says nothing."""
+    """Return the value of a metric, or 0 if the metric has no such series."""
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 def asked_for(provider: Provider, work: Callable[[], object]) -> int:
-    """How many questions the provider is asked while this is done."""
+    """Return the number of requests to a provider during `work`."""
     before = len(provider.received_requests)
     work()
     return len(provider.received_requests) - before
 
 
 def follow(indexer: Indexer, clock: VirtualClock, seconds: float = 1.0, turns: int = 300) -> float:
-    """Turn as the daemon does, until there is nothing to do; how long that took.
+    """Run the loop as the daemon does until nothing is left; return the seconds it took.
 
-    What fails is tried again `seconds` later.
+    A step that fails is repeated `seconds` later.
     """
     began = clock()
     for _ in range(turns):

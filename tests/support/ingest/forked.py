@@ -1,4 +1,4 @@
-"""What the cases of forks have in common: who joins, what is counted, what must hold."""
+"""Shared code of the tests of forks: a join, counters, and the final checks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ NEWCOMER = address(0xBEEF)
 
 
 def joins() -> Any:
-    """A node that nobody has heard of joins."""
+    """Return the log of a join of an unknown node."""
     return network(
         "NodeJoined",
         node=NEWCOMER,
@@ -38,7 +38,7 @@ def count(metric: Any) -> float:
 
 
 def patiently(indexer: Indexer) -> list[object]:
-    """Index to the head; a step that fails is taken again, as the daemon does."""
+    """Index to the head; a failed step is repeated, as in the daemon. Return the results."""
     done: list[object] = []
     for _ in range(60):
         try:
@@ -53,7 +53,7 @@ def patiently(indexer: Indexer) -> list[object]:
 
 
 def holds_the_chain(indexer: Indexer, a_chain: AChain, head: Block | None = None) -> None:
-    """What it holds is what the chain says, and what folding all of it anew gives."""
+    """Assert that the index equals the chain, and that a rebuild gives the same state."""
     head = head or a_chain.head
     assert indexer.cursor == (head.number, head.hash)
     assert indexer.canonical_logs() == a_chain.logs(head)
@@ -62,7 +62,7 @@ def holds_the_chain(indexer: Indexer, a_chain: AChain, head: Block | None = None
 
 
 def header_batches(provider: Provider) -> list[int]:
-    """Note how many headers each batch asks for, from now on."""
+    """Return a list to which the number of headers in each later batch is appended."""
     sizes: list[int] = []
 
     def note(requests: Any, answers: Any) -> Any:
@@ -75,7 +75,7 @@ def header_batches(provider: Provider) -> list[int]:
 
 
 class Counting:
-    """A store that counts the transactions that write."""
+    """A store that counts its writing transactions."""
 
     def __init__(self, store: Store) -> None:
         self.read_transaction = store.read_transaction
@@ -90,6 +90,6 @@ class Counting:
 
 
 def told(rows: list[str]) -> list[str]:
-    """Leave out that there were forks, who read what, and reports: missed ones stay missed."""
+    """Return rows without forks, readers and reports, because missed reports stay missed."""
     besides = ("reorg_log", "coverage", "verified_block", "report")
     return [row for row in rows if not row.startswith(besides)]

@@ -1,4 +1,4 @@
-"""The measure of what was repaired: an indexer whose only endpoint told it everything."""
+"""The reference for repairs: an indexer whose only endpoint serves every log."""
 
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.a_chain import AChain
@@ -6,7 +6,7 @@ from tests.support.ingest.indexer import Indexer
 
 
 def whole(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
-    """What an indexer holds that was told everything from the start."""
+    """Return an indexer that has read the complete chain from an honest endpoint."""
     honest = a_chain.serve()
     honest.head = a_chain.head
     indexer = open_indexer(a_chain.urls[-1])

@@ -1,4 +1,4 @@
-"""The indexing half of a daemon on one database, over endpoints that a test serves."""
+"""The indexing half of a daemon, with one database and the endpoints of a test."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,14 +24,14 @@ from tests.support.chain.network_logs import NETWORK, ORACLE
 
 CHAIN_ID = 31337
 CONTRACTS = {"TaskNetwork": NETWORK}
-# How many blocks under the head are final where no tag says so.
+# The finality depth if no tag gives the final block.
 FINALITY = 8
 ANCHOR_WINDOW = 24
 SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
 
 
 def plan_of(reader: EventReader) -> SegmentPlan:
-    """How workers are to read the chain that an Indexer reads."""
+    """Return the plan by which workers read the chain of an `Indexer`."""
     return SegmentPlan(
         chain_id=CHAIN_ID,
         profile="reference",
@@ -48,11 +48,11 @@ def plan_of(reader: EventReader) -> SegmentPlan:
 
 @dataclass
 class Indexer:
-    """Follows the chain behind `urls` into the database at `url`, by the rules of `crynux`.
+    """Follows the chain behind `urls` into the database at `url`, with the rules `crynux`.
 
-    Everything in memory goes with `restart`; the database stays. `clock` counts seconds for
-    whoever rests, waits or looks again. Without `reports` none are cut, and only what is not final
-    is read with all its headers. `workers` prepare history, however little of it there is.
+    `restart` resets everything in memory; the database stays. `clock` counts the seconds of rests,
+    waits and polls. Without `reports`, no reports are cut, and only blocks that are not final are
+    read with all headers. `workers` prepare the history, however short it is.
     """
 
     urls: Sequence[str]
@@ -91,11 +91,14 @@ class Indexer:
         self.ingest = IngestState(clock=self.clock)
 
     def step(self, store: Store | None = None) -> IngestResult | None:
-        """One turn of the loop; `store` stands before ours, to die in the middle."""
+        """Run one step of the loop.
+
+        `store` may wrap the database, for example to die in the middle.
+        """
         return ingest_next_window(self.source, store or self.store, self.folder, self.ingest)
 
     def index(self, after_each: Callable[[], None] | None = None) -> list[IngestResult]:
-        """Step until nothing is left to be done; what was done."""
+        """Run steps until nothing is left, and return their results."""
         done: list[IngestResult] = []
         while (result := self.step()) is not None:
             done.append(result)
@@ -104,7 +107,7 @@ class Indexer:
         return done
 
     def restart(self, urls: Sequence[str] | None = None) -> None:
-        """Go on as another process would: nothing is remembered but the database."""
+        """Continue as another process would, with nothing but the database."""
         self.close()
         self.urls = self.urls if urls is None else urls
         self._open()
@@ -115,19 +118,19 @@ class Indexer:
 
     @property
     def cursor(self) -> tuple[int, str]:
-        """Number and hash of the last block folded."""
+        """The number and hash of the last block folded."""
         with self.store.read_transaction() as uow:
             at = uow.cursor.get()
         assert at is not None
         return at.number, at.hash
 
     def canonical_logs(self) -> list[tuple[str, int]]:
-        """(block hash, log index) of every log that counts, in order."""
+        """Return (block hash, log index) of every canonical log, in order."""
         with self.store.read_transaction() as uow:
             return [(log.block_hash, log.index) for log in uow.logs.iterate_between(0, 2**62)]
 
     def gaps(self) -> list[BlockRange]:
-        """Blocks up to the cursor that the ledger says were never read for what we want."""
+        """Return the ranges up to the cursor that coverage does not record for the scope."""
         with self.store.read_transaction() as uow:
             scope, at = uow.coverage.get_current_scope(), uow.cursor.get()
             if at is None:
@@ -137,13 +140,13 @@ class Indexer:
             return uow.coverage.list_gaps(scope.id, self.start_block, at.number)
 
     def digest(self) -> str:
-        """Of everything folded."""
+        """The digest of the folded state."""
         with self.store.read_transaction() as uow:
             return uow.projections.compute_digest()
 
 
 def in_ranges(indexer: Indexer, blocks: int) -> Indexer:
-    """Have ranges cut to so many blocks, as for an endpoint that takes no more."""
+    """Limit the ranges of an indexer to `blocks` blocks, as for an endpoint with this limit."""
     for endpoint in indexer.source.endpoints:
         sizer = RangeSizer(limit=blocks)
         endpoint.limits = LearnedLimits(

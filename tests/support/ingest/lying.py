@@ -1,4 +1,4 @@
-"""Lies about one final block, which its receipts disprove."""
+"""Lies about one final block, which the block's receipts disprove."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ from tests.support.ingest.reading import hide, is_log
 
 
 def a_block(busy: AChain) -> Block:
-    """A final one with a log of ours."""
+    """Return a final block with a log of our contracts."""
     return busy.back(20)
 
 
 def leave_out(busy: AChain, place: int = 0) -> Block:
-    """Let an endpoint never tell of one block's log."""
+    """Let an endpoint always omit one block's log; return the block."""
     at = a_block(busy)
     hide(busy, log_faults.omit_logs(is_log(at)), place)
     return at
 
 
 def change(busy: AChain, place: int = 0) -> Block:
-    """Let an endpoint say another thing in one block's log."""
+    """Let an endpoint change one block's log; return the block."""
     at = a_block(busy)
 
     def other(log: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`run --once` over a chain of true headers, and what its index holds against the truth."""
+"""Runs `run --once` on a chain with valid headers, and compares the index with the chain."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +19,15 @@ from tests.support.ingest.speaking import ANYBODY, task_created
 
 Row = tuple[int, str, int, str]
 
-# Of others: what is said in it is nothing to us.
+# An address of other contracts, whose logs are not indexed.
 FOREIGN = Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ("0x" + "11" * 32,)),))
 FAILED = Tx(ANYBODY, NETWORK, succeeded=False)
 
 
 def grown(chain: AChain, blocks: int = 60) -> list[Block]:
-    """Add blocks in which we, others and failures have their say; return those that speak of us.
+    """Add blocks with our logs, foreign logs and failures; return the blocks with our logs.
 
-    More than enough of them to prove the chain's headers, in whatever part of it.
+    In every part of the chain there are more than enough of them to prove the headers.
     """
     network_blocks = []
     for number in range(blocks):
@@ -41,14 +41,17 @@ def grown(chain: AChain, blocks: int = 60) -> list[Block]:
 
 @dataclass
 class Site:
-    """One configuration and its database; every `once` is a process's work from the start."""
+    """One configuration and its database; each `once` is a complete process."""
 
     chain: AChain
     folder: Path
     capsys: pytest.CaptureFixture[str]
 
     def once(self, *places: int | str, **verify: object) -> tuple[int, str]:
-        """Run once over these endpoints, places or URLs; return exit code and last words."""
+        """Run `run --once` on these endpoints, given by index or URL.
+
+        Return exit code and output.
+        """
         path = self.configured(*places, **verify)
         self.capsys.readouterr()
         code = run(["run", "--once", "--config", str(path)])
@@ -56,7 +59,7 @@ class Site:
         return code, error_lines[-1] if error_lines and code else ""
 
     def tell(self, *arguments: str) -> tuple[int, str]:
-        """Run another command; return the exit code and what it said."""
+        """Run another command; return the exit code and the output."""
         self.capsys.readouterr()
         code = run([*arguments, "--config", str(self.folder / "config.toml")])
         captured = self.capsys.readouterr()
@@ -67,20 +70,20 @@ class Site:
         config["chain"]["endpoints"] = [
             place if isinstance(place, str) else self.chain.urls[place] for place in places
         ]
-        # Without reports nothing but the newest blocks is read as the head is.
+        # Without reports, only the newest blocks are read like the head.
         del config["oracle"]
         if verify:
             config["verify"] = verify
         return write(config, self.folder / "config.toml")
 
     def rows(self) -> list[Row]:
-        """Every log that counts: block, its hash, index and data."""
+        """Return every canonical log in the database: block, hash, index and data."""
         with self._store() as store, store.read_transaction() as uow:
             logs = list(uow.logs.iterate_between(0, 2**62))
             return [(log.block, log.block_hash, log.index, log.data) for log in logs]
 
     def truth(self) -> list[Row]:
-        """The same of the chain as it is."""
+        """Return the same rows for the chain."""
         return [
             (block.number, block.hash, int(log["logIndex"], 16), log["data"])
             for block in get_branch(self.chain.head)
@@ -89,7 +92,7 @@ class Site:
         ]
 
     def levels(self, last: int) -> set[VerificationLevel]:
-        """The levels of the blocks up to this one."""
+        """Return the verification levels of the blocks up to `last`."""
         with self._store() as store, store.read_transaction() as uow:
             scope = uow.coverage.get_current_scope()
             assert scope is not None
@@ -102,7 +105,7 @@ class Site:
             return -1 if at is None else at.number
 
     def final(self) -> int | None:
-        """The highest block that counts as final."""
+        """Return the highest block that counts as final, or None."""
         with self._store() as store, store.read_transaction() as uow:
             at = uow.cursor.get()
             return None if at is None else at.final_number

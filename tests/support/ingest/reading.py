@@ -1,4 +1,4 @@
-"""What the tests of windows share: a busy chain, what was asked, and what metrics say."""
+"""Shared code of the window tests: a busy chain, the requests, and the metrics."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ from tests.support.ingest.speaking import task_created
 
 
 def made_busy(a_chain: AChain) -> AChain:
-    """Add enough blocks with logs that the chain's blooms and roots can be proven."""
+    """Add enough blocks with logs to prove the chain's blooms and roots."""
     for number in range(2 * REQUIRED_SAMPLES):
         a_chain.say(task_created(1_000 + number))
     a_chain.quiet(FINALITY + 2)
@@ -30,7 +30,10 @@ def many(number: int) -> list[FakeLog]:
 
 
 def ranges(provider: Provider) -> list[tuple[int, int]]:
-    """Every range of logs that the endpoint was asked for, not those by hash."""
+    """Return every range of logs that the endpoint was asked for.
+
+    Requests by hash do not count.
+    """
     return [
         request.block_range
         for request in provider.received_requests
@@ -39,7 +42,7 @@ def ranges(provider: Provider) -> list[tuple[int, int]]:
 
 
 def whole(source: ChainSource, first: int, last: int) -> list[Log]:
-    """Every log of final blocks, window after window."""
+    """Return all logs of final blocks, window by window."""
     logs: list[Log] = []
     while first <= last:
         window = source.fetch_window(BlockRange(first, last), with_headers=False)
@@ -49,7 +52,7 @@ def whole(source: ChainSource, first: int, last: int) -> list[Log]:
 
 
 def no_pins() -> InjectedFault:
-    """Logs by the hash of their block are not served."""
+    """Return a fault that rejects log requests by block hash."""
     error = ErrorMessage(-32602, "invalid argument 0: unknown field blockHash")
     return fail_with(
         error, when=lambda request: request.method == "eth_getLogs" and request.is_by_hash
@@ -57,13 +60,13 @@ def no_pins() -> InjectedFault:
 
 
 def no_receipts() -> InjectedFault:
-    """Neither the receipts of a block nor those of a transaction are served."""
+    """Return a fault that rejects receipts, both of blocks and of transactions."""
     error = ErrorMessage(-32601, "the method does not exist")
     return fail_with(error, methods=("eth_getBlockReceipts", "eth_getTransactionReceipt"))
 
 
 def hide(a_chain: AChain, fault: InjectedFault, place: int = 0) -> InjectedFault:
-    """Give the endpoint at this place of the settings a fault."""
+    """Add a fault to the endpoint at index `place`, and return the fault."""
     a_chain.providers[place].faults.append(fault)
     return fault
 
@@ -73,7 +76,7 @@ def is_log(at: Block, index: int = 0) -> Callable[[dict[str, Any]], bool]:
 
 
 def missing(indexer: Indexer, place: int = 0) -> float:
-    """How many logs the endpoint at this place of the settings was seen to leave out."""
+    """Return the number of logs that the endpoint at index `place` was found to omit."""
     name = indexer.source.list_endpoint_names()[place]
     return shown("oracle_verify_missing_logs_total", endpoint=name)
 
@@ -84,5 +87,5 @@ def failures(indexer: Indexer, check: str, place: int = 0) -> float:
 
 
 def trust(feature: str) -> float:
-    """1 proven, 0 not known, -1 not to be used."""
+    """Return the metric of a header feature: 1 proven, 0 unknown, -1 not usable."""
     return shown("oracle_chain_calibrated", feature=feature)

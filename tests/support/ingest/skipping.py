@@ -13,16 +13,16 @@ from tests.support.ingest.forked import told
 from tests.support.ingest.indexer import FINALITY, Indexer, in_ranges
 from tests.support.ingest.speaking import txs
 
-# More turns than any of these chains needs, and seconds between two that do nothing.
+# More turns than any of these chains needs, and the seconds between two idle turns.
 TURNS, _REST_SECONDS = 300, 20.0
-# Contracts and kinds of events are numbered as they came, also on a fork.
+# Contracts and event kinds are numbered in the order of arrival, also on a fork.
 _NUMBERED = ("log_row", "log_source")
-# More heights than a batch of headers holds.
+# More heights than a batch of headers contains.
 FAR = 110
 
 
 class Skipping:
-    """A chain that skips heights, its endpoints, and indexers that end with it."""
+    """A chain that skips heights, its endpoints, and indexers that are closed with it."""
 
     def __init__(self, until_the_end: ExitStack, database: Callable[[], str]) -> None:
         self.chain = AChain(until_the_end)
@@ -31,7 +31,7 @@ class Skipping:
         self._clock = VirtualClock()
 
     def grow(self, skipped: Sequence[int], on: Block | None = None) -> Block:
-        """Mine a block after each of these numbers of heights without one."""
+        """Mine one block after each of these numbers of skipped heights."""
         last = on or self.chain.head
         for gap in skipped:
             block_txs = txs(self.chain.traffic.block())
@@ -39,25 +39,25 @@ class Skipping:
         return self.chain.show(last)
 
     def part(self, depth: int) -> Block:
-        """Return a block so many below the head, and not below the final one."""
+        """Return the block `depth` blocks below the head, but not below the final block."""
         all_blocks = get_branch(self.chain.head)
         above = [block for block in all_blocks if block.number > self.chain.head.number - FINALITY]
         return all_blocks[-1 - min(depth, len(above))]
 
     def logs(self, start: int) -> list[tuple[str, int]]:
-        """Return what our contracts said from a block on; see `AChain.logs`."""
+        """Return our contracts' logs from a block on; see `AChain.logs`."""
         read = {block.hash for block in get_branch(self.chain.head) if block.number >= start}
         return [log for log in self.chain.logs() if log[0] in read]
 
     def indexer(self, blocks: int | None = None, **options: int) -> Indexer:
-        """Open an indexer that reads at most so many heights at once."""
+        """Open an indexer that reads at most `blocks` heights at once."""
         urls, clock = self.chain.urls, self._clock
         indexer = Indexer(urls, self._database(), clock=clock, reports=False, **options)
         self._until_the_end.callback(indexer.close)
         return indexer if blocks is None else in_ranges(indexer, blocks)
 
     def turns(self, indexer: Indexer, turns: int) -> list[object]:
-        """Take so many turns, with time between them; what was done."""
+        """Run `turns` turns with time between them, and return their results."""
         done: list[object] = []
         for _ in range(turns):
             try:
@@ -68,7 +68,7 @@ class Skipping:
         return done
 
     def read(self, indexer: Indexer) -> list[str]:
-        """Index until the newest block is in, and return what is stored of the chain."""
+        """Index up to the newest block, and return the stored rows of the chain."""
         head, failed = self.chain.head, None
         for _ in range(TURNS):
             try:

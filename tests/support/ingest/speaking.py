@@ -1,4 +1,4 @@
-"""Says domain events as the contracts do: logs in transactions of real blocks."""
+"""Encodes domain events as the contracts do: as logs in transactions of real blocks."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,34 +24,34 @@ from tests.support.chain.network_logs import NETWORK, ORACLE, a_hash, created, g
 
 Event = DomainEvent | ContractEvent
 
-# Whoever sends what nobody asks the sender of.
+# The sender of transactions whose sender does not matter.
 ANYBODY = create_account(0xE0)
 _VERSION = ("major", "minor", "patch")
 _STATUSES = list(LastStatus)
 
 
 def network(event: str, **values: Any) -> FakeLog:
-    """The log of an event of TaskNetwork."""
+    """Return the log of a TaskNetwork event."""
     return _as_said(said("TaskNetwork", NETWORK, event, **values))
 
 
 def oracle(event: str, **values: Any) -> FakeLog:
-    """The log of an event of QoSOracle."""
+    """Return the log of a QoSOracle event."""
     return _as_said(said("QoSOracle", ORACLE, event, **values))
 
 
 def task_created(number: int, **changed: Any) -> FakeLog:
-    """The log of a TaskCreated with usual values: what a test says where anything will do."""
+    """Return the log of a TaskCreated with usual values, except those in `changed`."""
     return _as_said(created(number, **changed))
 
 
 def tx(*logs: FakeLog) -> Tx:
-    """A transaction to the network contract that leaves these logs."""
+    """Return a transaction to the network contract that emits these logs."""
     return Tx(ANYBODY, NETWORK, logs=logs)
 
 
 def txs(events: Iterable[Event]) -> list[Tx]:
-    """Return a transaction for each event; the chain sets place and time."""
+    """Return a transaction for each event; the chain sets position and time."""
     return [_tx(event) for event in events]
 
 
@@ -64,7 +64,7 @@ def _tx(event: Event) -> Tx:
 
 
 def _round(event: RoundAccepted) -> Tx:
-    """The push that brought nodes and words, and its log."""
+    """Return the push with nodes and words, and its log."""
     blob = encode_round(event.registrations, round_data.encode_records(event.words))
     push = load_abi("QoSOracle").functions["push"]
     as_of_hash = bytes.fromhex(event.as_of_hash[2:])

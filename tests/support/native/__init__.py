@@ -1,1 +1,1 @@
-"""What the native code is compared on."""
+"""Inputs on which the native code is compared with the Python code."""

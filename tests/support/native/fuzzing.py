@@ -1,6 +1,6 @@
-"""The native code on inputs by chance, beside the Python code: python -m … CRYNUX ROUNDS.
+"""Compares the native code with the Python code on random inputs: python -m … CRYNUX ROUNDS.
 
-Run by a Python under a sanitizer, which ends it at the first byte read or written out of place.
+A Python with a sanitizer runs this module and aborts at the first access outside a buffer.
 """
 
 import importlib

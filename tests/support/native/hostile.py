@@ -1,6 +1,6 @@
-"""The native code beside Python code that changes its arguments meanwhile: python -m … CASE.
+"""Runs native code while Python code changes its arguments: python -m … CASE.
 
-Run by a Python under a sanitizer, which ends it where freed memory is read, or a sum overflows.
+A Python with a sanitizer runs this module and aborts when freed memory is read or a sum overflows.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Receipts, candidates and stakes by chance: most as they come, some at the edges or spoiled."""
+"""Random receipts, candidates and stakes: most are usual, some extreme or malformed."""
 
 from random import Random
 
@@ -10,9 +10,9 @@ from oracle.rpc.responses import LogResponse
 from oracle.systems.crynux.candidate_columns import IndexedCandidate
 
 NOW = 1_700_000_000
-# What an endpoint may write in place of anything.
+# Malformed values that an endpoint may return.
 STRANGE = ("", "0", "0x", "0X1", "0x0", "0x1", "0x01", "0x1_0", "0x\u00e9", "-0x1", "0x7f", "0x80")
-# Sizes on both sides of where RLP and the trie change their form.
+# Sizes on both sides of the limits at which RLP and the trie change their form.
 SIZES = (0, 1, 2, 31, 32, 33, 54, 55, 56, 57, 255, 256, 257, 700)
 COUNTS = (*range(18), 126, 127, 128, 129, 255, 256, 257)
 
@@ -47,14 +47,14 @@ def a_block(chance: Random) -> list[ProvenReceipt]:
     return [a_receipt(chance) for _ in range(chance.choice(COUNTS))]
 
 
-# What an endpoint may leave out.
+# Fields that an endpoint may omit.
 OPTIONAL = {"status", "logs_bloom", "root"}
 FIELDS = ("type", "status", "cumulative_gas_used", "logs_bloom", "root")
 OF_LOGS = ("address", "topics", "data")
 
 
 def spoil(chance: Random, block: list[ProvenReceipt]) -> None:
-    """Change one text in it, by one character or altogether."""
+    """Change one text in the receipts of a block: one character, or all of it."""
     receipt = chance.choice(block)
     logs: list[msgspec.Struct] = [*receipt.logs]
     target = chance.choice([receipt, *logs])
@@ -89,6 +89,6 @@ def a_candidate(chance: Random) -> IndexedCandidate:
 
 
 def a_stake(chance: Random) -> int:
-    """In wei; now and then of more bits than a native number has."""
+    """Return a stake in wei, occasionally with more bits than a native number has."""
     size = chance.choice((0, 1, 10, 63, 64, 65, 80, 90, 127, 128, 128, 90, 90))
     return chance.getrandbits(size) if size else 0

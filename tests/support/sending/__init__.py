@@ -1,1 +1,1 @@
-"""Proxies, fuses, stalls and thieves around a real publisher."""
+"""Proxies, fuses, stalls and key thefts around a real publisher."""

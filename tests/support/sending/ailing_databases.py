@@ -1,4 +1,4 @@
-"""What a database suffers while a test looks on: read-only, full, broken off."""
+"""Faults of a database during a test: read-only, full, or failing inserts."""
 
 import resource
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _A_PAGE = 4096
 
 @contextmanager
 def read_only(store: Store) -> Iterator[None]:
-    """No transaction may write, as the engine itself says it."""
+    """Make every transaction that writes fail with the engine's own read-only error."""
 
     def begin(connection: Any) -> None:
         is_sqlite = connection.dialect.name == "sqlite"
@@ -37,7 +37,7 @@ def read_only(store: Store) -> Iterator[None]:
 
 @contextmanager
 def full_disk(store: Store) -> Iterator[None]:
-    """Not one page more fits into SQLite's log, which is empty."""
+    """Allow SQLite's empty WAL file no further page."""
     connection = store._write_engine.raw_connection()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -51,7 +51,7 @@ def full_disk(store: Store) -> Iterator[None]:
 
 @contextmanager
 def failing_inserts(store: Store, table: str, code: str) -> Iterator[None]:
-    """PostgreSQL ends a transaction that writes to the table, with this SQLSTATE."""
+    """Make PostgreSQL reject every insert into the table with this SQLSTATE."""
     body = f"BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END"
     with store.transaction() as uow:
         run = uow.lease._connection.exec_driver_sql

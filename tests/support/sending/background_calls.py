@@ -1,4 +1,4 @@
-"""Calls that do nothing, for nonces beside that of a push, and what became of sent bytes."""
+"""Calls without an effect, which use nonces next to a push, and checks of sent transactions."""
 
 from oracle.rpc.endpoints.rate_limiter import Backoff, RateLimiter
 from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
@@ -7,7 +7,7 @@ from tests.support.sending.in_flight import GWEI, dear_blocks
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock whose seconds pass only when a test advances it."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -17,14 +17,14 @@ class Clock:
 
 
 def by_clock(office: Office, clock: Clock) -> None:
-    """Let endpoints that asked for a rest come back by this clock; no luck in it."""
+    """Let endpoints return from a backoff by this clock, without randomness."""
     for endpoint in office.context.sender_account.pool:
         endpoint.health.backoff = Backoff(clock, lambda: 1.0)
         endpoint.health.rate_limiter = RateLimiter(clock, lambda: 1.0)
 
 
 def background_call(office: Office, name: str) -> str:
-    """Send nothing to ourselves, with the next nonce; return the bytes as they were sent."""
+    """Send an empty call to the account itself with the next nonce; return the sent bytes."""
     account = office.context.account
     request = CallRequest(account, account.address, NOOP, f"background:{name}", "0x")
     with office.context.write_transaction() as uow:
@@ -41,14 +41,14 @@ def background_call(office: Office, name: str) -> str:
 
 
 def cheap(office: Office) -> None:
-    """What is sent now offers so little that `dear_blocks` leave it in the pool."""
+    """Set a fee so low that `dear_blocks` leave later transactions in the pool."""
     dear_blocks(office, GWEI)
     office.index()
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
 
 
 def rival_push(office: Office, calldata: str) -> str:
-    """Somebody else sends the same push, and pays enough for any block; its hash."""
+    """Send the same push from another account with a fee that fits any block; return its hash."""
     chain = office.premises.chain
     call = {
         "from": chain.accounts[3],
@@ -62,7 +62,7 @@ def rival_push(office: Office, calldata: str) -> str:
 
 
 def pause_of(office: Office) -> PauseKind | None:
-    """Why nothing new is signed; None: it is."""
+    """Return why nothing new is signed, or None."""
     with office.store.read_transaction() as uow:
         pause = uow.outbox.accounts.get_pause(office.context.account)
     return None if pause is None else pause.kind

@@ -1,4 +1,4 @@
-"""Commands of an operator on the database of an office whose daemon has gone home."""
+"""Runs an operator's commands on the database of an office whose daemon has stopped."""
 
 import json
 import sqlite3
@@ -17,7 +17,7 @@ from tests.support.office import CHAIN_ID, FINALITY, SETTINGS, Office
 
 @dataclass(frozen=True)
 class Said:
-    """What a command answered: its exit code, its JSON where it printed any, its complaint."""
+    """The output of a command: its exit code, its JSON if there is any, and its error."""
 
     code: int
     answer: dict[str, Any]
@@ -25,13 +25,13 @@ class Said:
 
     @property
     def promise(self) -> dict[str, Any]:
-        """The answer but for what only one of a dry run and the real one can know."""
+        """The output without the parts that differ between a dry run and a real run."""
         return {k: v for k, v in self.answer.items() if k not in {"dry_run", "detail", "steps"}}
 
 
 @dataclass
 class Operator:
-    """Runs commands on the office's database; `urls` are the endpoints of the configuration."""
+    """Runs commands on the office's database; `urls` are the configured endpoints."""
 
     office: Office
     database: Path
@@ -67,7 +67,7 @@ class Operator:
         }
 
     def go_home(self) -> None:
-        """Let the daemon leave the database to whoever comes."""
+        """Stop the daemon, so that another process can use the database."""
         with self.office.store.transaction() as uow:
             uow.lease.release(self.office.epoch)
 
@@ -79,11 +79,11 @@ class Operator:
         return Said(code, json.loads(captured.out) if captured.out else {}, captured.err)
 
     def rows(self) -> list[str]:
-        """Everything that the database holds."""
+        """Return all rows of the database."""
         return rows_of(f"sqlite:///{self.database}")
 
 
 def rows_of(url: str) -> list[str]:
-    """Everything that a SQLite database holds."""
+    """Return all rows of a SQLite database."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
         return list(connection.iterdump())

@@ -1,7 +1,7 @@
-"""What an endpoint may do to a question: ask another one, forge the answer, or break the line.
+"""Faults of an endpoint: a changed request, a forged response, or a broken connection.
 
-A `Fault` works on JSON-RPC questions and answers as Python sees them; `proxy.Proxy` puts it
-between an office and Anvil, by method and count.
+A `Fault` works on decoded JSON-RPC requests and responses. `tests.support.sending.proxy.Proxy`
+applies it between an office and Anvil, by method and count.
 """
 
 import hashlib
@@ -12,46 +12,48 @@ from typing import Any, NamedTuple
 
 Question = dict[str, Any]
 Answer = dict[str, Any]
-# Longer than a busy machine takes for anything; no test waits it out.
+# Longer than any operation on a busy machine; no test waits for so long.
 _SECONDS_AT_MOST = 120
 
 
 class Reply(NamedTuple):
-    """What goes back over HTTP; `body` None: the connection breaks instead."""
+    """An HTTP response; `body` None breaks the connection instead."""
 
     body: bytes | None
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
-    # The length that the header promises, where it is not the body's.
+    # The length in the header if it differs from the body's.
     length: int | None = None
 
 
 @dataclass
 class Gate:
-    """Holds a question or an answer until somebody lets it go: no sleeping in tests."""
+    """Holds a request or a response until a test releases it, so that tests need not sleep."""
 
     reached: Event = field(default_factory=Event)
     released: Event = field(default_factory=Event)
 
     def wait(self) -> None:
-        """Say that we are here, and wait."""
+        """Report that a request has arrived, and wait."""
         self.reached.set()
         self.released.wait(_SECONDS_AT_MOST)
 
     def until_reached(self) -> None:
-        """Return once a request waits here."""
+        """Wait until a request has arrived here."""
         assert self.reached.wait(_SECONDS_AT_MOST), "nobody asked"
 
     def release(self) -> None:
-        """Let go of whoever waits, and of all who come."""
+        """Release all waiting and all later requests."""
         self.released.set()
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`ask` changes the question; without `forwards` the chain never sees it; `answer` forges.
+    """A fault.
 
-    `wire` decides over the whole HTTP answer; `before` and `after` hold the request up.
+    `ask` changes the request. Without `forwards`, the chain never receives the request. `answer`
+    changes the response, and `wire` the complete HTTP response. `before` and `after` hold the
+    request before and after it is forwarded.
     """
 
     forwards: bool = True
@@ -66,49 +68,49 @@ class Fault:
 
 
 def answer_dropped() -> Fault:
-    """The chain takes it, and the connection breaks before we hear."""
+    """Return a fault that executes the request, and then breaks the connection."""
     return Fault(wire=lambda _: Reply(None))
 
 
 def request_dropped() -> Fault:
-    """The connection breaks before the chain hears of it."""
+    """Return a fault that breaks the connection before the chain receives the request."""
     return Fault(forwards=False, wire=lambda _: Reply(None))
 
 
 def held_before(gate: Gate) -> Fault:
-    """Nobody asks the chain until the gate opens."""
+    """Return a fault that holds the request until the gate opens."""
     return Fault(before=gate)
 
 
 def held_after(gate: Gate) -> Fault:
-    """The chain has it; nobody hears until the gate opens."""
+    """Return a fault that executes the request, and holds the response until the gate opens."""
     return Fault(after=gate)
 
 
 def status(code: int, *, forwards: bool = False, retry_after: int | None = None) -> Fault:
-    """An HTTP error, with or without a wish when to come again (in seconds)."""
+    """Return a fault that returns an HTTP error, optionally with Retry-After in seconds."""
     headers = () if retry_after is None else (("Retry-After", str(retry_after)),)
     return Fault(forwards=forwards, wire=lambda _: Reply(b"no", code, headers))
 
 
 def web_page(*, forwards: bool = False) -> Fault:
-    """A page for people, with 200."""
+    """Return a fault that returns an HTML page with status 200."""
     page = b"<!doctype html><title>Just a moment...</title>"
     return Fault(forwards=forwards, wire=lambda _: Reply(page))
 
 
 def empty_body(*, forwards: bool = False) -> Fault:
-    """200 and nothing."""
+    """Return a fault that returns status 200 and an empty body."""
     return Fault(forwards=forwards, wire=lambda _: Reply(b""))
 
 
 def truncated(*, forwards: bool = True) -> Fault:
-    """Half of the JSON, by its own length all of it."""
+    """Return a fault that sends half of the JSON with a matching content length."""
     return Fault(forwards=forwards, wire=lambda body: Reply(body[: len(body) // 2]))
 
 
 def cut_off(*, forwards: bool = True) -> Fault:
-    """Half of the bytes that the header promised, and then the end."""
+    """Return a fault that sends half of the promised bytes, and then closes the connection."""
     return Fault(
         forwards=forwards, wire=lambda body: Reply(body[: len(body) // 2], length=len(body))
     )
@@ -118,27 +120,30 @@ def cut_off(*, forwards: bool = True) -> Fault:
 
 
 def error(text: str, code: int = -32000, *, forwards: bool = False) -> Fault:
-    """A JSON-RPC error; the chain may have taken the question nevertheless."""
+    """Return a fault that returns a JSON-RPC error.
+
+    With `forwards`, the chain executes the call.
+    """
     return Fault(forwards=forwards, answer=lambda request, _: _error(request, text, code))
 
 
 def says(result: object) -> Fault:
-    """This result, whatever the chain thinks."""
+    """Return a fault that returns this result, whatever the chain's is."""
     return Fault(forwards=False, answer=lambda request, _: _result(request, result))
 
 
 def null() -> Fault:
-    """Knows of nothing: no receipt, no block."""
+    """Return a fault that returns null, as for a missing receipt or block."""
     return says(None)
 
 
 def wrong_id() -> Fault:
-    """Answers somebody else's question."""
+    """Return a fault that returns the id of another request."""
     return Fault(answer=lambda request, response: {**response, "id": f"not {request['id']}"})
 
 
 def moved_by(steps: int) -> Fault:
-    """A number that is higher or lower than it is: a nonce, a balance."""
+    """Return a fault that adds `steps` to a number such as a nonce or a balance."""
 
     def answer(request: Question, response: Answer) -> Answer:
         return _result(request, hex(max(int(response["result"], 16) + steps, 0)))
@@ -147,7 +152,7 @@ def moved_by(steps: int) -> Fault:
 
 
 def another_chain(chain_id: int) -> Fault:
-    """For `eth_chainId`."""
+    """Return a fault that returns this chain id; use it for `eth_chainId`."""
     return says(hex(chain_id))
 
 
@@ -155,9 +160,10 @@ def another_chain(chain_id: int) -> Fault:
 
 
 def stale(head: int) -> Fault:
-    """Stands at a block, as a node that no longer syncs; for all methods ("*").
+    """Return a fault that keeps the endpoint at a block, as if it no longer synced.
 
-    What it does not know yet it does not have; what is sent it passes on.
+    Use it for all methods ("*"). Later blocks and receipts are null; sent transactions are
+    forwarded.
     """
 
     def ask(request: Question) -> Question:
@@ -173,7 +179,7 @@ def stale(head: int) -> Fault:
 
 
 def another_fork(first: int) -> Fault:
-    """Has other blocks from this height on, by their hashes; for all methods ("*")."""
+    """Return a fault that changes the hashes of all blocks from `first` on; use it for "*"."""
     return Fault(answer=lambda _, response: {**response, **_renamed(response, first)})
 
 

@@ -1,6 +1,6 @@
-"""A process that dies where a test says: around every commit, every signature and every send.
+"""A process that dies where a test chooses: around each commit, signature and send.
 
-A fuse burns once, at the n-th point that is passed or at the first of a name.
+A fuse burns once, at the n-th point passed or at the first point with a name.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,14 @@ from tests.support.sending.proxy import SEND
 
 
 class Crash(BaseException):
-    """The process is gone: nothing catches it, nothing runs after it."""
+    """The process has died: nothing may catch this exception."""
 
 
 class Fuse:
-    """Burns at one of the points that it is told of: a number from 0, or a name; then never again.
+    """Raises Crash once, at a point given by its number, counted from 0, or by its name.
 
-    `sent`: bytes that left, in their order; `unstored`: those that left before the database had
-    them (I3).
+    `sent`: the transactions sent, in order. `unstored`: those that were sent before they were in
+    the database (I3).
     """
 
     def __init__(self, at: int | str | None = None) -> None:
@@ -41,13 +41,13 @@ class Fuse:
         self._at = at
 
     def begins(self) -> None:
-        """Pass the moment before a write, which is as good as after the last one to die at."""
+        """Pass the moment before a write, which needs no point: dying here equals dying before."""
 
     def point(self, name: str) -> None:
         """Pass a point.
 
         Raises:
-            Crash: it is the one to die at.
+            Crash: the process dies at this point.
         """
         place = len(self.passed)
         self.passed.append(name)
@@ -57,16 +57,16 @@ class Fuse:
 
 
 class Deaths(NamedTuple):
-    """Where to die, of the points that a whole run passes.
+    """Selects the points to die at, among those that a complete run passes.
 
-    At every one on SQLite. PostgreSQL, where a death takes seconds more and which can differ only
-    in what a commit keeps, dies at the first point of each name.
+    On SQLite these are all points. On PostgreSQL, where a death takes seconds longer and can only
+    differ in what a commit keeps, it is the first point of each name.
     """
 
     is_everywhere: bool
 
     def of(self, passed: Sequence[str]) -> list[tuple[int, str]]:
-        """Return points by number and name, in their order."""
+        """Return the selected points by number and name, in order."""
         if self.is_everywhere:
             return list(enumerate(passed))
         return sorted((passed.index(name), name) for name in set(passed))
@@ -92,7 +92,7 @@ class FusedStore:
 
 
 class FusedSigner:
-    """A key whose process may die once it has signed, before anybody has the signature."""
+    """A key whose process may die after signing, before the signature is returned."""
 
     def __init__(self, signer: Signer, fuse: Fuse) -> None:
         self._signer = signer
@@ -117,7 +117,7 @@ class FusedSigner:
 
 @contextmanager
 def fused(office: Office, fuse: Fuse) -> Iterator[None]:
-    """The publishing side runs on the fuse; indexing, which has tests of its own, does not."""
+    """Run the publishing side with a fuse; indexing has its own tests and never dies."""
     original_context, post = office.context, BoundedHttp.post
     keys = original_context.sender_account.keys
     assert keys.signer is not None
@@ -153,7 +153,7 @@ def _sent(body: bytes) -> list[str]:
 
 
 def _is_stored(office: Office, raw: str) -> bool:
-    """Look with eyes of one's own: not in the transaction of whoever sends."""
+    """Read the database in a separate connection, outside of the sender's transaction."""
     with office.store.read_transaction() as uow:
         stored = select(pub_attempt.c.nonce).where(pub_attempt.c.raw_tx == bytes.fromhex(raw[2:]))
         return uow.lease._connection.execute(stored).first() is not None

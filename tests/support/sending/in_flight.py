@@ -1,4 +1,4 @@
-"""An office whose transactions wait: blocks too dear for them, and what the outbox says then."""
+"""An office whose transactions wait, because the blocks are too expensive for them."""
 
 from dataclasses import replace
 
@@ -9,19 +9,19 @@ from tests.support.sending.faults import Answer, Fault, Question
 from tests.support.sending.proxy import SEND, Proxy
 
 GWEI = 10**9
-# Blocks are a second apart here.
+# Only blocks count for a fee bump, because blocks are one second apart here.
 BY_BLOCKS = SendSettings(bump_seconds=0)
 
 
 def dear_blocks(office: Office, base_fee: int, blocks: int = 1) -> None:
-    """Blocks of this base fee: what offers less stays in the pool."""
+    """Mine blocks with this base fee, so that transactions with a lower fee stay in the pool."""
     for _ in range(blocks):
         office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(base_fee))
         office.mine()
 
 
 def in_flight(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
-    """A push was sent at a base fee of one gwei, and no block has it yet."""
+    """Send a push at a base fee of one gwei, and mine no block with it."""
     dear_blocks(office, GWEI)
     office.period()
     office.premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -31,7 +31,10 @@ def in_flight(office: Office, settings: SendSettings = BY_BLOCKS) -> None:
 
 
 def remembering(*proxies: Proxy) -> None:
-    """Let pools know what they have, as all but Anvil's do: it looks at the base fee first."""
+    """Let the pools return known transactions, as most nodes do.
+
+    Anvil checks the base fee first.
+    """
     known_raw_txs: set[str] = set()
 
     def answer(request: Question, response: Answer) -> Answer:
@@ -47,12 +50,12 @@ def remembering(*proxies: Proxy) -> None:
 
 
 def asked_by(request: Question) -> Answer:
-    """The head of an answer to a question."""
+    """Return the first fields of a response to a request."""
     return {"jsonrpc": "2.0", "id": request["id"]}
 
 
 def slots(office: Office) -> list[NonceSlot]:
-    """Every nonce of the transmitter, by number."""
+    """Return all nonce slots of the transmitter, by number."""
     with office.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(1000)
         nonces = sorted({intent.nonce for intent in intents if intent.nonce is not None})
@@ -63,7 +66,7 @@ def slots(office: Office) -> list[NonceSlot]:
 
 
 def attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
-    """What was signed for a nonce, the lowest where none is named; oldest first."""
+    """Return the attempts for a nonce, by default the lowest, oldest first."""
     nonce_slots = slots(office)
     chosen = (
         nonce_slots[0]
@@ -75,18 +78,18 @@ def attempts(office: Office, nonce: int | None = None) -> list[Attempt]:
 
 
 def fees(office: Office) -> list[tuple[int, int]]:
-    """(max fee, tip) of everything signed for the lowest nonce."""
+    """Return (max fee, tip) of every attempt for the lowest nonce."""
     return [(attempt.signed.max_fee_wei, attempt.signed.tip_wei) for attempt in attempts(office)]
 
 
 def only(office: Office) -> Intent:
-    """The one intent that there is."""
+    """Return the only intent."""
     (intent,) = office.intents()
     return intent
 
 
 def takes(old: tuple[int, int], new: tuple[int, int]) -> bool:
-    """The rule of pools: 10 % more on both fees, and more at all."""
+    """Return whether a pool accepts the replacement: both fees are at least 10 % higher."""
     return all(
         fresh > last and 10 * fresh >= 11 * last for last, fresh in zip(old, new, strict=True)
     )

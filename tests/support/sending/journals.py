@@ -1,17 +1,17 @@
-"""Reads an outbox's journal against what is allowed to happen.
+"""Compares an outbox's journal with the permitted transitions.
 
 See docs/explanation/transactions.md#states and docs/explanation/transactions.md#i15.
 """
 
 from tests.support.office import Office
 
-# From which states an intent may come to one; a line of any other event is no change of state.
+# The states from which an intent may reach a state; entries of other events change no state.
 _MAY_FOLLOW: dict[str, set[str | None]] = {
     "planned": {None, "planned", "ready", "assigned", "held"},
     "ready": {"planned"},
     "assigned": {"ready"},
     "live": {"assigned", "mined"},
-    # A receipt may be seen before the note that it was sent, and again after a reorg.
+    # A receipt may be seen before the send is recorded, and again after a reorg.
     "mined": {"assigned", "live", "mined", "superseded"},
     "final": {"mined"},
     "reverted": {"mined"},
@@ -24,7 +24,7 @@ _MAY_FOLLOW: dict[str, set[str | None]] = {
 
 
 def gaps(office: Office) -> list[str]:
-    """Return what the journal leaves out: steps that nothing led to, ends it does not know."""
+    """Return the gaps of the journal: transitions without a valid predecessor, unknown ends."""
     journal_gaps = []
     for intent in office.intents():
         with office.store.read_transaction() as uow:

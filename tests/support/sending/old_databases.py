@@ -1,4 +1,4 @@
-"""Databases that are older than the chain, or empty, and the daemons that start with them."""
+"""Databases that are older than the chain, or empty, and daemons that start with them."""
 
 import sqlite3
 from contextlib import closing
@@ -17,7 +17,7 @@ from tests.support.office import Office
 
 
 def copied(office: Office, folder: Path) -> Store:
-    """The database as it is now, as a backup has it."""
+    """Return a copy of the database as a backup contains it."""
     url = office.store._url
     assert url.database is not None
     copy = folder / "copy.sqlite"
@@ -27,7 +27,7 @@ def copied(office: Office, folder: Path) -> Store:
 
 
 def blank(office: Office, fresh: Store) -> Store:
-    """A database of the same chain that knows nothing, under the same lease."""
+    """Return an empty database of the same chain, under the same lease."""
     with office.store.read_transaction() as uow:
         identity = uow.identity.get()
     assert identity is not None
@@ -38,7 +38,7 @@ def blank(office: Office, fresh: Store) -> Store:
 
 
 def refused(office: Office, store: Store) -> AccountContext:
-    """What a daemon has before it that starts with this database, and is refused."""
+    """Return the context of a daemon that starts with this database and is refused."""
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         office.restart(store=store)
     return office.context
@@ -50,12 +50,15 @@ def next_nonce(context: AccountContext) -> int | None:
 
 
 def adopted(office: Office) -> dict[int, str | None]:
-    """What is written down of each rebuilt nonce."""
+    """Return the recorded reason of each rebuilt nonce."""
     return {intent.nonce or 0: intent.error_text for intent in office.intents(REBUILT)}
 
 
 def written_down(office: Office, context: AccountContext, findings: RebuildPlan) -> None:
-    """As `outbox rebuild` does: the signer backs off where signatures may be lost as well."""
+    """Store the findings as `outbox rebuild` does.
+
+    If signatures may be lost as well, the signing embargo begins.
+    """
     quorum = replace(office.quorum, account_context=context)
     signing = build_signer_embargo(quorum) if findings.may_have_lost_more else None
     rebuild_outbox(context, findings, "somebody", build_embargo_writer(quorum, signing))

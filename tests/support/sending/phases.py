@@ -1,7 +1,6 @@
-"""What is watched while a leader dies or stands still: a push, a proposal, an execution.
+"""The work during which a leader dies or stalls: a push, a proposal, an execution.
 
-Each is played from the chain as it stands before it, on a database that has nothing but what it
-reads from there.
+Each phase starts from the same state of the chain, with a database that has only read the chain.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,21 +22,21 @@ _MOST_ROUNDS = 10
 
 
 def push(office: Office) -> None:
-    """From the report to the finality of its round, at one's own pace."""
+    """Run a push from the report to the finality of its round."""
     office.tick()
     office.mine()
     office.until_final()
 
 
 def look(office: Office) -> None:
-    """One turn of the daemon in which nothing but kickouts is planned."""
+    """Run one turn of the daemon in which only kickouts are planned."""
     office.index()
     for step in (confirm_transactions, next_step, plan_kickout_call, next_step):
         office.repeat(step)
 
 
 def kick_out(office: Office) -> None:
-    """What is due about the kickout, to its finality."""
+    """Run the due step of a kickout, up to its finality."""
     look(office)
     office.mine()
     look(office)
@@ -46,13 +45,13 @@ def kick_out(office: Office) -> None:
 
 
 def low(office: Office) -> None:
-    """A node is shown low for as long as it takes."""
+    """Report a node as low for as many rounds as a kickout requires."""
     bad_pool(office)
     shown_low(office)
 
 
 def ready(office: Office) -> None:
-    """It was proposed, and nobody may veto any more."""
+    """Propose a kickout, and let the veto time pass."""
     low(office)
     kick_out(office)
     for _ in range(_MOST_ROUNDS):
@@ -76,9 +75,9 @@ def executed(office: Office) -> bool:
 
 
 class Phase(NamedTuple):
-    """What comes before it, how it is played, what the contract says once, what is so at the end.
+    """A phase: its preparation, its steps, the contract's event, and the state at its end.
 
-    `commits`: as many at least belong to it.
+    `commits`: the minimum number of commits in the phase.
     """
 
     before: Callable[[Office], None]
@@ -88,7 +87,7 @@ class Phase(NamedTuple):
     commits: int
 
 
-# Planned, ready, assigned, signed, sent, mined, final; of a push, its statement before.
+# Planned, ready, assigned, signed, sent, mined, final; for a push also its statement, first.
 PHASES = {
     PUSH: Phase(Office.period, push, "RoundAccepted", landed, 8),
     PROPOSE_KICK: Phase(low, kick_out, "KickProposed", proposed, 7),
@@ -98,7 +97,10 @@ PHASES = {
 
 @dataclass(frozen=True)
 class Stage:
-    """The chain before a phase; each office on it has a fresh database, and leaves no trace."""
+    """The chain before a phase.
+
+    Each office on it has a new database, and its changes are undone.
+    """
 
     premises: Premises
     new_store: NewStore
@@ -113,7 +115,7 @@ class Stage:
 
     @contextmanager
     def set_for(self, phase: Phase) -> Iterator[None]:
-        """Bring the chain to where the phase begins."""
+        """Bring the chain to the beginning of a phase."""
         with self.premises.chain.undone():
             with self.new_store() as store:
                 office = Office(self.premises, store, self.folder / "before")
@@ -123,5 +125,5 @@ class Stage:
 
 
 def said(premises: Premises, event: str) -> int:
-    """How often the contract said it, from the first block on."""
+    """Return how often the contract emitted an event since the first block."""
     return len(list(premises.oracle.events[event]().get_logs(from_block=0)))

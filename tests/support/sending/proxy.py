@@ -1,6 +1,6 @@
-"""A JSON-RPC endpoint over HTTP in front of Anvil that does to each question what rules say.
+"""A proxy of Anvil that applies rules to each JSON-RPC request over HTTP.
 
-It writes down everything it was asked, so that a test can count what was sent and which bytes.
+The proxy records every request, so that a test can count the sends and compare their bytes.
 """
 
 import json
@@ -24,7 +24,7 @@ _SECONDS = 120
 
 @dataclass
 class Rule:
-    """A fault for a method: `skip` questions go unharmed, then `times` are hit (None: all)."""
+    """A fault for a method: `skip` requests pass, then `times` are affected (None: all)."""
 
     method: str
     fault: Fault
@@ -34,7 +34,7 @@ class Rule:
     hit: int = 0
 
     def takes(self, request: Question) -> bool:
-        """Tell whether the fault hits this question; a hit is counted."""
+        """Return whether the fault applies to this request, and count it if so."""
         if self.method not in {EVERY, request["method"]}:
             return False
         if self.when is not None and not self.when(request):
@@ -49,9 +49,10 @@ class Rule:
 
 
 class Proxy:
-    """One endpoint. Rules are asked in the order in which they were made; the first one wins.
+    """One endpoint, whose rules are checked in order; the first that matches applies.
 
-    `asked`: all questions, oldest first; `behind`: where questions go, which a test may change.
+    `asked`: all requests, oldest first. `behind`: the URL that requests are forwarded to; a test
+    may change it.
     """
 
     def __init__(self, behind: str) -> None:
@@ -73,14 +74,14 @@ class Proxy:
         skip: int = 0,
         when: Callable[[Question], bool] | None = None,
     ) -> Rule:
-        """From now on do this to questions of a method (`EVERY`: of all)."""
+        """Add a fault for requests of a method (`EVERY`: of all methods)."""
         rule = Rule(method, fault, times, skip, when)
         with self._lock:
             self._rules.append(rule)
         return rule
 
     def heal(self) -> None:
-        """Let every question through again, and go of all that are held."""
+        """Remove all rules, and release all held requests."""
         with self._lock:
             rules, self._rules = self._rules, []
         for rule in rules:
@@ -89,17 +90,17 @@ class Proxy:
                     gate.release()
 
     def forget(self) -> None:
-        """Begin to count anew."""
+        """Reset the recorded requests."""
         with self._lock:
             self.asked = []
 
     def count(self, method: str) -> int:
-        """How often a method was asked for."""
+        """Return the number of requests of a method."""
         return sum(request["method"] == method for request in self.asked)
 
     @property
     def sent(self) -> list[str]:
-        """The bytes of every send that reached the proxy, 0x-prefixed, in order."""
+        """Return the bytes of every send that reached the proxy, 0x-prefixed, in order."""
         return [request["params"][0] for request in self.asked if request["method"] == SEND]
 
     # --- for the door ---
@@ -123,7 +124,7 @@ class Proxy:
         return Reply(encoded) if wire is None else wire(encoded)
 
     def close(self) -> None:
-        """Let the connections to the chain go."""
+        """Close the connections to the chain."""
         self.heal()
         self._session.close()
 
@@ -159,12 +160,12 @@ class Proxy:
 
 @contextmanager
 def proxy(behind: str) -> Iterator[Proxy]:
-    """One on a free port, in front of an endpoint."""
+    """Run a proxy on a free port in front of an endpoint."""
     new_proxy = Proxy(behind)
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        # Headers and body are two writes; without this, the second waits for an acknowledgement.
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
@@ -190,7 +191,7 @@ def proxy(behind: str) -> Iterator[Proxy]:
 
         @override
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Drop the access log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
         server.daemon_threads = True

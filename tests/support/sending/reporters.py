@@ -1,4 +1,4 @@
-"""Several reporters of one contract: separate keys, databases and HTTP doors, one real chain."""
+"""Several reporters of one contract on a real chain, with separate keys, databases and ports."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,18 +23,19 @@ from oracle.txmgr.context import StepResult
 from tests.support.evm.chain import Chain
 from tests.support.office import ETHER, Office, Premises, key_files
 
-# A peer is patient here: whom a busy machine made late would be left alone for ten times as long.
+# A long timeout for peers: a peer that a busy machine delays would not be asked for ten times as
+# long.
 SECONDS = 60.0
 
 
 @dataclass
 class Reporter:
-    """One reporter: what it shows stays at its address while it is restarted."""
+    """One reporter, whose board stays at its URL while the reporter restarts."""
 
     office: Office
     board: Board
     url: str
-    # The most blocks that it takes in at once.
+    # The maximum number of blocks in one window.
     window: int = 1_000
     is_down: bool = False
 
@@ -43,18 +44,18 @@ class Reporter:
         return self.office.context.sender_account.signer.address
 
     def tick(self, *, restarting: bool = False) -> list[StepResult]:
-        """One turn, in windows of its own size; a reporter that is down does nothing."""
+        """Run one turn with windows of this size; a reporter that is down does nothing."""
         if self.is_down:
             return []
         if restarting:
-            # What was shown was memory.
+            # The board was in memory.
             Board.__init__(self.board)
             self.office.restart()
         self.office.ingest.max_blocks = self.window
         return self.office.tick()
 
     def reports(self) -> dict[int, Hash]:
-        """What every period says, by period."""
+        """Return the fingerprint of each report, by period."""
         with self.office.store.read_transaction() as uow:
             return {
                 stored_report.report.period: stored_report.report.fingerprint
@@ -62,7 +63,7 @@ class Reporter:
             }
 
     def signed(self) -> dict[int, Hash]:
-        """What was signed for every round so far."""
+        """Return the digest signed for each round so far."""
         last, contract = (
             self.office.premises.round + 1,
             self.office.context.sender_account.domain.contract,
@@ -79,7 +80,7 @@ class Reporter:
         }
 
     def lie(self) -> None:
-        """Let every report that was not signed yet say something else: a lane's lowest bit."""
+        """Change the lowest bit of a lane in every report that is not signed yet."""
         with self.office.store.transaction() as uow:
             for stored_report in uow.reports.list_due():
                 if stored_report.digest is None:
@@ -92,7 +93,7 @@ class Reporter:
 
 @dataclass
 class Company:
-    """Three reporters, of whom the contract wants two."""
+    """Three reporters of a contract with a quorum of two."""
 
     premises: Premises
     reporters: list[Reporter] = field(default_factory=list)
@@ -103,7 +104,7 @@ class Company:
 
     @property
     def first(self) -> Reporter:
-        """The one who transmits."""
+        """The reporter that transmits."""
         return self.reporters[0]
 
     @property
@@ -111,16 +112,16 @@ class Company:
         return self.reporters[1:]
 
     def tick(self, *, restarting: bool = False) -> None:
-        """Everybody signs; then the first gathers and sends."""
+        """Let every reporter sign; then the first one collects the signatures and sends."""
         for reporter in [*self.others, self.first]:
             reporter.tick(restarting=restarting)
 
     def period(self) -> None:
-        """The next period ends, and its last block lies deep enough."""
+        """End the next period, with enough blocks on top of its last block."""
         self.first.office.period()
 
     def round(self, *, restarting: bool = False) -> None:
-        """One more round, from its period to its receipt."""
+        """Run one more round, from its period to its receipt."""
         before = self.premises.round
         self.period()
         self.tick(restarting=restarting)
@@ -133,9 +134,9 @@ class Company:
 def company(
     premises: Premises, stores: Sequence[Store], folder: Path, standby: Signer | None = None
 ) -> Iterator[Company]:
-    """One reporter for each store; all sign, a quorum is two.
+    """Run one reporter for each store; all sign, and the quorum is two.
 
-    The first sends; with `standby`, the second does too, from that account.
+    The first reporter sends. With `standby`, the second sends as well, from that account.
     """
     transmitters = {0: premises.keys.transmitter, 1: standby}
     signers = [
@@ -169,14 +170,14 @@ def company(
 
 @contextmanager
 def _door(board: Board) -> Iterator[str]:
-    # Peers ask here as fast as the machine lets them.
+    # Peers send requests as fast as the machine allows.
     often = StatementsSection(requests_per_second=10_000.0)
     with serve_app(create_statements_app(board), often, 0) as url:
         yield url
 
 
 def second_transmitter(premises: Premises, folder: Path) -> Signer:
-    """Another key with ether."""
+    """Return another key, whose account has ether."""
     signer = KeySigner.open(*key_files(folder, "second"))
     premises.chain.rpc("anvil_setBalance", signer.address, hex(ETHER))
     return signer

@@ -1,4 +1,4 @@
-"""The contracts and receipts of rollups, as far as an account balance sees them."""
+"""The contracts and receipts of rollups, as far as an account's balance depends on them."""
 
 from eth_utils.abi import function_signature_to_4byte_selector
 
@@ -9,23 +9,24 @@ _RECEIPT = "eth_getTransactionReceipt"
 
 
 def price_oracle(l1_fee: int, of_operator: int | None = None) -> str:
-    """Code of a GasPriceOracle: `getL1Fee` is always this, and what the operator takes for a gas.
+    """Return the code of a GasPriceOracle that always returns this `getL1Fee`.
 
-    `of_operator` None: a contract of before Isthmus, which reverts when asked for that.
+    `of_operator`: the operator's fee per unit of gas. None: a contract from before Isthmus, which
+    reverts when this fee is requested.
     """
     selector = function_signature_to_4byte_selector("getL1Fee(bytes)").hex()
-    # Without a match: `of_operator` times the number that was given, or a revert.
+    # Without a match: `of_operator` times the argument, or a revert.
     fallback_code = (
         "5f5ffd" if of_operator is None else f"6004357f{of_operator:064x}025f5260205ff3"
     )
-    # Selector, two bytes of jump, what is before the destination.
+    # The offset of the jump's destination: 14 bytes of code, then the fallback.
     place = 14 + len(fallback_code) // 2
     jump = f"5f3560e01c63{selector}1460{place:02x}57"
     return f"0x{jump}{fallback_code}5b7f{l1_fee:064x}5f5260205ff3"
 
 
 def tell_of_receipts(*proxies: Proxy, **extra_fields: str) -> None:
-    """Receipts say more than Anvil does."""
+    """Add fields to receipts that Anvil does not return."""
 
     def answer(_request: Question, response: Answer) -> Answer:
         receipt = response.get("result")

@@ -1,4 +1,4 @@
-"""Other signers of the contract: their keys, their place in it, and what they tell us."""
+"""Other signers of the contract: their keys, their registration, and their statements."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tests.support.office import Office, key_files
 
 
 def strangers(office: Office, count: int) -> list[Signer]:
-    """Keys of other reporters."""
+    """Return keys of other reporters."""
     folder = office.premises.key_folder / "strangers"
     folder.mkdir(exist_ok=True)
     existing_count = len(list(folder.iterdir()))
@@ -21,14 +21,14 @@ def strangers(office: Office, count: int) -> list[Signer]:
 
 
 def set_signers(office: Office, *signers: Signer, needed: int) -> None:
-    """The admin names these, in a block of its own."""
+    """Let the admin set these signers, in a separate block."""
     premises = office.premises
-    # Whatever blocks cost before.
+    # Independent of the cost of earlier blocks.
     premises.chain.rpc("anvil_setNextBlockBaseFeePerGas", "0x0")
     premises.chain.send(replacing(office, signers, needed), sender=premises.network.admin)
 
 
 def replacing(office: Office, signers: Sequence[Signer], needed: int) -> Any:
-    """The call that names these."""
+    """Return the call that sets these signers."""
     named = [to_checksum_address(signer.address) for signer in signers]
     return office.premises.oracle.functions.setSigners(named, needed)

@@ -1,7 +1,7 @@
-"""A leader that stands still where a test says, while another one takes over and finishes.
+"""A leader that stalls where a test chooses, while a successor takes over and finishes.
 
-It stands still inside its own call, at one of the points of its fuse (`fuses`): the other one, on
-a store and with keys of its own, works meanwhile; then the first goes on from where it stood.
+The leader stalls inside its own call, at a point of its fuse (`fuses`). Meanwhile the successor
+works with its own store and keys; then the leader continues where it stalled.
 """
 
 import sys
@@ -25,9 +25,9 @@ from tests.support.office import Office
 from tests.support.sending.fuses import Fuse, fused
 from tests.support.txmgr.stores import NewStore
 
-# Looks at a server that may be slow to notice that its client stands still.
+# Polls of a server that may be slow to notice that its client has stalled.
 _LOOKS = 1000
-# Failures that pass before the one that does not.
+# The number of failures that pass before the one that does not.
 _MOST_TURNS = 3
 
 Play = Callable[[Office], None]
@@ -35,26 +35,26 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 
 class Watch(Fuse):
-    """Passes all the points, of which there is one more: what was read is written down next."""
+    """Records all points, and one more: the moment between a read and the write that follows."""
 
     def begins(self) -> None:
         self.point("before a write")
 
 
 class Stall(Watch):
-    """Stands still at the n-th point, and at the next ones until `meanwhile` says: enough."""
+    """Stalls at the n-th point, and at the following ones until `meanwhile` returns True."""
 
     def __init__(self, at: int, meanwhile: Callable[[], bool]) -> None:
         super().__init__()
         self._from = at
         self._meanwhile = meanwhile
         self._is_standing = False
-        # Where it stood still, and how much had been sent when the other one had finished.
+        # The points at which it stalled, and the number of sends when the successor had finished.
         self.stood: list[str] = []
         self._sent_by_then = 0
 
     def point(self, name: str) -> None:
-        """Pass a point; those of the other one are none of ours."""
+        """Pass a point; points of the successor are ignored."""
         if self._is_standing:
             return
         place = len(self.passed)
@@ -70,16 +70,16 @@ class Stall(Watch):
 
     @property
     def late(self) -> list[str]:
-        """Bytes that left after the other one had finished."""
+        """The bytes that were sent after the successor had finished."""
         return self.sent[self._sent_by_then :]
 
 
 @dataclass
 class Succession:
-    """One database, a leader, and whoever takes over from it, on the `second` store of it.
+    """One database, a leader, and the successor that takes over on its `second` store.
 
-    `rows` is all that is in the database when the other one has finished. `kept_out`: how often
-    it could not write, because the leader stood still inside a write.
+    `rows`: all rows of the database when the successor has finished. `kept_out`: how often the
+    successor could not write, because the leader had stalled inside a write.
     """
 
     leader: Office
@@ -88,23 +88,26 @@ class Succession:
     heir: Office | None = None
     rows: Rows = field(default_factory=dict)
     kept_out: int = 0
-    # What ended the leader, and what it met before.
+    # The error that ended the leader, and the transient errors before it.
     ended: FatalError | IntegrityError | None = None
     met: list[TransientError] = field(default_factory=list)
 
     def stalled(self, at: int) -> Stall:
-        """Let the leader stand still at one point; the other finishes, and it goes on."""
+        """Let the leader stall at one point and the successor finish.
+
+        Then the leader continues.
+        """
         self.leader.store.set_fencing_epoch(self.leader.epoch)
         run_out(self.leader.store)
         stall = Stall(at, self._take_over)
         with fused(self.leader, stall):
             self._go_on()
-        # What it may have sent last gets into a block as well.
+        # A transaction that it may have sent last is mined as well.
         self.leader.mine()
         return stall
 
     def close(self) -> None:
-        """Let the other one go."""
+        """Close the successor."""
         if self.heir is not None:
             self.heir.close()
 
@@ -112,17 +115,17 @@ class Succession:
         for _ in range(_MOST_TURNS):
             try:
                 self.play(self.leader)
-                # As the thread beside the worker does.
+                # The lease is renewed as by the thread beside the worker.
                 renew_held_lease(self.leader.store, self.leader.epoch)
             except TransientError as error:
                 self.met.append(error)
             except (FatalError, IntegrityError) as error:
-                # Without a fence it is the tables that refuse what is there already.
+                # Without a fence, the constraints of the tables reject duplicates.
                 self.ended = error
                 return
 
     def _take_over(self) -> bool:
-        """Be the other one, from its first look to the end; False: it was kept out."""
+        """Run the successor from its first poll to the end; return False if it was kept out."""
         epoch = self._taken(self.second)
         if epoch is None:
             return False
@@ -150,9 +153,9 @@ class Succession:
 
 @contextmanager
 def reused(new_store: NewStore) -> Iterator[tuple[NewStore, Store]]:
-    """Give one store again and again, without rows, and another one of the same database.
+    """Yield one store that is emptied for each use, and a second store of the same database.
 
-    What they have learned to ask they need not learn again: that is most of a short life's work.
+    Both keep what they have learned about the database, which takes most of a short test.
     """
     with new_store() as first, Store(first._url) as second:
 
@@ -169,7 +172,7 @@ def reused(new_store: NewStore) -> Iterator[tuple[NewStore, Store]]:
 
 @contextmanager
 def no_patience() -> Iterator[None]:
-    """Whoever waits for a writer gives up soon, and whoever stands still has done so for long."""
+    """Let writers give up soon, and let a stalled process count as stalled for long."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(engine, "BUSY_SECONDS", 0.05)
         patched.setattr(lease_keeper, "STALLED_SECONDS", 0)
@@ -177,13 +180,13 @@ def no_patience() -> Iterator[None]:
 
 
 def run_out(store: Store) -> None:
-    """Half a minute passes on the database's clock."""
+    """Expire the lease, as if half a minute passed on the database's clock."""
     with store.transaction() as uow:
         uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
 
 
 def everything(store: Store) -> Rows:
-    """All rows of all tables."""
+    """Return all rows of all tables."""
     with store.read_transaction() as uow:
         read = uow.lease._connection.execute
         return {

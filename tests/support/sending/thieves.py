@@ -1,4 +1,4 @@
-"""What somebody does who has the transmitter's key: a second wallet that signs with it."""
+"""What a thief with the transmitter's key can do: a second wallet signs with the same key."""
 
 from oracle.domain.ids import Address
 from oracle.signing.signer import Fees, Signer, TransactionRequest
@@ -8,7 +8,7 @@ from tests.support.sending.in_flight import GWEI
 
 
 def stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> str:
-    """A payment of nothing that this key signed; its bytes, 0x-prefixed."""
+    """Return a payment of nothing that this key signed, as 0x-prefixed bytes."""
     fees = Fees(fee, fee // 2)
     signed = signer.sign_transaction(
         TransactionRequest(CHAIN_ID, nonce, to, "0x", PLAIN_GAS, fees)
@@ -17,7 +17,7 @@ def stolen_payment(signer: Signer, nonce: int, to: Address, fee: int) -> str:
 
 
 def foreign_transaction(office: Office, fee: int) -> str:
-    """The second wallet uses the transmitter's next nonce; the hash."""
+    """Use the transmitter's next nonce from the second wallet; return the hash."""
     premises = office.premises
     assert premises.keys.transmitter is not None
     raw = stolen_payment(premises.keys.transmitter, premises.nonce, target(office), fee)
@@ -25,11 +25,11 @@ def foreign_transaction(office: Office, fee: int) -> str:
 
 
 def target(office: Office) -> Address:
-    """Whom the second wallet pays."""
+    """Return the address that the second wallet pays."""
     return Address(office.premises.network.admin.lower())
 
 
 def used_elsewhere(office: Office) -> None:
-    """Somebody else sends from the transmitter's account, and a block has it."""
+    """Send from the transmitter's account elsewhere, and mine the transaction."""
     foreign_transaction(office, 50 * GWEI)
     office.mine()

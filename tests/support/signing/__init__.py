@@ -1,1 +1,1 @@
-"""Signers of other people: KMS, and one behind HTTP."""
+"""External signers: KMS, and a remote signer over HTTP."""

@@ -1,4 +1,4 @@
-"""How calldata, errors and digests were written by hand, with eth_abi alone: the same bytes."""
+"""Calldata, errors and digests encoded by eth_abi alone; the product must give the same bytes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

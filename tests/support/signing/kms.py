@@ -1,6 +1,7 @@
-"""A KMS over HTTP: moto's, which forgets that a message may be a digest already; put right here.
+"""A KMS over HTTP: moto's, with support for messages that are already digests.
 
-Nothing of ours is replaced: boto3 asks a real server, whose key nobody sees.
+Nothing of our code is replaced: boto3 sends requests to a real server, which does not show its
+key.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ class Kms(NamedTuple):
 
 @contextmanager
 def kms_server() -> Iterator[Kms]:
-    """Moto on a free port, for whoever has any credentials."""
+    """Run moto on a free port; any credentials are accepted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "tests-only")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "tests-only")
@@ -58,6 +59,6 @@ def _digests_only(sign: Any) -> Any:
 
 
 def _signed(self: Any, message: bytes, signing_algorithm: str) -> bytes:
-    """As AWS does it where MessageType is DIGEST."""
+    """Sign as AWS does for MessageType DIGEST."""
     assert signing_algorithm == "ECDSA_SHA_256"
     return bytes(self.private_key.sign(message, ec.ECDSA(Prehashed(hashes.SHA256()))))

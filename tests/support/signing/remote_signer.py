@@ -1,6 +1,6 @@
-"""A remote signer as a test wants it: JSON-RPC over HTTP(S), a policy, and every way to be wrong.
+"""A remote signer for tests: JSON-RPC over HTTP(S), with a policy and faults.
 
-It signs with eth_account, which knows nothing of how our own signers write a transaction.
+It signs with eth_account, independently of the transaction encoding of our own signers.
 """
 
 import json
@@ -30,12 +30,12 @@ Reply = tuple[int, dict[str, str], bytes]
 
 
 class RefusedByPolicyError(Exception):
-    """What the guard of the key does not sign."""
+    """The signer's policy forbids the request."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """docs/explanation/security.md's example: what a transmitter may sign, and nothing else."""
+    """The example in docs/explanation/security.md: the transmitter's calls, nothing else."""
 
     chain_id: int
     to: str
@@ -56,7 +56,7 @@ class Policy:
 
 
 class Wrong(NamedTuple):
-    """How to be wrong: about the request, about the key, about the answer."""
+    """Faults of the request, of the key, or of the response."""
 
     fields: Callable[[Fields], Fields] = lambda asked: asked
     key: str | None = None
@@ -65,15 +65,15 @@ class Wrong(NamedTuple):
 
 @dataclass
 class RemoteHost:
-    """One key behind a door. `asked`: (method, parameters) of every request, oldest first."""
+    """A host with one key; `asked` has (method, parameters) of every request, oldest first."""
 
     key: str = field(default_factory=lambda: "0x" + secrets.token_hex(32), repr=False)
     policy: Policy | None = None
     token: str | None = field(default=None, repr=False)
     wrong: Wrong = field(default_factory=Wrong)
-    # Sets the answer back until it is set.
+    # Delays the response until it is set.
     gate: Event | None = None
-    # What goes over HTTP instead of an answer.
+    # Sent over HTTP instead of a response.
     instead: Reply | None = None
     asked: list[tuple[str, list[Any]]] = field(default_factory=list)
     # Set by the first request.
@@ -130,11 +130,11 @@ class RemoteHost:
 
 @contextmanager
 def served(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[RemoteHost]:
-    """Open the door on a free port; `tls`: and ask for a certificate."""
+    """Serve the host on a free port; with `tls`, clients need a certificate."""
 
     class Door(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Headers and body are two writes: the second would wait for the first to be confirmed.
+        # Headers and body are two writes; without this, the second waits for an acknowledgement.
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
@@ -156,14 +156,14 @@ def served(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[Remo
 
         @override
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Drop the access log."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
         @override
         def handle_error(self, *args: object) -> None:
-            """Whoever stops waiting hangs up."""
+            """Ignore clients that disconnect because they no longer wait."""
 
     with Server(("127.0.0.1", 0), Door) as server:
         if tls is not None:
@@ -182,6 +182,6 @@ def served(host: RemoteHost, tls: ssl.SSLContext | None = None) -> Iterator[Remo
 
 
 def high_s(raw: str) -> str:
-    """The other form of the same statement's signature."""
+    """Return the other valid form of the same signature, with a high s."""
     r, s, v = raw[2:66], int(raw[66:130], 16), int(raw[130:], 16)
     return f"0x{r}{ORDER - s:064x}{55 - v:02x}"

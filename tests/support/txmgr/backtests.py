@@ -1,4 +1,4 @@
-"""What the tests of backtests share: a policy that weighs by name, and a fold of a history."""
+"""Shared code of the backtest tests: a policy with given weights, and a fold of a history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from tests.support.histories import History, node
 
 @dataclass
 class ByName:
-    """Free members are candidates, each with the weight of its name; 1 where none is given."""
+    """A policy whose candidates are free members with a weight by name, 1 by default."""
 
     weights: Mapping[str, int] = field(default_factory=dict)
     name: str = "by_name"
@@ -52,7 +52,7 @@ class ByName:
 
 @dataclass
 class Bench:
-    """Folds histories in a folder of the test's own."""
+    """Folds histories in a folder of the test."""
 
     folder: Path
     kept: Kept | None = None

@@ -8,11 +8,11 @@ from oracle.store.database import Store, UnitOfWork
 
 
 class Died(BaseException):  # as a process does: nothing may catch it
-    """The process is gone."""
+    """The process has died: like a real process, nothing may catch this exception."""
 
 
 class Brittle:
-    """Passes everything on to a real store, and dies after `calls` calls inside a transaction."""
+    """Forwards everything to a real store, and dies after `calls` calls inside a transaction."""
 
     def __init__(self, store: Store, calls: int) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class Brittle:
 
 
 class _Watched:
-    """A unit, or a room of it, whose calls are counted."""
+    """A unit of work, or a repository of it, whose calls are counted."""
 
     def __init__(self, watched: object, count: Callable[[], None]) -> None:
         self._watched = watched
@@ -53,9 +53,9 @@ class _Watched:
 
 
 def deaths(store: Store, step: Callable[[Store], object], unharmed: Callable[[], bool]) -> int:
-    """Try `step`, dying one call later each time, until it gets through; count the deaths.
+    """Repeat `step`, dying one call later each time, until it succeeds; return the deaths.
 
-    `unharmed` is asked after each death.
+    `unharmed` is checked after each death.
     """
     died = 0
     while True:

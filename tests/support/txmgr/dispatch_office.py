@@ -1,4 +1,4 @@
-"""An office that dispatches as well: its own key, draws in the fold, starts on a real chain."""
+"""An office that also dispatches: its own key, draws in the fold, and starts on a real chain."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -54,7 +54,7 @@ from tests.support.txmgr.office_fixtures import just_after
 
 ETHER = 10**18
 _SECOND = Fraction(1)
-# A task's value is its fee in wei a second of one second.
+# A task's value is its fee in wei per second, for a task of one second.
 PRICING = Pricing(dict.fromkeys(TaskKind, _SECOND), dict.fromkeys(TaskKind, Fraction(0)))
 NOBODY_IS_ASKED = ModelSpread(per_day=0)
 
@@ -68,21 +68,21 @@ def settings(start_block: int = 0, **changes: Any) -> DispatchSettings:
         pricing=PRICING,
         alpha=Fraction(100),
         max_in_flight=200,
-        # Of starts alone; tests/integration/evm/test_downloads.py asks.
+        # No download requests, which tests/integration/evm/test_downloads.py covers.
         spread=NOBODY_IS_ASKED,
     )
     return replace(plain, **changes)
 
 
 def dispatcher_of(premises: Premises) -> Signer:
-    """The dispatcher's key, unlocked anew for every daemon."""
+    """Return the dispatcher's key, opened again for each daemon."""
     return KeySigner.open(
         premises.key_folder / "dispatcher.json", premises.key_folder / "dispatcher.password"
     )
 
 
 def with_dispatcher(premises: Premises) -> Premises:
-    """Let a key of ours start the tasks of the premises' network."""
+    """Register one of our keys as the network's dispatcher."""
     chain, network = premises.chain, premises.network
     signer = KeySigner.open(*key_files(premises.key_folder, "dispatcher"))
     chain.send(
@@ -129,7 +129,7 @@ class DispatchOffice(Office):
         )
         self.dispatching = self._dispatching(publisher, self.dispatch)
         with self.store.transaction() as uow:
-            # Another test's database may have sent by the same key.
+            # Another test's database may have sent with the same key.
             if uow.outbox.accounts.get_next_nonce(self.starts.account) is None:
                 mined = premises.chain.rpc(
                     "eth_getTransactionCount", self.starts.account.address, "latest"
@@ -141,7 +141,7 @@ class DispatchOffice(Office):
 
     @property
     def starts(self) -> AccountContext:
-        """The account that starts tasks."""
+        """The context of the account that starts tasks."""
         return self.dispatching.account_context
 
     @starts.setter
@@ -172,7 +172,7 @@ class DispatchOffice(Office):
         self.starts.sender_account.pool.close()
 
     def turn(self) -> list[StepResult]:
-        """One turn of the scheduler for the dispatcher alone."""
+        """Run one turn of the scheduler for the dispatcher only."""
         self.index()
         done: list[StepResult] = []
         planners = (
@@ -188,7 +188,7 @@ class DispatchOffice(Office):
         return done
 
     def block(self) -> None:
-        """One block, and what the daemon makes of it."""
+        """Mine one block, and run the daemon."""
         self.mine()
         self.turn()
 
@@ -204,7 +204,7 @@ class DispatchOffice(Office):
         return self.states(START_TASK)
 
     def node_of(self, task: bytes) -> str:
-        """Who runs it, by the contract's book."""
+        """Return the node that runs a task, according to the contract."""
         return str(self.premises.network.told(task)["node"]).lower()
 
 
@@ -220,7 +220,7 @@ def fresh_stage(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def premises(fresh_stage: Premises, chain: Chain) -> Premises:
-    """What the test does to the chain is undone."""
+    """Undo what the test does to the chain."""
     return just_after(fresh_stage)
 
 
@@ -234,7 +234,7 @@ def office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Disp
 
 @pytest.fixture
 def plain_office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
-    """A daemon on the same premises, without `[dispatch]`."""
+    """Yield a daemon on the same premises without `[dispatch]`."""
     with Store.open(sqlite_url) as opened:
         office = Office(premises, opened, tmp_path / "evidence")
         yield office
@@ -243,7 +243,7 @@ def plain_office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterato
 
 @pytest.fixture
 def dear(office: DispatchOffice) -> Iterator[Callable[[], None]]:
-    """Lets gas cost something from now on; a snapshot does not take that back."""
+    """Yield a function that makes gas cost something; a snapshot does not undo this."""
     chain = office.premises.chain
 
     def begin() -> None:

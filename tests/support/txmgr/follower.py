@@ -1,4 +1,4 @@
-"""A daemon's indexing side for tests: one database, one scripted chain, restarted at will."""
+"""A daemon's indexing half for tests: one database and one scripted chain, with restarts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.scripted import NETWORK, ORACLE, Event, ScriptedChain, ScriptedReader
 
-# Pools fill and kickouts fall due within a short history, in which one creator orders all.
+# Pools fill and kickouts become due within a short history, in which one creator orders all tasks.
 RULES = replace(
     CRYNUX, name="test", pool_size=4, kickout_below=4 * UNIT, kick_creator_share=UNIT
 )  # fmt: skip
@@ -24,7 +24,7 @@ ANCHOR_WINDOW = 24
 
 
 def folder(rules: Rules = RULES, *, reports: bool = True) -> EventFolder:
-    """What a fresh process would fold with."""
+    """Return the folder of a new process."""
     hooks = [ReportCutter(rules, SETTINGS, anchor_window=ANCHOR_WINDOW)] if reports else []
     return EventFolder(rules, ScriptedReader(), hooks)
 
@@ -51,7 +51,7 @@ class Follower:
         return ingest_next_window(self.chain, self.store, self.folder, self.ingest)
 
     def catch_up(self, *, restarting: bool = False) -> list[IngestResult]:
-        """Step until there is nothing to be done; with a new process for each step if asked."""
+        """Run steps until nothing is left; `restarting` uses a new process for each step."""
         done: list[IngestResult] = []
         while (result := self.step()) is not None:
             done.append(result)
@@ -60,12 +60,12 @@ class Follower:
         return done
 
     def restart(self) -> None:
-        """Go on as another process would: nothing is remembered but the database."""
+        """Continue as another process would, with nothing but the database."""
         self.folder = folder(self.folder.rules, reports=bool(self.folder.hooks))
         self.ingest = IngestState()
 
     def dump(self) -> list[str]:
-        """All projections, the cursor without its epoch, and the canonical raw rows."""
+        """Return all projections, the cursor without its epoch, and the canonical raw rows."""
         with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
             where = "no cursor" if cursor is None else f"{cursor.number} {cursor.hash}"
@@ -74,7 +74,7 @@ class Follower:
             return [*uow.projections.iterate_dump_lines(), where, *logs, *calls]
 
     def reports(self) -> tuple[int, dict[int, Hash]]:
-        """The period from which on no report is missing, and what all of them say since then."""
+        """Return the first period after which no report is missing, and the reports since then."""
         with self.store.read_transaction() as uow:
             since = uow.reports.get_first_complete_period()
             fingerprint_by_period = {
@@ -89,7 +89,7 @@ class Follower:
 
 
 def mined(blocks: Sequence[Sequence[Event]], chain: ScriptedChain | None = None) -> ScriptedChain:
-    """Mine these blocks on top of a chain, a new one if there is none."""
+    """Mine these blocks on a chain, by default a new one, and return the chain."""
     chain = chain or ScriptedChain()
     for events in blocks:
         chain.mine(*events)

@@ -1,4 +1,4 @@
-"""Premises built once a module; an office on a fresh database for every test."""
+"""Fixtures: premises built once per module, and an office on a new database for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.office import Office, Premises
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
-    """As tests.support.evm's, but the `finalized` block is two below the head, not sixty-four."""
+    """Yield a chain whose `finalized` block is two below the head; Anvil's default is 64."""
     flags = ("--slots-in-an-epoch", "1", *from_a_minute())
     with anvil(*FREE_BY_HAND, *flags) as url:
         chain = Chain(url)
@@ -30,12 +30,12 @@ def fresh_premises(fresh_chain: Chain, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def premises(fresh_premises: Premises, chain: Chain) -> Premises:
-    """What the test does to the chain is undone."""
+    """Undo what the test does to the chain."""
     return just_after(fresh_premises)
 
 
 def just_after(built: Premises) -> Premises:
-    """Let the chain's clock go on a second after all was built, however long ago that is."""
+    """Set the chain's clock to one second after the premises were built."""
     built.chain.later(1)
     built.chain.mine()
     return built
@@ -50,7 +50,7 @@ def office(premises: Premises, store: Store, tmp_path: Path) -> Iterator[Office]
 
 @pytest.fixture
 def sqlite_office(premises: Premises, sqlite_url: str, tmp_path: Path) -> Iterator[Office]:
-    """On SQLite alone: for what the engine cannot matter to."""
+    """Yield an office on SQLite only, for tests that do not depend on the engine."""
     with Store.open(sqlite_url) as opened:
         office = Office(premises, opened, tmp_path / "evidence")
         yield office

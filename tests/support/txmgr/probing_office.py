@@ -1,4 +1,4 @@
-"""An office that gives system tasks: windows of an hour, and ether that lies there for it."""
+"""An office that creates system tasks: windows of an hour, and a balance for the tasks."""
 
 from web3 import Web3
 
@@ -17,29 +17,29 @@ def probing(*, group: bool = True, most: int = 6 * FEE) -> ProbeSettings:
 
 
 class ProbingOffice(DispatchOffice):
-    """A daemon with `[probing]`, whose network's dispatcher has ether in its purse."""
+    """A daemon with `[probing]`, whose dispatcher has a balance in the network contract."""
 
     probing = probing()
 
     def wait(self, seconds: int) -> None:
-        """The next block comes so much later, and the daemon sees it."""
+        """Let the next block follow after `seconds`, and run the daemon."""
         self.premises.chain.later(seconds)
         self.premises.chain.mine()
         self.turn()
 
     def begin_window(self) -> None:
-        """The chain goes on into a new window, and the daemon sees the block that opens it."""
+        """Advance the chain into a new window, and run the daemon on the window's first block."""
         self.turn()
         self.wait(WINDOW - self.premises.chain.time % WINDOW)
 
     def pass_window(self) -> None:
-        """Everybody is due; a block for the calls, and one in which the daemon sees them."""
+        """Let every node become due; mine a block for the calls, and one that the daemon reads."""
         self.wait(WINDOW * 9 // 10)
         for _ in range(2):
             self.block()
 
     def probed(self) -> list[bytes]:
-        """The tasks that the dispatcher has created, by the chain's own events."""
+        """Return the tasks that the dispatcher has created, from the chain's events."""
         task_created = self.premises.network.contract.events.TaskCreated()
         argument_filters = {"creator": Web3.to_checksum_address(self.starts.account.address)}
         return [

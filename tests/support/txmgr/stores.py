@@ -1,4 +1,4 @@
-"""Databases by the dozen: a property wants a fresh one for every example."""
+"""Fixtures for many databases: a property needs a new one for each example."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,14 +15,14 @@ NewStore = Callable[[], AbstractContextManager[Store]]
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def new_store(request: pytest.FixtureRequest) -> NewStore:
-    """Makes an open store without rows, as often as it is called; once for each engine."""
+    """Return a function that opens a store without rows, once for each engine."""
     store_factory: NewStore = request.getfixturevalue(f"new_{request.param}_store")
     return store_factory
 
 
 @pytest.fixture
 def store(new_store: NewStore) -> Iterator[Store]:
-    """One of them: a test that takes both has them on one engine."""
+    """Yield such a store; a test with both fixtures has them on the same engine."""
     with new_store() as opened:
         yield opened
 
