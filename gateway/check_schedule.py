@@ -149,7 +149,7 @@ class StakeWatch:
 
     def start_updates(self) -> None:
         """Read the stakes once before returning, and then periodically."""
-        self._try_update()
+        self._try_read_stakes()
         threading.Thread(target=self._run_updates, name="stakes", daemon=True).start()
 
     def stop_updates(self) -> None:
@@ -172,9 +172,9 @@ class StakeWatch:
 
     def _run_updates(self) -> None:
         while not self._stopped.wait(self._every_seconds):
-            self._try_update()
+            self._try_read_stakes()
 
-    def _try_update(self) -> None:
+    def _try_read_stakes(self) -> None:
         try:
             self.read_stakes()
         except OracleError as error:

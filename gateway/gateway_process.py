@@ -39,7 +39,7 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
         exit_stack.enter_context(keep_lease(store, epoch, stop.request_stop))
         service = _open_service(config, store, stop)
         exit_stack.callback(service.writer.stop_writing)
-        schedule = _open_schedule(config, service, exit_stack)
+        schedule = _open_check_schedule(config, service, exit_stack)
         service.request_checks = schedule.request_rounds
         app = GatewayApp(GatewayCalls(service, unix_ms), token)
         # Seeds are stored before the first draw uses them.
@@ -73,7 +73,7 @@ def _open_service(config: GatewayConfig, store: Store, stop: StopSignal) -> Sele
     return SelectionService(store, config.policy.rules, checks, stop.request_stop)
 
 
-def _open_schedule(
+def _open_check_schedule(
     config: GatewayConfig, service: SelectionService, exit_stack: ExitStack
 ) -> CheckSchedule:
     chains = [

@@ -84,7 +84,7 @@ class GatewayRecords:
             elif reported.id is not None and self._register_outcome_id(reported.id, now):
                 repeated_count += 1
             else:
-                dated = reported if time_ms <= now else _set_time(reported, now)
+                dated = reported if time_ms <= now else _with_time(reported, now)
                 count_outcome(dated)
                 accepted.append(dated)
         self._batches.append((now + self._rules.window_ms, len(accepted)))
@@ -193,5 +193,5 @@ class GatewayRecords:
             self._selector.forget_node(node)
 
 
-def _set_time(reported: ReportedOutcome, now: int) -> ReportedOutcome:
+def _with_time(reported: ReportedOutcome, now: int) -> ReportedOutcome:
     return reported._replace(outcome=reported.outcome._replace(t_ms=now))

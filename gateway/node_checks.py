@@ -100,8 +100,8 @@ class NodeChecks:
                 height=answer.height,
                 best=max_height,
             )
-            self.nodes[node] = _apply_check(
-                state, _find_fault(answer, height_faults.get(Address(node)), rules)
+            self.nodes[node] = _update_check_state(
+                state, _find_check_fault(answer, height_faults.get(Address(node)), rules)
             )
         return [node for node in answers if now < self.nodes[node].sync_until]
 
@@ -126,7 +126,7 @@ class NodeChecks:
         return None if self.rules.unchecked is UncheckedPolicy.ALLOW else "unchecked"
 
 
-def _apply_check(state: CheckedNode, fault: str | None) -> CheckedNode:
+def _update_check_state(state: CheckedNode, fault: str | None) -> CheckedNode:
     is_right_chain = fault is None or fault in set(HeightIneligibility)
     return replace(
         state,
@@ -136,7 +136,7 @@ def _apply_check(state: CheckedNode, fault: str | None) -> CheckedNode:
     )
 
 
-def _find_fault(
+def _find_check_fault(
     answer: ProbeAnswer, height_fault: HeightIneligibility | None, rules: CheckRules
 ) -> str | None:
     if answer.fault is not None:

@@ -111,7 +111,7 @@ class CrynuxShow:
 
         If the daemon does not report scores, the play ends once the kickout is due.
         """
-        while not self._is_over() and self._traffic.wave < options.waves:
+        while not self._is_play_over() and self._traffic.wave < options.waves:
             refused_nodes = self._list_refused_nodes()
             # A busy node cannot be kicked out, so the traffic pauses until the node is removed.
             self._traffic.is_paused = bool(refused_nodes)
@@ -162,7 +162,7 @@ class CrynuxShow:
     def _hopeless_address(self) -> Address:
         return self._network.nodes[HOPELESS.name]
 
-    def _is_over(self) -> bool:
+    def _is_play_over(self) -> bool:
         snapshot = self._loop.snapshot
         if snapshot is None:
             return False

@@ -135,7 +135,7 @@ class KickoutTracker:
         self._previously_due = set(self._open_by_node)
         for change in changes:
             if change.closed_at is None:
-                self._open_by_node[change.node] = _open_interval(change, event)
+                self._open_by_node[change.node] = _create_open_interval(change, event)
             else:
                 self._close_interval(change, event)
 
@@ -144,7 +144,7 @@ class KickoutTracker:
         was_due = event.node in self._previously_due
         kick = NetworkKick(event.node, event.at.block, event.time, was_due)
         self._kicks.append(kick)
-        self._mark_kicked(kick)
+        self._mark_intervals_kicked(kick)
 
     def _close_interval(self, change: KickoutDue, event: DomainEvent) -> None:
         open_interval = self._open_by_node.pop(change.node)
@@ -153,7 +153,7 @@ class KickoutTracker:
         )
         self._closed_by_node.setdefault(change.node, []).append(closed_interval)
 
-    def _mark_kicked(self, kick: NetworkKick) -> None:
+    def _mark_intervals_kicked(self, kick: NetworkKick) -> None:
         """Mark the node's closed intervals as ended by the network's kickout."""
         self._closed_by_node[kick.node] = [
             interval._replace(kicked_block=kick.block, kicked_time=kick.time)
@@ -185,7 +185,7 @@ class KickoutTracker:
         return tuple(kick for kick in self._kicks if kick.block >= history_range.first_block)
 
 
-def _open_interval(change: KickoutDue, event: DomainEvent) -> DueInterval:
+def _create_open_interval(change: KickoutDue, event: DomainEvent) -> DueInterval:
     return DueInterval(
         node=change.node,
         block=event.at.block,

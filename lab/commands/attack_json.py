@@ -31,11 +31,11 @@ def build_findings_json(findings: Sequence[Finding], plan: AttackPlan) -> JsonOb
                 if (value := getattr(loop.economics, field.name)) is not None
             },
         },
-        "findings": [_build_finding(finding, plan.limit) for finding in findings],
+        "findings": [_build_finding_json(finding, plan.limit) for finding in findings],
     }
 
 
-def _build_finding(finding: Finding, limit: int) -> JsonObject:
+def _build_finding_json(finding: Finding, limit: int) -> JsonObject:
     min_gain, max_gain = finding.gain_range
     return {
         "system": finding.column.name,
@@ -55,23 +55,23 @@ def _build_finding(finding: Finding, limit: int) -> JsonObject:
         "out": finding.removed_nodes,
         "faults": {fault: finding.get_reason(fault) for fault in finding.list_faults(limit)},
         "runs": [
-            {"attack": _build_loop(attack_run), "baseline": _build_loop(baseline_run)}
+            {"attack": _build_loop_json(attack_run), "baseline": _build_loop_json(baseline_run)}
             for attack_run, baseline_run in zip(finding.attacks, finding.baselines, strict=True)
         ],
     }
 
 
-def _build_loop(result: LoopResult) -> JsonObject:
+def _build_loop_json(result: LoopResult) -> JsonObject:
     return {
         "seconds": result.seconds,
         "orders": result.orders,
         "failed": result.failed,
         "lies": result.lies,
-        **{owner: _build_owner(result, owner) for owner in (ATTACKER, HONEST_OWNER)},
+        **{owner: _build_owner_json(result, owner) for owner in (ATTACKER, HONEST_OWNER)},
     }
 
 
-def _build_owner(result: LoopResult, name: str) -> JsonObject:
+def _build_owner_json(result: LoopResult, name: str) -> JsonObject:
     owner_result = result.get_owner(name)
     return {
         "nodes": owner_result.node_count,

@@ -17,8 +17,8 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
     """Return the JSON object of a comparison; `notes` are messages for the user."""
     sides = comparison.results
     return {
-        "history": _build_history(comparison),
-        "systems": [_build_system(system_result) for system_result in sides],
+        "history": _build_history_json(comparison),
+        "systems": [_build_system_json(system_result) for system_result in sides],
         "rank_correlation": {
             result.column.name: {
                 other_result.column.name: format_exact_fraction(
@@ -28,7 +28,7 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
             }
             for result in sides
         },
-        "nodes": [_build_node(final_state, sides) for final_state in sides[0].measured.nodes],
+        "nodes": [_build_node_json(final_state, sides) for final_state in sides[0].measured.nodes],
         "kicks": [
             {
                 "node": kick.node,
@@ -46,7 +46,7 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
     }
 
 
-def _build_history(comparison: Comparison) -> JsonObject:
+def _build_history_json(comparison: Comparison) -> JsonObject:
     history, first_result = comparison.history, comparison.results[0]
     return {
         "first_block": encode_int(history.first_block),
@@ -61,7 +61,7 @@ def _build_history(comparison: Comparison) -> JsonObject:
     }
 
 
-def _build_system(result: SystemResult) -> JsonObject:
+def _build_system_json(result: SystemResult) -> JsonObject:
     column, spread, totals = result.column, result.measured.spread, result.exclusion
     answer: JsonObject = {
         "name": column.name,
@@ -82,14 +82,16 @@ def _build_system(result: SystemResult) -> JsonObject:
             "total_seconds": encode_int(totals.total_seconds),
             "longest_seconds": encode_int(totals.longest_seconds),
         }
-        answer["intervals"] = [_build_interval(interval) for interval in result.measured.intervals]
+        answer["intervals"] = [
+            _build_interval_json(interval) for interval in result.measured.intervals
+        ]
         answer["kickouts"] = [
-            _build_kickout(due_interval) for due_interval in result.measured.kickouts
+            _build_kickout_json(due_interval) for due_interval in result.measured.kickouts
         ]
     return answer
 
 
-def _build_interval(interval: ExclusionInterval) -> JsonObject:
+def _build_interval_json(interval: ExclusionInterval) -> JsonObject:
     return {
         "node": interval.node,
         "block": encode_int(interval.block),
@@ -100,7 +102,7 @@ def _build_interval(interval: ExclusionInterval) -> JsonObject:
     }
 
 
-def _build_kickout(interval: DueInterval) -> JsonObject:
+def _build_kickout_json(interval: DueInterval) -> JsonObject:
     return {
         "node": interval.node,
         "block": encode_int(interval.block),
@@ -113,14 +115,15 @@ def _build_kickout(interval: DueInterval) -> JsonObject:
     }
 
 
-def _build_node(final_state: FinalNodeState, sides: Sequence[SystemResult]) -> JsonObject:
+def _build_node_json(final_state: FinalNodeState, sides: Sequence[SystemResult]) -> JsonObject:
     return {
         "node": final_state.node,
         "status": final_state.status,
         "gpu_name": final_state.gpu_name,
         "gpu_vram": final_state.gpu_vram,
         "final_ranks": {
-            result.column.name: _build_final_rank(result, final_state.node) for result in sides
+            result.column.name: _build_final_rank_json(result, final_state.node)
+            for result in sides
         },
         "tasks": sides[0].get_started_tasks(final_state.node),
         "share": format_exact_fraction(sides[0].compute_actual_share(final_state.node)),
@@ -133,7 +136,7 @@ def _build_node(final_state: FinalNodeState, sides: Sequence[SystemResult]) -> J
     }
 
 
-def _build_final_rank(result: SystemResult, node: Address) -> JsonObject | None:
+def _build_final_rank_json(result: SystemResult, node: Address) -> JsonObject | None:
     rank = result.final_ranks.get(node)
     if rank is None:
         return None

@@ -69,7 +69,9 @@ def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
     state.pay_gas(node.role.owner, GasAction.QUIT)
     _leave_network(state, node, NodeQuit)
     if reaction is Reaction.RETURN:
-        state.agenda.schedule(state.now + state.economics.rejoin_delay, _rejoin, state, node)
+        state.agenda.schedule(
+            state.now + state.economics.rejoin_delay, _rejoin_network, state, node
+        )
     else:
         state.agenda.schedule(state.now + 1, _join_with_new_address, state, node)
 
@@ -87,7 +89,9 @@ def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = 
     if reaction is Reaction.NEW_ADDRESS:
         state.agenda.schedule(state.now + 1, _join_with_new_address, state, node)
     elif reaction is Reaction.RETURN and not state.economics.forever:
-        state.agenda.schedule(state.now + state.economics.kick_cooldown, _rejoin, state, node)
+        state.agenda.schedule(
+            state.now + state.economics.kick_cooldown, _rejoin_network, state, node
+        )
 
 
 def slash_node(state: LoopState, node: LoopNode) -> None:
@@ -108,7 +112,7 @@ def _leave_network(state: LoopState, node: LoopNode, event_type: type[DomainEven
     state.exclusions.update_node(state.network.get_node(node.address), event)
 
 
-def _rejoin(state: LoopState, node: LoopNode) -> None:
+def _rejoin_network(state: LoopState, node: LoopNode) -> None:
     if node.joined_at is None and not node.is_slashed:
         _join_network(state, node)
 
