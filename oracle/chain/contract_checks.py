@@ -13,7 +13,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 class WrongContractError(InputError):
-    """An address holds no contract, or a different one than the profile reads."""
+    """An address does not hold the contract that the profile describes."""
 
 
 def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
@@ -23,7 +23,7 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
     the code is at another address, so only its existence is checked.
 
     Raises:
-        RpcError: the endpoint does not answer, or returns null, which proves nothing about the
+        RpcError: the endpoint does not answer, or returns null. Neither proves anything about the
             address.
         WrongContractError: an address holds no contract, or one that emits other events.
     """
@@ -63,12 +63,12 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
 
 
 def _is_in_runtime_code(reader: EventReader, topic: str) -> bool:
-    """Return whether the deployed code emits the event, not only the constructor."""
+    """Return whether the deployed code, and not only the constructor, can emit the event."""
     return reader.get_event_name(topic) not in CONSTRUCTOR_ONLY_EVENTS
 
 
 def _to_push_operand(topic: str) -> str:
-    """Return the topic as the bytecode pushes it: compilers omit leading zero bytes."""
+    """Return the hex digits of the topic without leading zero bytes, as compilers push it."""
     digits = topic[2:]
     while digits.startswith("00"):
         digits = digits[2:]

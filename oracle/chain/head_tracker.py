@@ -107,20 +107,22 @@ class HeadTracker:
     def reset_head(self, max_number: int = -1) -> None:
         """Lower the newest known block number to `max_number`, and reset the final block.
 
-        This is called when the endpoint that showed higher blocks was outvoted.
+        This is needed when an endpoint that showed higher blocks was outvoted, or is gone.
         """
         self._newest_number = min(self._newest_number, max_number)
         self._final_block = None
 
     def fetch_heads(self) -> Heads:
-        """Return the newest, safe and final block; `final` never goes down.
+        """Return the newest, safe and final block.
 
-        An endpoint that is stalled, or below a block that another one has shown, is not used while
-        any other endpoint is ahead of it. On the first call every endpoint is queried.
+        `final` goes down only if it was reset (`reset_head`), for example because all endpoints
+        were below it for a minute. An endpoint that is stalled, or below a block that another one
+        has shown, is not used while any other endpoint is ahead of it. On the first call every
+        endpoint is queried.
 
         Raises:
-            TransientError: no endpoint is up to date with the known final block.
-            InputError: all endpoints are on another chain, and were from the start.
+            TransientError: no endpoint has reached the known final block.
+            InputError: all endpoints have been on another chain since the start.
         """
         heads_of_lagging: dict[Endpoint, Heads] = {}
         heads_below_final: list[int] = []
@@ -159,8 +161,8 @@ class HeadTracker:
     def _drop_doubtful_final(self, shown_numbers: list[int]) -> None:
         """Drop the final block after no endpoint has reached it for a minute.
 
-        A single endpoint was enough to report the final block, and may have been wrong or be gone;
-        a restarted process would not know the block either. Blocks that are stored as final in the
+        The final block may have been reported by a single endpoint that was wrong, or is gone. A
+        restarted process would not know the block either. Blocks that are stored as final in the
         database stay final.
         """
         final, now = self._final_block, self._clock()
@@ -181,7 +183,7 @@ class HeadTracker:
     def _select_best_heads(self, heads_of_lagging: dict[Endpoint, Heads]) -> Heads:
         """Return the heads of the endpoint with the highest block.
 
-        All endpoints were set aside, so the chain has stalled or has become shorter.
+        No endpoint is ahead of the others, so the chain has stalled or has become shorter.
         """
         best = max(
             heads_of_lagging.values(), key=lambda lagging_heads: lagging_heads.latest.number

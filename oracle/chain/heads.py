@@ -34,7 +34,7 @@ def determine_final_block(
     finalized: BlockRef | None,
     previous_final: BlockRef | None,
 ) -> BlockRef:
-    """Return the final block as of `latest`, which is never below `previous_final`.
+    """Return the final block as of `latest`; it is never below `previous_final`.
 
     A block is final only if the tag, the depth in blocks and the depth in seconds all allow it.
 
@@ -68,8 +68,8 @@ def _find_old_enough_block(
 ) -> BlockRef:
     """Return the highest block below `top` with a timestamp of at most `max_timestamp`.
 
-    Without such a block, return `previous_final`, or block 0. Starting from the previous final
-    block the search takes one request per block, otherwise a few dozen requests.
+    If there is no such block, return `previous_final`, or block 0 if it is None. A search that
+    starts at the previous final block usually takes few requests, any other a few dozen.
     """
     low, high = _bracket_timestamp(endpoint, previous_final, top, max_timestamp)
     # The chain may have skipped heights: `low` is the highest block up to `low_height`.
@@ -112,8 +112,8 @@ def _bracket_timestamp(
 class Heads:
     """The heads of the chain at one moment; all three blocks come from one endpoint.
 
-    `final` is the lower of the endpoint's `finalized` block, if it supports the tag, and of the
-    newest block minus the finality depth; it never goes down
+    `final` is the endpoint's `finalized` block, if it supports the tag, or the newest block minus
+    the finality depth, whichever is lower. It is never below the previous final block
     (docs/explanation/ingest.md#finality). `safe` is None if the endpoint does not support the tag.
     `stalled` means that no endpoint has shown a new block for much longer than the usual block
     time; nodes are not penalised for the time in which no transaction was possible
@@ -173,7 +173,7 @@ def probe_supported_tags(endpoint: Endpoint) -> tuple[str, ...]:
     """Return the block tags that the endpoint answers without an error.
 
     Raises:
-        RpcError: the endpoint does not answer, which proves nothing about its tags.
+        RpcError: the endpoint does not answer, so its tags remain unknown.
     """
     return tuple(tag for tag in TAGS if _supports_tag(endpoint, tag))
 

@@ -40,7 +40,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_address_prefix(text: str) -> str:
-    """Return the first digits of an address, or all of them, as `0x` and lower case.
+    """Return an address, or the first digits of one, in lower case with `0x`.
 
     Raises:
         HexNameError: `text` is not 0x and at most 40 hex digits, or it is a full address whose

@@ -104,7 +104,7 @@ def _normalize_hex(responses: Sequence[LogResponse]) -> None:
 
 
 def _is_lower_hex(texts: Sequence[str]) -> bool:
-    """Return whether all texts are lower-case hex: without digits, one `x` per text is left."""
+    """Return whether all texts are lower-case `0x` hex: besides digits, they have one x each."""
     remaining = "".join(texts).encode().translate(None, b"0123456789abcdef")
     return remaining == b"x" * len(texts)
 

@@ -22,7 +22,7 @@ class ChainReader(Protocol):
     """Reads the chain; every method may raise TransientError (retry on the next tick)."""
 
     def fetch_heads(self) -> Heads:
-        """Return the newest, safe and final block; `final` never goes down."""
+        """Return the newest, safe and final block; see `HeadTracker.fetch_heads`."""
         ...
 
     def fetch_header(self, number: int) -> BlockRef | None:
@@ -55,10 +55,10 @@ class ChainReader(Protocol):
         then ends with the next block.
 
         The range is sized by the limits of the endpoints and by `max_blocks`, the approximate
-        number of blocks that are needed now. Without headers, for final blocks, the following
-        blocks may be prefetched; they are returned in order to a caller that continues with
-        `blocks.first = window.range.last + 1`. With headers, every block of the window is in
-        `headers`, with or without logs.
+        number of blocks that the caller needs at once. Without headers (for final blocks), the
+        following blocks may be prefetched. A caller that continues with
+        `blocks.first = window.range.last + 1` gets them in order. With headers, every block of the
+        window is in `headers`, with or without logs.
         """
         ...
 
@@ -76,9 +76,9 @@ class ChainReader(Protocol):
     def fetch_second_witness(
         self, number: int, excluded_endpoint: str
     ) -> tuple[str, BlockRef] | None:
-        """Return an endpoint of another provider, and its block at this height.
+        """Return an endpoint of another witness, and its block at this height.
 
-        Return None if no other provider answers now.
+        If no other witness answers, return None.
         """
         ...
 
@@ -87,7 +87,7 @@ class ChainReader(Protocol):
         ...
 
     def deprioritise(self, endpoint: str, reason: str, newest_number: int) -> None:
-        """Move an endpoint that was outvoted about a non-final block behind the others for a time.
+        """Move an endpoint behind the others for a while: it was outvoted on a non-final block.
 
         `newest_number` is the highest block of the endpoints that outvoted it: endpoints at that
         height do not lag.
@@ -103,7 +103,7 @@ class ChainReader(Protocol):
         ...
 
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
-        """Stop using the endpoint, which was proven wrong, until an operator readmits it."""
+        """Stop using an endpoint that was proven wrong, until an operator readmits it."""
         ...
 
     def get_proven_wrong(self) -> Mapping[str, str]:
@@ -131,21 +131,22 @@ class ChainReader(Protocol):
         excluded_endpoint: str | None = None,
         max_blocks: int | None = None,
     ) -> BlockWindow:
-        """Fetch `blocks.first` to at most `blocks.last` again from one endpoint, and verify it.
+        """Fetch the first blocks of a range, or all of them, again, and verify them.
 
         The window is verified up to `level`, or as far as the chain allows; `window.level` is the
-        level reached. The endpoint is `endpoint`, or else any but `excluded_endpoint`. A caller
-        that passes `max_blocks`, the maximum number of blocks at once, continues with the block
-        after the window, so that workers may prepare the following blocks.
+        level reached. The blocks are read from `endpoint`, or from any endpoint but
+        `excluded_endpoint`. `max_blocks` is the maximum number of blocks at once. A caller that
+        passes it continues with the block after the window, so that workers may prepare the
+        following blocks.
 
         Raises:
             InputError: there is no endpoint of that name.
-            TransientError: the endpoint does not answer now, or there is no other.
+            TransientError: the endpoint does not answer, or there is no other endpoint.
         """
         ...
 
     def get_max_allowed_level(self) -> VerificationLevel:
-        """Return the highest level that settings and calibration allow now; sends no request."""
+        """Return the highest level that settings and calibration allow; sends no request."""
         ...
 
     def calibrate(self) -> None:
@@ -153,9 +154,10 @@ class ChainReader(Protocol):
         ...
 
     def get_history_level(self) -> VerificationLevel:
-        """Return the level that every historical block reaches now; sends no request.
+        """Return the level that every historical block currently reaches; sends no request.
 
-        Below BLOOMED, the headers of the chain are not, or not yet, known to prove anything.
+        A level below BLOOMED means that the chain's headers prove nothing, or that this is not
+        known yet.
         """
         ...
 

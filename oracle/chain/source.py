@@ -106,7 +106,7 @@ class ChainSource:
         self._endpoints.add_checkpoint(Checkpoint(number, block_hash, source))
 
     def check_endpoints(self) -> None:
-        """Check the chain of every endpoint and the code of the contracts; see check_endpoints."""
+        """Check the chain of every endpoint and the code of the contracts; see `start_check`."""
         check_endpoints(self._endpoints, self._reader)
 
     def close(self) -> None:
@@ -121,10 +121,11 @@ class ChainSource:
         return self._endpoints.chain_id
 
     def fetch_genesis_hash(self, known_hash: Hash | None = None) -> Hash:
-        """Return the hash of block 0, which is `known_hash` if any endpoint shows it.
+        """Return the hash of block 0; this is `known_hash` if any endpoint shows it.
 
         Raises:
-            TransientError: no endpoint answers now, or only some do, and with another hash.
+            TransientError: no endpoint answers, or some endpoints do not answer and the others
+                show another hash than `known_hash`.
         """
         if known_hash is None:
             genesis = self.fetch_header(0)
@@ -148,13 +149,11 @@ class ChainSource:
         return shown_hashes[0]
 
     def fetch_heads(self) -> Heads:
-        """Return the newest, safe and final block; `final` never goes down.
-
-        See HeadTracker.
+        """Return the newest, safe and final block; see `HeadTracker.fetch_heads`.
 
         Raises:
-            TransientError: no endpoint is up to date with the known final block.
-            InputError: all endpoints are on another chain, and were from the start.
+            TransientError: no endpoint has reached the known final block.
+            InputError: all endpoints have been on another chain since the start.
         """
         heads = self.tracker.fetch_heads()
         self._window_source.discard_stale_headers(heads.latest)
@@ -179,10 +178,10 @@ class ChainSource:
     def fetch_window(
         self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
-        """Return a window, as `ChainReader` defines it; blocks that are not final are refetched.
+        """Return a window, as `ChainReader` defines it; only final blocks are prefetched.
 
         Raises:
-            TransientError: no endpoint gives a complete and consistent answer now.
+            TransientError: no endpoint gives a complete and consistent answer.
             InputError: an endpoint is on another chain.
         """
         if not with_headers:
@@ -239,11 +238,11 @@ class ChainSource:
         return self._witnesses.fetch_second_witness(number, excluded_endpoint)
 
     def wait_for_slow_witnesses(self) -> None:
-        """Query slow endpoints each time in `fetch_second_witness`, however long they take."""
+        """Let `fetch_second_witness` query slow endpoints every time, however long they take."""
         self._witnesses.is_patient = True
 
     def has_linked_headers(self, endpoint: str, blocks: BlockRange) -> bool:
-        """Return whether the headers of the range link; see `WindowSource.has_linked_headers`."""
+        """Return whether the range's headers are linked; see `WindowSource.has_linked_headers`."""
         return self._window_source.has_linked_headers(endpoint, blocks)
 
     def deprioritise(self, endpoint: str, reason: str, newest_number: int) -> None:
@@ -298,7 +297,7 @@ class ChainSource:
         return self._endpoints.providers()
 
     def get_max_allowed_level(self) -> VerificationLevel:
-        """Return the highest level that settings and calibration allow now; sends no request."""
+        """Return the highest level that settings and calibration allow; sends no request."""
         return self._window_source.get_max_allowed_level()
 
     def calibrate(self) -> None:
@@ -306,7 +305,7 @@ class ChainSource:
         self._window_source.calibrate()
 
     def get_history_level(self) -> VerificationLevel:
-        """Return the level that every historical block reaches now; sends no request."""
+        """Return the level that every historical block currently reaches; sends no request."""
         return self._window_source.get_history_level()
 
     def find_level_shortfall(self) -> LevelShortfall | None:
@@ -337,12 +336,12 @@ class ChainSource:
     def query_window(
         self, blocks: BlockRange, query: Callable[[Endpoint, BlockWindow], T]
     ) -> tuple[int, T]:
-        """Fetch a window from `blocks.first` on, and run `query` on the endpoint that gave it.
+        """Fetch a window that starts at `blocks.first`, and run `query` on the same endpoint.
 
         Return the number of the window's last block, and the result of `query`.
 
         Raises:
-            TransientError: no endpoint gives a complete and consistent answer now.
+            TransientError: no endpoint gives a complete and consistent answer.
         """
 
         def query_endpoint(endpoint: Endpoint) -> tuple[int, T]:

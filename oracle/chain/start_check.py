@@ -25,9 +25,9 @@ def check_endpoints(
 ) -> None:
     """Check the chain of every endpoint, and the code of the contracts on one of them.
 
-    All endpoints are checked concurrently. Once one has answered, the others have `grace_seconds`
-    more: a slow one counts as failed, and is checked again later. If there are several endpoints,
-    one that is on another chain, or rejects the requests, is quarantined.
+    All endpoints are checked concurrently. Once an endpoint has answered, the others have
+    `grace_seconds` more. A slower endpoint counts as failed, and is checked again later. If there
+    are several endpoints, those that are on another chain or reject the requests are quarantined.
 
     Raises:
         TransientError: no endpoint gives a valid answer, or only some endpoints report one of the

@@ -101,7 +101,9 @@ def select_watched_calls(
 
 
 def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
-    """Fetch the receipt of every call and set whether it succeeded; transactions do not show it.
+    """Fetch the receipt of every call, and set whether the call succeeded.
+
+    A transaction does not show whether it succeeded.
 
     Raises:
         RpcError: a receipt is missing, or of another block.
@@ -147,7 +149,7 @@ def _fetch_receipts(endpoint: Endpoint, calls: Sequence[Call]) -> dict[str, Rece
 
 
 def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
-    """Return whether the endpoint serves block receipts, found out by a single request.
+    """Return whether the endpoint serves block receipts; a single request finds this out.
 
     In a batch, an unsupported method would look like a batch that is too large.
     """
@@ -162,7 +164,7 @@ def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
     return endpoint.gives_block_receipts
 
 
-# Checks a call against the transaction as the endpoint gave it: see SenderChecker.
+# Checks a call against the transaction as the endpoint returned it: see SenderChecker.
 RawTransaction = dict[str, object]
 CallCheck = Callable[[Call, RawTransaction], None]
 
@@ -170,7 +172,7 @@ CallCheck = Callable[[Call, RawTransaction], None]
 def fetch_calls_of_logs(
     endpoint: Endpoint, logs: Sequence[Log], reader: EventReader, check_call: CallCheck
 ) -> list[Call]:
-    """Fetch the transactions of these logs; the logs prove that they succeeded.
+    """Fetch the transactions of these logs; the logs prove that the transactions succeeded.
 
     Raises:
         RpcError: a transaction is missing or did not emit its log, or `check_call` fails.

@@ -43,7 +43,8 @@ class WitnessFetcher:
         self._clock = clock
         # Until when an endpoint that was silent or slow is not queried again, by its name.
         self._backoff_until: dict[str, float] = {}
-        # Until when routine comparisons skip it: longer, so that confirmations retry it first.
+        # Until when routine comparisons skip an endpoint: longer, so that confirmations retry it
+        # first.
         self._slow_until: dict[str, float] = {}
         # Whether slow endpoints are queried each time, because nothing else waits meanwhile.
         self.is_patient = False

@@ -129,7 +129,7 @@ _BYTES = {None, *range(1, 33)}
 
 
 def parse_signature(text: str) -> tuple[str, AbiSignature]:
-    """Return the keyword, `event` or `function`, and the signature.
+    """Parse a signature, and return its keyword (`event` or `function`) with it.
 
     Raises:
         ValueError: the text is not a signature; the message gives the reason.

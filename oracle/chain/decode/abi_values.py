@@ -59,8 +59,8 @@ _INVALID_TEXT_PREFIX = "\ufffd0x"
 def decode_string(value: bytes) -> str:
     """Return a contract's string as text that every database accepts, without collisions.
 
-    Anyone may write any bytes into a Solidity string. A value that is not UTF-8, or contains NUL,
-    which PostgreSQL rejects, becomes U+FFFD, `0x` and its bytes in hex. An invalid model name
+    Anyone may write any bytes into a Solidity string. A value that is not UTF-8, or that contains
+    NUL (PostgreSQL rejects it), becomes U+FFFD, `0x` and its bytes in hex. An invalid model name
     therefore cannot stop the daemon, no information is lost, and different values stay different.
     """
     try:
@@ -156,7 +156,7 @@ def find_word_layout(abi_type: str) -> WordLayout | None:
 
 
 def build_word_reader(abi_type: str) -> WordReader:
-    """Return a reader of one word, which raises MalformedError if unused bits are set.
+    """Return a reader of one word. The reader raises MalformedError if unused bits are set.
 
     Raises:
         ValueError: a value of the type does not take exactly one word.

@@ -1,7 +1,7 @@
 """Decodes call arguments like the EVM does: at the offsets given in the input.
 
-A caller may lay out the input in any way, and the contract accepts it, so the log decoders, which
-accept only one layout, would lose valid calls. Single words are checked as strictly as in logs.
+A caller may lay out the input in any way that the contract accepts. The log decoders accept only
+one layout, so they would lose valid calls. Single words are checked as strictly as in logs.
 See docs/explanation/ingest.md#decoding.
 """
 
@@ -89,7 +89,10 @@ def parse_tuple_type(abi_type: str) -> list[str] | None:
 
 
 def parse_array_type(abi_type: str) -> tuple[str, int | None] | None:
-    """Return an array's element type and its fixed length or None; return None for other types."""
+    """Return the element type and the length of an array type.
+
+    The length is None if it is not fixed. If the type is not an array, return None.
+    """
     match = re.fullmatch(r"(.+)\[(\d*)\]", abi_type)
     if match is None:
         return None

@@ -91,9 +91,10 @@ _int_from_bytes = int.from_bytes
 
 
 def is_strictly_decodable(abi_type: str) -> bool:
-    """Return whether the strict decoder, which accepts only the compiler's layout, reads the type.
+    """Return whether the strict decoder supports the type.
 
-    Structs and nested arrays are not supported.
+    The strict decoder accepts only the compiler's layout. It supports no structs and no nested
+    arrays.
     """
     element_type = abi_type.removesuffix("[]")
     return element_type in _TAIL_READERS or (

@@ -26,7 +26,7 @@ _format_as_hash: Callable[[int], str] = "0x%064x".__mod__
 
 
 def build_field_getter(field: str, typed_value: TypedValue) -> Getter:
-    """Return a getter of the field's value, which raises MalformedError for an invalid value.
+    """Return a getter of the field's value. The getter raises MalformedError for an invalid value.
 
     Raises:
         ValueError: no value of this type fits the field.

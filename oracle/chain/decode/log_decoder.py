@@ -1,9 +1,10 @@
 """Builds one decoder for each event from its ABI, as closures over precomputed layouts.
 
 A decoder checks the number of topics, the length and every unused bit, and then reads values at
-fixed positions. Decoding is hundreds of times as fast as web3's `process_log`, and tested
+fixed positions. Decoding is hundreds of times as fast as web3's `process_log`, and is tested
 against it. Events are frozen dataclasses, whose generated `__init__` bypasses the frozen check for
-each field; setting the slots directly takes half the time, and a backfill builds millions of them.
+each field. Setting the slots directly takes half the time, which counts because a backfill builds
+millions of events.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
 def build_log_decoder(event: AbiSignature, wanted_names: Sequence[str] | None = None) -> Decoder:
-    """Return a decoder for the logs of an event, which raises ValueError for any other log.
+    """Return a decoder for the logs of an event. It raises ValueError for any other log.
 
     The decoder returns the inputs in `wanted_names` in that order, or all inputs as declared.
     Values are `int`, `bool` or `str`; addresses and bytes are `0x` hex, and arrays are tuples. An
@@ -72,7 +73,7 @@ POSITION_FIELDS = ("at", "time", "time_ms")
 def build_record_reader(
     record_class: type, getter_by_field: Mapping[str, Getter], split_row: Callable[[Any], Parts]
 ) -> RecordReader:
-    """Return a function that builds a `record_class` from a log or call that `split_row` splits.
+    """Return a function that builds a `record_class` from a log or call, split by `split_row`.
 
     `record_class` is a dataclass with slots and without `__post_init__`. `getter_by_field` has the
     getters of its fields other than position and time; fields with a default may be left out.

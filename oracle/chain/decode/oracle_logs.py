@@ -116,9 +116,10 @@ def build_round_reader(event: AbiSignature) -> Callable[[Call, Log], RoundAccept
 def build_limits_reader(
     event: AbiSignature, event_class: Callable[..., ContractEvent], member_names: Sequence[str]
 ) -> Callable[[Log], ContractEvent]:
-    """Return a reader of an event whose input is a struct; it raises ValueError for other logs.
+    """Return a reader of an event whose only input is a struct.
 
-    `member_names` names the member of the struct for each field after position and time.
+    `member_names` names the member of the struct for each field after position and time. The
+    reader raises ValueError for logs of other events.
     """
     decode_log = build_log_decoder(event)
     names = [component.name for component in event.inputs[0].components]
@@ -134,7 +135,7 @@ def build_limits_reader(
 
 _NODE_INPUT = {"node": "node"}
 
-# The events by class, whose name is the event's, and the input of each field. Nodes are registered
+# By event class: the input of each field. A class has the name of its event. Nodes are registered
 # by accepted rounds; NodeRegistered is only compared with them.
 ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     NodeRegistered: {**_NODE_INPUT, "index": "index"},

@@ -1,7 +1,7 @@
 """Fetches the rows and the clock of a feed over HTTP, and the figures that a relay computed.
 
 Memory and time are bounded. A poll without new rows takes three GET requests: the clock, a page
-with the row that is read again, and the empty page at the end. Only the format of responses is
+with the rows that are read again, and the empty page at the end. Only the format of responses is
 checked here; the content is checked where it is stored (docs/explanation/feed.md#polling). For the
 figures of every node, see docs/reference/crynux-relay.md#figures.
 """
@@ -67,7 +67,7 @@ class FeedClient:
         is larger than `max_bytes` is requested again in halves.
 
         Raises:
-            RpcError: the feed does not answer, or not in time.
+            RpcError: the feed does not answer in time.
             FeedResponseError: a response is not a valid page.
         """
         feed_time, rows, is_complete = self.fetch_clock(), list[FeedRow](), False
@@ -140,8 +140,8 @@ class FeedClient:
         """Return the rows of a page, in ascending order; rows up to `after_id` are left out.
 
         Raises:
-            FeedResponseError: the page is not empty, but has no row above `after_id`, so that the
-                end of the stream cannot be detected; or the rows are malformed.
+            FeedResponseError: the rows are malformed, or none of them is above `after_id`. In the
+                second case the end of the stream could not be detected.
         """
         if not isinstance(data, list):
             raise FeedResponseError(f"{self.name}: the rows are not a list")
@@ -197,7 +197,8 @@ _ADDRESS_PATTERN = re.compile(r"0x[0-9a-fA-F]{40}")
 class RelayFigures:
     """The relay's figures of one node: `quality` is (Q_long / 10) * H, `weight` for selection.
 
-    The relay computed them at `measured_at` by the auditor's clock, within `max_error_seconds`.
+    `measured_at` is the time of the relay's answer by the auditor's clock; its error is at most
+    `max_error_seconds`.
     """
 
     node: Address
@@ -230,10 +231,10 @@ class FiguresClient:
         self._http.close()
 
     def fetch_figures(self) -> dict[Address, RelayFigures]:
-        """Return every node's figures, page by page, until a page is empty.
+        """Fetch every node's figures, page by page, until a page is empty.
 
         Raises:
-            RpcError: the relay does not answer, or not in time.
+            RpcError: the relay does not answer in time.
             FeedResponseError: a response is not a list of figures, or the list does not end.
         """
         figure_by_node: dict[Address, RelayFigures] = {}

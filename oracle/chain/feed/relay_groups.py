@@ -33,7 +33,7 @@ _MIN_DIFFERENT_BITS = 5
 
 
 class SubmittedResult(NamedTuple):
-    """The result that a node submitted for a task, as hex, and the id of the row with it."""
+    """The result that a node submitted for a task, as hex, and the id of its row."""
 
     id: int
     score: str
@@ -110,7 +110,7 @@ def find_groups(
 
     Args:
         rows: the rows to search, and the rows within `CONTEXT_IDS` ids of them, in order of ids.
-        scores: the first result submitted for each task; it is used only for rows after it.
+        scores: the first result submitted for each task; used only for rows after the result.
     """
     result = GroupSearchResult([], [])
     aborts = [(row, *parse_abort(row)) for row in rows if row.kind == "TaskEndAborted"]
@@ -140,7 +140,7 @@ def find_groups(
 def _find_majority_groups(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], result: GroupSearchResult
 ) -> list[_CandidateGroup]:
-    """Return the groups in which two or three results agree; the first one is validated."""
+    """Return the groups in which two or three results agree; the first of these is validated."""
     winners = [row for row in rows if row.kind == "TaskValidated"]
     refunds = [row for row in rows if row.kind == "TaskEndGroupRefund"]
     winners_by_refund = {
@@ -182,7 +182,10 @@ def _can_share_group(
     refunds: Sequence[FeedRow],
     scores: Mapping[str, SubmittedResult],
 ) -> bool:
-    """Return whether a refund can belong to a winner's group, and earlier refunds leave room."""
+    """Return whether a refund can belong to a winner's group.
+
+    Its result must agree with the winner's, and earlier refunds must not have filled the group.
+    """
     if not _is_near(winner, refund):
         return False
     if not _have_matching_results(winner, refund, scores):
@@ -202,8 +205,9 @@ def _find_groups_without_winner(
 ) -> list[_CandidateGroup]:
     """Return the groups that ended without a winner: two or three aborts of one creator.
 
-    There are three cases: three different results; two, if the third member ended earlier; or two
-    error reports, which agree but do not win, so that a third member's result is invalid.
+    There are three cases. Three results differ. Or two results differ, and the third member ended
+    earlier. Or two members reported errors: the reports agree but do not win, and the result of a
+    third member is invalid.
     """
     rejected_rows = list(rejected)
     nearby_rows = {
@@ -236,7 +240,7 @@ def _is_valid_disagreement(
 ) -> bool:
     """Return whether these aborts can be exactly the aborts of one group.
 
-    Two error reports agree, so that in a group of three the third member would be invalid.
+    Two error reports agree, so the result of a third member would be invalid and not aborted.
     """
     if len(group) > GROUP_SIZE or (len(group) == GROUP_SIZE and error_count >= _PAIR_SIZE):
         return False
@@ -301,7 +305,7 @@ def _is_near(left: FeedRow, right: FeedRow) -> bool:
 def _have_matching_results(
     row: FeedRow, other_row: FeedRow, scores: Mapping[str, SubmittedResult]
 ) -> bool:
-    """Return whether two results agree: equal, or images whose hashes differ in a few bits."""
+    """Return whether two results are equal, or images whose hashes differ in only a few bits."""
     score, other_score = _find_earlier_score(row, scores), _find_earlier_score(other_row, scores)
     if score is None or other_score is None:
         return False

@@ -47,10 +47,10 @@ _PLACEHOLDER_POSITION = Position(0, -1, 0, 0)
 class FeedSpan:
     """Rows to decode, each with a time and a position, and the rows around them.
 
-    `context_rows` are the rows of the same stream within `CONTEXT_IDS` ids, in order, including
-    `rows`; if `RelayReader.has_silent_members` is true, they start `2 * SEARCH_IDS` ids before.
-    The maps have the first submitted result and the id of the first TaskStarted row, for each task
-    that `find_scored_task` returns.
+    `context_rows` are `rows` and the rows of the same stream within `CONTEXT_IDS` ids of them, in
+    order. If `RelayReader.has_silent_members` returns True, they start `2 * SEARCH_IDS` ids before
+    `rows`. For each task that `find_scored_task` returns, `score_by_task` has the first submitted
+    result, and `start_id_by_task` has the id of the first TaskStarted row.
     """
 
     rows: Sequence[FeedRow]

@@ -163,7 +163,9 @@ def parse_task_key(row: FeedRow) -> TaskKey:
 
 
 def parse_abort(row: FeedRow) -> tuple[int, int, str]:
-    """Return an abort's reason, the last status before it and the issuer, as relay numbers.
+    """Return the reason of an abort, the task's last status, and the address of the issuer.
+
+    Reason and status are the relay's numbers.
 
     Raises:
         ValueError: the arguments are invalid.
@@ -180,7 +182,7 @@ def parse_abort(row: FeedRow) -> tuple[int, int, str]:
 
 
 def is_execution_timeout(reason: int, status: int) -> bool:
-    """Return whether the task ended because its node answered too late, by relay numbers."""
+    """Return whether a task with these relay numbers ended because its node was too late."""
     return reason == TIMEOUT and status in _RUNNING_STATUSES
 
 

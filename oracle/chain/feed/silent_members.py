@@ -39,13 +39,13 @@ _MAX_DERIVED_DISTANCE, _MAX_POSSIBLE_DISTANCE = 24, 240
 _RIVAL_FACTOR = 3
 # Maximum ids between the end of a member cancelled in the queue and the others' starts.
 _MAX_QUEUED_IDS = 100
-# Abort reasons that no silent member has: the task ends with its group, alone, after its group,
-# or its group is rejected for good.
+# Abort reasons that no silent member has. A task with one of them ends with its group, alone, or
+# after its group, or its group is rejected for good.
 _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 
-# The end rows of tasks that no row names as members of a group: of those that the surrounding rows
-# show to be members, and of those that may be.
+# The end rows of tasks that no row names as members of a group: first of the tasks that the
+# surrounding rows show to be members, then of the tasks that may be members.
 SilentMembers: TypeAlias = tuple[tuple[FeedRow, ...], tuple[FeedRow, ...]]
 
 
@@ -57,8 +57,8 @@ def find_silent_members(
 ) -> SilentMembers:
     """Return the silent members of a group; each task is a member of at most one group.
 
-    The rows that decide start `2 * SEARCH_IDS` ids before the group: `abort_rows` (kind
-    TaskEndAborted) in order of ids, and the id of each task's start row.
+    `abort_rows` are the rows of kind TaskEndAborted from `2 * SEARCH_IDS` ids before the group on,
+    in order of ids. `start_id_by_task` has the id of the start row of each task in this span.
 
     Groups that start up to `SEARCH_IDS` ids earlier claim their members first, so that the result
     does not depend on the part of the stream that is read.
@@ -125,8 +125,9 @@ def _collect_silent_ends(
 ) -> tuple[list[tuple[int, int, FeedRow]], bool]:
     """Return the end rows before a group whose tasks may be its silent members.
 
-    Each has its total distance in ids, and the distance of the starts. The second value is True if
-    a task ended in a way that gives no score of 0, so that nothing can be derived.
+    Each row comes with its total distance from the group and the distance of the starts, in ids.
+    The second value is True if a task that may be a member ended without a score of 0. In this
+    case no member can be derived.
     """
     timeouts, has_inconclusive = list[tuple[int, int, FeedRow]](), False
     # The creator of the group's tasks, or None if no row shows it.

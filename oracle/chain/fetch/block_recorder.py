@@ -1,8 +1,8 @@
 """Records blocks as an endpoint returns them, for a chain that can be replayed.
 
-The lines are in the format that `recording` reads. For blocks without relevant logs or calls only
-the header is recorded; for the others all transactions, and all receipts if the endpoint serves
-them, so that their roots can be verified again.
+The lines are in the format that devnet/fakechain/recordings/recording.py reads. For a block
+without relevant logs or calls, only the header is recorded. For any other block, all transactions
+are recorded, and all receipts if the endpoint serves them. The roots can then be verified again.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,9 @@ Line = dict[str, Any]
 
 
 def record_blocks(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
-    """Return the recorded lines of a window's blocks, fetched from the endpoint that gave it.
+    """Return the recorded lines of a window's blocks.
+
+    `endpoint` is the endpoint that returned the window.
 
     Raises:
         RpcError: the endpoint does not answer, or has left the fork of the window.

@@ -41,9 +41,8 @@ from oracle.telemetry.tracing import start_span
 class BlockWindow:
     """The relevant logs and calls of a range of blocks, as one endpoint reports them.
 
-    Logs are in order of (block, index). `first_parent` is the parent hash of the first block,
-    which links the window to the one before. `headers` holds every block of the range, or is
-    empty.
+    Logs are in order of (block, index). `first_parent` is the parent hash of the first block; it
+    links the window to the previous one. `headers` holds every block of the range, or is empty.
     """
 
     range: BlockRange
@@ -54,11 +53,11 @@ class BlockWindow:
     calls: list[Call]
     # The level that every block of the range has reached; some may have reached more.
     level: VerificationLevel = VerificationLevel.SEAMED
-    # The displayed name of the endpoint that gave the window.
+    # The displayed name of the endpoint that returned the window.
     endpoint: str = ""
-    # The blocks whose logs and calls were proven (Level.PROVEN), in order, whatever `level` is.
+    # The blocks whose logs and calls were proven, in order, whatever `level` is.
     proven: tuple[int, ...] = ()
-    # The events of its logs and calls; None if they are not decoded yet.
+    # The events of the logs and calls; None if they are not decoded yet.
     decoded: DecodedEvents | None = None
 
 
@@ -86,19 +85,19 @@ class WindowFetcher:
     reader: EventReader
     query: LogQuery
     verifier: WindowVerifier
-    # Called with an endpoint, the logs that it gave, and the proven logs that replaced them.
+    # Called with an endpoint, the logs that it returned, and the proven logs that replaced them.
     check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
         """Return the window of these blocks, or of the first of them.
 
         The window ends earlier if the chain skipped the last heights, or if fewer headers fit into
-        one batch. If the chain skipped all heights, the window ends with the next block, which
-        proves it.
+        one batch. If the chain skipped all heights, the window ends with the next block, because
+        that block proves it.
 
-        Headers are read after the logs, or the logs are requested by the headers' hashes from an
-        endpoint that returns an error for unknown blocks, so a fork in between is detected
-        (docs/explanation/verification.md#l1).
+        A fork between two requests is detected (docs/explanation/verification.md#l1): either
+        headers are read after the logs, or the logs are requested by the headers' hashes from an
+        endpoint that returns an error for unknown blocks.
 
         Raises:
             RpcError: the endpoint gives no complete and consistent answer.
@@ -133,7 +132,10 @@ class WindowFetcher:
         self.verifier.sampler.scan_chain(endpoint)
 
     def needs_all_headers(self, max_level: VerificationLevel) -> bool:
-        """Return whether verifying history up to this level needs every header, as known now."""
+        """Return whether every header is needed to verify history up to this level.
+
+        The result may change when the calibration changes.
+        """
         return (
             bool(self.reader.selectors)
             or self.verifier.get_history_level(max_level) >= VerificationLevel.BLOOMED
@@ -300,7 +302,7 @@ class WindowFetcher:
 
 
 def _complete_watched_calls(fetched: VerifiedWindow) -> list[Call]:
-    """Return the watched calls, each with whether it succeeded."""
+    """Return the watched calls in order of blocks, and set whether each call succeeded."""
     calls_by_block = fetched.calls_by_block or {}
     calls = [call for number in sorted(calls_by_block) for call in calls_by_block[number]]
     set_call_outcomes(
@@ -316,7 +318,7 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
         return {header.block.number for header in fetched.headers}
     if request.with_headers or fetched.returned_logs is None:
         return ()
-    # An endpoint without a block's receipts may lack its logs too, so it is not proven empty.
+    # An endpoint without a block's receipts may lack the logs too: the block is not proven empty.
     heights_without_logs = select_heights_before_logs(fetched.range, fetched.returned_logs)
     nonempty_blocks = [
         header.block.number for header in fetched.headers if header.may_have_transactions
@@ -348,7 +350,7 @@ def _count_verified_blocks(window: BlockWindow, fetched: VerifiedWindow) -> None
 
 
 def select_heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
-    """Return the heights before the first log, which a pruned endpoint may lack."""
+    """Return the heights before the first log; a pruned endpoint may lack their blocks."""
     return range(blocks.first, logs[0].block if logs else blocks.last + 1)
 
 
@@ -358,7 +360,10 @@ def sample_heights(heights: range) -> set[int]:
 
 
 def select_heights_to_recheck(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
-    """Return heights to fetch again, most of them after the last log: responses lack their end."""
+    """Return heights to fetch again.
+
+    Most of them are after the last log, because a truncated response lacks its end.
+    """
     heights_after_logs = range(logs[-1].block + 1 if logs else blocks.first, blocks.last + 1)
     return sample_heights(heights_after_logs) | sample_heights(
         range(blocks.first, blocks.last + 1)

@@ -19,7 +19,7 @@ MAX_LOGS_FACT, OMITS_LOGS_FACT = "most_logs", "omits_logs"
 class LimitStore:
     """Stores and restores the learned limits of all endpoints of a pool.
 
-    Without a `capability_store` nothing outlives the process.
+    Without a `capability_store`, the limits are lost when the process ends.
     """
 
     endpoints: EndpointPool
@@ -32,7 +32,7 @@ class LimitStore:
                 endpoint.limits = self._load_limits(endpoint.name)
 
     def store_limits(self, endpoint: Endpoint) -> None:
-        """Store new limits; an endpoint that omits logs is moved behind the others."""
+        """Store new limits, and move an endpoint that omits logs behind the others."""
         limits = endpoint.limits
         for name, value in build_limit_facts(limits).items():
             if limits.stored_facts.get(name) == value:
@@ -83,7 +83,7 @@ def build_limit_facts(limits: LearnedLimits) -> dict[str, str]:
 
 
 def lower_block_limit(endpoint: Endpoint, facts: dict[str, str]) -> None:
-    """Adopt a block limit that another process learned; the lowest limit applies."""
+    """Adopt a block limit that another process learned; the lower limit applies."""
     max_blocks = facts.get(_MAX_BLOCKS_FACT, "")
     if max_blocks.isdecimal() and int(max_blocks) >= 1:
         endpoint.limits.range_sizer.limit = min(endpoint.limits.range_sizer.limit, int(max_blocks))

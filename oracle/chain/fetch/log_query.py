@@ -1,9 +1,9 @@
 """Queries one endpoint for logs until all are returned (docs/explanation/ingest.md#ranges).
 
-A range that is refused is split in two, whatever the reason, down to one block. A single block
-that is still too large is read from its receipts, or queried topic by topic. If the number of logs
-may be a silent limit of the endpoint, the two halves, or the receipts of one block, are requested
-for comparison.
+A range that the endpoint refuses is split, down to one block, unless the error has nothing to do
+with the size of the range. A single block that is still too large is read from its receipts, or
+queried topic by topic. If the number of logs may be a silent limit of the endpoint, the halves of
+the range, or the receipts of one block, are requested for comparison.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,7 @@ _NO_REFUSAL = RpcError("", ErrorKind.UNKNOWN, "")
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Queries logs of one filter; `clock` counts seconds."""
+    """Queries endpoints for the logs of one filter; `clock` counts seconds."""
 
     log_filter: LogFilter
     clock: Callable[[], float]
@@ -122,10 +122,10 @@ class LogQuery:
     def fetch_logs_by_block_hash(
         self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_pending: bool = True
     ) -> list[Log] | None:
-        """Return the logs of exactly these blocks, requested by hash, or None if not served now.
+        """Return the logs of exactly these blocks, requested by hash.
 
-        Unless `is_proof_pending`, the logs of a block are compared with its receipts if their
-        number may be a silent limit.
+        If the endpoint cannot serve them by hash, return None. If the number of a block's logs may
+        be a silent limit, the logs are compared with the receipts, unless `is_proof_pending`.
 
         Raises:
             RpcError: the endpoint does not know one of the blocks, or returns invalid logs.
@@ -194,10 +194,12 @@ class LogQuery:
         return True
 
     def rejects_unknown_blocks(self, endpoint: Endpoint) -> bool:
-        """Return whether the endpoint returns an error for an unknown block; requested only once.
+        """Return whether the endpoint returns an error for an unknown block.
+
+        The request is sent only once.
 
         Raises:
-            RpcError: the endpoint does not answer now.
+            RpcError: the endpoint does not answer.
         """
         limits = endpoint.limits
         if limits.rejects_unknown_blocks is None:
@@ -251,9 +253,9 @@ class LogQuery:
     def _compare_with_receipts(
         self, endpoint: Endpoint, block: BlockRange, logs: list[Log]
     ) -> list[Log]:
-        """Return the logs of one block, or the logs in its receipts if they are more.
+        """Return `logs`, or the logs in the receipts of the block if these are more.
 
-        If the endpoint serves no receipts, `logs` are returned; the block is not proven either.
+        If the endpoint serves no receipts, return `logs`. Such a block is not proven either.
         """
         try:
             receipt_logs = self._fetch_from_receipts(endpoint, block, _NO_REFUSAL)
@@ -264,7 +266,7 @@ class LogQuery:
     def _select_fuller_result(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
-        """Return the result with more logs, of the same query answered in two ways."""
+        """Return the result with more logs; both are results of the same query."""
         if len(second_logs) < len(logs):
             return logs
         missing = _find_missing_logs(second_logs, logs)
@@ -299,7 +301,7 @@ class LogQuery:
     def _fetch_by_topic(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
-        """Request each topic separately; raise the original error if one is still too large."""
+        """Request each topic separately; if a request fails, raise the original error."""
         logs: list[Log] = []
         try:
             for topic in sorted(self.log_filter.topics):

@@ -1,7 +1,8 @@
 """Distinguishes heights that the chain skipped from blocks that an endpoint lacks.
 
-That no endpoint shows a block at a height proves nothing. The proof is that the next block names a
-block below the height as its parent. See docs/explanation/ingest.md#skipped-heights.
+A height was skipped if the next block names a block below the height as its parent. If endpoints
+only show no block at the height, this proves nothing.
+See docs/explanation/ingest.md#skipped-heights.
 """
 
 from collections.abc import Sequence
@@ -31,9 +32,9 @@ def fetch_linked_range(
 ) -> list[FullHeader]:
     """Return the linked blocks of a range, or the next block after it if the range has none.
 
-    Heights missing before the first block were skipped: its parent is below the range. Blocks
-    missing after the last one are requested again later. With `with_transactions`, blocks contain
-    full transactions instead of only their hashes.
+    If heights are missing before the first block, the chain skipped them, because the block's
+    parent is below the range. Blocks that are missing after the last one are requested again
+    later. With `with_transactions`, blocks contain full transactions instead of only their hashes.
 
     Raises:
         RpcError: a block is missing, the blocks are not linked by parent hash, or the endpoint
@@ -57,7 +58,7 @@ def fetch_linked_range(
 
 
 def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
-    """Return every block of the range, each the parent of the next; empty if all were skipped.
+    """Return every block of the range, linked by parent hash; empty if all heights were skipped.
 
     Raises:
         RpcError: a block is missing, or the blocks are not linked by parent hash.
@@ -73,7 +74,9 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
 
 
 def fetch_highest_block(endpoint: Endpoint, required_height: int) -> int:
-    """Return the endpoint's highest block number, queried only if the known number is too low.
+    """Return the endpoint's highest block number.
+
+    The endpoint is queried only if the known number is below `required_height`.
 
     Raises:
         RpcError: the endpoint gives no usable answer.
@@ -85,9 +88,10 @@ def fetch_highest_block(endpoint: Endpoint, required_height: int) -> int:
 
 
 def require_height(endpoint: Endpoint, height: int) -> None:
-    """Check that the endpoint has a height before it is queried there.
+    """Check that the endpoint has reached a height.
 
-    Above their own head, endpoints return empty results instead of an error.
+    The check is needed before a query, because endpoints return empty results for heights above
+    their head, and no error.
 
     Raises:
         RpcError: the endpoint has not reached the height.
@@ -160,9 +164,9 @@ def fetch_parent(endpoint: Endpoint, child: FullHeader) -> FullHeader:
 def _find_lowest_block_above(
     endpoint: Endpoint, skipped_range: BlockRange, highest_number: int
 ) -> FullHeader:
-    """Return a block above these heights, up to `highest_number`, with none directly below it.
+    """Return a block above `skipped_range` without a block at the height directly below it.
 
-    The block is nearly always the lowest block above the heights.
+    The block is at most at `highest_number`, and nearly always the lowest block above the range.
     """
     heights = _select_probe_heights(skipped_range.last, highest_number)
     headers = fetch_full_headers(endpoint, heights) if heights else []

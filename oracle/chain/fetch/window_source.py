@@ -1,8 +1,9 @@
-"""Fetches windows from whichever endpoint returns complete ones, and proves what can be proven.
+"""Fetches windows from any endpoint that returns complete ones, and verifies them.
 
 An endpoint that contradicts its own headers, or omits logs that another one has, is replaced by
-the next one for this window. An answer that contradicts a proven feature, and that no endpoint
-can prove, is refused, however many endpoints agree. See docs/explanation/verification.md.
+the next one for this window. If an answer contradicts a proven feature and no endpoint can prove
+the block, the block is refused, however many endpoints agree.
+See docs/explanation/verification.md.
 """
 
 from collections import defaultdict
@@ -103,7 +104,7 @@ class WindowSource:
         """Return the window of these blocks, verified as far as the policy requires.
 
         Raises:
-            TransientError: no endpoint gives a complete and consistent answer now.
+            TransientError: no endpoint gives a complete and consistent answer.
             InputError: an endpoint is on another chain.
         """
         max_level = self.policy.get_max_level(is_history=not with_headers)
@@ -111,10 +112,10 @@ class WindowSource:
         return self._fetch_from_any(WindowRequest(blocks, reads_every_header, max_level))
 
     def fetch_history_window(self, blocks: BlockRange, endpoint_name: str) -> BlockWindow:
-        """Return a window of final blocks from one endpoint, verified like `fetch_window` does.
+        """Return a window of final blocks from one endpoint, verified as in `fetch_window`.
 
         Raises:
-            TransientError: the endpoint gives no complete and consistent answer now.
+            TransientError: the endpoint gives no complete and consistent answer.
         """
         request = WindowRequest(
             blocks, self.policy.every_header, self.policy.get_max_level(is_history=True)
@@ -122,7 +123,7 @@ class WindowSource:
         return self._fetch_from_any(request, only_endpoint=endpoint_name)
 
     def collect_facts(self) -> dict[str, dict[str, str]]:
-        """Return the facts about the chain, under an empty name, and of each endpoint's limits."""
+        """Return the learned limits by endpoint name, and facts about the chain under name ""."""
         self._limit_store.restore_limits()
         return {"": self.calibration.collect_facts(), **self._limit_store.collect_facts()}
 
@@ -182,15 +183,18 @@ class WindowSource:
         return blocks.first_blocks(MAX_BLOCKS_WITH_HEADERS)
 
     def get_max_allowed_level(self) -> VerificationLevel:
-        """Return the highest level that policy and chain allow now."""
+        """Return the highest level that the policy and the chain currently allow."""
         return self._verifier.get_max_allowed_level(self.policy.get_max_level(is_history=False))
 
     def get_history_level(self) -> VerificationLevel:
-        """Return the level that every historical block reaches now."""
+        """Return the level that every historical block currently reaches."""
         return self._verifier.get_history_level(self.policy.get_max_level(is_history=True))
 
     def find_level_shortfall(self) -> LevelShortfall | None:
-        """Return why history cannot reach the wanted level, or None if it can or may later."""
+        """Return why history cannot reach the wanted level.
+
+        If history reaches the level, or may reach it later, return None.
+        """
         wanted_level = self.policy.get_max_level(is_history=True)
         unsupported_features = self._verifier.find_unsupported_features(wanted_level)
         if not unsupported_features:
@@ -215,7 +219,7 @@ class WindowSource:
         """Sample the chain's headers if samples are needed and none were taken recently.
 
         Raises:
-            TransientError: no endpoint gives its newest headers.
+            TransientError: no endpoint returns its newest headers.
         """
         is_wanted = self.policy.get_max_level(is_history=True) >= VerificationLevel.BLOOMED
         if is_wanted and self.calibration.is_scan_due(self._verifier.sampler.features):
@@ -292,7 +296,7 @@ class WindowSource:
     def _fetch_from(
         self, endpoint: Endpoint, *, request: WindowRequest, errors: list[RpcError]
     ) -> BlockWindow:
-        """Fetch a window from this endpoint; its error is also added to `errors`."""
+        """Fetch a window from this endpoint; if this fails, also add the error to `errors`."""
         try:
             return self._fetcher.fetch_window(endpoint, request)
         except RpcError as error:
@@ -327,7 +331,7 @@ class WindowSource:
     ) -> None:
         """Mark an unproven feature as unsupported if all providers contradict it in the same way.
 
-        A feature that blocks have proven is not given up by agreement alone.
+        A feature that blocks have proven stays proven, even if all providers contradict it.
         """
         providers_by_claim: dict[tuple[HeaderFeature, str, str], set[str]] = defaultdict(set)
         provider_by_endpoint = self._endpoints.providers()
@@ -369,7 +373,7 @@ class WindowSource:
             yield endpoint
 
     def _find_other_providers(self, endpoint_to_exclude: Endpoint) -> set[str]:
-        """Return the other providers of this chain that have an endpoint not in quarantine."""
+        """Return the other providers that have an endpoint outside of quarantine."""
         return {
             endpoint.provider
             for endpoint in self._endpoints
@@ -393,6 +397,9 @@ def _build_lowest_refusal(contradictions: Sequence[ContradictionError]) -> Block
 def _build_undecided_refusal(
     error: CalibrationUndecidedError, first_block: int
 ) -> BlockRefusedError:
-    """Return a refusal of the window that starts at `first_block`, until a provider answers."""
+    """Return a refusal of the window that starts at `first_block`.
+
+    The window is refused until another provider answers.
+    """
     block_hash = Hash(error.block_hash)
     return BlockRefusedError(BlockRefusal(first_block, block_hash, CALIBRATION_CHECK, str(error)))

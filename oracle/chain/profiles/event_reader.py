@@ -289,9 +289,10 @@ def _parse_contract_address(contract: str, address_text: str) -> Address:
 
 
 def restrict_reader(reader: EventReader, scope: IngestScope) -> EventReader:
-    """Return a copy of the reader that requests only this scope, but decodes everything.
+    """Return a copy of the reader whose addresses, topics and selectors are limited to this scope.
 
-    The copy is for fetching; the fetched rows are decoded and folded by the full reader.
+    The copy is used to fetch rows; it can still decode all of them. The fetched rows are decoded
+    by the full reader.
     """
     restricted = copy(reader)
     restricted.addresses = tuple(entry for entry in reader.addresses if entry in scope.addresses)

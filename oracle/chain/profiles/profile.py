@@ -1,7 +1,7 @@
 """The data model of a profile: which events and calls are read, and how they map to domain events.
 
-A profile is a TOML file, shipped or the user's own (docs/how-to/add-a-network.md), which
-`profile_loader` reads.
+A profile is a TOML file, either shipped or the user's own (docs/how-to/add-a-network.md).
+`profile_loader` reads it.
 """
 
 from collections.abc import Callable, Mapping

@@ -240,7 +240,10 @@ class _FieldCompiler:
     split_row: _RowSplitter
 
     def build_event_reader(self, mapping: EventMapping) -> RecordReader | None:
-        """Return the function that builds the event, or None for no event or after a fault."""
+        """Return the function that builds the event.
+
+        If the mapping yields no event, or has a fault, return None.
+        """
         if mapping.event_type is None:
             return None
         fault_count = len(self.compiler.faults)

@@ -117,7 +117,7 @@ def _parse_mapped_signatures(
     compiler: MappingCompiler,
     faults: FaultCollector,
 ) -> list[MappedSignature]:
-    """Return the events or functions of a table that have a mapping which the options enable."""
+    """Return the events or functions of a table for which the options enable a mapping."""
     mapped_signatures: list[MappedSignature] = []
     for name, rows in table.items():
         key = f"{abi.key}.{_TABLE_BY_KIND[signature_kind]}.{name}"
@@ -201,7 +201,7 @@ _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 def parse_event_mappings(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[EventMapping], list[EventMapping]]:
-    """Return one event's or call's mappings: those that the options enable, and the others."""
+    """Return the mappings of an event or call: those that the options enable, and the others."""
     active, inactive = list[EventMapping](), list[EventMapping]()
     for row_key, table in faults.get_rows(key, raw_value):
         event_type = _parse_event_type(row_key, table, faults)

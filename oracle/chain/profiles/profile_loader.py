@@ -49,7 +49,7 @@ def load_profile(name_or_path: str, options: Mapping[str, Literal] | None = None
     """Return a profile: a shipped one by name, or a user's own by the path of its file.
 
     Args:
-        name_or_path: `crynux-vss`, or a path, which ends in `.toml`.
+        name_or_path: a name such as `crynux-vss`, or a path that ends in `.toml`.
         options: values of the profile's options that replace their defaults.
 
     Raises:
@@ -183,7 +183,7 @@ _ENUM_KEYS = ("words", "otherwise", "from_block")
 def parse_enum(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> EnumMapping | None:
-    """Return an enum of one or several tables, each valid from a block on, or None if faulty."""
+    """Parse an enum of one or several tables, each valid from a block on; None if it is faulty."""
     fault_count = len(faults.messages)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
     defaults: set[str | None] = set()

@@ -131,8 +131,8 @@ class ProfileSettings:
         """Return one or several literals to compare with.
 
         Raises:
-            ValueError: a value is not a number, text or boolean, refers to an unknown option or
-                constant, or the list is empty.
+            ValueError: the list is empty, a value is not a number, text or boolean, or a value
+                refers to an unknown option or constant.
         """
         literals: list[Literal] = []
         if raw_value == []:

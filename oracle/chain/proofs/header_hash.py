@@ -1,4 +1,4 @@
-"""Computes a block's hash from its header fields, which proves roots, bloom and parent.
+"""Computes a block's hash from its header fields, to prove the roots, the bloom and the parent.
 
 Forks add fields at the end (docs/explanation/verification.md#header-hash); a missing field was
 not yet defined at that block. Chains with a different header format give a different hash: their

@@ -29,7 +29,7 @@ class _Hasher(Protocol):
 
 
 def keccak_pycryptodome(content: bytes) -> bytes:
-    """Return the hash by pycryptodome, which web3 installs on every platform."""
+    """Return the hash, computed with pycryptodome; web3 installs it on every platform."""
     hasher: _Hasher = import_module("Crypto.Hash.keccak").new(
         digest_bits=256, update_after_digest=True
     )

@@ -35,7 +35,7 @@ class BloomInput(Protocol):
 
 @lru_cache(_MAX_CACHED_MASKS)
 def compute_bloom_mask(hex_text: str) -> int:
-    """Return the bits that an address or topic, in `0x` hex, sets."""
+    """Return the bits that an address or topic, given as `0x` hex, sets in a bloom."""
     digest = keccak(bytes.fromhex(hex_text[2:]))
     bits = 0
     for position in (0, 2, 4):
@@ -134,7 +134,7 @@ def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
     """Return the receipts root, `0x` hex, of a whole block's receipts in order of execution.
 
     Raises:
-        ValueError: a receipt cannot be encoded; the chain's root can then not be verified.
+        ValueError: a receipt cannot be encoded, so the chain's root cannot be verified.
     """
     # The native code handles only the usual spelling, and returns None for any other.
     native_root = native.receipts_root(receipts) if native is not None else None
@@ -179,7 +179,9 @@ def _encode_string_head_hex(size: int) -> str:
 def encode_receipt_leaf(
     receipt_type: int, outcome: str, cumulative_gas: int, bloom_hex: str, logs: Sequence[str]
 ) -> bytes:
-    """Encode a receipt; `outcome`, `bloom_hex` and `logs` are RLP or raw hex without `0x`.
+    """Encode a receipt.
+
+    `outcome` and `logs` are RLP, and `bloom_hex` the raw bloom; all are hex without `0x`.
 
     Raises:
         ValueError: the receipt type is unknown, or an argument is not hex.

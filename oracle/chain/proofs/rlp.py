@@ -1,6 +1,6 @@
 """Encodes RLP, the encoding of everything that block hashes are computed from (Yellow Paper, B).
 
-Parts that are encoded already are joined by `encode_list`, so that nothing is copied twice.
+`encode_list` joins parts that are already encoded, so that nothing is copied twice.
 """
 
 from collections.abc import Iterable, Sequence

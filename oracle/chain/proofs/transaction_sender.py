@@ -1,6 +1,6 @@
-"""Recovers the signer of a transaction: types 0 to 4, also legacy ones without a chain id.
+"""Recovers the signer of a transaction of types 0 to 4, including legacy ones without a chain id.
 
-libsecp256k1 is used if coincurve is installed, else pure Python, about a hundred times slower.
+libsecp256k1 is used if coincurve is installed, else pure Python, which is a hundred times slower.
 """
 
 from eth_keys.datatypes import Signature
