@@ -118,7 +118,7 @@ class ClusterPool:
             _close_client(client)
 
     def _get_or_open_client(self) -> "Client | None":
-        """Return the client, or None if there is none now; a reconnect is then attempted."""
+        """Return the client, or None if the scheduler is not connected; reconnect if needed."""
         with self._lock:
             client, now = self._client, time.monotonic()
             if client is not None and client.status == "running":
@@ -161,7 +161,7 @@ class ClusterPool:
 
 
 def _forward_result(cluster_future: Future[bytes], answer: Future[bytes]) -> None:
-    """Copy the cluster's result to the request's future, or an exception of SegmentExecutor."""
+    """Copy the cluster's result, or an error that SegmentExecutor documents, to the future."""
     if not answer.set_running_or_notify_cancel():
         return
     if cluster_future.cancelled():

@@ -73,7 +73,7 @@ class SegmentCoordinator:
         return self.window_source.is_calibrated()
 
     def create_request(self, blocks: BlockRange) -> SegmentRequest | None:
-        """Return the order of a range, or None if no endpoint may be queried now."""
+        """Return a request for a range, or None if no endpoint may be queried at present."""
         endpoint = self._select_endpoint()
         if endpoint is None:
             return None
@@ -102,7 +102,7 @@ class SegmentCoordinator:
     ) -> BlockWindow:
         """Return the window in the answer of a request.
 
-        An answer that `is_restored` comes from an earlier run, which already counted its calls.
+        If `is_restored`, the answer comes from an earlier run, and its calls are already counted.
 
         Raises:
             SegmentError: the bytes are not an answer to this request.

@@ -32,7 +32,7 @@ class PendingRange:
     is_restored: bool = False
 
     def is_ready(self) -> bool:
-        """Return whether a worker has finished it, successfully or not."""
+        """Return whether a worker has finished the range, successfully or not."""
         return self.worker_answer is not None and self.worker_answer.done()
 
     def get_answer(self) -> bytes | None:
@@ -113,7 +113,7 @@ def make_completed_future(window: BlockWindow) -> Future[BlockWindow]:
 
 
 def make_failed_future(error: OracleError) -> Future[BlockWindow]:
-    """Return a failed future, which raises the error when its result is requested."""
+    """Return a failed future; it raises the error when its result is requested."""
     future: Future[BlockWindow] = Future()
     future.set_exception(error)
     return future

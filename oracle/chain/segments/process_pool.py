@@ -62,7 +62,7 @@ class SegmentExecutor(Protocol):
 
     @property
     def plan(self) -> SegmentPlan:
-        """The plan of all its requests."""
+        """The plan that all requests share."""
         ...
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
@@ -74,7 +74,7 @@ class SegmentExecutor(Protocol):
         ...
 
     def abort_request(self, future: Future[bytes]) -> None:
-        """Kill the worker of this request, which takes too long or gave an invalid answer."""
+        """Kill the worker of a request that takes too long or got an invalid answer."""
         ...
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class _Worker:
             return None if self._process is None else self._process.pid
 
     def kill_if_assigned(self, future: Future[bytes]) -> None:
-        """Kill the process if this is the request that it processes or processed last."""
+        """Kill the process if `future` belongs to its current request, or to its last one."""
         with self._lock:
             if self._current_future is future and self._process is not None:
                 self._process.kill()

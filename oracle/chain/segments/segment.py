@@ -1,8 +1,8 @@
 """The answers of workers, a segment of history or a refusal, and their encoding.
 
-An answer is validated before it is used: hash, plan, range and the order of rows. It carries the
-metric counters of the worker, which is not scraped, to the writer's counters.
-See docs/explanation/segments.md#segment.
+An answer is validated before it is used: hash, plan, range and the order of rows. It also has the
+increases of the worker's metric counters, which are added to the writer's, because Prometheus does
+not scrape workers. See docs/explanation/segments.md#segment.
 """
 
 from collections.abc import Sequence
@@ -158,9 +158,9 @@ class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
-    """The prepared blocks `first` to `newest`, which may be only the beginning of the range.
+    """The prepared blocks `first` to `newest`; they may be only the beginning of the range.
 
-    `first_parent` is the parent hash of the first block, which links it to the segment before.
+    `first_parent` is the parent hash of the first block; it links the segment to the previous one.
     """
 
     plan: bytes
@@ -201,7 +201,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
 
 
 class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
-    """The reason why a worker gave no segment; `kind` is the kind of an RpcError, or empty."""
+    """The reason why a worker returned no segment; `kind` is the kind of an RpcError, or empty."""
 
     plan: bytes
     number: int
@@ -227,7 +227,7 @@ def build_segment(
 
     Raises:
         OverflowError: a number of an event is larger than the encoding supports.
-        ValueError: a log table cannot hold its logs.
+        ValueError: a log table cannot hold the window's logs.
     """
     return Segment(
         request.plan,

@@ -115,9 +115,9 @@ class SegmentQueue:
         """Return the window from `blocks.first` on, and prepare ranges up to `blocks.last`.
 
         The window has at most about `max_blocks` blocks. With `prefers_workers`, workers are used
-        if there are any; requests that are running continue in any case. A caller that requests
-        fewer blocks than before still gets the larger window that was already fetched, once, so
-        that it is not fetched again.
+        if there are any; requests that are running continue in any case. If the caller requests
+        fewer blocks than before, a larger window that is already fetched is still returned, so
+        that it does not have to be fetched again.
 
         If a range fails with a transient error, the ranges after it are kept, and only the failed
         one is fetched again.
@@ -199,7 +199,7 @@ class SegmentQueue:
         return self.workers.executor.worker_count + _EXTRA_ORDERS
 
     def _submit_request(self, pending: PendingRange) -> PendingRange | None:
-        """Submit a request to prepare a range, or return None if that is not possible now."""
+        """Submit a request for a range, and return the pending range; None if not possible."""
         request = (
             None
             if self.workers is None
@@ -287,7 +287,7 @@ class SegmentQueue:
         )
 
     def _retry_locally(self, pending: PendingRange, error: RefusedSegmentError) -> None:
-        """Fetch a refused range in this process, which reports any error as usual."""
+        """Fetch a refused range in this process, where any error is reported as usual."""
         SEGMENTS.labels("refused").inc()
         if self.workers is not None:
             self.workers.discard(pending)
@@ -296,7 +296,7 @@ class SegmentQueue:
         self._pending_ranges[0] = self._fetch_locally(pending.blocks, is_only_range=False)
 
     def _join_ready_windows(self, window: BlockWindow, max_blocks: int | None) -> BlockWindow:
-        """Join a window with the ready windows after it, as many as are worth one commit."""
+        """Join a window with the ready windows after it, up to the size of one commit."""
         windows, log_count = [window], len(window.logs)
         while (
             self._pending_ranges

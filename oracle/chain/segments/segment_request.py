@@ -1,8 +1,8 @@
 """Messages to workers: requests to prepare a range of blocks, and the plan that they share.
 
-Messages contain plain values only, so that they can be serialised, and no URL, key or token; only
-the first message of a pipe has the URLs. A frame of the pipe is four bytes of length, then the
-content. See docs/explanation/segments.md#request.
+Messages contain only plain values, so that they can be serialised. They contain no URL, key or
+token; only the first message of a pipe has the URLs. A frame of the pipe is four bytes of length,
+then the content. See docs/explanation/segments.md#request.
 """
 
 import hashlib
@@ -67,7 +67,11 @@ class SegmentPlan(msgspec.Struct, frozen=True):
         )
 
     def open_reader(self) -> EventReader:
-        """Return the log reader. Raises InputError if this version reads the profile otherwise."""
+        """Return the log reader.
+
+        Raises:
+            InputError: this version reads the profile differently than the writer's version.
+        """
         reader = EventReader.from_profile(self.profile, self.contracts, self.oracle, self.options)
         if (self.version, self.identity) != (__version__, reader.identity):
             raise InputError(
@@ -80,8 +84,9 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 class WriterState(msgspec.Struct, frozen=True):
     """The writer's facts about the chain and its endpoints when it creates a request.
 
-    `checkpoints` has number, hash and source of the blocks that every endpoint must show. The maps
-    have the highest block, the largest batch and the provider of each endpoint.
+    `checkpoints` has number, hash and source of the blocks that every endpoint must show.
+    `highest`, `batches` and `providers` have the highest block, the largest batch and the provider
+    of each endpoint.
     """
 
     facts: FactsByEndpoint

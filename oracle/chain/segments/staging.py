@@ -50,7 +50,7 @@ class SegmentStage:
             )
 
     def store_answer(self, request: SegmentRequest, answer: bytes) -> None:
-        """Store an answer that waits to be committed; skip it if space or disk is missing."""
+        """Store an answer that waits to be committed, unless the stage or the disk is full."""
         content = append_digest(msgspec.msgpack.encode(StagedSegment(request, answer)))
         if (
             sum(size for _, size in self._last_and_size_by_first.values()) + len(content)
@@ -93,7 +93,7 @@ class SegmentStage:
             self._build_path(first_block).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Delete all segments: they may not continue the stored chain."""
+        """Delete all segments, because they may not continue the stored chain."""
         for first_block in list(self._last_and_size_by_first):
             self.discard(first_block)
 

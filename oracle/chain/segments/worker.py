@@ -1,10 +1,10 @@
-"""The worker: prepares the ranges of requests, also as a child process with pipes.
+"""The worker, which prepares the ranges of requests; it can run as a child process with pipes.
 
-Preparing fetches, verifies and decodes the blocks of a range. Anything unusual is refused: a
+A worker fetches, verifies and decodes the blocks of a range. It refuses anything unusual: a
 contradiction, a repaired answer, a new fact about the chain. The writer then reads the range
-itself, with all endpoints; no decision about trust is made here. The child process reads requests
-from stdin, writes answers to stdout, and ends when its input is closed, so that it never outlives
-its parent. See docs/explanation/segments.md#worker.
+itself, with all endpoints; a worker makes no decision about trust. The child process reads
+requests from stdin, writes answers to stdout, and ends when its input is closed, so that it never
+outlives its parent. See docs/explanation/segments.md#worker.
 """
 
 import gc
@@ -107,7 +107,7 @@ class _RecordingPool(EndpointPool):
 
 @dataclass(slots=True)
 class _FactStore:
-    """The writer's facts, in place of a database; new facts are recorded separately."""
+    """An in-memory fact store with the writer's facts; new facts are collected separately."""
 
     known_facts: FactsByEndpoint
     learned_facts: FactsByEndpoint = field(default_factory=dict)
@@ -192,7 +192,7 @@ class SegmentPreparer:
         return window
 
     def _open_source(self, writer_state: WriterState) -> tuple[WindowSource, _RecordingPool]:
-        """Return the window source and its pool, with the writer's facts."""
+        """Return the window source, with the writer's facts, and its endpoint pool."""
         pool, window_source = self._pool, self._window_source
         if pool is None:
             pool = self._pool = _RecordingPool.from_urls(

@@ -50,7 +50,7 @@ for _feature in HeaderFeature:
 class _FeatureState:
     """The hashes of the sampled blocks of one feature; a block that was valid once stays valid.
 
-    `undecided_blocks` were invalid at every endpoint that answered, while a provider did not
+    `undecided_blocks` were invalid at every endpoint that answered, but some provider did not
     answer. `unsupported_since` is when the chain was last found not to have the feature, or None.
     """
 
@@ -86,10 +86,10 @@ class CalibrationUndecidedError(TransientError):
 class Calibration:
     """Counts samples, and decides which features of a chain's headers are valid; thread-safe.
 
-    A feature that is valid in twenty blocks is proven, and stays proven over restarts. Only a
-    proof shows that the chain does not support it after all (`mark_unsupported`): answers that
-    contradict it are refused, however many endpoints give them. A feature that is valid in no
-    block is unsupported once every provider was queried.
+    A feature that is valid in twenty blocks is proven, and stays proven over restarts. Answers
+    that contradict it are refused, however many endpoints give them. Only a proof can show that
+    the chain does not support the feature after all (`mark_unsupported`). A feature that is valid
+    in no sampled block is unsupported once every provider was queried.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -124,7 +124,7 @@ class Calibration:
         self._restore_refusals(stored_facts)
 
     def is_proven(self, feature: HeaderFeature) -> bool:
-        """Return whether the feature was proven for the chain and is not unsupported since."""
+        """Return whether the feature is proven for the chain, and not found unsupported since."""
         with self._lock:
             return self._state_by_feature[feature].is_proven
 
@@ -209,9 +209,9 @@ class Calibration:
             return None
 
     def mark_unsupported_features(self) -> None:
-        """Mark features without a valid sample as unsupported, once new and old blocks are read.
+        """Mark a feature as unsupported if it is invalid in all of at least twenty samples.
 
-        A feature of which some samples are valid is left undecided until there are more samples.
+        A feature that is valid in some samples is left undecided until there are more samples.
         """
         with self._lock:
             for feature, state in self._state_by_feature.items():
@@ -233,7 +233,7 @@ class Calibration:
                 self._update_metric(feature)
 
     def accept_block(self, feature: HeaderFeature, block_hash: str) -> None:
-        """Accept a block, as an operator decided, although this header feature is invalid."""
+        """Record that an operator accepted a block although this header feature is invalid."""
         with self._lock:
             self._accepted_blocks.add((feature, block_hash))
 
@@ -278,7 +278,7 @@ class Calibration:
             return facts | acceptances
 
     def _restore_refusals(self, stored_facts: Mapping[str, str]) -> None:
-        """Restore the feature for which a block was refused, and the operator's acceptances."""
+        """Restore the operator's acceptances, and trust the feature of a stored refusal."""
         if REFUSAL_FACT in stored_facts and (
             check := BlockRefusal.from_json(stored_facts[REFUSAL_FACT]).check
         ) in set(HeaderFeature):

@@ -59,7 +59,7 @@ class FullHeader:
 
     @property
     def may_have_transactions(self) -> bool:
-        """Whether the block has receipts to fetch, even if the chain does not fill its roots."""
+        """Whether the block may have receipts; also works if the chain does not fill its roots."""
         return not self.is_without_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
@@ -71,7 +71,9 @@ class FullHeader:
             return None
 
     def decode_tx_hashes(self) -> list[str]:
-        """Return the hashes of its transactions, in order, whether fetched as hashes or in full.
+        """Return the hashes of the block's transactions, in order.
+
+        The block may have been fetched with hashes or with full transactions.
 
         Raises:
             ValueError: the list of transactions is malformed.
@@ -192,8 +194,8 @@ def fetch_linked_headers(
     With `with_transactions`, blocks contain full transactions instead of only their hashes.
 
     Heights that the chain skipped are left out if the next block names the block before them as
-    its parent. Missing blocks at the beginning or end are left out too; whether they were skipped
-    follows from the blocks around the range.
+    its parent. Missing blocks at the beginning or end are left out too; only the blocks around the
+    range show whether they were skipped.
 
     Raises:
         RpcError: a block is missing, or the blocks are not linked by parent hash.

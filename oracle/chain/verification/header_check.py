@@ -99,8 +99,8 @@ def are_logs_complete(
 ) -> bool:
     """Return whether these are exactly the matching logs of the receipts of a whole block.
 
-    `block_receipts` are in order. The result may be False only because of spelling, such as
-    upper-case hex.
+    `block_receipts` are in order. The result may also be False if the logs only differ in
+    spelling, such as upper-case hex.
     """
     log_position, wanted_topics = 0, {(topic,) for topic in log_filter.topics}
     for tx, receipt in enumerate(block_receipts):
@@ -157,7 +157,7 @@ class BloomChecker:
         return header.bloom is None or self._may_contain_log(header.bloom)
 
     def check_window(self, window: VerifiedWindow) -> None:
-        """Raise the level of blocks whose blooms agree with their logs.
+        """Set the level BLOOMED for blocks whose blooms agree with their logs.
 
         Raises:
             ContradictionError: a bloom does not contain a log.

@@ -1,8 +1,8 @@
 """Finds out from samples which features of a chain's headers are valid.
 
 Samples are taken before the first window is read, and then from blocks with logs. An invalid
-sample is checked with every other provider, because the endpoint that gave it may have lied.
-While one of them does not answer, nothing is decided and no window is read.
+sample is checked with every other provider, because the endpoint that returned it may have lied.
+While a provider does not answer, nothing is decided and no window is read.
 See docs/explanation/verification.md#calibration.
 """
 
@@ -41,7 +41,7 @@ class HeaderSampler:
     calibration: Calibration
     # Yields the endpoints other than the named one; each is proven to be on our chain.
     iterate_others: Callable[[str], Iterable[Endpoint]]
-    # Returns the other providers than the endpoint's; all of them have to be queried.
+    # Returns the providers other than the endpoint's; all of them have to be queried.
     find_other_providers: Callable[[Endpoint], Collection[str]]
     # Called with an endpoint that gave a wrong answer, and the check that found it.
     report_endpoint: Callable[[Endpoint, str], None]

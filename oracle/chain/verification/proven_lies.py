@@ -27,7 +27,7 @@ def count_log_contents(logs: Iterable[Log]) -> LogContentCounts:
 
 
 def count_invented_logs(given_logs: Iterable[Log], true_logs: Iterable[Log]) -> int:
-    """Return how many of the given logs have a content that no true log has."""
+    """Return how many of the given logs are not among the true logs, compared by content."""
     return (count_log_contents(given_logs) - count_log_contents(true_logs)).total()
 
 
@@ -41,10 +41,11 @@ class MisbehaviourDetector:
     def check_repaired_logs(
         self, endpoint: Endpoint, given_logs: Sequence[Log], true_logs: Sequence[Log]
     ) -> None:
-        """Compare the logs that an endpoint gave with the logs that the receipts proved.
+        """Compare the logs that an endpoint returned with the logs that the receipts proved.
 
-        Omitted logs only move the endpoint behind the others, because its own receipts contain
-        them; the audit of unproven blocks finds such omissions again.
+        An endpoint that invented logs is marked as proven wrong. An endpoint that omitted logs is
+        only moved behind the others, because its own receipts contain the logs; the audit of
+        unproven blocks finds such omissions again.
         """
         invented_count = count_invented_logs(given_logs, true_logs)
         if invented_count:
@@ -55,7 +56,7 @@ class MisbehaviourDetector:
     def recheck_contradictions(
         self, contradictions: Iterable[ContradictionError], proving_endpoint: str
     ) -> None:
-        """Query again the endpoints that contradicted headers, after another gave the window."""
+        """Query the contradicting endpoints again, after another one has returned the window."""
         for error in contradictions:
             # A bloom is not a proof.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:

@@ -1,7 +1,7 @@
 """Fetches the receipts of blocks: by block if the endpoint supports it, else by transaction.
 
-Receipts are also fetched by transaction if the receipts of one block exceed the response limit,
-which is slow, but bounded.
+Receipts are also fetched by transaction if the receipts of one block exceed the response limit.
+This is slow, but bounded.
 """
 
 from collections.abc import Iterator, Sequence

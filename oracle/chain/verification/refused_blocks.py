@@ -22,7 +22,7 @@ CALIBRATION_CHECK = "calibration"
 
 
 class BlockRefusal(msgspec.Struct, frozen=True):
-    """A block, the check of it that failed, and the message to show."""
+    """A block, the check that it failed, and the message to show."""
 
     number: int
     block_hash: Hash
@@ -45,7 +45,7 @@ class BlockRefusal(msgspec.Struct, frozen=True):
 
 
 class BlockRefusedError(TransientError):
-    """A block is refused: its content contradicts its header, or endpoints contradict others."""
+    """A block is refused: it contradicts its header, or endpoints contradict each other."""
 
     def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal

@@ -20,8 +20,9 @@ _LINK_HEADERS = 2
 
 @dataclass(frozen=True, slots=True)
 class RpcCosts:
-    """Numbers of JSON-RPC calls; each call in a batch counts. `empty_block` has the head check.
+    """Numbers of JSON-RPC calls; each call in a batch counts.
 
+    `empty_block` is for a block at the head without logs, and includes the head check.
     `history` is for 1,000 final blocks without relevant logs, at the initial range size; `proof`
     is added for each block with logs or watched calls, in history and at the head.
     With `by_transaction`, a proof takes one more call for each transaction of the block.
@@ -46,7 +47,7 @@ class RpcCosts:
 def estimate_rpc_costs(
     reader: EventReader, policy: VerificationPolicy, capabilities: Capabilities | None
 ) -> RpcCosts:
-    """Return the costs at an endpoint with these capabilities, or with all of them if None.
+    """Return the costs at an endpoint with these capabilities; None stands for all capabilities.
 
     No request is sent; the features of the chain's headers are assumed to be proven.
     """

@@ -1,10 +1,10 @@
 """Extracts the watched calls from whole blocks, and proves that none is missing or forged.
 
-The transactions root commits to every transaction of a block, so an endpoint that omits one, or
-changes its input, is detected (docs/explanation/verification.md#l4), if the chain's roots were
-proven. The sender of a call is verified by its signature, without a header: an endpoint that
-contradicts it is wrong, whatever the chain's roots are. If all endpoints contradict it, the
-contradiction is a property of the chain, as with system transactions.
+The transactions root commits to every transaction of a block. If the chain's roots are proven, an
+endpoint that omits a transaction, or changes its input, is therefore detected
+(docs/explanation/verification.md#l4). The sender of a call is verified by its signature, without a
+header: an endpoint that contradicts the signature is wrong, whatever the chain's roots are. If all
+endpoints contradict it, this is a property of the chain, as with system transactions.
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ class SenderChecker:
     unproven_blocks: set[int] = field(default_factory=set)
 
     def check_sender(self, call: Call, raw_transaction: RawTransaction) -> None:
-        """Compare a call with the signed transaction, as the endpoint returned it.
+        """Compare a call with the signed transaction that the endpoint returned.
 
         Raises:
             ForgeryError: the transaction was signed by another account, or has other fields.

@@ -28,8 +28,8 @@ class VerificationPolicy:
 class LevelShortfall:
     """Why history cannot reach the wanted level: the chain lacks the `unsupported_features`.
 
-    `reachable_level` is the level that can be configured instead. Below `unproven_below`, a block
-    relies on the endpoint that gave it.
+    `reachable_level` is the level that can be configured instead. A block whose level is below
+    `unproven_below` is only as reliable as the endpoint that returned it.
     """
 
     wanted_level: VerificationLevel

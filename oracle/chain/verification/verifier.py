@@ -1,6 +1,6 @@
 """Verifies a window, step by step: headers, receipts (L4), blooms (L3).
 
-Logs that the receipts prove replace those that the endpoint gave.
+The logs that the receipts prove replace the logs that the endpoint returned.
 See docs/explanation/verification.md.
 """
 
@@ -47,7 +47,7 @@ class WindowVerifier:
     report_endpoint: Callable[[Endpoint, str], None]
 
     def get_max_allowed_level(self, max_level: VerificationLevel) -> VerificationLevel:
-        """Return the highest level up to `max_level` that can be reached now."""
+        """Return the highest level up to `max_level` that can currently be reached."""
         if max_level >= VerificationLevel.PROVEN and self.calibration.is_proven(
             HeaderFeature.RECEIPTS
         ):
@@ -59,10 +59,11 @@ class WindowVerifier:
         return min(max_level, VerificationLevel.PINNED)
 
     def get_history_level(self, max_level: VerificationLevel) -> VerificationLevel:
-        """Return the level up to `max_level` that every historical block reaches now.
+        """Return the level up to `max_level` that every historical block currently reaches.
 
-        BLOOMED and above need every header: a bloom that excludes the indexed contracts proves as
-        much as the receipts, and if the chain has no blooms, every block's receipts are read.
+        BLOOMED and higher levels need every header. A bloom that excludes the indexed contracts
+        proves as much as the receipts. If the chain has no blooms, the receipts of every block are
+        read.
         """
         if max_level >= VerificationLevel.BLOOMED and self.calibration.is_proven(
             HeaderFeature.BLOOM
@@ -85,9 +86,9 @@ class WindowVerifier:
         """Return whether receipts alone can prove all logs of these blocks, without a log query.
 
         If no bloom excludes the indexed contracts from any non-empty block, the receipts of all
-        blocks are read anyway, and no logs have to be requested; no bloom is relied on. With few
-        such blocks, logs are requested nevertheless, because that shows which endpoints are
-        reliable.
+        blocks are read anyway. Logs do not have to be requested then, and no bloom is relied on.
+        If there are few non-empty blocks, logs are still requested, because this shows which
+        endpoints are reliable.
         """
         features = (HeaderFeature.HEADER, HeaderFeature.RECEIPTS)
         if (
@@ -306,7 +307,7 @@ class WindowVerifier:
                 window.limit_level(header.block.number, VerificationLevel.BLOOMED)
 
     def _mark_unsupported_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
-        """Mark a feature as unsupported if the block's valid header proves that it has no root."""
+        """Mark a feature as unsupported if a valid header proves that its block has no root."""
         if not is_root_absent(header, feature):
             return False
         self.calibration.mark_unsupported(
