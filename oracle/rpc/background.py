@@ -1,4 +1,4 @@
-"""Run one slow call in a daemon thread; the caller continues and collects the result later."""
+"""Runs a slow call in a daemon thread; the caller continues and collects the result later."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait

@@ -226,10 +226,10 @@ class JsonRpcClient:
         self.batch_limit = max(1, min(MAX_BATCH_SIZE, limit))
 
     def _shrink_after_failure(self, failed_size: int, error: RpcError) -> int:
-        """Return the size to try after a failed batch; raise `error` if smaller would not help.
+        """Return the size of the next batch; raise `error` if a smaller batch would not help.
 
-        The limit is lowered only if the size was the reason. A timeout or an error page does not
-        lower it for a small batch, because a short outage would cost a day of single requests.
+        The limit is lowered only if the size was the reason. A timeout or an error page of a small
+        batch does not lower it, because a short outage would then cause a day of single requests.
         """
         if (
             error.kind is ErrorKind.THROTTLED
@@ -286,7 +286,7 @@ class JsonRpcClient:
     ) -> RpcError:
         """Return the error of a batch that was refused as a whole.
 
-        A smaller batch may be accepted, even after a refusal by rate.
+        A smaller batch may be accepted, even if the refusal was a rate limit.
         """
         refusal: JsonRpcResponse[object] = self._wire.decode_response(
             method, body, JsonRpcResponse[object], request_ids
@@ -322,7 +322,7 @@ class JsonRpcClient:
         response: JsonRpcResponse[T] | None,
         result_type: type[T],
     ) -> T | None:
-        """Return the result of one request of a batch; request it alone if it is missing."""
+        """Return the result of one request of a batch; without one, send the request alone."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The request was left out or failed in the batch; a single request gives a readable
             # error.
@@ -388,7 +388,7 @@ class JsonRpcClient:
     def _mixed_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Json]]
     ) -> RpcError:
-        """Return the error of a refused mixed batch; stop mixing methods unless rate-limited."""
+        """Return the error of a refused mixed batch; unless rate-limited, stop mixing methods."""
         error_value = responses[0].error if responses else None
         if responses and error_value is None:
             self._mixed_batch_limit = 1
@@ -411,5 +411,5 @@ class JsonRpcClient:
 
 
 def _is_ambiguous_batch_error(error: RpcError) -> bool:
-    """Return whether a batch may have been refused for being a batch or for its content."""
+    """Return whether a batch may have been refused either for being a batch or for its content."""
     return error.is_for_whole_batch and error.kind not in _SIZE_RELATED_KINDS

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class ErrorKind(StrEnum):
-    """Kind of a failure, which decides the reaction: wait, request less, or change endpoint."""
+    """Kind of a failure; it decides the reaction: wait, request less, or change endpoint."""
 
     # Wait, then send the same request.
     THROTTLED = "throttled"

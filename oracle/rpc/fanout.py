@@ -49,7 +49,7 @@ class EndpointCaller:
 
         Raises:
             CallRefusedError: the endpoint returned an error.
-            RpcError: no JSON-RPC response, or the endpoint is quarantined or in backoff.
+            RpcError: there is no JSON-RPC response, or the endpoint is quarantined or in backoff.
         """
         return self.request_all([(method, parameters)])[0]
 
@@ -84,11 +84,11 @@ class EndpointCaller:
 
         The chain id is requested until it matches, and again after the endpoint was unreachable. A
         quarantined endpoint is checked as well, because it may be quarantined for serving another
-        chain, but an endpoint that was proven wrong is not.
+        chain.
 
         Raises:
             CallRefusedError: the endpoint does not report its chain id.
-            RpcError: no response.
+            RpcError: the endpoint does not respond, or was proven wrong.
         """
         endpoint = self.endpoint
         if endpoint.status.needs_readmission:
@@ -157,9 +157,10 @@ class PoolView:
         return tuple(self._with_endpoints([endpoint]) for endpoint in self._endpoints)
 
     def with_head_at_least(self, block_number: int) -> "PoolView":
-        """Return a view of the endpoints whose head is at this block or later, or of all if none.
+        """Return a view of the endpoints whose head is at this block or later.
 
-        An endpoint that has stopped below the block would otherwise serve an outdated head.
+        An endpoint that has stopped below the block would otherwise serve an outdated head. If no
+        endpoint has reached the block, the view has all endpoints.
         """
         if len(self._endpoints) < 2:  # noqa: PLR2004  there is no other to ask
             return self
@@ -208,7 +209,7 @@ class PoolView:
     def request_first(self, requests: Sequence[RpcRequest]) -> list[Json]:
         """Return the results of several requests, all from the first endpoint that returns them.
 
-        Only a revert, which every endpoint would report, ends the search at once.
+        A revert ends the search at once, because every endpoint would report it.
 
         Raises:
             RevertError: a call reverts.
@@ -304,10 +305,10 @@ def broadcast(
     """Send the transactions to every endpoint, in order, in one batch per endpoint.
 
     Returns, for each transaction, the error of every endpoint by its name, or None if the endpoint
-    accepted the transaction. A `CallRefusedError` means that it refused the transaction; after any
-    other error it is unknown whether the endpoint received it. Circuit breakers, rate limits and
-    backoff are ignored, because a transaction is worth a request that may fail. An endpoint
-    quarantined for serving another chain is skipped. Never raises.
+    accepted the transaction. A `CallRefusedError` means that the endpoint refused the transaction;
+    after any other error it is unknown whether the endpoint received it. Circuit breakers, rate
+    limits and backoff are ignored, because a transaction is worth a request that may fail. An
+    endpoint that is quarantined for serving another chain is skipped. This function never raises.
     """
     errors_by_endpoint = {
         endpoint.name: _send_to_endpoint(endpoint, raw_transactions) for endpoint in endpoints

@@ -21,7 +21,7 @@ def get_header(client: JsonRpcClient, number_or_tag: int | str) -> BlockRef | No
 def get_headers(
     client: JsonRpcClient, heights_or_tags: Iterable[int | str]
 ) -> list[BlockRef | None]:
-    """Return blocks by height or tag, None for each that the endpoint does not have.
+    """Return blocks by height or tag, with None for each that the endpoint does not have.
 
     Raises:
         RpcError: a response is missing or invalid, or is for another height.
@@ -62,7 +62,7 @@ def get_linked_headers(client: JsonRpcClient, block_range: BlockRange) -> list[B
     Blocks missing at either end are left out too; the neighbouring ranges show whether they exist.
 
     Raises:
-        RpcError: the blocks do not link.
+        RpcError: the blocks are not linked.
     """
     fetched_blocks = get_headers(client, range(block_range.first, block_range.last + 1))
     chain = [fetched_block for fetched_block in fetched_blocks if fetched_block is not None]

@@ -1,8 +1,8 @@
 """A websocket subscription that triggers a poll when there is a new block.
 
-Its content is not trusted, and nothing depends on it: without it every block is found by the next
-poll. A silent websocket is detected by comparing with the polled head, and closed. See
-docs/explanation/ingest.md#heads.
+The content of messages is not trusted, and nothing depends on the subscription: without it, the
+next poll finds every new block. A silent websocket is detected by comparison with the polled head,
+and closed. See docs/explanation/ingest.md#heads.
 """
 
 from collections.abc import Callable
@@ -144,7 +144,7 @@ class NewHeadSubscription:
             self._stop_requested.wait(self._check_seconds)
 
     def _listen_once(self) -> str | None:
-        """Listen until the connection ends; return why it failed, or None if it did not."""
+        """Listen until the connection ends; return why it failed, or None after a clean end."""
         try:
             with connect(
                 self._url,

@@ -132,7 +132,7 @@ class EndpointPool:
         only: str | None = None,
         avoid: Iterable[str] = (),
     ) -> T:
-        """Run all of `work` with one endpoint, so that its parts come from one view of the chain.
+        """Run all of `work` with one endpoint, so that all its results show one view of the chain.
 
         `only` is the name of the only endpoint to use; `avoid` are names of endpoints to leave
         out.
@@ -189,7 +189,8 @@ class EndpointPool:
         `timeout_seconds` is how long the first response may take; None uses the client's timeout.
 
         Raises:
-            RpcError: no response, or the endpoint is on another chain and was quarantined.
+            RpcError: the endpoint does not respond, is on another chain and is now quarantined, or
+                was proven wrong.
             InputError: no endpoint was ever on the configured chain.
         """
         endpoint = self._endpoints.get(endpoint)
@@ -229,8 +230,8 @@ class EndpointPool:
         """Stop using the endpoint until it is found to be on the right chain, or until a restart.
 
         `checkpoint` is a block that the endpoint must show before it is released, in addition to
-        the pool's checkpoints. `is_foreign` means that the endpoint serves another chain, so that
-        transactions are not sent to it either.
+        the pool's checkpoints. `is_on_other_chain` means that the endpoint serves another chain;
+        transactions are then not sent to it either.
         """
         endpoint = self._endpoints.get(endpoint)
         endpoint.status.quarantine(

@@ -461,7 +461,7 @@ def _find_dialect(message: str) -> ProviderMessage | None:
 
 @cache
 def _compiled_patterns() -> tuple[tuple[ProviderMessage, re.Pattern[str]], ...]:
-    """Return the compiled patterns; compiled on first use, because most commands meet no error."""
+    """Compile the patterns on first use, because most commands meet no error."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 
 
@@ -474,7 +474,7 @@ def parse_max_blocks(message: str) -> int | None:
 
 
 def parse_suggested_range(message: str) -> tuple[int, int] | None:
-    """Return the range that a provider suggests, unchecked; it may be invalid."""
+    """Return the range that a message suggests, or None; the range is unchecked."""
     match = _SUGGESTED_RANGE.search(message)
     return None if match is None else (_parse_height(match[1]), _parse_height(match[2]))
 

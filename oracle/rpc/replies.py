@@ -42,7 +42,7 @@ class JsonRpcResponse(msgspec.Struct, Generic[T], gc=False):
 
 
 class JsonRpcErrorBody(msgspec.Struct):
-    """The `error` of a response; `code` is 0 and `message` empty if it has none."""
+    """The `error` of a response; `code` is 0 and `message` is empty if the error has none."""
 
     code: int = 0
     message: str = ""
@@ -70,7 +70,7 @@ def is_truncated_json(body: bytes) -> bool:
 
 
 def parse_error_body(error: object) -> JsonRpcErrorBody:
-    """Parse the `error` of a response: an object, as specified, or a text, a number, a list."""
+    """Parse the `error` of a response: an object, or at some vendors a text, number or list."""
     if isinstance(error, list):
         return parse_error_body(error[0]) if error else JsonRpcErrorBody()
     if isinstance(error, dict):

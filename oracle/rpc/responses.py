@@ -64,7 +64,7 @@ class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
     excess_blob_gas: object = None
     parent_beacon_block_root: object = None
     requests_hash: object = None
-    # Transaction hashes, read only if receipts must be requested one by one.
+    # Transaction hashes or full transactions; decoded only if they are needed.
     transactions: Raw = Raw(b"[]")
 
 
@@ -87,7 +87,7 @@ def parse_quantity(endpoint: str, quantity: str | None) -> int:
     """Parse a quantity returned by the endpoint of this name.
 
     Raises:
-        RpcError: it is not `0x` and hex digits.
+        RpcError: the quantity is not `0x` and hex digits.
     """
     if quantity is None or _QUANTITY_PATTERN.fullmatch(quantity) is None:
         raise RpcError(endpoint, ErrorKind.INVALID, f"{quantity!r} is not a hex number")

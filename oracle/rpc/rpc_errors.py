@@ -117,7 +117,7 @@ class CallRefusedError(RpcError):
 
 
 class RevertError(CallRefusedError):
-    """The call was executed and reverted, which every endpoint would report."""
+    """The call was executed and reverted; every endpoint would report this."""
 
     @property
     @override
@@ -205,7 +205,7 @@ def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
     return f"{message}; body: {excerpt}" if (excerpt := body_excerpt(body)) else message
 
 
-# Kinds of an HTTP status without a JSON-RPC body, which apply to the whole request or batch.
+# Kinds of HTTP statuses without a JSON-RPC body; they apply to the whole request or batch.
 BATCH_STATUS_KINDS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
 # The endpoint rejected the request, or the fact that it was part of a batch.
 _BAD_REQUEST_STATUSES = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}

@@ -46,7 +46,7 @@ AddressChoice = Callable[[str, int], str]
 class RawHttpResponse(NamedTuple):
     """An HTTP response; `body` has no surrounding whitespace or BOM.
 
-    `is_truncated`: the body exceeds the limit and has only its beginning.
+    `is_truncated` means that the response exceeds the limit, and `body` is only its beginning.
     """
 
     status: int
@@ -108,7 +108,7 @@ class BoundedHttp:
 
         Raises:
             RpcTimeoutError: the response was too late, or no connection was made in time.
-            RpcError: no response, or one that could not be read.
+            RpcError: there is no response, or the response cannot be read.
         """
         all_headers = {"Content-Type": "application/json", **(headers or {})}
         request = requests.Request("POST", self._url, data=body, headers=all_headers)
@@ -220,8 +220,8 @@ def read_body(
 
     A small body must be complete by `min_deadline`, any body by `max_deadline` (`time.monotonic`).
 
-    The library's own timeout applies to each chunk: a server that sends a byte now and then would
-    block for ever.
+    The library's own timeout applies to each chunk, so a server that sends a byte now and then
+    would block the caller for ever.
 
     Raises:
         requests.ReadTimeout: the body is not complete in time.

@@ -91,7 +91,7 @@ class JsonRpcConnection:
     def reset_after_misrouted_response(self, method: str) -> RpcError:
         """Reset the connections that deliver other requests' responses; return the error.
 
-        A proxy in between mixed the responses up, which is not the endpoint's fault.
+        A proxy in between mixed the responses up; this is not the endpoint's fault.
         """
         self.http.reset_connections()
         return self.count_error(
@@ -103,7 +103,7 @@ class JsonRpcConnection:
 
         Raises:
             CallRefusedError: the response has an error.
-            RpcError: it has neither a result nor an error.
+            RpcError: the response has neither a result nor an error.
         """
         if response.error is None and response.result is not msgspec.UNSET:
             return response.result

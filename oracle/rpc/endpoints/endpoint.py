@@ -147,7 +147,7 @@ class EndpointStatus:
     ) -> None:
         """Quarantine the endpoint, unless it was already proven wrong.
 
-        `is_foreign` means that it serves another chain.
+        `is_on_other_chain` means that it serves another chain.
         """
         if self.needs_readmission:
             return
@@ -176,7 +176,7 @@ class EndpointStatus:
         self.release_check_at = now + QUARANTINE_SECONDS
 
     def is_release_check_due(self, now: float, *, is_sole: bool = False) -> bool:
-        """Return whether to check the quarantine now; `is_sole` means no endpoint is usable."""
+        """Return whether to check the quarantine; `is_sole` means that no endpoint is usable."""
         is_releasable = self.quarantine_reason is not None and not self.needs_readmission
         advance_seconds = QUARANTINE_SECONDS - SOLE_ENDPOINT_QUARANTINE_SECONDS if is_sole else 0.0
         return is_releasable and now >= self.release_check_at - advance_seconds
@@ -228,7 +228,7 @@ class EndpointStatus:
         self._recheck_count += 1
 
     def mark_slow(self, now: float) -> None:
-        """Prefer other endpoints for a time that doubles; then measure this one again."""
+        """Prefer other endpoints for a while, which doubles if this one is slow again."""
         if now - self.slow_until > _MAX_SLOW_SECONDS:
             self.slow_count = 0
         slow_seconds = min(HEALTHY_SECONDS * 2 ** min(self.slow_count, 10), _MAX_SLOW_SECONDS)
@@ -312,7 +312,7 @@ class Endpoint:
         return self.health.supports_method(method)
 
     def unavailability_error(self) -> RpcError | None:
-        """Return why the endpoint may not be used now, or None if it may."""
+        """Return why the endpoint must not be used at present, or None if it may be used."""
         if self.status.quarantine_reason is not None:
             return RpcError(self.name, ErrorKind.QUARANTINED, self.status.quarantine_reason)
         wait_seconds = self.health.rate_limiter.wait_seconds()
@@ -328,7 +328,7 @@ class Endpoint:
     def find_chain_mismatch(
         self, chain_id: int, checkpoints: Sequence[Checkpoint], *, timeout_seconds: float | None
     ) -> str | None:
-        """Return why it is not on the configured chain, or None if it is. Raises RpcError."""
+        """Return why the endpoint is not on the configured chain, or None. Raises RpcError."""
         return find_chain_mismatch(
             self.client, chain_id, checkpoints, timeout_seconds=timeout_seconds
         )

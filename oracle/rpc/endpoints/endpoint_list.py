@@ -45,7 +45,7 @@ class EndpointList:
         return len(self._endpoints)
 
     def get(self, endpoint: Endpoint | str) -> Endpoint:
-        """Return the endpoint of this name, which must exist; an `Endpoint` is returned as is."""
+        """Return the endpoint of this name; it must exist. An `Endpoint` is returned as is."""
         if isinstance(endpoint, Endpoint):
             return endpoint
         return next(candidate for candidate in self._endpoints if candidate.name == endpoint)
@@ -71,7 +71,7 @@ class EndpointList:
     def mark_proven_wrong(self, name: str, reason: str) -> None:
         """Quarantine an endpoint that was proven wrong until it is readmitted.
 
-        A name of an earlier configuration, which is not used any more, is ignored.
+        The name of an endpoint that is no longer configured is ignored.
         """
         if self._quarantine_proven_wrong(name, reason):
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
@@ -126,6 +126,6 @@ class EndpointList:
         metrics.USABLE.set(sum(endpoint.is_usable() for endpoint in self._endpoints))
 
     def limit_breaker_wait(self, max_seconds: float) -> None:
-        """Allow a trial of each circuit breaker `max_seconds` after its last failure or sooner."""
+        """Allow a trial of each circuit breaker at most `max_seconds` after its last failure."""
         for endpoint in self._endpoints:
             endpoint.health.limit_breaker_wait(max_seconds)

@@ -146,7 +146,7 @@ class CircuitBreaker:
         self._trial_at, self._trial_until = now + self._wait_seconds, 0.0
 
     def limit_wait(self, max_seconds: float) -> None:
-        """Allow a trial request `max_seconds` after the last failure or sooner."""
+        """Allow a trial request at most `max_seconds` after the last failure."""
         if self._trial_at is not None:
             self._trial_at = min(self._trial_at, self._last_failure_at + max_seconds)
 
@@ -210,9 +210,9 @@ class EndpointHealth:
     ) -> list[Any]:
         """Send requests that must not be retried; start a backoff if the endpoint requests it.
 
-        Circuit breakers are ignored, because they move requests to another endpoint, but here
-        several endpoints are queried to compare their results. `ignore_backoff` sends during a
-        backoff, and the outcome then does not change the backoff.
+        Circuit breakers are ignored: they would move requests to another endpoint, but here
+        several endpoints are queried to compare their results. With `ignore_backoff`, requests are
+        also sent during a backoff; their outcome does not change it then.
 
         Raises:
             RpcError: the endpoint is in backoff, or a response is missing.
@@ -320,7 +320,10 @@ class EndpointHealth:
         return self.clock() >= self.unsupported_until.get(method, -math.inf)
 
     def latency_excess(self, other_health: "EndpointHealth") -> float:
-        """Return how many seconds slower this endpoint is, at most, at a method both served."""
+        """Return how many seconds slower than another endpoint this one is.
+
+        The result is the maximum over the methods that both have served.
+        """
         # Copies, because other threads change the originals meanwhile.
         own_latencies, other_latencies = (
             self.latency_by_method.copy(),
@@ -333,7 +336,7 @@ class EndpointHealth:
         )
 
     def limit_breaker_wait(self, max_seconds: float) -> None:
-        """Allow a trial request of each method `max_seconds` after its last failure or sooner."""
+        """Allow a trial request of each method at most `max_seconds` after its last failure."""
         for breaker in list(self.breaker_by_method.values()):
             breaker.limit_wait(max_seconds)
 

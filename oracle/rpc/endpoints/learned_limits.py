@@ -33,9 +33,9 @@ _MIN_STEP, _SLOW_START_BLOCKS = 50, 500
 class RangeSizer:
     """Adapts the number of blocks per request to one endpoint; thread-safe.
 
-    The size grows while responses are fast, shrinks at once after a refusal or a slow response,
-    and keeps windows at about `target_logs` by the last density. `limit` is the maximum number of
-    blocks that the endpoint stated; it is only ever lowered.
+    The size grows while responses are fast, and shrinks at once after a refusal or a slow
+    response. By the recent density of logs, a window has about `target_logs` logs. `limit` is the
+    maximum number of blocks that the endpoint stated; it is only ever lowered.
     """
 
     def __init__(self, target_logs: int = TARGET_LOGS, limit: int = MAX_BLOCKS) -> None:
@@ -170,7 +170,7 @@ class LearnedLimits:
             return is_lower
 
     def should_sample_window(self) -> bool:
-        """Return whether to read this window a second way: the first one, then every eighth."""
+        """Return whether to read this window in a second way: every eighth, from the first on."""
         with self._lock:
             self._window_count += 1
             return self._window_count % _SAMPLE_INTERVAL == 1

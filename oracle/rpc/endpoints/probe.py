@@ -113,7 +113,7 @@ class CapabilityStore(Protocol):
         ...
 
     def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Store a fact that expires after `seconds`, or never if that is None."""
+        """Store a fact that expires after `seconds`, or never if `seconds` is None."""
         ...
 
 

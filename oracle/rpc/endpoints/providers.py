@@ -80,8 +80,8 @@ def provider_of(url: str, provider_by_host: Mapping[str, str] | None = None) -> 
 
     `provider_by_host` maps hosts to provider names. Any other host belongs to its registered
     domain, taken to be the last two labels: `a.example.com` and `b.example.com` have one provider.
-    An IP address belongs to its machine; on the loopback interface each port is a provider of its
-    own, because a tunnel may listen there.
+    Each IP address is a provider of its own. On the loopback interface each port is a provider,
+    because a tunnel may listen there.
     """
     host = host_of(url)
     if provider_by_host is not None and host in provider_by_host:

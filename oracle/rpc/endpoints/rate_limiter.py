@@ -1,8 +1,8 @@
 """How long an endpoint must not be used: its rate limit, learned from refusals, and its backoff.
 
 The token bucket never blocks the caller: work that has begun may overdraw it, and later work uses
-another endpoint or is given the waiting time. The backoff is that of the sending side, after a
-request for a pause or a slow response (tests/faults/sending/cases.toml#f26). See
+another endpoint or is given the waiting time. The backoff is for the sending side; it starts after
+a rate limit or a slow response (tests/faults/sending/cases.toml#f26). See
 docs/explanation/endpoints.md#health.
 """
 
