@@ -22,9 +22,9 @@ class BackfillResult:
     """Differences between the chain and the stored rows of some blocks.
 
     The rows in `missing_*` were inserted. `unserved_count` counts stored rows that the chain did
-    not return now; they are kept, because endpoints prune logs. `differing_count` counts rows with
-    other contents, which are kept as well: only a proof shows which side is right. `rebuilt` is
-    None if nothing was missing.
+    not return again; they are kept, because endpoints prune logs. `differing_count` counts rows
+    with other contents; they are kept as well, because only a proof shows which side is right.
+    `rebuilt` is None if nothing was missing.
     """
 
     blocks: BlockRange

@@ -60,8 +60,8 @@ def confirm_block(
     """Confirm a block with an endpoint of another provider before it becomes final.
 
     `source_endpoint` returned the block; `blocks` end at it and are ingested with it. If the
-    endpoints show different blocks, the block that two providers show is accepted. Without such a
-    block, the endpoints are wrong whose headers do not link or do not match their hashes.
+    endpoints show different blocks, the block that two providers show is accepted. If there is no
+    such block, an endpoint is wrong if its headers are not linked or do not match their hashes.
 
     Raises:
         OutvotedError: `source_endpoint` was found wrong, and was deprioritised or quarantined.
@@ -226,7 +226,7 @@ def store_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
 
 
 def clear_refusal(uow: UnitOfWork, blocks: BlockRange) -> None:
-    """Delete a refusal inside these blocks, which were read at the required level."""
+    """Delete a refusal inside these blocks, because they were read at the required level."""
     refusal = get_refusal(uow)
     if refusal is not None and blocks.first <= refusal.number <= blocks.last:
         uow.facts.delete(CHAIN_FACTS_KEY, REFUSAL_FACT)

@@ -1,4 +1,4 @@
-"""Hooks with which features act at blocks, inside the transaction that folds or rewinds them.
+"""Hooks with which features act at blocks, inside the transaction that folds or rewinds blocks.
 
 Hooks are called in the order of registration; the fold does not depend on any of them.
 """
@@ -23,10 +23,10 @@ class HookNote(NamedTuple):
 
 
 class BlockHook:
-    """Base class of block hooks, which does nothing; a feature overrides the methods it needs.
+    """Base class of block hooks; it does nothing. A feature overrides the methods that it needs.
 
     `header_depth`: the hook needs all headers within this many blocks of the head. `first_block`:
-    the hook needs all headers from this block on; None: it does not.
+    the hook also needs all headers from this block on; None: it needs no others.
     """
 
     header_depth: int = 0
@@ -71,10 +71,10 @@ class BlockHook:
         """Undo what was written above block `ancestor_number`."""
 
     def on_rebuild(self) -> None:
-        """Handle the start of a full refold, whose raw rows may differ from before."""
+        """Handle the start of a full refold; the raw rows may differ from before."""
 
     def reset(self) -> None:
-        """Discard all data in memory, which may differ from the database."""
+        """Discard all data in memory, because it may differ from the database."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Commits a window in one transaction: raw rows, state, coverage, hooks' data, cursor.
 
-After any failure either all of it is stored or nothing (docs/explanation/ingest.md#commit).
+After a failure, either the whole window is stored or none of it.
+See docs/explanation/ingest.md#commit.
 """
 
 import re
@@ -58,7 +59,7 @@ def commit_window(
     cursor: Cursor | None,
     clock: Callable[[], float],
 ) -> CommittedWindow:
-    """Decode, fold and store a window that continues the block at `cursor`, in one transaction.
+    """Decode, fold and store a window that follows the block at `cursor`, in one transaction.
 
     Raises:
         FatalError: the cursor has moved: another process writes into the database.
@@ -104,7 +105,10 @@ def commit_window(
 
 
 def select_newer_final_block(final: BlockRef, cursor: Cursor | None) -> BlockRef | None:
-    """Return `final` if it is above the cursor's final block, which never goes back, else None."""
+    """Return `final` if it is above the cursor's final block, else None.
+
+    The final block of the cursor never goes back.
+    """
     known_final = None if cursor is None else cursor.final_number
     return final if known_final is None or final.number > known_final else None
 
@@ -198,7 +202,7 @@ def _collect_stops(
 def _move_cursor(
     uow: UnitOfWork, folder: EventFolder, window: BlockWindow, heads: Heads, cursor: Cursor | None
 ) -> Cursor | None:
-    """Prune journal and headers, move the cursor last, and return the new cursor."""
+    """Prune journal and headers, then move the cursor; return the new cursor."""
     last = window.last
     journaled_above = min(highest_final_number(heads, cursor), last.number)
     uow.undo.prune_to(journaled_above)

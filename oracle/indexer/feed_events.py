@@ -1,9 +1,10 @@
 """Assigns a feed's rows to blocks, and decodes them as events of those blocks.
 
-A row belongs to the first block with a later time than its own, before all events of that block.
-The state as of a block therefore has the chain's events up to that block, and the feed's rows with
-an earlier time. A row cannot be placed before a folded block, so the chain is only read up to the
-time to which the feed is settled (docs/explanation/feed.md#order-with-the-chain).
+A row belongs to the first block with a later time than its own, and comes before all events of
+that block. The state as of a block therefore has the chain's events up to that block, and the
+feed's rows with an earlier time. A row cannot be placed before a folded block, so the chain is
+only read up to the time to which the feed is settled
+(docs/explanation/feed.md#order-with-the-chain).
 """
 
 from collections.abc import Sequence
@@ -54,7 +55,10 @@ def merge_feed_events(
 def _build_span(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], reader: RelayReader
 ) -> FeedSpan:
-    """Return the rows with the rows near them; with far more if a group has too few rows."""
+    """Return a span of these rows and the rows near them.
+
+    If a group has fewer rows than members, the span has many more of the earlier rows.
+    """
     near_span = _build_span_from(uow, stream, rows, rows[0].id - CONTEXT_IDS)
     if not reader.has_silent_members(near_span):
         return near_span
@@ -113,8 +117,8 @@ class FeedHeadLimit:
         """Return the chain's heads, limited to blocks up to the time to which the feed is settled.
 
         Raises:
-            TransientError: the feed was never read, or is not settled up to any block yet; or the
-                chain does not return a header.
+            TransientError: the feed was never read, the feed is not settled up to any block yet,
+                or the chain does not return a header.
         """
         with self.store.read_transaction() as uow:
             feed_cursor, cursor = uow.feed.get_cursor(), uow.cursor.get()

@@ -31,7 +31,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.feed_repository import FeedCursor
 
 # Maximum number of rows settled in one transaction; the others wait for the next one.
-MAX_SETTLED_ROWS = 10_000  # fewer than the repository gives at once
+MAX_SETTLED_ROWS = 10_000  # fewer than the repository returns at once
 
 
 class FeedSettings(Protocol):
@@ -67,7 +67,7 @@ def get_next_start(
 ) -> int | None:
     """Return the id after which to poll; None if the feed stopped and needs an operator.
 
-    The last settled row is requested again each time: it must still be there, unchanged.
+    The last settled row is requested again each time, because it must still be there, unchanged.
     `is_continuation`: the previous poll did not reach the end.
     """
     with store.read_transaction() as uow:
@@ -272,7 +272,7 @@ def ingest_reread(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
 
 
 def ingest_comparison(store: Store, response: FeedPoll, name: str) -> tuple[FeedFault, ...]:
-    """Compare settled rows with a second feed's; return new faults.
+    """Compare settled rows with the rows of a second feed; return new faults.
 
     Rows are compared up to the last row that both feeds have, because lagging behind is no fault.
     """

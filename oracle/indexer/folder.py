@@ -66,7 +66,7 @@ class EventFolder:
 
     @contextmanager
     def resume_from(self, cursor: Cursor | None) -> Iterator[None]:
-        """Keep the rows in memory only if they belong to `cursor` and nothing inside fails.
+        """Keep the rows in memory only if they belong to `cursor` and the context does not fail.
 
         The context must enclose the whole transaction, because a failed commit leaves wrong rows
         in memory.
@@ -167,7 +167,7 @@ class EventFolder:
         return len(changes.anomalies)
 
     def _evict_finished(self) -> None:
-        """Drop ended tasks, which later events rarely refer to, and excess rows from memory."""
+        """Drop excess rows and ended tasks from memory; later events rarely need ended tasks."""
         ledger = self._fold.ledger
         for key in self._changed_tasks:
             if ledger.tasks[key].ending is not None:

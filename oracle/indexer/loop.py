@@ -77,7 +77,7 @@ class IngestState:
     def get_heads(self, chain: ChainReader, first_block: int, head_depth: int) -> Heads:
         """Return the heads; recent heads are reused while `first_block` is in history.
 
-        A final block more than `head_depth` below the newest block is history in any case.
+        Final blocks that are at least `head_depth` below the newest block are history.
         """
         heads = self.claimed_heads
         is_old = self.clock() - self._heads_fetched_at > _MAX_HEADS_AGE_SECONDS
@@ -112,7 +112,7 @@ class IngestState:
         self._confirmed_safe = safe
 
     def update_confirmation(self, result: Confirmation) -> None:
-        """Record whether a second provider confirms blocks now."""
+        """Record whether a second provider currently confirms blocks."""
         if result is not Confirmation.UNANSWERED:
             self.unconfirmed_since = None
         elif self.unconfirmed_since is None:

@@ -51,7 +51,7 @@ def record_fold_version(uow: UnitOfWork, reader: LogReader) -> None:
 
 
 def increment_rebuild_count(uow: UnitOfWork) -> None:
-    """Increment the number of refolds, after which earlier exports may no longer match."""
+    """Increment the number of refolds; earlier exports may no longer match the state."""
     uow.bookmarks.set(_REBUILD_COUNT_KEY, get_rebuild_count(uow) + 1)
 
 

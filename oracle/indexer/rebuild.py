@@ -196,7 +196,7 @@ def rebuild_state(
 
 
 def rewrite_cursor(uow: UnitOfWork, cursor: Cursor) -> None:
-    """Rewrite the cursor at its own block, so that a window read before is not committed.
+    """Rewrite the cursor at its own block, so that no window that was read before is committed.
 
     Raises:
         FatalError: the header of that block is missing.
@@ -274,7 +274,10 @@ _MAX_BLOCK = 2**62
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """The dead letters that can, and cannot, be decoded now; `rebuilt` is None if none can."""
+    """The dead letters that are readable now, and the others.
+
+    `rebuilt` is None if none is readable.
+    """
 
     readable: tuple[DeadLetter, ...]
     unreadable: tuple[DeadLetter, ...]

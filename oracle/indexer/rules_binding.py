@@ -72,8 +72,8 @@ def bind_or_check_period(uow: UnitOfWork, period_seconds: int) -> None:
     """Store the length of a period, or check that it is unchanged.
 
     The number of a period is its start time divided by its length
-    (docs/explanation/reports.md#cut-at-period-end). With another length the same numbers would
-    mean other times, and new reports would count as already cut.
+    (docs/explanation/reports.md#cut-at-period-end). With another length, the same numbers would
+    refer to different times, and new reports would be taken for already cut ones.
 
     Raises:
         InputError: the length has changed.

@@ -250,10 +250,10 @@ def refold_from_snapshot(
 ) -> int | None:
     """Restore the newest usable snapshot below `last_block`, refold, and return its block.
 
-    The cursor has to be at `last_block`, in the caller's transaction. Returns None, and changes
-    nothing, if the state is known to differ from the raw rows or if no snapshot is usable. A
-    snapshot is not usable if it is damaged, or has other rules or another version of the fold or
-    profile.
+    The cursor has to be at `last_block`, in the caller's transaction. If the state is known to
+    differ from the raw rows, or if no snapshot is usable, nothing is changed and the result is
+    None. A snapshot is not usable if it is damaged, or was made with other rules or with another
+    version of the fold or the profile.
 
     Raises:
         IncompleteLogsError: raw rows were lost or changed; the transaction has to end.
@@ -273,7 +273,7 @@ def refold_from_snapshot(
 def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
     """Return whether the stored state equals a fold of the stored rows by this program.
 
-    A restored snapshot takes the rows of tasks that ended long before from that state.
+    A restored snapshot relies on this state for the rows of tasks that ended long before.
     """
     return (
         rebuild_reason(uow, folder.reader) is None

@@ -24,9 +24,7 @@ def export_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Ite
     """Yield the events of these blocks as JSON lines without line ends, in order of position.
 
     Only canonical rows are read, all from the snapshot of `uow`, without requests to the chain.
-
-    Raises:
-        FatalError: a stored log of a known kind cannot be decoded; the message names it.
+    Rows that cannot be decoded yield no event.
     """
     return format_events(iterate_stored_events(uow, reader, blocks))
 
@@ -34,7 +32,7 @@ def export_events(uow: UnitOfWork, reader: LogReader, blocks: BlockRange) -> Ite
 def iterate_stored_events(
     uow: UnitOfWork, reader: LogReader, blocks: BlockRange
 ) -> Iterator[DomainEvent]:
-    """Yield the events of these blocks in order of position; raises like `export_events`."""
+    """Yield the events of these blocks in order of position."""
     for _, _, decoded in iterate_decoded_chunks(uow, reader, blocks):
         yield from decoded.events
 

@@ -1,9 +1,9 @@
 """Audits final blocks with another provider than the one that served them.
 
 If only one provider is configured, another of its endpoints is used. Every final block is audited
-once; occasionally an old window, chosen by the hash of the final block, is audited again. A
-difference is proven by receipts where possible; the side with the better proof wins, and the state
-is refolded. See docs/explanation/verification.md#l5.
+once; occasionally an old window, chosen by the hash of the final block, is audited again. Where
+possible, receipts prove which side of a difference is right. Wrong rows are repaired, and the
+state is folded again. See docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Callable, Iterable
@@ -51,7 +51,7 @@ CATCH_UP_INTERVAL = 20
 class AuditTarget(NamedTuple):
     """Blocks to audit, the endpoint that served them, and whether they were audited before.
 
-    `is_suspect`: that endpoint was proven wrong.
+    `is_suspect` means that this endpoint was proven wrong.
     """
 
     blocks: BlockRange
@@ -64,10 +64,10 @@ class AuditTarget(NamedTuple):
 class Auditor:
     """State of the audit between ticks; the audited blocks are recorded in the coverage.
 
-    `next_block`: where the search for blocks to audit starts; blocks that could not be settled are
-    left to the next process. `next_suspect_block`: the same for blocks from endpoints that were
-    proven wrong. `wait_seconds`: how long a tick waits for a response, which a later tick collects
-    otherwise; None: until the response arrives.
+    The search for blocks to audit starts at `next_block`; blocks that could not be settled are
+    left to the next process. `next_suspect_block` is the same for blocks from endpoints that were
+    proven wrong. A tick waits at most `wait_seconds` for a response, or without a limit if this is
+    None. A later tick collects a response that arrives after that.
     """
 
     window_blocks: int = WINDOW_BLOCKS
@@ -154,7 +154,9 @@ def audit_next_window(
     auditor: Auditor,
     rebuild_options: RebuildOptions,
 ) -> AuditResult | None:
-    """Audit the next due window with another witness; return None if none is due or possible.
+    """Audit the next due window with another witness.
+
+    Return None if no window is due, no witness can audit it, or its response is still pending.
 
     Raises:
         TransientError: the other endpoint returns no complete response, or is on another chain.

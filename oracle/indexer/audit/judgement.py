@@ -2,8 +2,8 @@
 
 The side that the receipts prove wins, and an endpoint that was proven wrong is quarantined, in
 this process and in later ones. The proof consists of the receipts root, the transactions root and
-the header hash of a final block; data that is only late proves nothing. Without a proof missing
-rows are inserted, stored rows stay, and the blocks are reported as unproven. See
+the header hash of a final block; data that is only late proves nothing. If there is no proof,
+missing rows are inserted, stored rows stay, and the blocks are reported as unproven. See
 docs/explanation/verification.md#l5.
 """
 
@@ -122,7 +122,7 @@ class AuditResult:
     """Result of auditing one window with a second endpoint.
 
     `source_endpoint` served the window, and `auditor` is the endpoint that it was compared with.
-    `at_fault`: the endpoint that was found wrong; None if no endpoint was, or without proof.
+    `at_fault`: the endpoint that was found wrong; None if there is no difference or no proof.
     `proven_wrong`: what that endpoint was proven wrong about, if only a lie explains it, else
     empty. `repaired` is None if no row was repaired. `is_repeated`: whether the window was audited
     before. `unsettled_blocks`: blocks with stored rows that the auditor does not confirm and no

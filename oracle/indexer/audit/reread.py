@@ -1,8 +1,8 @@
 """Rereads blocks whose verification level is below what the settings and the chain allow.
 
 A chain's headers are trusted only after samples of them were checked. Blocks that were read before
-that, or by an older program, rest on one endpoint's claim. The coverage lists these blocks; they
-are reread in ascending order, and no report depends on them before. See
+that, or by an older program, rest on one endpoint's claim. The coverage lists these blocks. They
+are reread in ascending order, and no report depends on a block before it is reread. See
 docs/explanation/verification.md#calibration.
 """
 
@@ -93,7 +93,7 @@ def reread_next_window(
     rereader: Rereader,
     rebuild_options: RebuildOptions,
 ) -> RereadResult | None:
-    """Reread the next blocks that are below the level, or return None if there are none.
+    """Reread the next blocks below the reachable level, or return None if there are none.
 
     Rows that an endpoint had left out, invented or changed are repaired, and that endpoint is
     deprioritised.

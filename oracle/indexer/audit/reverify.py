@@ -1,4 +1,4 @@
-"""Reads blocks again at a level, compares them, and records the level that they reached.
+"""Reads blocks again at a level, compares them with the stored rows, and records the level.
 
 A run can be interrupted: its progress is stored in the database. Differences are checked twice
 before they are reported. See docs/explanation/verification.md.
@@ -45,8 +45,8 @@ class VerifyResult:
     """Result of a run: the lowest level reached, the endpoints used, and the differences.
 
     `resumed_at`: the block from which an earlier run was continued; None: a new run. `repaired` is
-    None if no row was repaired. `unrepaired_count`: rows that still differ, without a proof that
-    they are wrong.
+    None if no row was repaired. `unrepaired_count`: the number of rows that still differ, because
+    nothing proves the stored rows wrong.
     """
 
     blocks: BlockRange
@@ -84,7 +84,7 @@ def reverify_blocks(
     *,
     repair: bool = False,
 ) -> VerifyResult:
-    """Read the blocks again and compare; raise the coverage level of those that are equal.
+    """Read the blocks again and compare them; raise the coverage level of equal blocks.
 
     `level`: the level to reach. `endpoint`: the endpoint to read from; None: any usable one.
     `repair`: whether rows are repaired where possible, followed by a refold. A dry run writes
@@ -120,12 +120,12 @@ def reverify_and_repair(
 ) -> VerifyResult:
     """Call `reverify_blocks` with `repair` in the daemon.
 
-    One endpoint's claim about a final block is not fatal there: finality_halt compares all
-    endpoints.
+    In the daemon, one endpoint's claim about a final block is not fatal, because `finality_halt`
+    compares all endpoints.
 
     Raises:
         InputError: the range exceeds the indexed blocks.
-        TransientError: no endpoint returns a complete and consistent response now.
+        TransientError: no endpoint returns a complete and consistent response.
     """
     try:
         return reverify_blocks(context, blocks, level, repair=True)
@@ -185,7 +185,7 @@ class _ReverifyRun:
             uow.bookmarks.set(self._bookmark_key, msgspec.json.encode(progress).decode())
 
     def recheck_unequal(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
-        """Read the windows that differed again; if one is equal now, the fault was temporary."""
+        """Read the windows that differed again; a window that is now equal no longer counts."""
         total_difference, unequal_windows = RowDiff(), []
         for first, last in progress.unequal:
             last_checked = first - 1
@@ -251,7 +251,7 @@ class _ReverifyRun:
     def finish(self, *, is_equal: bool) -> None:
         """Delete the stored progress, so that the next run starts from the beginning.
 
-        Blocks that equal those of an endpoint that an operator chose are no longer disputed.
+        If an operator chose the endpoint, and the blocks are equal, they are no longer disputed.
         """
         if self.context.rebuild_options.dry_run:
             return

@@ -1,8 +1,8 @@
 """Compares the rows that an endpoint returns with the stored ones, and repairs the stored ones.
 
 A repair inserts rows that an endpoint had left out, removes invented ones, replaces changed ones,
-and refolds. The caller decides before which side is right; data proven by the receipts root always
-is.
+and refolds. Before a repair, the caller decides which side is right; data that the receipts root
+proves is always right.
 """
 
 from collections.abc import Collection, Sequence
@@ -145,7 +145,7 @@ def check_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> No
 
 
 def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
-    """Return the lowest block with different hashes on both sides, or None."""
+    """Return the lowest block whose hash differs between window and database, or None."""
     stored_hashes, served_hashes = _load_block_hashes(uow, window)
     return min(
         (
@@ -179,11 +179,12 @@ def check_same_chain_or_blame(
 ) -> None:
     """Call `check_same_chain`, but blame the endpoint if a final block differs.
 
-    In the daemon one endpoint's claim about a final block is not fatal: finality_halt compares all
-    endpoints.
+    In the daemon, one endpoint's claim about a final block is not fatal, because `finality_halt`
+    compares all endpoints.
 
     Raises:
-        TransientError: the chain is reorganising there, or this endpoint is on another chain.
+        TransientError: the chain is reorganising in these blocks, or the endpoint is on another
+            chain.
     """
     try:
         check_same_chain(uow, cursor, window)
@@ -210,10 +211,10 @@ def _call_key(call: Call) -> tuple[int, int, Hash]:
 
 
 def require_cursor(uow: UnitOfWork) -> Cursor:
-    """Return the cursor, which a run of the daemon had when it started.
+    """Return the cursor; the index was not empty when this run started.
 
     Raises:
-        TransientError: the index is empty now.
+        TransientError: the index has become empty.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -286,7 +287,7 @@ def repair_blocks(
 
     Raises:
         FatalError: the header of the cursor's block is missing.
-        TransientError: raw rows are missing elsewhere; nothing was changed.
+        TransientError: raw rows of other blocks are missing; nothing was changed.
     """
     rewrite_cursor(uow, cursor)
     # Removals first: a removed row may have the same number as an inserted one of another block.

@@ -58,7 +58,7 @@ def backfill_next_gap(
     scope_backfill: ScopeBackfill,
     rebuild_options: RebuildOptions,
 ) -> ScopeBackfillResult | None:
-    """Run the next step; return None if nothing is missing, so that windows may be indexed.
+    """Run the next step; return None if nothing is missing and windows may be indexed.
 
     Raises:
         TransientError: the chain does not respond, is reorganising, or is not the indexed one.
@@ -167,7 +167,10 @@ def _fill_gap(
 def _read_windows(
     chain: ChainReader, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> Iterator[BlockWindow]:
-    """Yield a window for each missing scope; all start at the same block, and none gets longer."""
+    """Yield a window for each missing scope, all from the same block.
+
+    No window is requested beyond the end of the windows before it.
+    """
     first_block, last_block = gap.blocks.first, min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
     for missing_scope in gap.missing_scopes:
         narrowed_chain = scope_backfill.get_narrowed_chain(chain, missing_scope)

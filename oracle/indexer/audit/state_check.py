@@ -153,7 +153,7 @@ class CounterQuery:
     stored_counts: dict[str, int] = field(default_factory=dict)
 
     def start(self, chain: ChainReader, store: Store, heads: Heads) -> None:
-        """Count at the newest indexed block and start to read the contracts, if near the head."""
+        """If the index is near the head, store its counts and start to read the contracts."""
         with store.read_transaction() as uow:
             cursor = uow.cursor.get()
             if cursor is None or heads.latest.number - cursor.number > MAX_HEAD_DISTANCE:
@@ -168,7 +168,7 @@ class CounterQuery:
 def compare_counters(
     chain: ChainReader, store: Store, heads: Heads, query: CounterQuery | None = None
 ) -> CounterComparison | None:
-    """Compare all counters of the profile's contracts; return None if that is not possible now.
+    """Compare all counters of the profile's contracts; return None if there is no result.
 
     If `query` does not finish within its wait time, a later call returns the comparison. Without a
     `query` the call waits for the result.

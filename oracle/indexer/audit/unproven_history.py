@@ -4,7 +4,7 @@ A dispute is about blocks on which two endpoints differ while no proof shows whi
 stored rows of these blocks rest on one endpoint's claim, which another endpoint denies. The
 dispute is stored and reported until an operator verifies the blocks.
 
-On a chain whose headers prove nothing the level that [verify] requires cannot be reached. The
+On a chain whose headers prove nothing, the level that [verify] requires cannot be reached. The
 missing level counts as a failure until a second endpoint agrees on every block, or an operator
 lowers the level. A chain that is too short to be judged is exempt.
 """
@@ -77,7 +77,7 @@ class Dispute(msgspec.Struct, frozen=True):
 
 
 def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
-    """Return the dispute of an audit; `difference` is the complete one, from before any repair."""
+    """Return the dispute of an audit; `difference` is the complete one before any repair."""
     blocks = difference.blocks
     return Dispute(
         blocks[0], blocks[-1], audit.source_endpoint, audit.auditor, difference.row_count
@@ -85,7 +85,7 @@ def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
 
 
 def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
-    """Store a dispute, unless one about its first block is already stored."""
+    """Store a dispute, unless a stored dispute contains its first block."""
     if any(
         existing_dispute.first <= dispute.first <= existing_dispute.last
         for existing_dispute in get_disputes(uow)
@@ -99,7 +99,7 @@ def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
 
 
 def get_disputes(uow: UnitOfWork) -> list[Dispute]:
-    """Return the open disputes, by block."""
+    """Return the open disputes, in order of blocks."""
     fact_by_name = uow.facts.get_all(CHAIN_FACTS_KEY, 0)
     disputes = [
         msgspec.json.decode(fact_by_name[name], type=Dispute)
@@ -110,7 +110,7 @@ def get_disputes(uow: UnitOfWork) -> list[Dispute]:
 
 
 def settle_disputes(uow: UnitOfWork, blocks: BlockRange) -> None:
-    """Delete disputes inside these blocks, which an operator has verified."""
+    """Delete disputes inside these blocks, because an operator has verified the blocks."""
     for dispute in get_disputes(uow):
         if blocks.first <= dispute.first and dispute.last <= blocks.last:
             uow.facts.delete(CHAIN_FACTS_KEY, f"{_FACT_PREFIX}{dispute.first}")

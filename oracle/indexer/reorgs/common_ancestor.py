@@ -41,7 +41,10 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
 
 
 def _find_highest_shared(chain: ChainReader, store: Store, lowest: int, number: int) -> int:
-    """Return the highest equal block below `number` with a known hash; else `lowest`."""
+    """Return the highest indexed block below `number` that is known to be on the chain.
+
+    If there is no such block, return `lowest`.
+    """
     shared_number, low_number, high_number = lowest, lowest, number
     while high_number - low_number > 1:
         middle_number = (low_number + high_number) // 2

@@ -60,7 +60,7 @@ def publish_halt_metric(store: Store) -> str | None:
 def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
     """Compare the indexed final block at all endpoints; judge the claim of any different block.
 
-    Routine checks skip slow endpoints, whose final block is compared when they confirm a block.
+    Routine checks skip slow endpoints; their final block is compared when they confirm a block.
 
     Raises:
         TransientError: an endpoint contradicts another, and is quarantined.
@@ -92,7 +92,7 @@ def judge_final_block(
     chain_block: BlockRef,
     child_judgement: ForkJudgement | None = None,
 ) -> HaltChanged | None:
-    """Judge the claim that the indexed final block is not on the chain; None: undecided.
+    """Judge the claim that the indexed final block is not on the chain; None if undecided.
 
     `child_judgement`: the judgement that a block on top of the final block was orphaned. If the
     other chain skipped the height of the final block, `chain_block` is above that height. No
@@ -132,8 +132,8 @@ def judge_final_block(
 def recheck_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
     """Clear the halt if two endpoints show the final block again and none shows another block.
 
-    A single endpoint has to show it as often as it had to deny it. `now` is the chain's time, in
-    unix seconds. Returns None if the halt stays active.
+    If there is only one provider, its endpoints have to show the block as often as they had to
+    deny it. `now` is the chain's time, in unix seconds. Returns None if the halt stays active.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()

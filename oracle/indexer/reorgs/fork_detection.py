@@ -1,7 +1,8 @@
 """Decides whether an indexed block has left the chain; no single endpoint is trusted.
 
 An apparent rewind of the chain is usually one faulty endpoint. A second endpoint has to confirm
-it; without a second one, the only endpoint has to report the same three times, some blocks apart.
+it. If there is no second one, the only endpoint has to report the same three times, some blocks
+apart.
 See docs/explanation/reorgs.md#witnesses.
 """
 
@@ -38,10 +39,10 @@ class OutvotedError(TransientError):
 class ForkClaim:
     """A claim that `claimed_hash` is on the chain instead of `indexed_hash`.
 
-    `indexed_hash` may be NO_BLOCK: all blocks above a height that the indexed chain skipped are in
-    question. `endpoint` made the claim through the parent hash of its next block; it is "" if the
-    endpoints only have to be compared. `tip`: the newest indexed block; `number` is lower if the
-    chain became shorter.
+    If `indexed_hash` is NO_BLOCK, the claim is about all blocks above a height that the indexed
+    chain skipped. `endpoint` made the claim through the parent hash of its next block; it is "" if
+    the endpoints only have to be compared. `tip`: the newest indexed block; `number` is lower if
+    the chain became shorter.
     """
 
     number: int
@@ -74,7 +75,7 @@ class ForkJudgement:
 
     @property
     def outvoted_endpoints(self) -> tuple[str, ...]:
-        """Endpoints that were outvoted; an endpoint that only contradicts itself was not."""
+        """Endpoints that were outvoted, without an endpoint that only contradicts itself."""
         if self.verdict is ForkVerdict.ORPHANED:
             return self.supporting_endpoints
         return (
@@ -142,7 +143,7 @@ class ForkWatch:
         self.dispute = description
 
     def get_long_dispute(self, now: float) -> str | None:
-        """Return a dispute that has blocked the newest block for long, or None."""
+        """Return the dispute if it has blocked indexing for a long time, else None."""
         return self.dispute if now - self.disputed_since > MAX_DISPUTE_SECONDS else None
 
     def clear_dispute(self) -> None:
@@ -151,7 +152,7 @@ class ForkWatch:
         self.tip.reset()
 
     def is_pending(self) -> bool:
-        """Return whether a single endpoint denies an indexed block and must repeat it."""
+        """Return whether a single endpoint denies an indexed block and must repeat the denial."""
         return self.tip.is_pending() or self.final.is_pending()
 
     def seconds_left(self, now: float) -> float:
@@ -161,7 +162,7 @@ class ForkWatch:
 
 @dataclass(frozen=True, slots=True)
 class ForkContext:
-    """Objects that fork detection needs; `now` in seconds of the clock that times polls."""
+    """Objects that fork detection needs; `now` is in seconds of the clock that times polls."""
 
     chain: ChainReader
     store: Store

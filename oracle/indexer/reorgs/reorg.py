@@ -2,7 +2,7 @@
 
 State, flags of raw rows, headers, coverage, reports, outbox and cursor are rewound in one
 transaction (docs/explanation/reorgs.md#one-transaction,
-docs/explanation/reorgs.md#common-ancestor). Nothing is deleted that the chain may not serve again.
+docs/explanation/reorgs.md#common-ancestor). Data that the chain may not serve again is kept.
 Before a window is read, the indexed blocks are compared with the chain
 (docs/explanation/reorgs.md#signs-of-a-fork).
 """
@@ -78,14 +78,15 @@ def rewind_if_forked(
 ) -> RewindResult | HaltChanged | None:
     """Rewind to the common ancestor if the chain has left the indexed blocks.
 
-    Returns None if it has not, or if that is undecided. `heads` must be current; the first block
-    of `window` has another parent than the newest indexed block. Two endpoints have to deny the
-    indexed block, or the only endpoint three times; an endpoint whose head is below the block does
-    not count. If a final block was orphaned, the halt starts and nothing is rewound.
+    Returns None if there is no fork, or if this is undecided. `heads` must be current; the first
+    block of `window` has another parent than the newest indexed block. Two endpoints have to deny
+    the indexed block; a single endpoint has to deny it three times. An endpoint whose head is
+    below the block does not count. If a final block was orphaned, the halt starts and nothing is
+    rewound.
 
     Raises:
-        TransientError: the other endpoints deny the fork, or the chain contradicts itself; nothing
-            was changed.
+        TransientError: the other endpoints deny the fork, or the chain contradicts itself. In both
+            cases nothing was changed.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -333,11 +334,11 @@ FINAL_CHECK_INTERVAL_SECONDS = 30.0
 def check_for_reorg(
     fork_context: ForkContext, folder: EventFolder, heads: Heads
 ) -> tuple[bool, RewindResult | HaltChanged | None]:
-    """Check for a halt or a reorg; return whether no window may be ingested now.
+    """Check for a halt or a reorg; return whether the next window has to wait.
 
-    The second value is what was done instead, or None. At the start of a process the newest and
-    the final indexed block are compared with the chain before anything is fetched; afterwards only
-    the final block is, at intervals. An active halt is checked for proof that it may end.
+    The second value is what was done instead, or None. At the start of a process, the newest and
+    the final indexed block are compared with the chain before anything is fetched. Afterwards only
+    the final block is compared, at intervals. An active halt is checked for proof that it may end.
 
     Raises:
         TransientError: no endpoint responds, or one was found to contradict the others.
