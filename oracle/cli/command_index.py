@@ -1,8 +1,9 @@
 """Index of the commands; a command's module is imported when the command is used.
 
-Importing all modules takes two seconds; `--version` needs none of them, `nodes` needs one. Option
-values are named in `--help` by words (FILE, N or TEXT) instead of Python types: by default, Typer
-prints `<int range>` for an option without a metavar, and adds the type to the name of an argument.
+Importing all modules takes two seconds; `--version` needs none of them, `nodes` needs one. In
+`--help`, option values are shown as words (FILE, N or TEXT) instead of Python types. By default,
+Typer prints `<int range>` for an option without a metavar, and adds the type to the name of an
+argument.
 """
 
 import gc
@@ -159,7 +160,7 @@ def _hide_type(ctx: Context) -> str | None:
 
 
 class _ValueMetavar:
-    """The metavar of one option; choices are listed as the user types them."""
+    """The metavar of one option; choices are shown as the user types them."""
 
     def __init__(self, option: TyperOption) -> None:
         self._option = option

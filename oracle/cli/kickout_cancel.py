@@ -1,4 +1,4 @@
-"""`kickout cancel`: cancels unsent calls, and proposals that the contract lets anyone cancel."""
+"""`kickout cancel`: cancels calls that were not sent, and proposals that anyone may cancel."""
 
 import typer
 
@@ -104,7 +104,7 @@ def _cancel_kickout(
 
 
 def _find_cancel_targets(reporter: Reporter, node: Address) -> tuple[list[int], Kick | None]:
-    """Return the ids of the calls that are not sent yet, and the proposal on-chain, if any."""
+    """Return the ids of the calls that were not sent yet, and the proposal on-chain, if any."""
     account = reporter.account
     with reporter.index.store.read_transaction() as uow:
         kick, unsent_intents = get_live_kick(uow, node), list[Intent]()

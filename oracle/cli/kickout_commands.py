@@ -277,8 +277,8 @@ def _print_dry_run(
     """Print what would be done and how the contract responds.
 
     Raises:
-        InputError: the command would be refused without --dry-run too; the facts that are known
-            are printed before.
+        InputError: the command would be refused without --dry-run too; the known facts were
+            printed.
     """
     contract_answer = describe_preflight(reporter.account, case)
     result = _build_kickout_result(reporter.index, case, [], contract_answer=contract_answer)

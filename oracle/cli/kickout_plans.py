@@ -1,6 +1,6 @@
 """Plans manual kickout calls under the daemon's conditions; errors name the unmet condition.
 
-A call may be impossible now although its case has no obstacle: the reason is then searched.
+Even if a case has no obstacle, its call may be impossible. The functions then find the reason.
 """
 
 from collections.abc import Iterator
@@ -65,8 +65,8 @@ def plan_manual_proposal(context: KickoutContext, case: KickoutCase, heads: Head
     """Sign the proposal of an unobstructed case, and plan its call if possible.
 
     Raises:
-        InputError: the database is behind, a report is held, or the proposal cannot be
-            planned now; the message has the reason.
+        InputError: the database is behind, a report is held, or the proposal cannot be planned;
+            the message has the reason.
     """
     _check_synced(context, heads)
     contract_status = context.quorum.fetch_contract_status()
@@ -90,7 +90,7 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
 
     Raises:
         InputError: the database is behind, a report is held, the evidence has changed, the veto
-            period or the required rounds are not over, or the call cannot be planned now.
+            period or the required rounds are not over, or the call cannot be planned.
     """
     _check_synced(context, heads)
     with context.account_context.store.read_transaction() as uow:

@@ -134,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _raise_broken_pipe() -> Iterator[None]:
-    """Raise the BrokenPipeError for which Typer would end the process."""
+    """Raise the BrokenPipeError itself if Typer turns it into an exit of the process."""
     try:
         yield
     except SystemExit as system_exit:

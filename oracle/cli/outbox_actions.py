@@ -259,7 +259,10 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
 def _open_matching_context(
     index: Index, account: Account, epoch: int
 ) -> Iterator[AccountContext | None]:
-    """Yield the context of the key with this address, the report account's key first, or None."""
+    """Yield the context of the key with this address, or None if there is no such key.
+
+    The key of the report account is tried first.
+    """
     config, open_key = index.config, make_key_opener(index.config)
     if config.oracle.address is None and index.dispatch_settings is None:
         yield None
@@ -339,7 +342,7 @@ def _refuse_replaced(records: Records, intent: Intent) -> None:
     """Refuse an intent whose nonce was given to another call.
 
     Raises:
-        InputError: another intent has the nonce now; the message names it.
+        InputError: another intent has the nonce; the message names that intent.
     """
     if intent.nonce is None or intent.state is not IntentState.LIVE:
         return

@@ -138,7 +138,7 @@ def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
 
 
 def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
-    """Return why an intent is waiting or has ended, or the last error's class of a live one."""
+    """Return the class of a live intent's last error, or why another intent waits or has ended."""
     if intent.state is IntentState.LIVE and newest_attempt is not None:
         return newest_attempt.last_error_class or ""
     return "" if find_reason(intent) is None else intent.error_class or find_reason(intent) or ""

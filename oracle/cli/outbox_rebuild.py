@@ -122,7 +122,7 @@ def rebuild(
 def _open_accounts(
     index: Index, epoch: int
 ) -> Iterator[tuple[AccountContext, QuorumContext | None]]:
-    """Yield the report account and the dispatcher account, as far as their keys are configured.
+    """Yield the report account and the dispatcher account, each if its key is configured.
 
     The second element is the quorum of the account's signer, or None if it signs no statements.
     """
@@ -239,7 +239,7 @@ def _show_findings(
 
 
 def _show_dropped(findings: RebuildPlan, *, dry_run: bool) -> None:
-    """Print the nonces that were pending when they were rebuilt, and are in no mempool now."""
+    """Print the nonces that were rebuilt while pending, but are no longer in any mempool."""
     if findings.dropped:
         nonce_text = ", ".join(map(_format_range, group_ranges(findings.dropped)))
         verb = "would fill" if dry_run else "fills"

@@ -1,4 +1,4 @@
-"""`queue`: lists waiting tasks in order, and the task a node would take. It only reads."""
+"""`queue`: lists the waiting tasks in order, and the task that a node would take; only reads."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -119,7 +119,7 @@ def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
 
 
 def _show_offer(offer: QueueOffer) -> None:
-    """Print the task that a node would take, and why it takes no head of another queue group."""
+    """Print the task that a node would take, and why it would not take the other heads."""
     typer.echo("")
     if offer.why_not is not None:
         typer.echo(f"node {offer.node} takes nothing: it is {_humanize_reason(offer.why_not)}")

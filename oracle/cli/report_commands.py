@@ -1,6 +1,7 @@
 """The `report` commands: show, release and verify; `push` is in report_push.
 
-`show` and `verify` recompute a period's report or an accepted round, to compare it.
+`show` recomputes the report of a period, and `verify` an accepted round. Both compare the result
+with the original.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""`report push`: sends the report that is due by hand, or explains why no report can be sent."""
+"""`report push`: sends the due report on request, or explains why no report can be sent."""
 
 from collections.abc import Iterator, Sequence
 
@@ -72,10 +72,10 @@ def push(
 
 
 def _check_pushed(report: Report, steps: list[StepResult]) -> None:
-    """Check that a report was pushed, because it may have expired before the user confirmed.
+    """Check that a report was pushed, as it may have expired before the user confirmed.
 
     Raises:
-        TransientError: the steps only marked missed reports.
+        TransientError: no report was pushed; the steps only marked missed reports.
     """
     if all(step.action == REPORT_MISSED for step in steps):
         raise TransientError(
@@ -109,7 +109,7 @@ def _find_due_report(reporter: Reporter) -> Report:
 
     Raises:
         InputError: the report is held until an operator releases it.
-        TransientError: no report is due; the message has the reason, which will pass by itself.
+        TransientError: no report is due; the message has the reason, which is temporary.
     """
     contract_status, settings = reporter.contract.get_status(), reporter.index.report_settings
     with reporter.index.store.read_transaction() as uow:
@@ -185,7 +185,10 @@ def _find_hold(
 
 
 def _plan_and_sign(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-    """Sign, collect signatures and plan, as far as possible now; return the last step."""
+    """Sign the report, collect signatures and plan the push, as far as possible.
+
+    The last step is returned.
+    """
     last_step = None
     while (step := plan_push(contexts.reporting, heads)) is not None:
         last_step = step

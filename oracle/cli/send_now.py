@@ -1,4 +1,4 @@
-"""Plans and sends one call, for commands that do by hand what the daemon does automatically."""
+"""Plans and sends one call, for the manual versions of the daemon's actions."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def plan_and_send(reporter: Reporter, command: str, plan: CallPlanner) -> list[S
     """Plan one call and send it; the daemon tracks its transaction afterwards.
 
     Raises:
-        InputError: the contract differs from the configuration, or no call can be planned now.
+        InputError: the contract differs from the configuration, or no call can be planned.
         FatalError: a daemon holds the lease of this database, and sends such calls itself.
     """
     _check_can_send(reporter)
@@ -65,7 +65,7 @@ def plan_and_send(reporter: Reporter, command: str, plan: CallPlanner) -> list[S
 
 
 def describe_dry_run(reporter: Reporter, plan: CallPlanner, otherwise: str) -> str:
-    """Return a description of the first call that `plan_and_send` would sign, or else `otherwise`.
+    """Describe the first call that `plan_and_send` would sign, or return `otherwise`.
 
     Nothing is signed or written.
 

@@ -172,7 +172,7 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
 
 
 def _default_system_name(source: InputSource) -> str:
-    """Return the name of the daemon's policy if its system has no rules, else of the rules."""
+    """Return the daemon's policy if its system has no rules, else the name of the rules."""
     dispatch_section = None if source.config is None else source.config.dispatch
     if (
         dispatch_section is None

@@ -1,4 +1,4 @@
-"""The text of `explain --full`: how single tasks lead to a node's number on-chain.
+"""The text of `explain --full`: every step from single tasks to a node's lane on-chain.
 
 Under legacy rules: the tasks of the window, and the factors R, P, B and Q. The JSON result is
 built in queries.explanation_view.
@@ -79,7 +79,7 @@ def _render_scores(explanation: Explanation) -> Iterator[str]:
 
 
 def _describe_race(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the times of the ranked group members, the fastest first, with this score's rank."""
+    """Return the times of the ranked group members in order of rank, with this score's rank."""
     ranked = [
         member
         for member in explanation.members_by_position.get(entry.at, ())
@@ -127,9 +127,10 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
 def _pair_with_previous(
     changes: Iterable[ReliabilityChange],
 ) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
-    """Pair each change with the previous change, from whose value reliability has recovered since.
+    """Pair each change with the previous change.
 
-    Void timeouts are never the previous change, because they did not change reliability.
+    Between the two, reliability recovers from the value of the previous change. Void timeouts are
+    never the previous change, because they did not change reliability.
     """
     previous = None
     for change in changes:

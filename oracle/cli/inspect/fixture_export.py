@@ -1,7 +1,7 @@
 """`export --fixture`: records blocks from the endpoints in a file for deterministic replay.
 
-Blocks are appended chunk by chunk to a temporary file, which is renamed to its path when it is
-complete. A second run resumes an interrupted export.
+Blocks are appended in chunks to a temporary file, which is renamed when it is complete. A second
+run resumes an interrupted export.
 """
 
 import gzip

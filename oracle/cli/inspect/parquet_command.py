@@ -66,8 +66,8 @@ def export_parquet(
     """Add the newly final blocks to a folder, or describe what would be added.
 
     Raises:
-        InputError: pyarrow is not installed, the folder cannot be written, or any reason of
-            `parquet_export.export_blocks`.
+        InputError: pyarrow is not installed, the folder cannot be written, or
+            `parquet_export.export_blocks` raises it.
     """
     with _require_pyarrow():
         from oracle.queries.parquet import parquet_export as exporting  # noqa: PLC0415

@@ -148,9 +148,10 @@ def _format_title(name: str, complete_rules: Rules | None) -> str:
 
 
 def _format_cells(value: str | None, published: str | None) -> tuple[str, str]:
-    """Return the cells of a rule's value and of its published value, empty if it is the same.
+    """Return the cells of a rule's value and of its published value.
 
-    `value` is None if the rule is not set, `published` is None if it was never published.
+    If both are the same, the second cell is empty. `value` is None if the rule is not set,
+    `published` is None if it was never published.
     """
     value_cell = _UNSET_VALUE if value is None else value or _EMPTY_LIST
     if published is None or published == value:

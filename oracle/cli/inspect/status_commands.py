@@ -123,7 +123,10 @@ def _assess_health(
     now: int,
     unproven_findings: list[HealthFinding],
 ) -> HealthReport:
-    """Return the health that the daemon reported, or without one a health from the chain view."""
+    """Return the stored health report, merged with findings from the chain view.
+
+    If no daemon has reported recently, the chain view is used for all findings about the chain.
+    """
     with index.store.read_transaction() as uow:
         health, is_reported = (
             build_health_report(uow, find_leader),
@@ -152,7 +155,7 @@ def _measure_progress(
 ) -> CatchingUp | None:
     """Return the catch-up speed of the process that works on the database, or None.
 
-    The result is None if no process holds the lease, or if it does not have to catch up.
+    The result is None if no process holds the lease, or if the index is not behind.
     """
     if (
         status_report.folded_block is None
@@ -193,8 +196,8 @@ def _read_dispatcher_balance(index: Index) -> AccountBalance | None:
 def _add_refused_senders(index: Index, status_report: StatusReport) -> StatusReport:
     """Mark as paused each sender whose nonce is ahead on-chain, or whose nonces are lost.
 
-    `run` refuses such a sender at its start, before it can store a pause, so the pause is not in
-    the database; an old copy of a database, for example, shows no problem by itself.
+    `run` refuses such a sender at its start, before it can store a pause. The database therefore
+    does not contain the pause. An old copy of a database, for example, shows no problem by itself.
     """
     with open_fresh_endpoints(index.config, index.chain) as pool:
         pool_view = pool.view(_TIMEOUT_SECONDS)

@@ -55,7 +55,7 @@ _GAPS_EPILOG = "Example: qos-oracle resync gaps --json"
 
 
 class VerifyScope(StrEnum):
-    """The scope of `resync verify`: raw rows and chain, state and raw rows, or both."""
+    """The comparison of `resync verify`: raw rows with the chain, the state with them, or both."""
 
     BOTH = "both"
     LOGS = "logs"

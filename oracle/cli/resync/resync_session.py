@@ -58,7 +58,10 @@ def open_resync_session(
 
 @contextmanager
 def _copy_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
-    """Yield records on a copy of the database for a dry run, or None to work in place."""
+    """For a dry run, yield records on a copy of the database; otherwise yield None.
+
+    None is also yielded if the database cannot be copied; the caller then works in place.
+    """
     if not dry_run:
         yield None
         return

@@ -1,4 +1,4 @@
-"""`config check`: loads the configuration, tests everything in it, and lists the faults."""
+"""`config check`: loads the configuration, checks everything in it, and lists the faults."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(slots=True)
 class _CheckFindings:
-    """The facts, warnings and faults found by the check."""
+    """The facts, warnings and faults that `config check` found."""
 
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)

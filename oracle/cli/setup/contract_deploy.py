@@ -185,7 +185,11 @@ def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...
 
 
 def _check_one_target(target: str, adapter: str, contracts: list[str]) -> None:
-    """Raise InputError if both a target and an adapter are given, as an oracle has one target."""
+    """Check that an adapter and another kick target are not both given.
+
+    Raises:
+        InputError: both are given; an oracle has only one kick target.
+    """
     if target and (adapter or contracts):
         option = "--adapter" if adapter else "--contract"
         raise InputError(
@@ -219,7 +223,7 @@ def _find_kick_target(config: Config, name: str) -> KickTarget | None:
 
 
 def _read_expelled_nodes(config: Config) -> tuple[Address, ...]:
-    """Return the nodes that the configured oracle expelled and did not readmit, as indexed.
+    """Return the indexed nodes that the configured oracle has expelled and not readmitted.
 
     Raises:
         InputError: the index is behind the final block, so some nodes may be missing.
@@ -264,8 +268,8 @@ def _build_setup(
 def _check_network(config: Config) -> None:
     """Check the chain and the network, because a deployed contract is bound to them forever.
 
-    The configured oracle contract is not checked, because it may be gone and this command deploys
-    its successor.
+    The configured oracle contract is not checked. It may not exist any more, and this command
+    deploys its successor.
     """
     unset_oracle = config.oracle.model_copy(update={"address": None, "publish": False})
     with open_checked_chain(config.model_copy(update={"oracle": unset_oracle})) as chain:

@@ -103,12 +103,20 @@ _BYTES32_SIZE = 32
 
 
 def parse_optional_address(text: str) -> Address:
-    """Return an address, or for an empty text the zero address. Raises InputError: not valid."""
+    """Return an address, or the zero address for an empty text.
+
+    Raises:
+        InputError: the text is not a valid address.
+    """
     return parse_required_address(text) if text else ZERO_ADDRESS
 
 
 def parse_required_address(text: str) -> Address:
-    """Return an address. Raises InputError: empty or not valid."""
+    """Return an address in lower case.
+
+    Raises:
+        InputError: the text is empty or not a valid address.
+    """
     if not text:
         raise InputError("empty address; expected 0x and 40 hex digits")
     try:
@@ -118,7 +126,11 @@ def parse_required_address(text: str) -> Address:
 
 
 def parse_addresses(text: str) -> list[Address]:
-    """Return comma-separated addresses. Raises InputError: one is empty or not valid."""
+    """Return the addresses of a comma-separated list.
+
+    Raises:
+        InputError: an address is empty or not valid.
+    """
     parts = [part.strip() for part in text.split(",")]
     if "" in parts:
         raise InputError(f"{text}: empty address; expected comma-separated addresses")
@@ -126,14 +138,22 @@ def parse_addresses(text: str) -> list[Address]:
 
 
 def parse_whole_number(text: str) -> int:
-    """Return a non-negative whole number. Raises InputError: not a whole number."""
+    """Return a non-negative whole number.
+
+    Raises:
+        InputError: the text is not such a number.
+    """
     if not text.isdecimal():
         raise InputError(f"{text}: must be a whole number")
     return int(text)
 
 
 def parse_hash_bytes(text: str) -> bytes:
-    """Return the 32 bytes of a hash. Raises InputError: not 0x and 64 hex digits."""
+    """Return the 32 bytes of a hash.
+
+    Raises:
+        InputError: the text is not 0x and 64 hex digits.
+    """
     try:
         return bytes.fromhex(parse_hash(text)[2:])
     except HexNameError as error:
@@ -141,7 +161,11 @@ def parse_hash_bytes(text: str) -> bytes:
 
 
 def encode_bytes32(text: str) -> bytes:
-    """Return a short text as zero-padded bytes32. Raises InputError: longer than 31 bytes."""
+    """Return a short text as zero-padded bytes32.
+
+    Raises:
+        InputError: the text is longer than 31 bytes.
+    """
     raw = text.encode()
     if len(raw) >= _BYTES32_SIZE:
         raise InputError(f"{text}: too long; expected at most 31 bytes")
@@ -149,7 +173,11 @@ def encode_bytes32(text: str) -> bytes:
 
 
 def parse_limit(text: str) -> tuple[str, int]:
-    """Return a limit's name and number. Raises InputError: not NAME=NUMBER."""
+    """Return the name and the number of a limit.
+
+    Raises:
+        InputError: the text is not NAME=NUMBER.
+    """
     name, equals, number = text.partition("=")
     if not equals or not number.isdecimal():
         raise InputError(f"--limit {text}: must be NAME=NUMBER")
@@ -157,7 +185,11 @@ def parse_limit(text: str) -> tuple[str, int]:
 
 
 def parse_named_address(text: str) -> tuple[str, Address]:
-    """Return a contract's name and address. Raises InputError: not NAME=0x…."""
+    """Return the name and the address of a contract.
+
+    Raises:
+        InputError: the text is not NAME=0x…, or the address is not valid.
+    """
     name, equals, address = text.partition("=")
     if not equals or not name or not address:
         raise InputError(f"--contract {text}: must be NAME=0x…")

@@ -40,9 +40,9 @@ _POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ContractRoles:
-    """The roles of the contract; `owner` owns the timelock or, with `dev`, is the admin itself.
+    """The roles of the contract, and the delay of timelock calls in seconds.
 
-    `delay` is the delay of timelock calls in seconds.
+    `owner` owns the timelock. With `dev` there is no timelock, and `owner` is the admin itself.
     """
 
     owner: Address
@@ -54,7 +54,13 @@ class ContractRoles:
     dev: bool
 
     def check_separation(self) -> None:
-        """Raise InputError if a single key could do harm immediately and nobody could stop it."""
+        """Check that no single key can do harm that nobody can stop.
+
+        With `dev`, nothing is required.
+
+        Raises:
+            InputError: a single signature suffices, or there is no pauser or no vetoer.
+        """
         faults = []
         if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one signer is no quorum
             faults.append("--signers and --quorum: at least two signatures are required")
@@ -74,14 +80,19 @@ class PlannedAdapter:
     address_by_contract: Mapping[str, str]
 
     def build_creation_code(self, oracle: Address, owner: Address) -> str:
-        """Return the adapter's creation code. Raises InputError: a required address is missing."""
+        """Return the adapter's creation code.
+
+        Raises:
+            InputError: a required address is missing.
+        """
         with _add_option_hint():
             return build_adapter_code(self.target, oracle, owner, self.address_by_contract)
 
     def build_role_change(self, adapter_address: Address) -> RoleChange:
         """Return the call that grants the role to the adapter.
 
-        Raises InputError: the address of the granting contract is missing.
+        Raises:
+            InputError: the address of the granting contract is missing.
         """
         with _add_option_hint():
             return build_role_change(self.target, adapter_address, self.address_by_contract)
@@ -89,7 +100,10 @@ class PlannedAdapter:
 
 @contextmanager
 def _add_option_hint() -> Iterator[None]:
-    """Add the options that provide or avoid an address to the error that it is missing."""
+    """Add a hint about options to the error for a missing address.
+
+    The hint names the options that provide the address or make it unnecessary.
+    """
     try:
         yield
     except InputError as error:

@@ -213,7 +213,7 @@ def _open_store(config: Config) -> Iterator[Store | None]:
 def _build_requirements(
     config: Config, chain: ChainSource, store: Store | None
 ) -> ProbeRequirements:
-    """Return the endpoint requirements of the configuration and of its database, if present."""
+    """Return what the configuration, and its database if there is one, requires of endpoints."""
     if store is not None:
         with store.read_transaction() as uow:
             identity = uow.identity.get()

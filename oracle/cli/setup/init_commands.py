@@ -50,7 +50,10 @@ class NetworkInputs(NamedTuple):
 
 
 class NetworkFindings(NamedTuple):
-    """The findings about a network; `start_block` is None if no endpoint has old enough state."""
+    """The findings about a network.
+
+    `start_block` is None if no endpoint has the state of blocks that are old enough.
+    """
 
     rate: BlockRate
     start_block: int | None
@@ -306,7 +309,11 @@ def _measure_first_rate(urls: Iterable[str]) -> BlockRate:
 def _find_start_block(
     clients: Sequence[JsonRpcClient], contracts: Iterable[Address], rate: BlockRate
 ) -> int | None:
-    """Return the deployment block of the first contract, from an endpoint with old state."""
+    """Return the block in which the first contract was deployed.
+
+    The result is from the first endpoint that has the state of old blocks, or None if there is
+    none.
+    """
     addresses = list(contracts)
     failures: list[TransientError] = []
     for client in clients:

@@ -45,7 +45,11 @@ class FinalityProposal(NamedTuple):
 
 
 def measure_block_rate(client: JsonRpcClient) -> BlockRate:
-    """Measure the block rate at an endpoint. Raises RpcError: the endpoint does not respond."""
+    """Measure the block rate at an endpoint.
+
+    Raises:
+        RpcError: the endpoint does not respond.
+    """
     chain_id = parse_quantity(client.name, client.call("eth_chainId", [], Quantity))
     head = get_header(client, "latest")
     if head is None:
@@ -60,12 +64,12 @@ def measure_block_rate(client: JsonRpcClient) -> BlockRate:
 def find_deployment_block(client: JsonRpcClient, address: Address, head_number: int) -> int | None:
     """Return the block in which the contract's code first exists, by bisection.
 
-    Return None if the endpoint lacks the state of so old a block. The search takes about one
-    request per halving of the chain. For a contract that was destroyed and created again, either
-    block may be returned.
+    Return None if the endpoint does not have the state of such old blocks. The search takes about
+    one request per halving of the chain. For a contract that was destroyed and created again,
+    either block may be returned.
 
     Raises:
-        InputError: there is no code at the address now.
+        InputError: there is no code at the address.
         RpcError: the endpoint does not respond.
     """
     if not _has_code(client, address, head_number):

@@ -113,7 +113,10 @@ def _format_start_block(contract: Contract | None) -> str:
 
 
 def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
-    """Yield a warning for each signal that scoring lacks, and for history before the start."""
+    """Yield a warning for each signal that scoring lacks.
+
+    If a contract is older than the start block, yield a warning about the missing history.
+    """
     profile, rules = reader.profile, build_configured_rules(config)
     # A feed supplies the events that the profile lacks.
     if config.feed.url is None:

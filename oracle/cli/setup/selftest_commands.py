@@ -1,4 +1,4 @@
-"""`selftest`: tests what publishing needs, with signatures of void data; it sends nothing."""
+"""`selftest`: tests everything that publishing needs, by signing void data; it sends nothing."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -205,7 +205,10 @@ def _check_balance(context: _CheckContext, role: Role) -> str:
 
 
 def _check_distinct_keys(context: _CheckContext) -> str:
-    """Check that no two roles share a key; a key that cannot be opened fails another check."""
+    """Check that no two roles share a key.
+
+    A key that cannot be opened is skipped here, because it fails another check.
+    """
     address_by_role: dict[Role, Address | None] = {}
     for role in ROLES:
         with suppress(OracleError):
@@ -218,7 +221,7 @@ def _check_distinct_keys(context: _CheckContext) -> str:
 
 
 def _check_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestCheck]) -> None:
-    """Check that the first start will not be refused for a lost database or a used key."""
+    """Check that `run` will not refuse to start because of a lost database or a used key."""
     config = records.config
     if config.keys.has_key("transmitter") and config.oracle.address is not None:
         _run_check(
