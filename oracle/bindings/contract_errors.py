@@ -116,7 +116,7 @@ _ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty
 
 def decode_refusal(output: str | None) -> Refusal:
     """Decode the custom error in a revert's output (`0x` hex), and add the daemon's reaction."""
-    error_entry = _all_errors_by_selector().get((output or "")[:SELECTOR_DIGITS])
+    error_entry = _load_errors_by_selector().get((output or "")[:SELECTOR_DIGITS])
     if output is None or error_entry is None:
         return Refusal("")
     name, types = error_entry
@@ -136,7 +136,7 @@ def decode_refusal(output: str | None) -> Refusal:
 
 
 @cache
-def _all_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
+def _load_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
     """Return the name and argument types of every error of the contracts, by selector."""
     return {
         selector: name_and_types

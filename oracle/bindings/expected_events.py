@@ -75,7 +75,7 @@ def find_missing_event(
     `digest` is the digest of the pushed statement. No event is expected from a call that is not
     in `_EXPECTED_EVENTS`, such as an empty transfer to the account itself.
     """
-    expected_event = _expected_event_by_selector().get(calldata[:SELECTOR_DIGITS])
+    expected_event = _load_expected_events_by_selector().get(calldata[:SELECTOR_DIGITS])
     if expected_event is None:
         return None
     expected_values = _build_expected_values(expected_event, calldata, digest)
@@ -158,7 +158,7 @@ def _normalize_value(value: object) -> object:
 
 
 @cache
-def _expected_event_by_selector() -> dict[str, _ExpectedEvent]:
+def _load_expected_events_by_selector() -> dict[str, _ExpectedEvent]:
     return {
         load_abi(expected_event.contract)
         .functions[expected_event.function]

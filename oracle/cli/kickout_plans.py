@@ -101,7 +101,7 @@ def plan_manual_execution(context: KickoutContext, kick: Kick, heads: Heads) -> 
                 "(`qos-oracle kickout evidence`); the vetoer can cancel it"
             )
     contract_status = context.quorum.fetch_contract_status()
-    pending_text = "; ".join(_pending_conditions(kick, contract_status))
+    pending_text = "; ".join(_list_pending_conditions(kick, contract_status))
     if pending_text:
         raise InputError(f"{kick.node}: the kickout cannot be executed yet: {pending_text}")
     planned_step = plan_execution(context, kick, contract_status)
@@ -127,7 +127,7 @@ def cancel_refusal_reason(contract: OracleContract, verdict: PreflightResult) ->
     )
 
 
-def _pending_conditions(kick: Kick, contract_status: ContractStatus) -> Iterator[str]:
+def _list_pending_conditions(kick: Kick, contract_status: ContractStatus) -> Iterator[str]:
     now, head = contract_status.block.time, contract_status.head
     if now < kick.ready_at:
         left = kick.ready_at - now
@@ -258,7 +258,7 @@ def _unsent_reason(
     if intent is not None:
         return (
             f"the proposal signed on round {record.round} was already tried: intent {intent.id} "
-            f"is {intent.state.value}; {_show_hint(intent)}; it is signed again within "
+            f"is {intent.state.value}; {_format_show_hint(intent)}; it is signed again within "
             f"{RENEWAL_ROUNDS} rounds"
         )
     return None
@@ -267,11 +267,12 @@ def _unsent_reason(
 def _describe_open_call(intent: Intent) -> str:
     kind = intent.request.kind
     return (
-        f"another call for it ({kind} {intent.id}) is {intent.state.value}; {_show_hint(intent)}"
+        f"another call for it ({kind} {intent.id}) is {intent.state.value}; "
+        f"{_format_show_hint(intent)}"
     )
 
 
-def _show_hint(intent: Intent) -> str:
+def _format_show_hint(intent: Intent) -> str:
     return f"see `qos-oracle outbox show {intent.id}`"
 
 

@@ -135,7 +135,7 @@ def choose_system(
         InputError: the policy, a rule or a number is unknown, or a rule without a default is
             missing.
     """
-    system_name = _default_system_name(source) if name is None else name
+    system_name = _get_default_system_name(source) if name is None else name
     policy, system = _find_policy(system_name, source), get_systems().get(system_name)
     has_own_rules = system is not None and system.has_rules
     rule_set_name = system_name if has_own_rules else source.rules.name
@@ -149,7 +149,7 @@ def choose_system(
         if rule_set_name == source.rules.name and not changes:
             return SystemChoice(policy, source.rules, needs_history=not has_own_rules)
         rules = build_rules(
-            rule_set_name, {**_configured_changes(rule_set_name, source), **changes}
+            rule_set_name, {**_get_configured_changes(rule_set_name, source), **changes}
         )
     except ValueError as error:
         raise InputError(f"--set: {error}") from None
@@ -171,7 +171,7 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
     return choose_system(name, {}, source)
 
 
-def _default_system_name(source: InputSource) -> str:
+def _get_default_system_name(source: InputSource) -> str:
     """Return the daemon's policy if its system has no rules, else the name of the rules."""
     dispatch_section = None if source.config is None else source.config.dispatch
     if (
@@ -222,7 +222,7 @@ def _find_policy(name: str, source: InputSource) -> SelectionPolicy:
     )
 
 
-def _configured_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
+def _get_configured_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
     """Return the configured changes of a rule set, empty if the input uses another rule set."""
     return (
         source.config.rules.changes if source.config and rule_set_name == source.rules.name else {}

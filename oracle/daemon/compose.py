@@ -156,7 +156,7 @@ def check_chain(config: Config, chain: ChainSource, store: Store | None = None) 
     try:
         chain.check_endpoints()
     except WrongContractError as error:
-        if store is not None and _has_configured_contracts(config, store):
+        if store is not None and _is_indexed_from_configured_contracts(config, store):
             raise TransientError(f"{error}; an earlier check found the contract") from error
         raise
     return chain
@@ -179,7 +179,7 @@ def check_index_chain(index: Index) -> ChainSource:
     return check_chain(index.config, index.chain, index.store)
 
 
-def _has_configured_contracts(config: Config, store: Store) -> bool:
+def _is_indexed_from_configured_contracts(config: Config, store: Store) -> bool:
     """Return whether the database was indexed from the configured contracts."""
     with store.read_transaction() as uow:
         identity = uow.identity.get()

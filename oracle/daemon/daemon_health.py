@@ -150,11 +150,11 @@ class DaemonHealth:
             (
                 *(
                     *lease_findings,
-                    *self._find_stops(),
-                    *self._find_data_findings(),
+                    *self._list_stop_findings(),
+                    *self._list_data_findings(),
                     *raised_findings,
                     *job_findings,
-                    *self._find_lag(),
+                    *self._list_lag_findings(),
                 ),
                 *find_contract_findings(self.chain_view, self.heartbeat_seconds),
             )
@@ -173,7 +173,7 @@ class DaemonHealth:
             for name in self.liveness.get_silent_jobs()
         ]
 
-    def _find_stops(self) -> list[HealthFinding]:
+    def _list_stop_findings(self) -> list[HealthFinding]:
         """Return why indexing or sending has stopped although every job still ticks."""
         findings = (
             [] if self.halt_reason is None else [HealthFinding(Condition.HALTED, self.halt_reason)]
@@ -216,7 +216,7 @@ class DaemonHealth:
                 )
         return findings
 
-    def _find_data_findings(self) -> list[HealthFinding]:
+    def _list_data_findings(self) -> list[HealthFinding]:
         """Return findings about data that is not trusted, or not trusted yet."""
         findings = []
         if self.refusal_reason is not None:
@@ -231,7 +231,7 @@ class DaemonHealth:
             findings.append(HealthFinding(Condition.FEED_SILENT, self.feed_fault))
         return findings
 
-    def _find_lag(self) -> list[HealthFinding]:
+    def _list_lag_findings(self) -> list[HealthFinding]:
         lag_blocks = self.lag_blocks
         if lag_blocks is None:
             return [HealthFinding(Condition.BEHIND, "no block has been folded yet")]

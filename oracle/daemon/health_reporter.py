@@ -54,7 +54,7 @@ class HealthReporter:
 
     def start_reporting(self) -> None:
         """Evaluate health once, then repeatedly on a thread."""
-        self._note_downtime()
+        self._record_downtime()
         self.evaluate_health()
         threading.Thread(target=self._run_checks, name="health", daemon=True).start()
 
@@ -82,7 +82,7 @@ class HealthReporter:
             return
         self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS
 
-    def _note_downtime(self) -> None:
+    def _record_downtime(self) -> None:
         """Record how long no daemon ran before this process, so that a notice can report it."""
         with self.store.read_transaction() as uow:
             last_report = uow.health.get()

@@ -166,7 +166,7 @@ def _await_lease(
                 observed_states.append(lease_state)
                 health.waiting_for = f"the lease of {lease_state.holder} to expire"
             else:
-                _note_standby(health, lease_state)
+                _record_lease_holder(health, lease_state)
             return None
         acquired_epochs.append(epoch)
         health.leader = health.waiting_for = None
@@ -194,7 +194,7 @@ def raise_if_holder_alive(
         raise LeaseHeldError(lease_state)
 
 
-def _note_standby(health: DaemonHealth, lease_state: LeaseState) -> None:
+def _record_lease_holder(health: DaemonHealth, lease_state: LeaseState) -> None:
     if health.leader != lease_state.holder:
         structlog.get_logger().info(
             "waiting_for_lease", leader=lease_state.holder, epoch=lease_state.epoch

@@ -52,7 +52,7 @@ class SendingJobs:
         if self.unsure_reason() is not None:
             return None
         reporting, kickouts = reporter.reporting, reporter.kickouts
-        self._note_waiting_report(reporting)
+        self._update_held_report_reason(reporting)
         key_alarm = check_for_foreign_signatures(reporter.quorum, heads)
         if key_alarm is not None:
             return describe_step(key_alarm)
@@ -62,7 +62,7 @@ class SendingJobs:
             sent_step or plan_push(reporting, heads) or plan_kickout_call(kickouts, heads)
         )
 
-    def _note_waiting_report(self, context: ReportingContext) -> None:
+    def _update_held_report_reason(self, context: ReportingContext) -> None:
         """Update the reason why no report is sent, and log it when it changes."""
         reason = unsent_report_reason(context)
         if reason is not None and reason != self.health.held_report_reason:

@@ -52,7 +52,9 @@ class StatisticsJob:
         self.index.endpoint_facts.store_facts(self.epoch)
         database_counts = self._database_count.collect_statistics(read_balance(transmitter))
         if database_counts is not None:
-            metrics.publish_statistics(replace(database_counts, dispatch=self._count_dispatch()))
+            metrics.publish_statistics(
+                replace(database_counts, dispatch=self._update_dispatch_statistics())
+            )
         contexts = {context.role: context for context in self.senders.account_contexts}
         reporting = None if transmitter is None or reporter is None else reporter.reporting
         self.health.note_contract_state(
@@ -60,7 +62,7 @@ class StatisticsJob:
         )
         return None
 
-    def _count_dispatch(self) -> metrics.DispatchStatistics | None:
+    def _update_dispatch_statistics(self) -> metrics.DispatchStatistics | None:
         if self.index.dispatch_settings is None:
             return None
         dispatcher = (

@@ -212,7 +212,9 @@ def _render_result(explanation: Explanation) -> Iterator[str]:
     else:
         yield f"QoS = long-term score x reliability = {format_decimal(qos)}"
     if explanation.lane == DO_NOT_SELECT:
-        yield f"Lane in a report of this block: do not select ({_exclusion_reason(explanation)})"
+        yield (
+            f"Lane in a report of this block: do not select ({_unselectable_reason(explanation)})"
+        )
     else:
         formula = f"floor(QoS x 10000) + 2 = {explanation.lane - LOWEST_SCORE} + 2"
         yield f"Lane in a report of this block: {explanation.lane} = {formula}"
@@ -238,7 +240,7 @@ def _render_sent_report(sent: SentLane) -> Iterator[str]:
     yield f"     transaction {sent.transaction or 'unknown'}, log {sent.log}"
 
 
-def _exclusion_reason(explanation: Explanation) -> str:
+def _unselectable_reason(explanation: Explanation) -> str:
     node = explanation.node
     if node.membership is not Membership.MEMBER:
         return f"it is {node.membership.value.replace('_', ' ')}"

@@ -35,7 +35,7 @@ def _require_pyarrow() -> Iterator[None]:
 
 
 @contextmanager
-def _name_failing_path(path: Path) -> Iterator[None]:
+def _convert_os_errors(path: Path) -> Iterator[None]:
     """Turn an OSError into an InputError with the folder's path; data already written is kept."""
     try:
         yield
@@ -84,7 +84,7 @@ def export_parquet(
         if dry_run:
             result = exporting.plan_export(folder, records.store, include_recent=recent)
         else:
-            with _name_failing_path(path):
+            with _convert_os_errors(path):
                 result = exporting.export_blocks(
                     folder, records.store, reader, report_progress, include_recent=recent
                 )
