@@ -70,10 +70,10 @@ _EXPECTED_EVENTS = (
 def find_missing_event(
     receipt: Receipt, contract: Address, calldata: str, digest: Hash | None
 ) -> str | None:
-    """Return the name of the event that a call should have emitted but did not, or None.
+    """Return the name of the expected event if a call did not emit it, else None.
 
-    `digest` is the digest of the pushed statement. No event is expected from a call that is not
-    in `_EXPECTED_EVENTS`, such as an empty transfer to the account itself.
+    `digest` is the digest of the pushed statement. No event is expected from a call that is not in
+    `_EXPECTED_EVENTS`, such as an empty transfer to the account itself.
     """
     expected_event = _load_expected_events_by_selector().get(calldata[:SELECTOR_DIGITS])
     if expected_event is None:

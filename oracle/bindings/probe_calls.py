@@ -92,7 +92,7 @@ def decode_probe_fees(calldata: str) -> int:
 
 
 def compute_probe_keys(calldata: str, creator: Address) -> list[TaskKey]:
-    """Return the task keys that events show for a system task, in the order of its nodes."""
+    """Return the task keys in the events of a system task, in the order of its nodes."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
     owner = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))

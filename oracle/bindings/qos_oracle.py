@@ -64,7 +64,7 @@ class ContractLimits:
 class ContractKickLimits:
     """The fields of the contract's struct `KickLimits`; times are in seconds.
 
-    `FOR_EVER` means a time without end.
+    `FOR_EVER` means that a time never ends.
     """
 
     kick_gas: int

@@ -39,7 +39,7 @@ from oracle.txmgr.context import StepResult
 
 
 def not_due_reason(records: Records, node: Address) -> str:
-    """Return why a node has no due kickout, as far as the node's membership shows the reason."""
+    """Return why a node has no due kickout, judging by the node's membership."""
     with records.store.read_transaction() as uow:
         known_node = uow.nodes.get_many([node]).get(node)
     if known_node is None:

@@ -248,7 +248,10 @@ def verify(
 
 
 def _check_contract_agreement(index: Index, accepted: RoundAccepted) -> bool | None:
-    """Return whether the contract stores this round's lanes, or None after a newer round."""
+    """Return whether the contract stores this round's lanes.
+
+    The result is None if the contract has accepted a newer round.
+    """
     account = open_report_account(index.config, index.chain)
     contract = OracleContract(account.pool_view, account.domain.contract)
     contract_status: ContractStatus = contract.get_status()

@@ -185,10 +185,7 @@ def _find_hold(
 
 
 def _plan_and_sign(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-    """Sign the report, collect signatures and plan the push, as far as possible.
-
-    The last step is returned.
-    """
+    """Sign, collect signatures and plan the push as far as possible; return the last step."""
     last_step = None
     while (step := plan_push(contexts.reporting, heads)) is not None:
         last_step = step

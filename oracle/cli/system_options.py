@@ -94,7 +94,10 @@ class InputSource:
 
 @dataclass(frozen=True, slots=True)
 class SystemChoice:
-    """A policy and its rules; `needs_history`: the policy must observe the past events first."""
+    """A policy and its rules.
+
+    If `needs_history` is true, the policy must observe the past events before it selects.
+    """
 
     policy: SelectionPolicy
     rules: Rules

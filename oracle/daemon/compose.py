@@ -119,10 +119,11 @@ def open_index(records: Records) -> Iterator[Index]:
 def open_chain(
     config: Config, reader: EventReader, endpoint_facts: CapabilityCache | None = None
 ) -> Iterator[ChainSource]:
-    """Build the chain source for the configured endpoints, contacting none; close it on exit.
+    """Build the chain source for the configured endpoints, and close it on exit.
 
-    `endpoint_facts` is the database's cache, which includes the endpoints proven wrong. It is None
-    if there is no database, or if the caller does not need the cache.
+    No endpoint is contacted. `endpoint_facts` is the database's cache, which includes the
+    endpoints proven wrong. It is None if there is no database, or if the caller does not need the
+    cache.
     """
     endpoint_facts, settings = endpoint_facts or CapabilityCache(None, unix_seconds), config.chain
     max_bytes = settings.max_response_mib * 2**20
@@ -151,7 +152,8 @@ def check_chain(config: Config, chain: ChainSource, store: Store | None = None) 
     Raises:
         TransientError: no endpoint answers, or a contract from which `store` was indexed is
             missing.
-        InputError: the chain's id is not `chain.id`, or an address holds no contract.
+        InputError: the chain's id is not `chain.id`, or there is no contract at a configured
+            address.
     """
     try:
         chain.check_endpoints()
@@ -204,7 +206,7 @@ def reload_quarantine(chain: ChainSource, store: Store | None) -> None:
 
 @contextmanager
 def open_fresh_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
-    """Open the endpoints anew for a single check, without their past failures; close them on exit.
+    """Open the endpoints again for a single check, without past failures; close them on exit.
 
     Endpoints proven wrong stay excluded. Each of the others is contacted and reports its own
     errors.
@@ -237,7 +239,7 @@ def build_log_filter(reader: EventReader) -> LogFilter:
 
 
 def use_segment_workers(index: Index, worker_count: int) -> None:
-    """Prepare segments with `worker_count` workers, whatever number `[history]` configures."""
+    """Prepare segments with `worker_count` workers instead of the number in `[history]`."""
     index.chain.use_workers(_build_segment_executor(index.config, index.reader, worker_count))
 
 

@@ -38,9 +38,9 @@ def open_jobs(
 ) -> list[Job]:
     """Return the configured jobs of the daemon in the order of their first ticks.
 
-    `wait` blocks inside a tick of a process that exits when all is done (`run --once`), and is
-    None in a daemon. Such a process renews the lease in a job, and has no jobs that only a
-    long-running process needs. `exit_stack` closes what the jobs opened.
+    `wait` blocks inside a tick of a process that exits when everything is done (`run --once`).
+    Such a process renews the lease in a job, and has no jobs that only a long-running process
+    needs. In a daemon, `wait` is None. `exit_stack` closes what the jobs opened.
 
     Raises:
         InputError: a notification target, or a feed, cannot be used.

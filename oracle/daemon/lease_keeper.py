@@ -56,7 +56,7 @@ def acquire_lease(store: Store, command: str) -> int:
     """Acquire the lease and return its epoch.
 
     Raises:
-        LeaseHeldError: another process holds it; the message names the holder.
+        LeaseHeldError: another process holds the lease; the message names the holder.
     """
     epoch, lease_state = try_acquire_lease(store, command)
     if epoch is None:
@@ -281,7 +281,7 @@ def hold_lease(store: Store, command: str) -> Iterator[int]:
     Every write is guarded by that epoch. A lease that cannot be released expires by itself.
 
     Raises:
-        LeaseHeldError: another process holds it; the message names the holder.
+        LeaseHeldError: another process holds the lease; the message names the holder.
     """
     epoch = acquire_lease(store, command)
     try:

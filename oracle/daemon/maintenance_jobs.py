@@ -56,10 +56,10 @@ _BACKOFF_SECONDS = 60.0
 def unsound_blocks_reason(index: Index, *, is_running: bool = False) -> str | None:
     """Return why some blocks must not be used yet, or None if all blocks are sound.
 
-    Perhaps the blocks came only from endpoints that were proven wrong, two endpoints disagree
-    about them, no second provider confirms them, or nothing proves them. It is also possible that
-    the stored state differs from a refold of the blocks. If `is_running` is true, the newest
-    blocks may still wait for their audit and their second provider.
+    Possible reasons: the blocks came only from endpoints that were proven wrong; two endpoints
+    disagree about them; no second provider confirms them; nothing proves them; or the stored state
+    differs from a refold of the blocks. If `is_running` is true, the newest blocks may still wait
+    for their audit and their second provider.
     """
     allowed_blocks = _MAX_WAITING_BLOCKS if is_running else 0
     with index.store.read_transaction() as uow:
@@ -198,7 +198,8 @@ class MaintenanceJobs:
         """Return the minimum number of new blocks for an audit by a second endpoint.
 
         If headers prove the logs, whole windows are audited. Otherwise the second endpoint is the
-        only other evidence, so blocks are audited soon, and at once in a process that runs once.
+        only other evidence, and blocks are audited soon. A process that runs once audits them at
+        once.
         """
         if self.index.chain.are_receipts_provable():
             return self.auditor.window_blocks

@@ -58,7 +58,8 @@ def open_folded_records(config: Config) -> Iterator[Records]:
     """Open the database for a command that reads folded state, and check that the rules match it.
 
     Raises:
-        InputError: see `open_records`; or the state was folded with other rules.
+        InputError: the database cannot be opened (see `open_records`), or its state was folded
+            with other rules.
     """
     with open_records(config) as records:
         with records.store.read_transaction() as uow:

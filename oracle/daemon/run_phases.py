@@ -357,7 +357,7 @@ def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
 
 
 def check_final_cursor(index: Index, senders: Senders) -> Cursor | None:
-    """Return the last block folded by `run --once`, after checking that nothing is in doubt.
+    """Check that the result of `run --once` is certain, and return the last folded block.
 
     Raises:
         FatalError: the index is halted, or contains blocks that are not verified.

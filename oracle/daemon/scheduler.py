@@ -69,7 +69,7 @@ class JobLiveness:
     _progressed_at: float | None = None
 
     def expect_jobs(self, jobs: Sequence[Job]) -> None:
-        """Expect ticks of these jobs from now on, and of no others."""
+        """Monitor the ticks of these jobs from now on, and of no others."""
         for job in jobs:
             self.mark_tick(job.name)
         self._max_silence_by_job = {
@@ -120,7 +120,7 @@ class JobLiveness:
         ]
 
     def expect_no_jobs(self) -> None:
-        """Expect no more ticks, because the worker has ended."""
+        """Stop monitoring ticks, because the worker has ended."""
         self._max_silence_by_job = {}
 
 

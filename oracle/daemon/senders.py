@@ -119,8 +119,9 @@ class Senders:
 def make_key_opener(config: Config) -> OpenKey:
     """Return a function that opens the keys of `[keys]`.
 
-    The function raises InputError if a file is missing, readable by others or not a keystore, if a
-    password is wrong, or if a key has another address than configured.
+    The function raises InputError if a file is missing, readable by others or not a keystore. It
+    also raises InputError if a password is wrong, or if a key does not have the configured
+    address.
     """
 
     @cache

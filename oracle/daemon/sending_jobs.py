@@ -94,8 +94,8 @@ class SendingJobs:
     def reconcile_nonces(self) -> TickFacts:
         """Compare the nonces of the accounts with the chain's.
 
-        A difference that only the operator can resolve ends a process that is starting or that
-        runs once; in a running daemon, it pauses the sender.
+        If only the operator can resolve a difference, a running daemon pauses the sender. A
+        process that is starting, or that runs once, ends with an error.
         """
         reporter, account_contexts = self.senders.reporter, self.senders.account_contexts
         for account_context in account_contexts:

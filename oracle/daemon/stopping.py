@@ -79,9 +79,9 @@ class StopSignal:
 def run_until_signalled(work: Callable[[StopSignal], None]) -> None:
     """Run the work of a command; SIGTERM and SIGINT set its `StopSignal`.
 
-    The work runs on a separate thread, so that a signal is handled whatever the work waits for. If
-    the work has not ended STOP_SECONDS after the first signal, or a second signal arrives, the
-    whole process ends at once, as if it were killed, with 128 plus the number of the signal.
+    The work runs on a separate thread, so that a signal is handled even while the work waits. The
+    whole process is ended by force if the work has not ended STOP_SECONDS after the first signal,
+    or if a second signal arrives. The exit code is then 128 plus the number of the signal.
 
     Raises:
         FatalError: the work ended without a signal and without an error; a supervisor that

@@ -1,4 +1,4 @@
-"""Where a signing key may be stored; no class here holds a key or shows a secret in `repr`."""
+"""Locations of signing keys; no class here contains a key or shows a secret in `repr`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

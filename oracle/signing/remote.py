@@ -125,7 +125,7 @@ class RemoteSigner:
 
 
 class _InvalidHttpResponseError(ValueError):
-    """The HTTP response is unusable; the message holds no URL."""
+    """The HTTP response is unusable; the message contains no URL."""
 
 
 def build_sign_transaction_params(

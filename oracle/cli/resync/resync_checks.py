@@ -55,7 +55,7 @@ _GAPS_EPILOG = "Example: qos-oracle resync gaps --json"
 
 
 class VerifyScope(StrEnum):
-    """The comparison of `resync verify`: raw rows with the chain, the state with them, or both."""
+    """The scope of `resync verify`: logs against the chain, state against the logs, or both."""
 
     BOTH = "both"
     LOGS = "logs"

@@ -141,7 +141,7 @@ def parse_whole_number(text: str) -> int:
     """Return a non-negative whole number.
 
     Raises:
-        InputError: the text is not such a number.
+        InputError: the text is not a non-negative whole number.
     """
     if not text.isdecimal():
         raise InputError(f"{text}: must be a whole number")

@@ -311,8 +311,8 @@ def _find_start_block(
 ) -> int | None:
     """Return the block in which the first contract was deployed.
 
-    The result is from the first endpoint that has the state of old blocks, or None if there is
-    none.
+    The result is from the first endpoint that has the state of old blocks. If there is no such
+    endpoint, return None.
     """
     addresses = list(contracts)
     failures: list[TransientError] = []

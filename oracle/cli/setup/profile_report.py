@@ -182,7 +182,10 @@ def find_registration_warnings(config: Config) -> Iterator[str]:
 
 
 def _count_waiting_nodes(config: Config) -> int:
-    """Return the number of stored nodes that wait for an index, or 0 without a usable database."""
+    """Return the number of stored nodes that wait for an index.
+
+    If the database is missing or has another schema, return 0.
+    """
     if get_schema_state(config.database.url).age is not SchemaAge.CURRENT:
         return 0
     with open_records(config) as records, records.store.read_transaction() as uow:

@@ -38,7 +38,10 @@ def _count_scheduled_processors() -> int:
 
 
 def _read_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
-    """Return the quotas of this process's control groups, in processors; an empty list if none."""
+    """Return the quotas of this process's control groups, in processors.
+
+    Groups without a quota are left out.
+    """
     quotas = []
     for line in _read_text(own_cgroup_file).splitlines():
         _, _, controllers_and_name = line.partition(":")
@@ -66,7 +69,7 @@ def _find_v1_root(cgroup_root: Path, controllers: str) -> Path:
 def _list_group_folders(root: Path, name: str) -> list[Path]:
     """Return the folder of a control group and the folders of all groups above it.
 
-    Inside a container the group is often mounted as the root, whatever its name is outside.
+    Inside a container the group is often mounted as the root, under whatever name it has outside.
     """
     parts = [part for part in name.split("/") if part not in ("", "..")]
     return [root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]

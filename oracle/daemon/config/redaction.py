@@ -1,4 +1,4 @@
-"""Finds the secrets in the settings: only settings whose type is marked `SECRET` hold any.
+"""Finds the secrets in the settings: only settings whose type is marked `SECRET` contain secrets.
 
 Secret settings are URLs. Their scheme, host and port are shown, and the other parts are redacted
 in every log and error. No setting contains a key or a keystore password, because those are stored

@@ -1,13 +1,13 @@
-"""Accepts connections in place of asyncio, and holds each until its request is complete.
+"""Accepts connections in place of asyncio, and keeps each until its request is complete.
 
 A waiting connection takes a descriptor and its received bytes, but no thread, task, parser or
-place in the selector. It is checked about a dozen times in all, however often it sends a byte.
+place in the selector. It is checked about a dozen times in all, even if it sends single bytes.
 asyncio's own accept has no limit, and if descriptors run out, it logs as many tracebacks a second
 as its backlog is long (decision 0178).
 
-A new connection is always accepted; at a limit, the connection that waits longest is closed. A
-client that sends a request at once is therefore served, however many others hold their connections
-open.
+A new connection is always accepted; at a limit, the connection that waits longest is closed.
+Therefore a client that sends a request at once is served, even if many others keep their
+connections open.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class ConnectionTable(Generic[T]):
 class RecheckSchedule(Generic[T]):
     """Schedules the checks of waiting connections: soon, then after twice as long each time.
 
-    A slow client therefore causes about a dozen checks in its whole time, however often it sends.
+    A slow client therefore causes about a dozen checks in all, even if it sends single bytes.
     Connections that wait equally long share one queue, ordered by time.
     """
 
@@ -169,8 +169,8 @@ class PendingConnection:
 class Acceptor:
     """Accepts the connections of one listening socket; used only in the server's event loop.
 
-    `hand_over` receives a connection with its complete request. With `is_tls` it receives the
-    connection at its first byte, and the connection keeps its place among the waiting ones until
+    `hand_over` receives a connection with its complete request. If `is_tls` is true, it receives
+    the connection at its first byte, and the connection remains among the waiting ones until
     `mark_complete`.
     """
 

@@ -73,10 +73,10 @@ class _EventBatch:
 
 
 class StreamLimits(Protocol):
-    """The settings of `[api]` that limit how many streams a server holds open.
+    """The settings of `[api]` that limit how many streams a server keeps open.
 
-    An IPv6 client counts as its /64 network. A stream ends after `stream_seconds`, so that places
-    become free; the client resumes it with `Last-Event-ID`.
+    An IPv6 client counts as its /64 network. A stream ends after `stream_seconds`, so that other
+    clients can connect; its client resumes it with `Last-Event-ID`.
     """
 
     @property

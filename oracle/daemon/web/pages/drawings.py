@@ -93,7 +93,7 @@ def build_trend_chart(
     rises: Sequence[tuple[int, float, int]],
     excluded: Sequence[tuple[int, int]],
 ) -> TrendChart | None:
-    """Lay out a node's chart, or return None without samples.
+    """Lay out a node's chart, or return None if there are no samples.
 
     `limit` is the reliability below which a node is excluded. `falls` and `rises` are changes of H
     as (time, value, index), and `excluded` are the times (from, to) of exclusion.
@@ -153,7 +153,7 @@ def lay_out_bars(
 ) -> list[Bar]:
     """Lay out bars from the left in a box (width, height) with `slot_count` slots.
 
-    A bar of `max_value` is as high as the box; None stands for the greatest value.
+    A bar of `max_value` is as high as the box. If `max_value` is None, the greatest value is used.
     """
     width, height = box
     step = width / max(1, slot_count)

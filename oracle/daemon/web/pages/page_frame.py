@@ -183,7 +183,7 @@ def get_environment() -> Environment:
 
 @cache
 def get_asset_url(name: str) -> str:
-    """Return the URL of a static file; it contains the digest, so its content never changes."""
+    """Return the URL of a static file; the URL contains a digest of the file's content."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{digest}/{name}"
 
