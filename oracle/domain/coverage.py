@@ -16,7 +16,7 @@ from oracle.domain.ids import Address
 
 
 class VerificationLevel(IntEnum):
-    """How well a range of blocks was verified; each level includes the checks of those below it.
+    """How well a range of blocks was verified; each level includes the checks of all lower ones.
 
     NOTHING marks data that was stored before levels were recorded. The comparison of counters
     (docs/explanation/verification.md#l6) checks the whole state at a block and is recorded
@@ -41,7 +41,7 @@ class VerificationLevel(IntEnum):
 
 @dataclass(frozen=True)
 class IngestScope:
-    """What is requested of each block: logs by contract and first topic, and calls by selector.
+    """The filter for every block: logs by contract and first topic, and calls by selector.
 
     All values are lower case and sorted, so that equal scopes have equal ids. A selector is a
     contract's address and the first four bytes of the input: `0x` and 40 hex digits, a colon, `0x`
@@ -86,8 +86,8 @@ class IngestScope:
 class CoverageInterval:
     """Blocks `first` to `last` of one scope, both included, that were read in the same way.
 
-    `audited_by` is the endpoint that later returned the same data, and `audited_at` the newest
-    block at that time; both are None if no second endpoint was asked yet.
+    `audited_by` is the endpoint that later returned the same data, and `audited_at` was the newest
+    block at that time. Both are None if the blocks have not been audited yet.
     """
 
     first: int

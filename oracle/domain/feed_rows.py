@@ -20,8 +20,8 @@ MAX_ROW_ID = 2**63 - 1 - 2**20
 # Maximum length of a row's kind, node and task, which are hashes, addresses and names. They are
 # indexed, and PostgreSQL indexes at most 2,704 bytes.
 MAX_NAME_CHARS = 256
-# The reader sees all rows that one transaction of the source wrote within this many seconds, not
-# counting the time between the pages of a poll.
+# The rows that one transaction of the source wrote appear to the reader within this many seconds
+# of each other, not counting the time between the pages of a poll.
 SAME_TRANSACTION_SECONDS = 10
 
 

@@ -1,6 +1,6 @@
 """Types of on-chain identifiers, all of them lower-case `0x` hex.
 
-Identifiers stay text from the endpoint's response to the report, so that none is converted.
+Identifiers are text everywhere from the endpoint's response to the report, so none is converted.
 """
 
 from typing import NewType

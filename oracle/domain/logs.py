@@ -1,8 +1,8 @@
-"""The raw input from the chain: logs, one by one or in compact tables, and the calls they need.
+"""The raw input from the chain: logs, single or in compact tables, and calls.
 
-Everything else in the database is folded from these and can be rebuilt. A table keeps the logs of
-a range of blocks in rows with packed data, as the database does: values that many rows share are
-stored once, and no object is created per log (docs/explanation/storage.md#logs).
+Everything else in the database is folded from this input and can be rebuilt. A table keeps the
+logs of a range of blocks in rows with packed data, as the database does: values that many rows
+share are stored once, and no object is created per log (docs/explanation/storage.md#logs).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class Log:
 
 @dataclass(slots=True)
 class Call:
-    """One transaction whose input holds data that its logs lack; `value` is in wei."""
+    """A transaction whose input holds data that its logs lack; `value` is in wei."""
 
     block: int
     block_hash: Hash
@@ -296,7 +296,7 @@ def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
 
 
 def _collect_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
-    """Return hash and time of each block that has a log; the first log gives the time."""
+    """Return the hash of each block that has a log, and the time in the block's first log."""
     if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
         raise ValueError(f"a log's index is not from 0 to {MAX_LOG_INDEX}")
     block_ids = set(map(_GET_BLOCK, logs))

@@ -1,8 +1,8 @@
 """Loads the optional native package `oracle_native`, which is built from native/.
 
-The package contains the few loops that dominate selection and proofs. Each function has a Python
-equivalent with identical results beside its only caller, so without the package everything works,
-only slower (decision 0219).
+The package contains the few loops that dominate the time of selection and proofs. For each
+function there is Python code with identical results beside its only caller, so everything also
+works without the package, but more slowly (decision 0219).
 """
 
 from array import array
@@ -33,13 +33,16 @@ class Native(Protocol):
         """Return the root of a block's `ProvenReceipt`s, or None if the Python code is needed."""
 
     def stake_scores(self, stakes: list[int], largest: int, scores: "array[int]", /) -> bool:
-        """Write sqrt(stake / largest) of each stake to `scores`, unless a stake is too large.
+        """Write sqrt(stake / largest) of each stake to `scores`.
 
-        Return False in that case; the scores are then invalid.
+        Return False if a stake is too large; the scores are then invalid.
         """
 
     def weigh(self, columns: Columns, time: int, decay_table: bytes, least: int, /) -> None:
-        """Write the weights and `offered` flags of the rows whose flag is set."""
+        """Write the weights, at least `least`, and `offered` flags of the rows whose flag is set.
+
+        The last three columns are these flags, the weights and the `offered` flags.
+        """
 
     def total(self, weights: "array[int]", /) -> int:
         """Return the sum of the weights."""

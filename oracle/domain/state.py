@@ -33,7 +33,7 @@ class PendingLeave(StrEnum):
 
 
 class DownloadRequest(NamedTuple):
-    """A request to a node to download a model; no other request for it is made before `until`.
+    """A request to a node to download a model; the model is not requested again before `until`.
 
     Times are block times in seconds. The request is answered once the model is on disk.
     """
@@ -56,7 +56,8 @@ class Node:
     in units of 10^-18, at the block time `since` (docs/reference/scoring-rules.md#reliability).
     `prior` is the long-term score of an empty pool, or None for the rules' default.
     `kickout_due_since` is the position at which the kickout became due, or None while it is not.
-    `starts_anew` means that the node was kicked out while that was due, and has not rejoined.
+    `starts_anew` means that the node was kicked out while its kickout was due, and has not
+    rejoined.
     `changed_at` is the block of the last change of this row. `pending` is the node's request that
     takes effect when its task ends. `last_start` is the block time of the node's last task start,
     or None before the first. `downloads` are the requests of the day up to the last request,
@@ -159,7 +160,7 @@ class Task:
     """The state of one task, changed by the fold only. Times are block times in seconds.
 
     `created_at` is None if the creation was not seen. `node` is None if the task was not started,
-    or was started by several nodes; in that case `runs` holds a run of each node, in order of
+    or was started by several nodes; in that case `runs` holds one run for each node, in order of
     start (commit/disclose networks only). `stopped_at` is the position of the submission,
     commitment or error report. `revealed_at` is the position at which the node revealed a
     committed answer. `freed` means that the node could take another task once it answered;
@@ -241,7 +242,8 @@ class GroupMember(NamedTuple):
     """One task of a closed group; `elapsed` is in seconds, or None without an answer.
 
     `rank` counts from 1 and is None for a task that is not ranked. `score` is None for a task that
-    gives no score: in a scored group, one that was never started or is only possibly a member.
+    gives no score. In a scored group, this is a task that was never started, that is only possibly
+    a member, or that has no rank and a limit that is not credible.
     """
 
     task: TaskKey
@@ -252,7 +254,7 @@ class GroupMember(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether the task is only possibly a member, in a group that was scored."""
+        """Whether the task is only possibly a member; valid for groups that were scored."""
         return self.node is not None and self.score is None
 
 

@@ -1,4 +1,4 @@
-"""Declares the fields of events: position and time of all, and each other kind of field once.
+"""Declares the fields of events: the position and time of all events, and the other field kinds.
 
 An event's field is annotated with a kind, as in `stake: WeiAmount | None = None`. The JSON-lines
 codec, the columns of an export and the tables of docs/reference/events-and-jsonl.md are derived

@@ -27,10 +27,10 @@ _MAX_BRACKETS = 1_000
 
 
 def parse_json_object(line: str) -> dict[str, object]:
-    """Parse a line as a JSON object that contains no key twice.
+    """Parse a line as a JSON object without duplicate keys.
 
     Raises:
-        ValueError: the line is not such an object, or has too many brackets.
+        ValueError: the line is not a JSON object, contains a key twice, or has too many brackets.
     """
     # No event has as many brackets. RecursionError is no protection, because an imported library
     # raises the interpreter's recursion limit beyond what the stack can hold.
@@ -99,7 +99,7 @@ _OPTIONAL_POSITION_KEYS = ("tx", "sub")
 class _EventSchema(NamedTuple):
     """The codecs of one event type's fields.
 
-    `own_codecs` leaves out position and time and is in encoding order; `allowed_codecs` has all.
+    `own_codecs` is in encoding order, without position and time; `allowed_codecs` has all fields.
     """
 
     name: str
@@ -148,7 +148,7 @@ def parse_events(lines: Iterable[str]) -> list[DomainEvent]:
 
 
 class OutOfOrderError(Exception):
-    """The events of a file are invalid or not sorted; `parse_events` sorts or rejects them."""
+    """A line of an event file is invalid, or the events of the file are not sorted."""
 
 
 def iter_ordered_events(lines: Iterable[str]) -> Iterator[DomainEvent]:
@@ -180,7 +180,7 @@ def _may_follow(event: DomainEvent, last: DomainEvent) -> bool:
 
 
 class _LineIndex(NamedTuple):
-    """The first line with each position, and the time of each block with its first line."""
+    """The first line of each position, and the time and first line of each block."""
 
     positions: dict[Position, int]
     times: dict[int, tuple[int, int]]

@@ -52,7 +52,7 @@ def _format_bound(number: int) -> str:
 
 
 def hex_codec(size: int) -> FieldCodec:
-    """Return the codec of `size` bytes as `0x` and hex digits, which become lower case."""
+    """Return the codec of `size` bytes as `0x` and hex digits; decoded text is lower case."""
     pattern = re.compile(rf"0x[0-9a-f]{{{2 * size}}}")
 
     def decode(value: object) -> str:

@@ -1,8 +1,7 @@
 """Events of the oracle contract: rounds, indexes, kickouts, roles and limits.
 
-The on-chain state is folded from these events and never assumed from the transactions that were
-sent. See docs/reference/report-format.md#records,
-docs/explanation/reports.md#fold-what-is-on-chain.
+The on-chain state is folded from these events, and never inferred from sent transactions. See
+docs/reference/report-format.md#records, docs/explanation/reports.md#fold-what-is-on-chain.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,10 @@ class IndexReuse(NamedTuple):
 
 
 class Registrations(NamedTuple):
-    """The nodes that a round registers, first at `reused` indexes, then at new ones in order."""
+    """The nodes that a round registers: first those that reuse an index, then those with new ones.
+
+    Both are in the order in which the contract assigns the indexes.
+    """
 
     reused: tuple[IndexReuse, ...] = ()
     appended: tuple[Address, ...] = ()
@@ -85,7 +87,7 @@ class RoundAccepted:
     # keccak256 of the call's `data`, as the contract computed it.
     data_hash: Hash
     digest: Hash
-    # Digest of the chain, contract, signers, quorum and rules under which it was signed.
+    # Digest of the chain, contract, signers, quorum and rules under which the round was signed.
     config: Hash
     transmitter: Address
     # Decoded from the input of the `push` call and checked against `data_hash`: the registrations,

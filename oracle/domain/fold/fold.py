@@ -24,7 +24,7 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import OpenGroup, Task
 
-# Raise this number when the same events would fold to other rows. A database that an older version
+# Raise this number when the same events fold to different rows. A database that an older version
 # folded is folded again before it continues. Version 2: nodes that pause or quit when their task
 # ends. Version 4: submissions that are disclosed, or turn out to be error reports. Version 5: a
 # node's last start, shared fees, and under legacy rules the scores of groups. Version 6: every
@@ -100,9 +100,8 @@ class Fold:
     def fold_events(self, events: Iterable[DomainEvent], *, is_complete: bool = True) -> None:
         """Fold events that are sorted by position, from any number of blocks.
 
-        `is_complete` tells whether the events include their whole last transaction. If the
-        transaction continues in the next call, pass False, and call `finish_transaction` at its
-        end.
+        Pass `is_complete=False` if the last transaction continues in the next call, and call
+        `finish_transaction` at the end of the transaction.
 
         Raises:
             ValueError: an event does not follow the last folded event.
@@ -159,9 +158,10 @@ def collect_task_keys(events: Iterable[DomainEvent]) -> set[TaskKey]:
 def collect_open_group_keys(
     events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task], rules: Rules
 ) -> set[GroupKey]:
-    """Return the groups that may grow or close; empty unless the rules close groups by counting.
+    """Return the keys of the groups that the events may extend or close.
 
-    `tasks` holds the existing rows of `collect_task_keys`.
+    The result is empty unless the rules close groups by counting. `tasks` holds the existing rows
+    of `collect_task_keys`.
     """
     if rules.close != "terminal":
         return set()

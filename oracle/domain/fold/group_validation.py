@@ -86,7 +86,7 @@ def _close_group(
 
 
 def score_closed_groups(ledger: WorkingSet) -> None:
-    """Score the closed groups by the verdicts that are folded so far."""
+    """Score the closed groups by the verdicts that have been folded so far."""
     closing_groups, ledger.closing = ledger.closing, []
     for closing in closing_groups:
         answered = [ledger.tasks[key] for key in closing.answered]
@@ -105,7 +105,7 @@ def score_closed_groups(ledger: WorkingSet) -> None:
 
 
 def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
-    """Yield the tasks that are only possibly members of the group, without a rank or a score."""
+    """Yield the tasks that may be members of the group; they get no rank and no score."""
     for key in closing.possible:
         task = ledger.tasks.get(key)
         if task is not None and key not in closing.tasks and task.scored_in is None:
@@ -115,7 +115,7 @@ def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterato
 def _find_unscored_tasks(
     ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
-    """Return the keys of tasks that no other group has scored, and the rows that exist."""
+    """Return the keys of the tasks that no group has scored, and the existing rows of these."""
     present_keys: list[TaskKey] = []
     known_tasks: list[Task] = []
     for key in keys:
@@ -162,9 +162,9 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
 
 
 def _counts_for_pool(task: Task, member: GroupMember, rules: Rules) -> bool:
-    """Return whether a score enters the pool.
+    """Return whether the member's score enters the pool.
 
-    If the rules spare aborted tasks, an unranked task counts only if it timed out.
+    If the rules spare aborted tasks, the score of an unranked task enters only if it timed out.
     """
     if member.rank is not None or not rules.pool_zero_only_on_timeout:
         return True

@@ -21,7 +21,10 @@ from oracle.domain.state import GroupMember, Node, Run, Task
 
 
 class RoundScores(NamedTuple):
-    """One node's rank and score in each round; ranks count from 1, None without an answer."""
+    """One node's rank and score in each round.
+
+    Ranks count from 1; a rank is None if the node did not answer in the round.
+    """
 
     commitment_rank: int | None
     commitment_score: int
@@ -37,7 +40,7 @@ class RoundScores(NamedTuple):
 def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
     """Return the scores of each run, in the same order, or an empty list if no node answered.
 
-    An error report counts as the node's submission in every round without one.
+    An error report counts as the node's submission in each round in which it submitted nothing.
     """
     commitment_positions = [run.committed_at or run.reported_at for run in runs]
     disclosure_positions = [run.disclosed_at or run.reported_at for run in runs]
@@ -151,8 +154,8 @@ def add_window_score(
 ) -> None:
     """Add a task score to the node's window.
 
-    A kickout that was due in an earlier window ends with that window, before the score, which may
-    then make a new one due.
+    A kickout that was due in an earlier window ends with that window. It ends before the score is
+    added, because the score may make a new kickout due.
     """
     legacy_tally.advance_window(node, time, legacy)
     working_set.update_kickout_interval(ledger, node, ledger.at)

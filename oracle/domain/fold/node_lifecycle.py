@@ -156,7 +156,7 @@ def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: 
 
 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
-    """Record that a member wants to pause or quit; it does so once it runs no task."""
+    """Record a member's request to pause or quit, which takes effect once it runs no task."""
     request = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
     breach = leave_request_breach(ledger.nodes.get(event.node), request)
     if breach is not None:
@@ -173,7 +173,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 
 
 def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
-    """Record that the node, whether a member or not, runs one task less."""
+    """Record that the node, whether a member or not, runs one task fewer."""
     node = ledger.node_for_update(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
@@ -181,7 +181,7 @@ def release_node(ledger: WorkingSet, address: Address, at: Position, time: int) 
 
 
 def apply_pending_leave(ledger: WorkingSet, address: Address, at: Position, time: int) -> None:
-    """Pause the node or end its membership, as it requested while it ran tasks."""
+    """Pause the node or end its membership, as the node requested."""
     node = ledger.node_for_update(address, time)
     request, node.pending = node.pending, None
     if request is PendingLeave.PAUSE:

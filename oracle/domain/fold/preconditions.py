@@ -61,7 +61,7 @@ class Breach(StrEnum):
 
 
 def membership_breach(node: Node | None) -> Breach | None:
-    """Return a breach if a node that leaves is not a member, else None."""
+    """Return a breach if the node is not a member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Breach.NOT_A_MEMBER
     return None
@@ -92,7 +92,10 @@ def queueing_breach(task: Task) -> Breach | None:
 
 
 def start_breach(task: Task, event: TaskStarted) -> Breach | None:
-    """Return a breach if the task, or this round or node of it, was started before, else None."""
+    """Return a breach if the task was already started in this round or by this node, else None.
+
+    A task without rounds can be started only once.
+    """
     if task.ending is not None:
         return Breach.AFTER_TERMINAL
     if task.node is not None:
@@ -118,7 +121,7 @@ def result_breach(task: Task | None, event: TaskSubmitted | TaskErrorReported) -
 
 
 def disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | None:
-    """Return a breach if nothing was submitted, or it was already disclosed, else None."""
+    """Return a breach if the node has submitted no result or already disclosed it, else None."""
     breach = _node_breach(task, event)
     if breach is not None or task is None:
         return breach
@@ -166,7 +169,10 @@ def validation_breach(task: Task | None) -> Breach | None:
 
 
 def ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
-    """Return a breach if the task has already ended, or ends unstarted by other than an abort."""
+    """Return a breach if the task has already ended or was never started, else None.
+
+    A task that was never started may still abort.
+    """
     if task is None:
         return None if isinstance(event, TaskAborted) else Breach.NOT_STARTED
     if task.ending is not None:

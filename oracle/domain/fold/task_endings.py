@@ -42,7 +42,7 @@ _CAUSES = {
 
 
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
-    """End a task, or the runs of it that the event ends."""
+    """End the task or, if several nodes run it, the runs that the event ends."""
     existing = ledger.tasks.get(event.task)
     breach = ending_breach(existing, event)
     if breach is not None:
@@ -62,7 +62,10 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
 
 
 def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> None:
-    """Record an anomaly if a terminal event contradicts the daemon's record, which is used."""
+    """Record an anomaly if a terminal event contradicts the daemon's own record.
+
+    The record takes priority.
+    """
     if event.node is not None and event.node != task.node:
         ledger.record_anomaly(event, Breach.NODE_DIFFERS)
     if isinstance(event, TaskAborted | TaskTimedOut) and has_status_mismatch(task, event):
@@ -97,7 +100,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
 
 
 def _release_runner(ledger: WorkingSet, event: Terminal, task: Task, address: Address) -> None:
-    """Decrement the node's running tasks unless it was released before, and update its H."""
+    """Decrement the node's running tasks unless the node was already released; update its H."""
     node = ledger.node_for_update(address, event.time)
     if not task.freed:
         node.running -= 1

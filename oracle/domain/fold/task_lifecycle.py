@@ -83,8 +83,8 @@ def _was_network_waiting_for(run: Run, task: Task) -> bool:
     """Return whether the network was waiting for this node when the task was cancelled.
 
     First every node has to commit, then every node has to disclose; an error report counts as
-    both. In the end only the node whose result was accepted is still running, and has to upload
-    it.
+    both. In the end only the node whose result was accepted still runs the task, because it has to
+    upload the result.
     """
     if not _have_all_committed(task.runs):
         return not _has_committed(run)
@@ -207,7 +207,7 @@ def _set_stopped(
 
 
 def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
-    """Record that the node disclosed the result it submitted; time and rank are kept."""
+    """Record that the node disclosed its submitted result; the submission's time and rank stay."""
     existing = ledger.tasks.get(event.task)
     if existing is not None and existing.runs:
         task_runs.apply_run_answer(ledger, event)

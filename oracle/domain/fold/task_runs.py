@@ -85,7 +85,7 @@ def _commitment_breach(
 
 
 def find_open_runs(task: Task, node: Address | None) -> list[Run]:
-    """Return the runs that have not ended: of one node, or of all nodes if `node` is None."""
+    """Return the open runs of a node, or of all nodes if `node` is None."""
     return [run for run in task.runs if run.ending is None and node in (None, run.node)]
 
 

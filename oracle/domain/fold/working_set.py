@@ -41,7 +41,7 @@ class ScoreEntry(NamedTuple):
 
     @property
     def is_derived(self) -> bool:
-        """Whether no source lists the task as a member of the group.
+        """Whether the membership in the group was derived, because no source lists the task.
 
         A feed never lists members that timed out, so their score of 0 is derived from other rows.
         """
@@ -202,7 +202,7 @@ class LastEvent:
 
 @dataclass(frozen=True, slots=True)
 class PreImages:
-    """The rows that one block changed, as they were before it; None if a row did not exist."""
+    """The rows that a block changed, as they were before it; None if a row did not exist."""
 
     block: int
     nodes: dict[Address, Node | None]
@@ -312,8 +312,8 @@ def update_kickout_interval(
 ) -> None:
     """Open or close the kickout interval of a node whose pool or membership has just changed.
 
-    `time` is the block time at which a node joins: a restart may have lost the node's pool since
-    its last score.
+    Pass `time`, the block time, for a node that joins: a restart may have lost the node's pool
+    since its last score.
     """
     rules = ledger.rules
     pool = node.pool if time is None else get_pool_in_memory(node, time, rules)

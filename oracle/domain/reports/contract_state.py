@@ -108,7 +108,7 @@ class RoundLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContractSettings:
-    """The newest settings of the contract; a setting is None if no block read so far has it."""
+    """The newest settings of the contract; a setting is None if no block read so far set it."""
 
     vetoer: Address | None = None
     limits: LimitsSet | None = None

@@ -62,7 +62,7 @@ def is_low(lane: int, line: int) -> bool:
 def find_first_low_run(
     observations: Iterable[LaneObservation], line: int, count: int
 ) -> tuple[LaneObservation, ...]:
-    """Return the first `count` consecutive low rounds, or the last run if none is that long."""
+    """Return the first `count` consecutive low rounds, or the last run if every run is shorter."""
     run: list[LaneObservation] = []
     for observation in observations:
         run = [*run, observation] if is_low(observation.lane, line) else []
@@ -85,17 +85,17 @@ def count_newest_low_run(observations: Sequence[LaneObservation], line: int) -> 
 # scores.
 FORMULA_VERSION = 2
 # A creator's scores are decisive if the mean of all others is at least this fraction of the
-# kickout line. The line itself would not do: an interval opens just below it, where leaving out
-# the scores of almost any creator lifts the mean a little.
+# kickout line. Comparing with the line itself would be too strict: an interval opens just below
+# it, so the mean without the scores of almost any creator would reach the line.
 _CLEARLY_ABOVE = 5, 4
 
 
 class CreatorSpread(NamedTuple):
-    """How `scores` scores are distributed over the `creators` of the scored tasks.
+    """How a node's scores are distributed over the creators of the scored tasks.
 
-    `max_per_creator` is the largest number of scores from one creator. `decisive_scores` is the
-    number of scores from one creator without which the mean would be clearly above the kickout
-    line, or 0 if there is no such creator.
+    `scores` and `creators` are their numbers. `max_per_creator` is the largest number of scores
+    from one creator. `decisive_scores` is the number of scores from a creator without whom the
+    mean would be clearly above the kickout line, or 0 if there is no such creator.
     """
 
     scores: int
@@ -131,8 +131,8 @@ class CreatorSpread(NamedTuple):
 def derived_zeros_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
     """Return a reason if the kickout is due only because of derived zeros, else None.
 
-    The check replaces each derived zero by the best score, because no stake is taken for inferred
-    scores alone.
+    The check replaces each derived zero by the best score, because no node is kicked out for
+    derived scores alone.
     """
     derived_count = sum(entry.is_derived for entry in entries)
     total = sum(entry.score for entry in entries) + derived_count * rules.q_max
@@ -182,11 +182,11 @@ class KickoutEvidence:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceContext:
-    """What the evidence states besides scores: chain, contract, and the node's lane `index`.
+    """The content of the evidence besides the scores: chain, contract, and the node's `index`.
 
-    `observations` are the rounds that showed the lane below the kickout line, which is
-    `kick_below` QoS steps. `creators` holds the creators of the scored tasks that an event up to
-    the opening of the interval named.
+    `observations` are the rounds that showed the node's lane below the kickout line, which is
+    `kick_below` QoS steps. `creators` holds the creators of the scored tasks, as far as events
+    named them before the interval opened.
     """
 
     chain_id: int | None
@@ -214,8 +214,8 @@ def evidence_of(
         context: the node's lane, and the rounds that showed it low.
 
     Raises:
-        ValueError: the entries are not a full pool, belong to another node, or are not below the
-            threshold, so that nothing is proven.
+        ValueError: the entries are not a full pool, belong to another node, or are not low enough
+            for a kickout.
     """
     total = sum(entry.score for entry in entries)
     size = len(entries) if rules.legacy is not None else rules.pool_size
@@ -251,7 +251,7 @@ def evidence_of(
 
 
 def _justifies_kickout(total: int, count: int, rules: Rules) -> bool:
-    """Return whether these scores are numerous and low enough for a kickout."""
+    """Return whether there are enough scores for a kickout, and they are low enough."""
     legacy = rules.legacy
     has_enough = legacy is None or count >= legacy.kickout_tasks
     return has_enough and total * UNIT < _get_kickout_line(rules) * count

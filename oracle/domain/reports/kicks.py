@@ -1,7 +1,7 @@
 """The on-chain state of a kickout, from the proposal to its end or the node's expulsion.
 
-The oracle records an expulsion itself, so it stays valid whatever the network does. If the network
-refuses to end the membership, the refusal is recorded in addition. See
+The oracle contract itself records an expulsion, so the expulsion does not depend on the network.
+If the network refuses to end the membership, the refusal is recorded in addition. See
 docs/explanation/kickouts.md#states.
 """
 
@@ -26,8 +26,8 @@ MAX_SAME_REFUSALS = 2
 class KickState(StrEnum):
     """The state of a kickout.
 
-    VETOED: the vetoer at that time cancelled it. CANCELLED: anyone cancelled it after it had
-    expired. OUTDATED: signers, quorum or rules were replaced before it was executed. EXECUTED: the
+    VETOED: the vetoer cancelled the kickout. CANCELLED: anyone cancelled it after it had expired.
+    OUTDATED: signers, quorum or rules were replaced before it was executed. EXECUTED: the
     node is expelled. REFUSED: the node is expelled, but the network did not end its membership.
     READMITTED: the admin revoked the expulsion.
     """
@@ -150,7 +150,7 @@ def build_initial_expulsion(event: NodeExpelled) -> Kick:
 
 
 def _build_unrecorded_expulsion(at: Position, head_round: int) -> Expulsion:
-    """Return an expulsion whose own event was not read; a later event gives the position."""
+    """Return an expulsion whose own event was not read; `at` is the position of a later event."""
     return Expulsion(at, head_round, NEVER_EXPIRES, NO_TARGET, head_round, at)
 
 

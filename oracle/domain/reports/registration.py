@@ -24,8 +24,8 @@ CLOSED_ROUNDS = 2
 class Newcomer(NamedTuple):
     """A node that waits for an index; newcomers are sorted by their fields.
 
-    `at` is the position of the event that first made the node reportable. `place` is the node's
-    place in a group that scored several nodes at once.
+    `at` is the position of the event that first made the node reportable. `place` is the index of
+    the node's task in a group that scored several nodes at that position.
     """
 
     at: Position
@@ -151,7 +151,7 @@ def choose_registrations(
 def _count_indexes_within_words(
     free_indexes: Sequence[int], node_count: int, max_words: int
 ) -> int:
-    """Return how many of the free indexes and then new ones fit into `max_words` words."""
+    """Return how many indexes fit into `max_words` words: the free ones, then new ones."""
     word_indexes: set[int] = set()
     for place, index in enumerate(free_indexes):
         word_indexes.add(index // LANES_PER_WORD)

@@ -1,4 +1,4 @@
-"""Finds the report that should become round r + 1 from the chain alone (decision 0088)."""
+"""Finds, from the chain alone, the report that should become round r + 1 (decision 0088)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -77,18 +77,19 @@ def find_scheduled_report(
 
     Time is divided into submission windows of `compute_submission_window` periods, numbered from
     the first period. In a window, the first report that has something to send and was cut on top
-    of round r is meant for round r + 1. If it leaves the anchor window before the submission
-    window ends, the first report cut after that follows it. The earliest of these reports that can
-    still land is scheduled, so a second one is scheduled only when the first has expired.
+    of round r is meant for round r + 1. If that report leaves the anchor window before the
+    submission window ends, the first report cut afterwards succeeds it. The scheduled report is
+    the earliest of them that can still land, so a successor is scheduled only when its predecessor
+    has expired.
 
-    Every reporter that has seen the window from its start, or the acceptance of round r in it,
-    finds the same report, whatever it saw before and however often it restarted. Any other
-    reporter gets None for that window, and joins in the next.
+    Every reporter that has seen the window from its start, or has seen round r accepted in it,
+    finds the same report. Older history and restarts make no difference. Any other reporter gets
+    None for this window, and takes part from the next window on.
 
     Args:
         headers: every report cut so far, oldest first, including reports without records; of
             earlier windows, only reports that can still land are needed.
-        first_complete_period: the first period from which on no report is missing.
+        first_complete_period: the first period since which no report is missing.
         moment: the newest folded block, and the contract's head.
         settings: the settings that are part of the rules id.
     """
@@ -120,7 +121,7 @@ def find_scheduled_report(
 def _is_complete(
     headers: Sequence[ReportHeader], complete_from: int, start: int, head_round: int
 ) -> bool:
-    """Return whether no report on top of this round is missing since the window's start."""
+    """Return whether every report on top of this round since the window's start is known."""
     return complete_from <= start or any(
         header.period >= complete_from and header.head_round < head_round for header in headers
     )
@@ -129,7 +130,7 @@ def _is_complete(
 def _iter_signing_order(
     candidates: Sequence[ReportHeader], moment: ScheduleMoment
 ) -> Iterable[ReportHeader]:
-    """Yield the reports of one submission window that are signed one after another."""
+    """Yield the reports of one submission window that may be signed, in order."""
     free_from = -1
     for header in candidates:
         if header.as_of >= free_from:

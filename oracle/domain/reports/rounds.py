@@ -1,4 +1,4 @@
-"""The oracle contract's state, folded from the contract's events, not from what was sent."""
+"""The oracle contract's state, folded from the contract's events, not from sent transactions."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -53,7 +53,7 @@ from oracle.errors import FatalError
 class Rounds:
     """The contract's state at the position of the fold, kept in memory.
 
-    100,000 nodes take 6,250 words and 100,000 indexes.
+    For 100,000 nodes there are 6,250 words and 100,000 indexes.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Rounds:
         self.index_by_node = {entry.node: entry.index for entry in self.indexes.values()}
         self._changes = RoundsChanges()
         self._pre_images: RoundsPreImages | None = None
-        # The indexes that the contract's events announced, and the transaction; the round of that
-        # transaction must assign the same indexes.
+        # The indexes that the contract's events announced, and the transaction of these events.
+        # The round in that transaction must assign the same indexes.
         self._announced: dict[int, Address] = {}
         self._announced_in = (-1, -1)
 
@@ -244,10 +244,11 @@ class Rounds:
         self._changes.settings.append(event)
 
     def _get_cancelled_state(self, canceller: Address) -> KickState:
-        """Return VETOED for a veto, or CANCELLED for the cleanup of an expired kickout by anyone.
+        """Return VETOED if the vetoer cancelled the kickout, else CANCELLED.
 
-        Only the vetoer can cancel a live kickout. If the vetoer is unknown, the cancellation
-        counts as a veto, because no node should be kicked out in case of doubt.
+        Only the vetoer can cancel a live kickout; anyone can cancel an expired one. If the vetoer
+        is unknown, the cancellation counts as a veto, because no node should be kicked out in case
+        of doubt.
         """
         vetoer = self.settings.vetoer
         return KickState.VETOED if vetoer is None or canceller == vetoer else KickState.CANCELLED

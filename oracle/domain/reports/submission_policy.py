@@ -30,8 +30,8 @@ class ReportChange:
 
     `words` counts the words that the report writes, and `change` is the sum of the steps by which
     lanes change. `is_urgent` means that a lane changes its band (the kickout line, selectable or
-    not, the first report of a node). `age` is the time in seconds since the last round, or since
-    the oldest of the words was written.
+    not, the first report of a node). `age` is the time in seconds since the oldest of the words
+    was written or, if that is longer, since the last round.
     """
 
     words: int

@@ -26,7 +26,7 @@ from oracle.domain.state import Membership, Node
 
 
 class FallCause(IntEnum):
-    """The reason why a lane falls; falls with lower values are sent first."""
+    """The reason why a lane falls; falls with a lower value are sent first."""
 
     KICKOUT_DUE = 0
     EXCLUDED = 1
@@ -116,7 +116,7 @@ NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 @dataclass(frozen=True, slots=True)
 class ScoringContext:
-    """What scoring needs at the as-of block, whose time is `time`.
+    """The inputs of scoring at the as-of block, whose time is `time`.
 
     Legacy rules also need `peers`, the population maxima at that time.
     """

@@ -23,7 +23,7 @@ _ADDRESS_PADDING = bytes(12)
 
 
 class LeafFlag(IntFlag):
-    """The state of a node; a kickout that is HELD needs the decision of a person."""
+    """The state of a node; HELD means that its kickout waits for an operator's decision."""
 
     MEMBER = 1
     PAUSED = 2
@@ -43,9 +43,10 @@ class NodeLeaf:
     """The values of one node in a round.
 
     `next_node` is the next higher address that has a leaf; the highest address is followed by the
-    lowest. It proves that no address between the two has a leaf. `lane` is 1 (do not select) or
-    the QoS in steps of 0.0001 plus 2. `seat` is the place of the leaf: nodes are numbered from 0
-    in the order in which events first named them, and keep their number for life. `score_sum` is
+    lowest. A leaf therefore proves that no address between `node` and `next_node` has a leaf.
+    `lane` is 1 (do not select) or the QoS in steps of 0.0001 plus 2. `seat` is the index of the
+    leaf: nodes are numbered from 0 in the order in which events first named them, and keep their
+    number forever. `score_sum` is
     the sum of the `score_count` scores that determine the long-term score. `reliability` is H at
     the round's as-of block, in units of 10^-18. `kickout_due_since` and `last_scored_at` are block
     times in seconds; 0 means that no kickout is due, or that the node has no score. `pool_hash` is
@@ -99,7 +100,7 @@ class NodeLeaf:
 
 @dataclass(frozen=True, slots=True)
 class RoundSummary:
-    """The values of a round as a whole, which bind its root to one chain, contract and round.
+    """The values of a whole round, which bind its root to one chain, contract and round.
 
     `as_of` is a block number. `node_count` is the number of leaves, `open_count` the number of
     nodes that may be selected, and `total_weight` the sum of all weights: QoS in steps of 0.0001

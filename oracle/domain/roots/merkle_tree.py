@@ -1,9 +1,9 @@
-"""A Merkle tree in one block of memory whose leaves keep their places.
+"""A Merkle tree in one block of memory, whose leaves keep their indexes.
 
-The tree has 2^depth places. Empty places hold zero bytes, and each pair of hashes is hashed in
-ascending order, so that `MerkleProof.verify` of OpenZeppelin needs no directions. The root equals
-that of `SimpleMerkleTree.of(hashes padded with zeros, {sortLeaves: false})` of the npm package
-@openzeppelin/merkle-tree, which the test vectors come from.
+The tree has room for 2^depth leaves. Missing leaves are zero bytes, and each pair of hashes is
+hashed in ascending order, so that `MerkleProof.verify` of OpenZeppelin needs no directions. The
+root equals that of `SimpleMerkleTree.of(hashes padded with zeros, {sortLeaves: false})` of the npm
+package @openzeppelin/merkle-tree, which generated the test vectors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ _PAIR_BYTES = 2 * HASH_BYTES
 
 
 class MerkleTree:
-    """The hashes of all nodes of the tree, 64 bytes for each place.
+    """The hashes of all nodes of the tree, 64 bytes for each leaf.
 
     Node 1 is the root, nodes 2i and 2i + 1 are the children of node i, and node 2^depth + p is the
-    leaf with index p. A tree without leaves has one empty place, so its root is zero.
+    leaf with index p. The root of a tree without leaves is zero.
     """
 
     def __init__(self, leaf_hashes: Sequence[bytes], keccak: Keccak) -> None:
-        """Build the tree of these leaves, in order of their places."""
+        """Build the tree of these leaves, in order of their indexes."""
         self._keccak = keccak
         self._hashes = bytearray()
         self._leaf_count = self._depth = 0
@@ -42,16 +42,16 @@ class MerkleTree:
         return self._get_hash(1)
 
     def get_leaf(self, index: int) -> bytes:
-        """Return the hash of the leaf at an index. Raises IndexError if there is none."""
+        """Return the hash of the leaf at an index. Raises IndexError if there is no such leaf."""
         return self._get_hash(self._find_leaf_node(index))
 
     def set_leaves(self, hash_by_index: Mapping[int, bytes]) -> None:
-        """Replace leaves, and append leaves at the places that follow the last one.
+        """Replace leaves, and append leaves after the last one.
 
         Only the hashes above the changed leaves are computed, unless the depth grows.
 
         Raises:
-            ValueError: the new places leave a gap.
+            ValueError: the new indexes leave a gap.
         """
         new_indexes = sorted(index for index in hash_by_index if index >= self._leaf_count)
         leaf_count = self._leaf_count + len(new_indexes)

@@ -29,7 +29,8 @@ from oracle.domain.roots.merkle_tree import MerkleTree, hash_pair
 class RoundTree:
     """The hashes and lanes of all nodes as of the last round; the leaves are not kept.
 
-    It takes about 70 bytes a node. A round updates the leaves that changed since the last one.
+    The tree takes about 70 bytes per node. A round updates the leaves that changed since the last
+    round.
     """
 
     def __init__(self, leaves: Iterable[NodeLeaf], keccak: Keccak) -> None:
@@ -79,7 +80,7 @@ class RoundTree:
     def summarize(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int
     ) -> RoundSummary:
-        """Return the summary of the leaves as the round of this number."""
+        """Return the summary of the round with this number, whose leaves are the current ones."""
         return RoundSummary(
             chain_id=chain_id,
             oracle=oracle,
@@ -91,12 +92,12 @@ class RoundTree:
         )
 
     def compute_root(self, summary: RoundSummary) -> bytes:
-        """Return the root that a report of this summary carries."""
+        """Return the root of the round with this summary."""
         trees = hash_pair(self._nodes.root, self._words.root, self._keccak)
         return hash_pair(hash_leaf(summary.encode(), self._keccak), trees, self._keccak)
 
     def prove_node(self, seat: int, summary: RoundSummary) -> list[bytes]:
-        """Return the proof of the leaf at a seat. Raises IndexError if there is none."""
+        """Return the proof of the leaf at a seat. Raises IndexError if there is no such leaf."""
         return [
             *self._nodes.build_proof(seat),
             self._words.root,
@@ -104,7 +105,7 @@ class RoundTree:
         ]
 
     def prove_word(self, index: int, summary: RoundSummary) -> list[bytes]:
-        """Return the proof of a word of lanes. Raises IndexError if there is none."""
+        """Return the proof of a word of lanes. Raises IndexError if there is no such word."""
         return [
             *self._words.build_proof(index),
             self._nodes.root,
@@ -130,7 +131,7 @@ def find_predecessor(ascending: Sequence[Address], address: Address) -> Address:
     """Return the address whose leaf proves that `address`, which has no leaf, is absent.
 
     Args:
-        ascending: the addresses of all leaves, at least one.
+        ascending: the addresses of all leaves in ascending order, at least one.
         address: an address in lower case.
     """
     return ascending[bisect_left(ascending, address) - 1]

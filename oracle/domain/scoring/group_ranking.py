@@ -40,8 +40,8 @@ def rank_by_speed(tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = Fal
 
     Error reports come last, unless the rules rank them by their time. The list is empty if the
     whole group is rejected. Of two equally fast tasks, the one that was created (or else started)
-    first comes first. With `in_order`, the tasks are in the order of their answers, and times are
-    ignored.
+    first comes first. With `is_ordered`, the tasks are already in the order of their answers, and
+    times are ignored.
     """
     if rules.creator_timeout_rejects_group and any(
         task.abort_reason is AbortReason.CREATOR_VALIDATION_TIMEOUT for task in tasks
@@ -132,7 +132,7 @@ def _score_member(
 
 
 def _compute_task_score(points: int, rules: Rules) -> int:
-    """Return the task score for a rank's points, which legacy rules count for both rounds.
+    """Return the task score for a rank's points; under legacy rules they count in both rounds.
 
     See docs/explanation/legacy.md#scores.
     """

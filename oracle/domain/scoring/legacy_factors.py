@@ -120,7 +120,7 @@ def compute_incentive_shares(
     A share is the product of Q and online seconds, divided by the sum of all members' products
     (docs/explanation/crynux.md#weighted-sum-of-scores); all shares are 0 if that sum is 0. The
     result is empty unless the rules are legacy rules. Shares are never part of a report. `peers`
-    are the maxima of these nodes at the same time; they are computed if it is None.
+    are the maxima of these nodes at the same time; if it is None, they are computed.
     """
     members = [node for node in nodes if node.membership is Membership.MEMBER]
     legacy, maxima = rules.legacy, peers or compute_population_maxima(members, time, rules)

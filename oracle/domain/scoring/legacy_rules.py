@@ -95,8 +95,8 @@ class LegacyRules:
         """Parse the result of `to_values`.
 
         Raises:
-            ValueError: not a JSON object, or a number is unknown, missing, or of a wrong type or
-                value.
+            ValueError: `values` is not a JSON object, or a rule is unknown, missing, or of a wrong
+                type or value.
         """
         if not isinstance(values, dict):
             raise ValueError("legacy: must be a JSON object")  # noqa: TRY004 - the text is at fault

@@ -72,7 +72,7 @@ class WindowTally(NamedTuple):
 
 
 def compute_tally(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
-    """Return the tally of the window of `time`, or of the node's window if that is later."""
+    """Return the tally of the window that contains `time`, or of the node's window if later."""
     window, online_since = compute_window(time, legacy), node.online_since
     if window <= node.window:
         online_seconds = node.online_seconds + (

@@ -66,7 +66,10 @@ def _describe_missing_for_reliability(event_types: EventTypes) -> Iterator[str]:
 def describe_missing_fields(
     fields_by_type: Mapping[type[DomainEvent], Collection[str]], rules: Rules
 ) -> Iterator[str]:
-    """Yield a sentence for each effect of a missing field; `fields_by_type` has the others."""
+    """Yield a sentence for each effect of fields that a profile lacks.
+
+    `fields_by_type` holds the fields that the profile provides.
+    """
     if rules.legacy is None:
         creation_fields = fields_by_type.get(network_events.TaskCreated)
         if (

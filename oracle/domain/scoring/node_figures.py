@@ -1,4 +1,4 @@
-"""Computes the scores of one node at a time, and the figures derived from them.
+"""Computes the scores of a node at a given time, and the values derived from them.
 
 Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds. See
 docs/reference/scoring-rules.md.
@@ -41,7 +41,7 @@ _STATE_OF_NON_MEMBER: Mapping[Membership, NodeState] = {
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """The scores of one node at a time, and the figures derived from them.
+    """The scores of a node at a given time, and the values derived from them.
 
     `qos` is None for a node that is not a member. `back_at` is the block time at which healing
     alone ends the exclusion, or None for a node that is not excluded. `factors` is None except
@@ -62,10 +62,11 @@ class NodeFigures:
 def figures_at(
     node: Node, time: int, rules: Rules, peers: PopulationMaxima | None = None
 ) -> NodeFigures:
-    """Return the figures of a node at `time`; `peers` must be as of the same time.
+    """Return the scores of a node at `time`; `peers` must be as of the same time.
 
     Raises:
-        ValueError: legacy rules without `peers` (`legacy_factors.compute_population_maxima`).
+        ValueError: the rules are legacy rules, and `peers` is None. Use
+            `legacy_factors.compute_population_maxima`.
     """
     reliability, factors = (
         compute_reliability(node, time, rules),

@@ -1,4 +1,4 @@
-"""The scores of a node at a time: status, score pool and long-term score, reliability H, QoS.
+"""The scores of a node at a given time: status, pool, long-term score, reliability H, QoS.
 
 Numbers between 0 and 1 are in units of 10^-18, rounded down at every step
 (docs/reference/scoring-rules.md#numbers). Times are block times in seconds. See
@@ -15,7 +15,10 @@ from oracle.domain.state import Membership, Node
 
 
 def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
-    """Return H at `time`, healed from `base` at `since`, or `base` if `time` is before that."""
+    """Return H at `time`, if H was `base` at `since` and has only healed since then.
+
+    If `time` is before `since`, return `base`.
+    """
     if base == UNIT or time <= since:
         return base
     return close_gap_to_one(base, compute_decay(time - since, rules.tau_seconds))
@@ -38,9 +41,9 @@ def is_excluded_after(
 ) -> bool:
     """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
 
-    This function is for rules with two thresholds: only a penalty starts an exclusion, which ends
-    as soon as H reaches the exit threshold, also by healing alone
-    (docs/reference/scoring-rules.md#relay).
+    This function is for rules with two thresholds (docs/reference/scoring-rules.md#relay). Only a
+    penalty starts an exclusion. The exclusion ends as soon as H reaches the exit threshold, be it
+    by a success or by healing alone.
     """
     if is_penalty and after < rules.exclude_enter:
         return True
@@ -79,24 +82,24 @@ def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
 
 
 def get_pool_in_memory(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that decides a kickout at `time`, which is empty if a restart lost it."""
+    """Return the pool that decides a kickout at `time`; it is empty if a restart lost the pool."""
     return b"" if is_pool_lost(node, time, rules) else node.pool
 
 
 def get_pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that a score at `time` is appended to, reseeded if a restart lost it."""
+    """Return the pool to which a score at `time` is appended; a lost pool is reseeded."""
     return reseed_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
 def reseed_pool(pool: bytes, rules: Rules) -> bytes:
-    """Return the replacement of a lost pool: copies of its truncated mean; empty if that is 0."""
+    """Return copies of a lost pool's truncated mean, or an empty pool if every score was 0."""
     if not pool or not any(pool):
         return b""
     return bytes((sum(pool) // len(pool),)) * rules.reseed_copies
 
 
 def build_prior_pool(prior: int, rules: Rules) -> bytes:
-    """Return the copies of a prior that precede the node's next score (relay)."""
+    """Return a pool of copies of the prior, to which the node's next score is appended (relay)."""
     return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies
 
 
@@ -140,7 +143,8 @@ def compute_legacy_factors(
     """Return R, P, B and Q among `peers` as of `time`, or None if the rules are not legacy rules.
 
     Raises:
-        ValueError: legacy rules without `peers` (`legacy_factors.compute_population_maxima`).
+        ValueError: the rules are legacy rules, and `peers` is None. Use
+            `legacy_factors.compute_population_maxima`.
     """
     if rules.legacy is None:
         return None
@@ -157,7 +161,7 @@ def qos_at(
     Under legacy rules the QoS is Q, compared with `peers` as of the same time.
 
     Raises:
-        ValueError: legacy rules without `peers`.
+        ValueError: the rules are legacy rules, and `peers` is None.
     """
     if node.membership is not Membership.MEMBER:
         return None
@@ -224,8 +228,8 @@ _FOREVER = 1 << 21
 def compute_longest_exclusion(rules: Rules) -> int:
     """Return the longest exclusion in seconds that one timeout can cause, or 0 if it causes none.
 
-    The longest exclusion follows a timeout just above the threshold, because a node below it is
-    given no task.
+    The longest exclusion follows a timeout of a node whose H is just above the threshold, because
+    a node below the threshold gets no task.
     """
     base = penalize_reliability(min(rules.exclude_enter, UNIT), rules)
     if base >= rules.exclude_enter:

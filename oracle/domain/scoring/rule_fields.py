@@ -153,7 +153,7 @@ def parse_rule_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 -
     """Parse the result of `rule_to_json`.
 
     Raises:
-        ValueError: the value has another type than the field; the message starts with the field's
+        ValueError: the value does not have the field's type. The message starts with the field's
             name.
     """
     if value is None and is_optional(field):
@@ -189,7 +189,7 @@ def is_optional(field: Field[Any]) -> bool:
 
 
 def get_value_type(field: Field[Any]) -> type:
-    """Return the type of a rule's value unless None: str, int, bool or tuple (of integers)."""
+    """Return the type of a rule's value if not None: str, int, bool or tuple (of integers)."""
     if get_origin(field.type) is tuple:
         return tuple
     if is_fraction(field):
@@ -202,6 +202,6 @@ def get_value_type(field: Field[Any]) -> type:
 def find_missing_rules(
     field_by_name: Mapping[str, Field[Any]], values: Mapping[str, object]
 ) -> list[str]:
-    """Return the fields that have no default and are missing from the values."""
+    """Return the names of the fields that have no default and are missing from the values."""
     required = [name for name, field in field_by_name.items() if field.default is MISSING]
     return [name for name in required if name not in values]

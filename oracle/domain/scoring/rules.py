@@ -221,8 +221,8 @@ class Rules:
     )
 
     # Set if scores come from two rounds of submission (docs/explanation/legacy.md#scores), None if
-    # they come from groups. With it, scores do not depend on reliability, and `q_max` is the best
-    # score of both rounds together.
+    # scores come from groups. Under legacy rules, scores do not depend on reliability, and `q_max`
+    # is the best score of both rounds together.
     legacy: LegacyRules | None = field(default=None, metadata=non_rule_metadata(omit_default=True))
 
     def __post_init__(self) -> None:
@@ -301,11 +301,11 @@ class Rules:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the result of `to_json`; omitted fields have the defaults above.
+        """Parse the result of `to_json`; omitted fields get their default.
 
         Raises:
-            ValueError: not a JSON object, or a field is unknown, missing, or of a wrong type or
-                value.
+            ValueError: `text` is not a JSON object, or a field in it is unknown, missing, or of a
+                wrong type or value.
         """
         values = json.loads(text)
         if not isinstance(values, dict):
