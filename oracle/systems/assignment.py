@@ -38,7 +38,7 @@ class Pool(Protocol):
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw a node for each task of the item, for which there must be enough candidates."""
+        """Draw a node for each task of the item; there must be enough candidates."""
         ...
 
     def is_eligible(self, task: Task, node: Address) -> bool:
@@ -72,8 +72,8 @@ class AssignmentPlan:
     """The active draws and the armed tasks at the end of a block.
 
     `active_draws` holds the nodes that were drawn for tasks that are not started yet.
-    `armed_tasks` have a candidate, so that the next block draws for them. All other waiting tasks
-    keep waiting.
+    `armed_tasks` have a candidate, so the next block draws for them. All other waiting tasks keep
+    waiting.
     """
 
     active_draws: Mapping[TaskKey, Address]
@@ -81,7 +81,7 @@ class AssignmentPlan:
 
 
 class PlanStep(NamedTuple):
-    """The changes of the plan in one block; `ended_draws` are the draws no longer active."""
+    """The changes of the plan in one block; `ended_draws` are the draws that became inactive."""
 
     plan: AssignmentPlan
     new_draws: tuple[TaskDraw, ...]

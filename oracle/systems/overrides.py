@@ -69,7 +69,7 @@ def parse_changes(table: object) -> dict[str, str]:
     """Return the changes in a TOML or JSON table; nested tables give dotted names.
 
     Raises:
-        ValueError: not a table, or a fraction is given as a number, which would not be exact.
+        ValueError: `table` is not a table, or a fraction is given as a number, which is not exact.
     """
     if not isinstance(table, dict):
         raise ValueError('must be a table, such as { penalty = "0.3" }')  # noqa: TRY004 - the text is at fault

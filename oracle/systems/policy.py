@@ -15,8 +15,8 @@ class PolicyInput:
     """The network at a block time in seconds: all inputs of a policy besides its own state.
 
     `nodes` holds every node ever seen, whether a member or not. `reserved` holds nodes that look
-    free but must not get this task, because they were drawn for another task or given one of its
-    group.
+    free but must not get this task, because they were drawn for another task or were given another
+    task of the same group.
     """
 
     nodes: Mapping[Address, Node]
@@ -29,9 +29,10 @@ class PolicyInput:
 class CandidateVerdict:
     """A policy's verdict on one node for one task.
 
-    `weight` is the node's share in the draw, in the policy's own unit, 0 or more. It is None if
-    the node is not a candidate, for `reason`. `parts` holds the components of the weight as text,
-    by their names in the source and in the order of an explanation; fractions have 18 digits.
+    `weight` is the node's share in the draw, in the policy's own unit, 0 or more. If the node is
+    not a candidate, `weight` is None, and `reason` says why. `parts` holds the components of the
+    weight as text, by their names in the source and in the order in which they are shown;
+    fractions have 18 digits.
     """
 
     node: Address
@@ -62,7 +63,7 @@ class SelectionPolicy(Protocol):
 
     @property
     def version(self) -> int:
-        """Return the version, 1 or more; it rises if the same history may give another result."""
+        """Return the version, 1 or more; it is raised if the same history may give new results."""
         ...
 
     def create_follower(self) -> Follower:

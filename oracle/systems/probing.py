@@ -82,7 +82,7 @@ def select_due_probes(
     models: AbstractSet[str],
     with_companions: bool,
 ) -> list[Probe]:
-    """Return the due system tasks, the most urgent first; no node is in two of them.
+    """Return the due system tasks, the most urgent first; no node is in two tasks.
 
     Args:
         nodes: every known node.
@@ -137,10 +137,10 @@ def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Add
 def _choose_companions(
     node: Node, free_nodes: Sequence[Node], window: ProbeWindow
 ) -> Sequence[Node]:
-    """Return two free nodes with the same hardware, or none if there are fewer.
+    """Return two free nodes with the same hardware, or none if there are fewer than two.
 
     With fewer nodes, the task's time could not be compared. Nodes that had no task in the window
-    come first, because one group then serves all three.
+    come first, because the group then serves them as well.
     """
     comparable_nodes = [
         candidate

@@ -29,8 +29,8 @@ from oracle.systems.policy import SelectionPolicy
 class System:
     """A rule set and a policy that belong together.
 
-    `source` names the document, and `summary` describes the system in one line. `has_rules` tells
-    whether there is a rule set of the same name; without one the policy keeps its own scores.
+    `source` names the document, and `summary` describes the system in one line. `has_rules` means
+    that there is a rule set of the same name. Otherwise the policy keeps its own scores.
     """
 
     name: str

@@ -55,7 +55,7 @@ _GROUP_ENDING_REASONS = frozenset(
 
 
 class NodeCriteria(NamedTuple):
-    """What the nodes of a queue item must meet; equal criteria have equal candidates."""
+    """The criteria for the nodes of a queue item; equal criteria have equal candidates."""
 
     requirement: Requirement
     kind: TaskKind | None
@@ -254,9 +254,9 @@ def build_queue(
 ) -> list[QueueItem]:
     """Return the waiting tasks as queue items: the most valuable first, then the older.
 
-    `group_tasks` holds every task of the waiting tasks' groups. A task is left out if its group is
-    incomplete, so that it cannot start yet, or can no longer reach a verdict, so that it will
-    never start.
+    `group_tasks` holds every task of the waiting tasks' groups. A task of an incomplete group is
+    left out, because it cannot start yet. A task is also left out if its group can no longer reach
+    a verdict, because it will never start.
     """
     groups = collect_tasks_by_group(group_tasks)
     nodes_by_group = {
@@ -275,10 +275,11 @@ def build_queue(
 
 
 def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
-    """Return whether no waiting task of a group can start any more, given all its tasks.
+    """Return whether no waiting task of a group can start any more, given all tasks of the group.
 
-    The group was given up, or a task of it ended before it had a node, or so many tasks have ended
-    that the others are not a majority and their answers would never be compared.
+    This is the case if the group was given up, or if one of its tasks ended before it had a node.
+    It is also the case if so many tasks have ended that the remaining ones are no majority,
+    because their answers would never be compared.
     """
     ended_tasks = [task for task in tasks if task.ending is not None]
     is_given_up = any(task.abort_reason in _GROUP_ENDING_REASONS for task in tasks)
@@ -287,7 +288,7 @@ def cannot_reach_verdict(tasks: Collection[Task]) -> bool:
 
 
 def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
-    """Group tasks by validation group, in the given order; tasks without one are left out."""
+    """Return tasks by validation group, in the given order; tasks without a group are left out."""
     groups: dict[GroupKey, list[Task]] = {}
     for task in tasks:
         if task.group is not None:
@@ -296,10 +297,10 @@ def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
 
 
 def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | None:
-    """Return the drop that removes a waiting task from the queue, or None if it cannot leave.
+    """Return the drop that removes a waiting task from the queue, or None if it has to stay.
 
-    `group_tasks` holds all tasks of its group. A group leaves as a unit, before any of its tasks
-    has a node. If the group can no longer reach a verdict, its tasks leave one by one
+    `group_tasks` holds all tasks of the task's group. A group leaves as a unit, before any of its
+    tasks has a node. If the group can no longer reach a verdict, its tasks leave one by one
     (contracts/network/TaskOrders.sol).
     """
     if task.group is None or cannot_reach_verdict(group_tasks):

@@ -47,7 +47,7 @@ class IndexDraw(NamedTuple):
 
 
 def compute_draw_seed(block_hash: Hash, key: TaskKey | GroupKey) -> bytes:
-    """Return the seed of a task, or of a group drawn as one: sha256(block hash || key)."""
+    """Return the seed of a task, or of a group drawn as a unit: sha256(block hash || key)."""
     return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(key[2:])).digest()
 
 
@@ -82,8 +82,9 @@ def draw_indexes(
     """Draw indexes from a list of weights, for callers that keep the list sorted by address.
 
     Args:
-        weights: the weights, of which each drawn one becomes 0.
-        offered: 1 for each candidate, else 0 with a weight of 0; a drawn index becomes 0.
+        weights: the weights. The draw sets the weight of each drawn index to 0.
+        offered: 1 for each candidate, else 0, with a weight of 0. The draw sets the flag of each
+            drawn index to 0.
         seed: 32 bytes.
         count: how many indexes to draw.
 

@@ -97,8 +97,8 @@ class CandidateIndex:
         return index < len(self._addresses) and self._addresses[index] == address
 
 
-# Maximum number of cached views, of which the most recent are kept, and of nodes in all of them
-# (250 bytes each), so that invented requirements cannot exhaust the memory.
+# Maximum numbers of cached views and of nodes in all of them (250 bytes each), so that invented
+# requirements cannot exhaust the memory. The most recently used views are kept.
 _MAX_VIEWS = 64
 _MAX_INDEXED_NODES = 1_000_000
 # With more changes than this number plus an eighth of the members, rebuilding a view is cheaper
@@ -119,7 +119,7 @@ class _RequirementView:
 
 
 class CandidatePool:
-    """Copies of the members under one rule set and weighting; callers must report every change.
+    """The members as candidates under one rule set; callers must report every change of a node.
 
     Times are block times in seconds, and may go back in a rewind. Under legacy rules every score
     depends on all others, so nothing is cached and every selection evaluates every member.
@@ -198,7 +198,7 @@ class CandidatePool:
     def _list_available(
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
-        """Return the nodes with all models or, if there are none, the policy's fallback."""
+        """Return the nodes with all models or, if there are none, those for the fallback."""
         if self.rules.legacy is not None:
             return self._list_available_uncached(task, time, reserved)
         if self._largest is None:

@@ -42,9 +42,9 @@ class Weighting:
     """
 
     # The minimum W of a candidate, so that a failing node completes its 50 scores and any eligible
-    # node can be chosen (decision 0173). 0: a node whose mean is 0 is never drawn again.
+    # node can be chosen (decision 0173). With 0, a node whose mean is 0 is never drawn again.
     weight_floor: int = UNIT // 100
-    # Added to M = 1 if all required models are on disk, and in GPU memory.
+    # Added to M = 1 if all required models are on disk, and if all of them are in GPU memory.
     disk_boost: int = 7 * UNIT // 10
     memory_boost: int = 3 * UNIT // 10
     # Whether nodes without the models are candidates if no eligible node has all models.
@@ -186,7 +186,7 @@ def ineligibility_reason(
 def compute_downloader_weights(
     requirement: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
-    """Return the nodes that could run such a task once they are free, with their weights.
+    """Return the nodes that can meet the requirement once they are free, with their weights.
 
     The list is sorted by address. It includes nodes without the models, because a node can
     download a model while it runs a task.

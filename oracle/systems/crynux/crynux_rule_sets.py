@@ -4,7 +4,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 
 # As documented (docs/reference/sources.md#crynux-qos), except where the letter defeats the purpose
-# (decisions 0173, 0174) and where a wrong answer would rank; all else are the defaults of `Rules`.
+# (decisions 0173, 0174) and where a wrong answer would rank. The rest are the defaults of `Rules`.
 CRYNUX = Rules(name="crynux", version=3, ranked_answers="right")
 
 # The documents to the letter, with their loopholes for nodes and creators

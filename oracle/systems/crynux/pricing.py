@@ -16,7 +16,9 @@ _MIN_SECONDS = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """A network's own estimate of task durations, in seconds for each kind; none was published.
+    """A network's own estimate of task durations, in seconds for each kind of task.
+
+    Crynux published no such estimate.
 
     `fixed_seconds` is independent of the task's size, and `unit_seconds` is added for each unit of
     size (an image, a token or a step, as the network counts).

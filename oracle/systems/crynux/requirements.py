@@ -10,7 +10,7 @@ from oracle.domain.state import Membership, Node, Task
 
 
 class IneligibilityReason(StrEnum):
-    """Why a node is not a candidate; the first reason in this list that applies is given."""
+    """Why a node is not a candidate; if several reasons apply, the first in this list is used."""
 
     NO_MEMBER = "no_member"
     PAUSED = "paused"
@@ -35,9 +35,9 @@ class IneligibilityReason(StrEnum):
 class Requirement(NamedTuple):
     """The properties of a task that decide which nodes fit.
 
-    With `gpu` None, any card with at least `vram` GB fits (0 is no minimum). Otherwise only this
-    card fits, with exactly `vram` GB unless that is 0, which means unknown. `models` is sorted and
-    has no duplicates.
+    If `gpu` is None, any card with at least `vram` GB fits, and 0 means no minimum. Otherwise only
+    this card fits, with exactly `vram` GB, and 0 means that the task does not state the memory.
+    `models` is sorted and has no duplicates.
     """
 
     gpu: str | None
@@ -66,7 +66,9 @@ def unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityR
 
 
 def misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
-    """Return why hardware or version do not fit, or None if they do; models are not checked.
+    """Return why the hardware or version does not fit, or None if it fits.
+
+    Models are not checked.
 
     A required card must match exactly by name and video memory. If no card is required, the node
     needs at least the task's video memory (docs/reference/sources.md#crynux-dispatching, Candidate

@@ -38,7 +38,7 @@ class CardGroup(NamedTuple):
 
 
 def is_gpt(task: Task) -> bool:
-    """Return whether the task needs three nodes with the same card; others take any three.
+    """Return whether the task needs three nodes with the same card.
 
     A task of unknown kind is not a GPT task.
     """
@@ -118,7 +118,10 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
 def part_ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput, *, gpt: bool
 ) -> IneligibilityReason | None:
-    """Return why a node cannot run a part of the task, or None; other nodes do not matter."""
+    """Return why a node cannot run a part of the task, or None if it can.
+
+    Whether there are enough other nodes is not checked.
+    """
     reason = unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
         return IneligibilityReason.TAKEN
@@ -128,7 +131,10 @@ def part_ineligibility_reason(
 def hardware_misfit_reason(
     node: Node, requirement: Requirement, *, gpt: bool
 ) -> IneligibilityReason | None:
-    """Return why card or version do not fit, or None if they do; a GPT task needs a known card."""
+    """Return why the card or version does not fit, or None if it fits.
+
+    A GPT task needs a node with a known card.
+    """
     reason = misfit_reason(node, requirement)
     if reason is None and gpt and get_card_group(node) is None:
         return (

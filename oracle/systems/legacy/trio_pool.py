@@ -70,7 +70,7 @@ class TrioPool:
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could run its part now; other nodes do not matter."""
+        """Return whether the node could run its part now, regardless of the other nodes."""
         row = self.network.nodes.get(node)
         if row is None:
             return False

@@ -39,7 +39,7 @@ class SubmissionSpeed:
 def compute_submission_speeds(
     members: Iterable[Node], time: int, rules: Rules, *, equal: bool
 ) -> Mapping[Address, SubmissionSpeed]:
-    """Return B and weight of each member at a block time; `members` must be complete.
+    """Return B and the weight of each member at a block time; `members` must hold all members.
 
     A node without B has weight 1, so that new nodes get tasks. With `equal`, every node has weight
     1.
@@ -55,7 +55,7 @@ def compute_submission_speeds(
 
 
 def _get_node_score(node: Node, time: int, rules: Rules) -> int | None:
-    """Return the mean of the node's task scores: in the window or, without one, in the pool."""
+    """Return the mean of the node's task scores in the window (legacy rules) or in the pool."""
     if rules.legacy is not None:
         return compute_tally(node, time, rules.legacy).node_score
     return compute_long_term(node, rules, time) if count_scores(node, time, rules) else None
@@ -69,8 +69,8 @@ _GROUP_SUFFIX = b"card group"
 class TrioChoice:
     """The chosen nodes in order, and the draws that explain the choice.
 
-    `card` is the card group that was drawn for a GPT task, and `group_draw` its draw; both are
-    None for other tasks. The place in `group_draw` counts the groups with at least three
+    `card` is the card group that was drawn for a GPT task, and `group_draw` is its draw; both are
+    None for other tasks. `group_draw.place` is an index of the groups with at least three
     candidates, sorted by video memory, then by name.
     """
 
@@ -86,7 +86,7 @@ def choose_trio(
 
     Args:
         task: the task to run.
-        policy_input: the network at a time.
+        policy_input: the network at a block time.
         seed: 32 bytes; on chain, the result of `compute_draw_seed`
             (docs/reference/scoring-rules.md#the-draw).
         equal: whether every candidate has the same chance, whatever its B.

@@ -76,7 +76,7 @@ class PortalRecord:
         self.flag, self.flag_until = flag, until
 
     def compute_stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
-        """Return the statistics that the node is ranked by."""
+        """Return the statistics by which the node is ranked."""
         failing = self.is_flagged(now)
         if not self.has_counts(now):
             return NodeStats(node, 0, 1.0, 0.0, 0.0, failing)
@@ -264,7 +264,7 @@ class ArticleMemory:
         self._get_window(node).add_outcome(now, latency, self._params.window_ms)
 
     def record_failure(self, node: Address, now: int) -> None:
-        """Record a failure, for which the node gets no tickets for a while, or for longer."""
+        """Record a failure, which starts or extends the time in which the node gets no tickets."""
         window, params = self._get_window(node), self._params
         window.add_outcome(now, None, params.window_ms)
         extended_until = max(window.out_until, now) + params.out_ms_per_failure
@@ -341,7 +341,7 @@ class NodeSelector:
         self.chains: dict[str, ChainMemory] = {}
 
     def record_outcome(self, outcome: RelayOutcome) -> None:
-        """Record the outcome of a relay, unless it does not depend on the node."""
+        """Record the outcome of a relay if it counts as a success or a failure of the node."""
         blame = BLAME_BY_KIND[outcome.kind]
         if blame is Blame.SUCCESS:
             latency = outcome.latency_ms / 1000

@@ -115,7 +115,7 @@ class TaskTracker:
         task.created, task.kind = True, event.kind
 
     def record_start(self, event: network_events.TaskStarted) -> str | None:
-        """Record a node's start of a task, and return its scope, or None for an invalid start."""
+        """Record a node's start of a task; return the task's scope, or None if it is invalid."""
         if event.task in self._ended:
             return None
         task = self._open.setdefault(event.task, OpenTask())
@@ -145,7 +145,7 @@ class TaskTracker:
             part.disclosed = True
 
     def record_acceptance(self, event: network_events.TaskValidated) -> None:
-        """Record that a result was accepted; its node now has to upload it."""
+        """Record that a result was accepted, which its node then has to upload."""
         task = self._open.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True

@@ -1,8 +1,9 @@
 """Ranks candidates by latency, gives each its tickets with the reason, and picks nodes by tickets.
 
-The ranking is a pure function of statistics and parameters, and a pick one of numbers that anyone
-can recompute from a seed. See docs/explanation/pocket.md#ranking,
-docs/explanation/pocket.md#evaluation and docs/explanation/pocket.md#the-selector.
+The ranking is a pure function of statistics and parameters. A pick is a pure function of the
+ranking and of numbers that anyone can recompute from a seed. See
+docs/explanation/pocket.md#ranking, docs/explanation/pocket.md#evaluation and
+docs/explanation/pocket.md#the-selector.
 """
 
 import math
@@ -21,9 +22,9 @@ from oracle.systems.pocket.parameters import Parameters, PortalParameters
 class NodeStats(NamedTuple):
     """A node's statistics for a ranking. Latencies are in seconds, 0 if unknown.
 
-    `failing` means that the node gets no tickets because of its failures (`article`), or is
-    flagged without a success since. `out_until_ms` is the time at which the node is back unless
-    more failures follow, or None if it is not out.
+    `failing` means that the node gets no tickets because of its failures (`article`), or that it
+    is flagged and has had no success since. `out_until_ms` is the time from which the node gets
+    tickets again unless more failures follow, or None if it gets tickets.
     """
 
     node: Address
@@ -39,8 +40,8 @@ class NodeStats(NamedTuple):
 class ChainMemory(Protocol):
     """A profile's memory of the nodes of one chain. Times are in whole milliseconds.
 
-    Outcomes count in the order in which they are recorded. `compute_stats` changes nothing,
-    however often and for which time it is called.
+    Outcomes count in the order in which they are recorded. `compute_stats` changes nothing, even
+    if it is called repeatedly and for different times.
     """
 
     def record_success(self, node: Address, latency: float, now: int) -> None:
@@ -63,7 +64,7 @@ class ChainMemory(Protocol):
         ...
 
     def compute_stats(self, node: Address, now: int) -> NodeStats:
-        """Return the statistics that the node is ranked by."""
+        """Return the statistics by which the node is ranked."""
         ...
 
     def evaluate_nodes(self, nodes: Container[Address], now: int) -> None:
@@ -76,9 +77,9 @@ class TicketReason(StrEnum):
 
     `untested`: all tickets, because there is no recent outcome. `top_tier`: all tickets.
     `penalised` and `zeroed`: latency cost some or all tickets. `low_success`: one ticket, because
-    of the success rate. `out`: no ticket, because of recent failures. `flagged` and `shelved`: no
-    ticket, because of an active flag, or because all attempts failed. `probation_one`: one ticket
-    in these two cases, as long as there are too few attempts to be sure.
+    of the success rate. `out`: no ticket, because of recent failures. `flagged`: no ticket,
+    because of an active flag. `shelved`: no ticket, because all attempts failed. `probation_one`:
+    one ticket instead of none in the last two cases, because there are few attempts.
     """
 
     UNTESTED = "untested"
@@ -93,7 +94,7 @@ class TicketReason(StrEnum):
 
 
 class RankedNode(NamedTuple):
-    """One node's place in a ranking, with the steps that led to its tickets.
+    """One node in a ranking, with the steps that led to its tickets.
 
     `benchmark` is the latency that the node was compared with, or None without a comparison.
     `difference` is the latency above the benchmark, and `lost` the tickets lost for it.
@@ -115,7 +116,7 @@ class RankedNode(NamedTuple):
 
     @property
     def node(self) -> Address:
-        """Return the node at this place."""
+        """Return the node's address."""
         return self.stats.node
 
 
@@ -219,7 +220,7 @@ def _full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -> Ti
 
 
 def add_chances(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
-    """Return the rows with their chances, which are the tickets or, if no row has any, equal."""
+    """Return the rows with their chances: the tickets or, if no row has a ticket, 1 for each."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
     denominator = total or len(rows)
@@ -236,7 +237,7 @@ _DRAWN_BYTES = 8
 
 
 def compute_unit_draw(seed: bytes, session: str, counter: int) -> Fraction:
-    """Return the number in [0, 1) that a seed gives to draw number `counter` of a session.
+    """Return the number in [0, 1) of draw `counter` in a session, derived from a seed.
 
     The number is the first 8 bytes of sha256(seed || session || counter), divided by 2^64;
     `counter` is written as 8 bytes, and all numbers are big-endian. The result is a fraction,
@@ -248,10 +249,10 @@ def compute_unit_draw(seed: bytes, session: str, counter: int) -> Fraction:
 
 
 def pick_node(ranking: Ranking, unit_draw: float | Fraction) -> Address:
-    """Return the node that holds ticket number floor(u * total); `u` in [0, 1).
+    """Return the node that holds ticket number floor(`unit_draw` * total).
 
     Raises:
-        ValueError: `u` is out of range, or no node is ranked.
+        ValueError: `unit_draw` is not in [0, 1), or no node is ranked.
     """
     return _find_ticket_holder(_sort_by_tickets(ranking), unit_draw).node
 
