@@ -150,11 +150,11 @@ class SenderAccount:
 
     @property
     def sender(self) -> Address:
-        """The address that transactions are sent from."""
+        """The address from which transactions are sent."""
         return self.payer.address
 
     def quote_fees(self) -> Fees | None:
-        """Return the fees of a transaction sent now, or None if the cap is below the market.
+        """Return the fees of a transaction sent now, or None if the base fee is above the cap.
 
         Raises:
             TransientError: no endpoint answers.

@@ -70,11 +70,11 @@ def head_start_reason(
 def find_pending_duplicate_wait(
     context: AccountContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
-    """Return how long a call waits for another transmitter's pending call, or None if not at all.
+    """Return until when a call waits for another transmitter's pending call, or None.
 
-    The result is the chain time to wait for, and the reason as (class, text). A call waits only
-    once, so that neither an endpoint that always reports a pending call nor a call that no block
-    includes can stop it.
+    The result is the chain time at which the wait ends, and the reason as (class, text). A call
+    waits only once. Otherwise an endpoint that always reports a pending call, or a call that no
+    block includes, could stop it for ever.
     """
     request = intent.request
     is_alone = not context.rank.has_others or not context.registry.get_kind(intent).is_shared
@@ -142,8 +142,9 @@ def preflight_calls(
 ) -> list[AdmissionCheck]:
     """Check whether each call is still wanted, and simulate it on the newest block.
 
-    A call that another transmitter already has in the pool waits for that transaction. The check
-    is repeated before the signature, because the call is sent in the same step.
+    If another transmitter's transaction for the same purpose is in the pool, the call waits for
+    that transaction. The check is repeated before the signature, because the call is sent in the
+    same step.
     """
     decision_by_intent = _decide_before_preflight(context, intents, heads, stage)
     accepted_intents = [intent for intent in intents if decision_by_intent[intent.id].is_accepted]
@@ -181,7 +182,7 @@ def preflight_calls(
 def defer_or_end_call(
     context: AccountContext, check: AdmissionCheck, heads: Heads
 ) -> StepResult | None:
-    """End or defer a call that cannot be sent now; return None if it waits for that already.
+    """End or defer a call that cannot be sent now; return None if it already waits for the reason.
 
     If the call has a nonce, the nonce is released, so that an unsigned call blocks no other.
     """
@@ -194,10 +195,10 @@ def defer_or_end_call(
 def _select_due_intents(
     uow: UnitOfWork, context: AccountContext, planned: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
-    """Return the calls whose `not_before` has passed, and earlier ones that must end already.
+    """Return the calls whose `not_before` has passed, and those that must end before that time.
 
     Without the early end, a transmitter that gave others a head start would be late for the next
-    round too. A pause may also be lifted before its time.
+    round too. A pause may also be lifted early.
     """
     now = heads.latest.time
     early_intents = [intent for intent in planned if (intent.request.not_before or 0) > now]
@@ -353,11 +354,11 @@ def _get_exclusive_key(intent: Intent) -> tuple[Address, str | None]:
 def _exclusive_call_obstacle(
     intent: Intent, prepared_ids: Mapping[tuple[Address, str | None], int]
 ) -> Reason | None:
-    """Return why a call waits for another one of its `exclusive_key`, or None.
+    """Return why a call waits for another call with the same `exclusive_key`, or None.
 
     `prepared_ids` has the intents that are ready, or that have a nonce but no signed bytes. The
-    planner plans one call per key, but an operator who releases a held call makes it planned
-    beside its successor.
+    planner plans one call per key. If an operator releases a held call, it is planned in addition
+    to its successor.
     """
     contract, exclusive_key = _get_exclusive_key(intent)
     prepared_id = prepared_ids.get((contract, exclusive_key))

@@ -1,8 +1,8 @@
-"""Finds out which transaction used a nonce of ours that has no receipt.
+"""Finds the transaction that used a nonce of the account for which no endpoint shows a receipt.
 
-A transaction count alone decides nothing. A transaction is ours if our own logs or a stored hash
-prove it, and foreign only if every endpoint that answers shows that very transaction. Otherwise
-the nonce waits, with a visible reason.
+A transaction count alone decides nothing. A transaction is the daemon's own if an indexed log or a
+stored hash proves it. It is foreign only if every endpoint that answers shows this very
+transaction. Otherwise the nonce waits, with a visible reason.
 """
 
 from collections.abc import Collection, Sequence
@@ -36,7 +36,7 @@ def attribute_used_nonce(
     receipt_quorum: ReceiptQuorum,
     heads: Heads,
 ) -> StepResult | None:
-    """Store which transaction used a nonce that has no receipt; return None if nothing is new."""
+    """Store which transaction used a nonce without a receipt; return None if nothing is new."""
     with context.store.read_transaction() as uow:
         own_hashes = _load_own_hashes(uow, slot, attempts)
         logged_block = _find_logged_block(uow, slot, attempts, own_hashes)
@@ -61,7 +61,7 @@ def attribute_used_nonce(
 
 
 def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
-    """Store that the receipt of a mined nonce is gone; return None if that is stored already."""
+    """Store that the receipt of a mined nonce is gone; return None if this is already stored."""
     return _record_wait_reason(
         context, slot, f"by our transaction, mined in block {slot.block_number}"
     )
@@ -94,7 +94,7 @@ def _load_own_hashes(uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attemp
 def _find_logged_block(
     uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], own_hashes: Collection[Hash]
 ) -> int | None:
-    """Return the block whose stored logs contain a transaction of ours, or None."""
+    """Return the block whose stored logs contain one of these transactions, or None."""
     sent_blocks = [
         attempt.first_sent_block for attempt in attempts if attempt.first_sent_block is not None
     ]
@@ -115,7 +115,7 @@ def _describe_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
 def _record_wait_reason(
     context: AccountContext, slot: NonceSlot, use_text: str
 ) -> StepResult | None:
-    """Store on the intent why its nonce waits; return None if that is stored already."""
+    """Store on the intent why its nonce waits; return None if this is already stored."""
     text = f"nonce {slot.nonce} is used {use_text}; no endpoint shows a receipt of ours"
     with context.write_transaction() as uow:
         intent = uow.outbox.intents.get(slot.intent_id)

@@ -47,7 +47,7 @@ def send_attempts(
     nonces and hashes.
 
     Raises:
-        FatalError: the endpoints serve another chain than the transactions.
+        FatalError: the endpoints do not serve the chain of the transactions.
     """
     results = _send_and_record(context, unsent_attempts, heads)
     return StepResult(
@@ -58,14 +58,14 @@ def send_attempts(
 def rebroadcast(
     context: AccountContext, slot: NonceSlot, attempt: Attempt, heads: Heads
 ) -> tuple[SendOutcome, StepResult | None]:
-    """Send an unmined transaction again; each repeated result doubles the wait before the next.
+    """Send an unmined transaction again; each unchanged result doubles the wait before the next.
 
-    A transaction may wait for hours, for example below the market. Only a changed result is a
-    step, so that the log has a line for each change and not for each broadcast. The step is None
-    if the result equals the previous one.
+    A transaction may wait for hours, for example because its fees are below the market. Only a
+    changed result is a step, so that the log has a line for each change and not for each
+    broadcast. The step is None if the result equals the previous one.
 
     Raises:
-        FatalError: the endpoints serve another chain than the transaction.
+        FatalError: the endpoints do not serve the chain of the transaction.
     """
     (result,) = _send_and_record(context, [(slot, attempt)], heads)
     error_class = None if result.is_accepted else result.outcome.value

@@ -91,7 +91,7 @@ class Budget:
 
 
 def compute_nonce_budget(uow: UnitOfWork, context: AccountContext, slot: NonceSlot) -> int:
-    """Return the maximum cost of a nonce without a receipt, its present reservation included."""
+    """Return the maximum cost of a nonce without a receipt, including its current reservation."""
     return find_tightest_limit(uow, context, slot)[0]
 
 
@@ -120,8 +120,8 @@ def balance_obstacle(
 ) -> Reason | None:
     """Return why the balance does not suffice, or None if it does.
 
-    The reserved cost of every open transaction counts in full. `own_slot` is the slot that the
-    cost is for, if the call already has a nonce.
+    The reserved cost of every open transaction counts in full. If the call already has a nonce,
+    `own_slot` is the slot of this nonce.
     """
     slots = uow.outbox.slots
     reserved = slots.sum_reserved_wei(context.account)
@@ -148,8 +148,8 @@ def compute_paid(
 
     The gas price is at most the signed one, because no block charges more. The total is at most
     the amount reserved for the nonce unless enough endpoints report the same prices, so that one
-    endpoint that reports a huge data fee cannot use up a budget. Call it outside of a database
-    transaction.
+    endpoint that reports a huge data fee cannot use up a budget. Do not call this function inside
+    a database transaction.
 
     Raises:
         TransientError: no endpoint returns the operator fee of a rollup.
@@ -191,8 +191,8 @@ def _load_spending_windows(uow: UnitOfWork, context: AccountContext) -> list[tup
     """Return (seconds, limit, amount spent or reserved) for every window that has a limit.
 
     Entries more than a day in the future come from a wrong clock and are ignored, because they
-    would count for ever. Entries less far in the future count: they were paid recently, whatever a
-    clock showed.
+    would count for ever. Entries less far in the future count, because they were paid recently,
+    whatever the clock showed.
     """
     caps, now, slots = context.sender_account.caps, context.stamp.at, uow.outbox.slots
     windows = ((HOUR_SECONDS, caps.cost_per_hour), (DAY_SECONDS, caps.cost_per_day))
@@ -240,8 +240,8 @@ def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | No
 def fetch_block_gas_limit(context: AccountContext) -> int:
     """Return the gas limit of the newest block, the highest that any endpoint reports.
 
-    The highest limit is used, so that an endpoint that reports too little delays no call. If it is
-    too high, a pool rejects the call.
+    The highest limit is used, so that one endpoint with too low a limit cannot delay calls. If the
+    limit is too high, a pool rejects the call.
 
     Raises:
         TransientError: no endpoint answers.
@@ -256,7 +256,7 @@ def fetch_block_gas_limit(context: AccountContext) -> int:
 
 
 def fetch_l1_cost(context: AccountContext, calldata: str, gas: int) -> int:
-    """Return what a rollup charges for a call in addition to its gas, in wei; else 0."""
+    """Return what a rollup charges for a call in addition to its gas, in wei; 0 elsewhere."""
     return fetch_l1_fee(
         context.sender_account.pool_view, context.send_settings.l1_fee, calldata, gas
     )

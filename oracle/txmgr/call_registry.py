@@ -56,7 +56,7 @@ class Decision:
 
     @classmethod
     def wait_until(cls, not_before: int, reason: tuple[str, str]) -> "Decision":
-        """Review the call again from a chain time on; a nonce that it holds is released."""
+        """Review the call again from a chain time on; if the call has a nonce, it is released."""
         return cls(not_before=not_before, reason=reason)
 
     @classmethod
@@ -93,9 +93,9 @@ class CallKind(Protocol):
     `max_in_flight` is how many calls may have a nonce and no receipt at a time, or None without a
     limit. `reserve_share` is the percentage of the smallest budget that is reserved for other
     kinds. `is_shared` means that other transmitters plan the same call. `takes_over` means that a
-    ready call may take the nonce of a stuck call (`may_take_over`). After a revert that names no
-    time the call is simulated again in `retry_seconds`; while the contract is paused, every
-    `pause_seconds`.
+    ready call may take the nonce of a stuck call (`may_take_over`). After a revert that gives no
+    time, the call is simulated again after `retry_seconds`. While the contract is paused, it is
+    simulated every `pause_seconds`.
     """
 
     name: str
@@ -109,7 +109,7 @@ class CallKind(Protocol):
     def review_calls(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Return the decision about each call, in order; a kind may override it to query once."""
+        """Return the decision about each call, in order; override it to query once for all."""
         return [self.review_call(uow, call, heads, stage) for call in calls]
 
     def review_call(
@@ -120,7 +120,7 @@ class CallKind(Protocol):
         return Decision.proceed()
 
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
-        """Return the calldata to simulate on the newest block; by default the call's own."""
+        """Return the calldata to simulate on the newest block; by default the call's calldata."""
         del heads
         return call.request.calldata
 
@@ -134,7 +134,7 @@ class CallKind(Protocol):
         return self.decide_by_refusal(result, heads.latest.time)
 
     def decide_by_refusal(self, result: PreflightResult, now: int) -> Decision:
-        """Decide to wait or to end, from the decoded revert of the contract."""
+        """Decide from the contract's decoded revert whether the call waits or ends."""
         refusal = result.refusal
         if refusal is None:
             return Decision.wait_until(now + 1, ("unknown", result.reason))
@@ -167,7 +167,7 @@ class CallKind(Protocol):
         del uow, retry_request
 
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Return whether other calls wait for this unmined one, so that it is bumped sooner."""
+        """Return whether other calls wait for this unmined call, so that it is bumped sooner."""
         del uow, call
         return False
 
@@ -184,7 +184,7 @@ class CallKind(Protocol):
         *,
         replaced_by: Intent | None = None,
     ) -> None:
-        """Store what the end of a call means for its subject, in the commit that closes it.
+        """Store the effect of a call's end on its subject, in the commit that closes the call.
 
         `reason` is None if the call succeeded. `replaced_by` is the call that took its nonce;
         either of the two may still land.

@@ -41,7 +41,10 @@ _STATES_WITHOUT_NONCE = frozenset({IntentState.PLANNED, IntentState.READY, Inten
 
 
 def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Give a ready call the nonce of a stuck call that its kind gives up; return None if idle."""
+    """Give a ready call the nonce of a stuck call that its kind gives up.
+
+    Return None if no call was replaced and no decision was made.
+    """
     with context.store.read_transaction() as uow:
         if uow.outbox.accounts.get_pause(context.account) is not None:
             return None
@@ -70,7 +73,7 @@ def cancel_intent(context: AccountContext, heads: Heads, intent_id: int) -> Step
     caps.
 
     Raises:
-        InputError: there is no such intent, or see `prepare_noop`.
+        InputError: there is no such intent, or `prepare_noop` refuses to cancel it.
         TransientError: no endpoint answers.
     """
     with context.store.read_transaction() as uow:
@@ -86,8 +89,8 @@ def prepare_noop(context: AccountContext, intent_id: int) -> Replacement:
     """Return the no-op that may take the nonce of a sent call, without writing anything.
 
     Raises:
-        InputError: there is no such intent, it is mined or over, it was not sent yet, or a cap, a
-            budget or the balance forbids the no-op.
+        InputError: there is no such intent, the call is mined, has ended or was not sent yet, or a
+            cap, a budget or the balance forbids the no-op.
         TransientError: no endpoint answers.
     """
     account = context.account
@@ -154,7 +157,7 @@ def _replace_call(
 def replace_with_noop(
     context: AccountContext, noop_replacement: Replacement, heads: Heads
 ) -> StepResult:
-    """Sign and send a prepared no-op; the call or the no-op lands.
+    """Sign and send a prepared no-op; either the call or the no-op lands.
 
     Raises:
         InputError: the budgets were used up in the meantime.

@@ -50,11 +50,11 @@ _WatchedSlot = tuple[NonceSlot, list[Attempt]]
 
 
 def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Record everything that happened to open nonces; return None if nothing did.
+    """Record everything that happened to open nonces; return None if nothing happened.
 
     Lower nonces come first, so that transactions dropped from a pool are sent again in order. A
     known receipt that is not final is not requested again while its block is canonical. Nonces
-    that too few witnesses confirm are checked in turns.
+    that too few witnesses confirm are checked in turn.
 
     Raises:
         TransientError: no endpoint answers.
@@ -122,7 +122,7 @@ class _ConfirmationPass:
         WITHOUT_RECEIPT.labels(self.context.role).set(self.missing_receipt_count)
 
     def can_skip(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
-        """Return whether a call needs no action: it is in the pool, or was not sent."""
+        """Return whether a call has no receipt, and no rebroadcast of it is due."""
         if (
             slot.state is NonceState.MINED
             or self.receipt_quorum.find_receipt(_get_hashes(attempts)) is not None
@@ -133,7 +133,7 @@ class _ConfirmationPass:
         )
 
     def process_slot(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """Record what happened to one nonce, or send it again; return None if neither."""
+        """Record what happened to a nonce, or rebroadcast it; return None if nothing was done."""
         receipt = find_canonical_receipt(
             self.context, self.receipt_quorum, _get_hashes(attempts), slot.block_hash
         )
@@ -182,7 +182,7 @@ class _ConfirmationPass:
         return record_missing_receipt(self.context, slot)
 
     def _rebroadcast_due(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> StepResult | None:
-        """Rebroadcast the newest attempt if it is due, and older ones while newer are refused.
+        """Rebroadcast the newest attempt if it is due, and older ones if the newer were refused.
 
         The result is None if nothing was due, or if the results equal the previous ones.
         """
@@ -233,10 +233,10 @@ def _get_hashes(attempts: Sequence[Attempt]) -> list[Hash]:
 def _select_slots(
     context: AccountContext, slots: Sequence[NonceSlot], heads: Heads
 ) -> tuple[list[NonceSlot], int]:
-    """Return the slots whose receipts to request now, by nonce, and how many wait for later.
+    """Return the slots whose receipts to request in this pass, by nonce, and how many wait.
 
-    All slots that are not final are selected. Of the others the lowest are selected, and some more
-    in turns, so that a nonce that cannot be decided blocks no other.
+    All slots that are not final are selected. Of the final ones, the lowest are selected, and some
+    others in turn, so that a nonce that cannot be decided does not block the rest.
     """
     final_slots = [
         slot
@@ -259,7 +259,7 @@ def _select_slots(
 def _find_settled_slots(
     context: AccountContext, slots: list[NonceSlot], heads: Heads
 ) -> list[NonceSlot]:
-    """Return the mined slots whose block is canonical and not final."""
+    """Return the mined slots whose block is canonical but not final."""
     recent_slots = [
         slot
         for slot in slots
@@ -275,7 +275,7 @@ def _find_settled_slots(
 
 
 def _iter_pool_attempts(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
-    """Yield the newest attempt, and older ones while every newer one was refused.
+    """Yield the newest attempt, and each older one if all newer ones were refused.
 
     A pool that lost the earlier attempt may refuse the more expensive one for ever.
     """

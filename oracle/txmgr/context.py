@@ -1,6 +1,6 @@
 """The context of the transaction manager: the outbox, an account, its limits and a clock.
 
-A dry run has a context of its own. The production code runs in it, so that a dry run reports what
+A dry run has a context of its own, in which the production code runs. It therefore reports what
 the real run would do: every check runs as usual, and nothing is signed, written or sent.
 """
 
@@ -40,7 +40,10 @@ class FirstSeenBlocks:
     _first_block_by_intent: dict[int, int] = field(default_factory=dict)
 
     def record_first_block(self, intent_id: int, block_number: int) -> int:
-        """Return the head at which this call was first seen; a reorg may lower it."""
+        """Record the head at which a call is seen, and return the lowest one so far.
+
+        A reorg may lower the head.
+        """
         if len(self._first_block_by_intent) > _MAX_ENTRIES:
             self._first_block_by_intent.clear()
         self._first_block_by_intent[intent_id] = min(
@@ -99,9 +102,9 @@ class SendSettings:
 
     A transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of chain time have
     passed; at most `max_attempts` are signed for a nonce. `max_in_flight` limits the nonces of the
-    account that are not final; None leaves that to the planner. `l1_fee` is how the rollup charges
-    for data. No call is signed whose deadline is too near; that margin is at most
-    `max_margin_seconds`.
+    account that are not final; if it is None, the planner sets the limit. `l1_fee` is how the
+    rollup charges for data. A call whose deadline is too near is not signed; this margin is at
+    most `max_margin_seconds`.
     """
 
     bump_blocks: int = 3
@@ -160,7 +163,7 @@ def format_counts(names: Sequence[str]) -> str:
 class AccountContext:
     """The context of one sending account; it exists only where sending is configured.
 
-    `registry` holds the kinds of calls that it sends. `epoch` is the epoch of the lease, which
+    `registry` holds the kinds of calls that are sent. `epoch` is the epoch of the lease, which
     fences every write. `clock` returns unix seconds, for the journal and the daily budget;
     deadlines are in chain time. `confirmations` is the number of blocks on top of a receipt's
     block, in addition to finality. `batch_size` is how many calls one step handles, and `role` the
@@ -214,7 +217,7 @@ class AccountContext:
 
         Raises:
             FatalError: another process has taken over the lease.
-            TransientError: the database is not writable now, so nothing may be sent.
+            TransientError: the database is not writable.
         """
         with self.store.transaction() as uow:
             uow.lease.verify_by_write(self.epoch)
@@ -236,7 +239,7 @@ class AccountContext:
         return preflight(self.get_synced_pool_view(), call, self.registry.decode_refusal)
 
     def fetch_fee_market(self) -> FeeMarket:
-        """Fetch the fee market from the synced endpoints; a stalled endpoint reports stale fees.
+        """Fetch the fee market from the synced endpoints, because a stalled one has stale fees.
 
         Raises:
             TransientError: no endpoint answers.
@@ -244,7 +247,7 @@ class AccountContext:
         return ask_market(self.get_synced_pool_view(), self.sender_account.caps)
 
     def quote_fees(self, cap: int | None = None) -> Fees | None:
-        """Return the fees of a transaction sent now, or None if the caps are below the market.
+        """Return the fees of a transaction that is sent now, or None if the caps are too low.
 
         Raises:
             TransientError: no endpoint answers.
@@ -261,12 +264,12 @@ class AccountContext:
         return balance_of(self.get_synced_pool_view(), self.account.address)
 
     def is_halted(self) -> bool:
-        """Return whether a halt is active: then nothing is planned, signed or sent."""
+        """Return whether a halt is active; nothing is planned, signed or sent during a halt."""
         with self.store.read_transaction() as uow:
             return uow.halts.get_halt_reason() is not None
 
     def is_at_head(self, uow: UnitOfWork, heads: Heads) -> bool:
-        """Return whether indexing has reached the head, so that its state is current."""
+        """Return whether indexing has reached the head, so that the indexed state is current."""
         cursor = uow.cursor.get()
         return cursor is not None and cursor.number >= heads.latest.number - BLOCKS_UNDER_HEAD
 
@@ -302,10 +305,12 @@ def build_dry_run_context(context: AccountContext) -> DryRunContext:
 
 
 def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
-    """Return what an action would sign, else `fallback_text`; None if it would do nothing.
+    """Return as text what an action would do, or None if it would do nothing.
+
+    If the action would write or send without a new signature, return `fallback_text`.
 
     Raises:
-        OracleError: whatever the action raises.
+        OracleError: the action failed.
     """
     try:
         step = action()

@@ -38,12 +38,12 @@ def deadline_obstacle(
 
 
 def compute_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
-    """Return how many seconds of chain time before its deadline a call is no longer signed.
+    """Return for how many seconds of chain time before its deadline a call is no longer signed.
 
-    The margin covers as many blocks as all but the slowest twentieth of the last landed
-    transactions took, from the first broadcast to inclusion, and two at least. It is at most
-    `max_margin_seconds`, because after a week of high fees every call with a deadline would end,
-    and nothing would be measured any more.
+    The margin covers the blocks from the first broadcast to inclusion that all but the slowest
+    twentieth of the last landed transactions took, but at least two. It is at most
+    `max_margin_seconds`. Otherwise, after a week of high fees, every call with a deadline would
+    end, and nothing would be measured any more.
     """
     inclusion_blocks = sorted(
         uow.outbox.slots.list_landing_block_counts(context.account, _LANDED_SAMPLE)
@@ -76,8 +76,8 @@ def _estimate_seconds(uow: UnitOfWork, blocks: int) -> int:
 WITHOUT_EFFECT_CLASS = "missing_effect"
 # The error class of a call that could not land by its deadline.
 _DEADLINE_CLASS = "deadline"
-# Error classes of held calls that stop new ones for the same subject: an operator stopped the
-# call, or another would only cost gas again.
+# The error classes of held calls that stop new calls for the same subject: an operator stopped the
+# call, or another call would only cost gas again.
 _HOLDING_CLASSES = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 # How clients report a call that takes more gas than a block has.
 _OVER_BLOCK_GAS = re.compile(
@@ -109,7 +109,7 @@ def decide_calls(
 def decide_on_deadline(
     context: AccountContext, uow: UnitOfWork, intent: Intent, heads: Heads
 ) -> Decision | None:
-    """Return the decision to end a call that cannot meet its deadline, or None if it still may."""
+    """Return the decision to end a call that cannot meet its deadline, or None if it may."""
     reason = deadline_obstacle(context, uow, intent.request.deadline, heads.latest.time)
     return None if reason is None else Decision.end(IntentState.EXPIRED, reason, _DEADLINE_CLASS)
 

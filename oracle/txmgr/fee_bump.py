@@ -105,8 +105,8 @@ def prepare_bump(context: AccountContext, heads: Heads, intent_id: int) -> Repla
     """Return the fee bump of a call, gas and fees included, without writing anything.
 
     Raises:
-        InputError: there is no such intent, it waits for no receipt or for a lower nonce, it is
-            mined, it would fail, or a cap, a budget or the balance forbids the bump.
+        InputError: there is no such intent, its call is not pending, waits for a lower nonce, is
+            mined or would fail, or a cap, a budget or the balance forbids the bump.
         TransientError: no endpoint answers.
     """
     context.sender_account.pool_view.check_chain(context.account.chain_id)
@@ -148,7 +148,7 @@ def find_lowest_unconfirmed(uow: UnitOfWork, context: AccountContext) -> Unconfi
 def send_newest_attempt(
     context: AccountContext, slot: NonceSlot, heads: Heads
 ) -> StepResult | None:
-    """Send the newest attempt of a nonce if it was not sent yet."""
+    """Send the newest attempt of a nonce if it was not sent yet, else return None."""
     with context.store.read_transaction() as uow:
         attempts = uow.outbox.slots.list_attempts(slot)
     if not attempts or attempts[-1].sends:
@@ -205,7 +205,7 @@ def _has_waited_seconds(
 def _compute_bump_gas(
     context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
 ) -> _BumpGas:
-    """Return the gas limit of a bump: unchanged, or a new estimate if it is old or was refused."""
+    """Return the current gas limit, or a new one if the current one is old or was refused."""
     current_limit, request = unconfirmed.newest.signed.gas_limit, unconfirmed.intent.request
     is_refused = unconfirmed.newest.last_error_class == SendOutcome.INTRINSIC.value
     first_sent_block = unconfirmed.attempts[0].first_sent_block or 0
@@ -245,7 +245,7 @@ def _raise_gas_limit(
 
 
 def _pause_account(context: AccountContext, reason: str) -> None:
-    """Pause the account: no block accepts this call, and all others wait behind it."""
+    """Pause the account, because no block accepts this call and all later calls wait for it."""
     with context.write_transaction() as uow:
         uow.outbox.accounts.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 

@@ -36,7 +36,7 @@ def describe_transaction(use: NonceUse) -> str:
 def record_mined(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
-    """Record a receipt that is not final, or another receipt after a reorg."""
+    """Record a receipt that is not final yet, or a different receipt after a reorg."""
     paid_cost = compute_paid(context, slot, mined_attempt, receipt)
     mined = CallReceipt(
         receipt.block_number,
@@ -63,9 +63,9 @@ def record_reorged(context: AccountContext, slot: NonceSlot) -> StepResult:
 def finalize_nonce(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
-    """Close a nonce by a receipt in a final block that the endpoints agree on.
+    """Close a nonce whose receipt is in a final block and is agreed on by the endpoints.
 
-    A successful receipt without the expected event is not a success: the call is held.
+    If a call succeeded without its expected event, it is held.
     """
     with context.store.read_transaction() as uow:
         intent = _get_intent(uow, slot)

@@ -26,7 +26,7 @@ _MAX_RETRY_CANDIDATES = 50
 def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
     """Plan a new call in place of a reverted one; return None if there is nothing to plan.
 
-    Whether the new call is still wanted and works is checked when it is admitted.
+    The admission checks whether the new call is still wanted and works.
     """
     with context.store.read_transaction() as uow:
         failed = uow.outbox.intents.list_newest(_MAX_RETRY_CANDIDATES, IntentState.REVERTED)
@@ -143,7 +143,10 @@ _STAGES = (
 
 
 def run_step(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Run the most urgent stage that has work, for up to `batch_size` calls; None if none has."""
+    """Run the most urgent stage that has work, for up to `batch_size` calls.
+
+    Return None if no stage has work.
+    """
     if context.is_halted():
         return None
     resumed = resume_if_funded(context) or resume_after_refusal(context)

@@ -1,8 +1,8 @@
 """Reconciles the outbox with the nonces on the chain before anything is sent.
 
 If the chain is ahead of the database, another program uses the key, or the database is an old
-copy. A start is refused then, because an operator is present. A running daemon pauses the sender
-until an operator releases it. See docs/explanation/transactions.md#states and
+copy. In this case the daemon refuses to start, because an operator is present. A running daemon
+pauses the sender until an operator releases it. See docs/explanation/transactions.md#states and
 docs/explanation/transactions.md#crash-points; decision 0110.
 """
 
@@ -26,8 +26,8 @@ from oracle.txmgr.finalizer import RECOVERY_OPTIONS, describe_transaction
 _REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
 # How many missing nonces an error names; the others are counted.
 _MAX_NAMED = 5
-# The text that marks a pause for a nonce conflict, and the one before the reason of the pause that
-# it replaced.
+# The texts in the reason of a pause for a nonce conflict: the first marks such a pause, and the
+# second precedes the reason of the pause that it replaced.
 _CONFLICT_MARKER = "this database gave out only those below"
 _EARLIER_MARKER = "; it rested before, "
 
@@ -35,7 +35,8 @@ _EARLIER_MARKER = "; it rested before, "
 class NonceAheadError(InputError):
     """The chain has nonces of a known account that this database never assigned.
 
-    `highest` is the highest count of an endpoint, `next_nonce` the next nonce of this database.
+    `highest` is the highest transaction count of an endpoint, and `next_nonce` the next nonce that
+    this database would assign.
     """
 
     def __init__(self, address: Address, highest: int, next_nonce: int) -> None:
@@ -50,16 +51,17 @@ class NonceAheadError(InputError):
 def reconcile(context: AccountContext) -> StepResult | None:
     """Enroll the transmitter at its first start; later check that no nonce is missing.
 
-    Everything else recovers by itself: a nonce without bytes is signed, stored bytes are sent, and
-    sent transactions are watched. A state that cannot recover raises an error, and nothing is
-    repaired silently. A count is accepted if two witnesses report it, or the only witness does.
+    Everything else recovers by itself: a nonce without signed bytes is signed, stored bytes are
+    sent, and sent transactions are watched. A state that cannot recover raises an error, and
+    nothing is repaired silently. A count is accepted if two witnesses report it, or if the only
+    witness reports it.
 
     Raises:
         NonceAheadError: the chain has nonces that this database never assigned.
-        InputError: the database has lost nonces that it assigned, or does not contain an account
-            that has sent; or an endpoint serves another chain.
-        TransientError: no endpoint answers, or too few witnesses agree; or a rebuilt nonce is in
-            no pool any more.
+        InputError: the database has lost nonces that it assigned, the account has sent
+            transactions but is not in the database, or an endpoint serves another chain.
+        TransientError: no endpoint answers, too few witnesses agree, or a rebuilt nonce is no
+            longer in any pool.
     """
     context.sender_account.pool_view.check_chain(context.sender_account.domain.chain_id)
     if not context.sender_account.has_payer:
@@ -82,9 +84,10 @@ def reconcile(context: AccountContext) -> StepResult | None:
 
 
 def start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
-    """Return why a start with a known sender would be refused, or None; writes nothing.
+    """Return why a start with a known sender would be refused, or None if it would be accepted.
 
-    The result is also None if too few witnesses count more nonces than the database.
+    The result is also None if too few witnesses count more nonces than the database. Nothing is
+    written.
     """
     with store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.get_next_nonce(account) or 0
@@ -136,9 +139,9 @@ def _check_chain_not_ahead(
 
 
 def _check_gaps(context: AccountContext, counts: Sequence[NonceCounts]) -> None:
-    """Raise TransientError if a nonce that was rebuilt while pending is in no pool any more.
+    """Raise TransientError if a nonce that was rebuilt while pending is no longer in any pool.
 
-    No later nonce can land.
+    In this case no later nonce can land.
     """
     with context.store.read_transaction() as uow:
         gaps = uow.outbox.gaps.list_gaps(context.account, max(count.pending for count in counts))
@@ -178,14 +181,15 @@ def _format_names(nonces_or_endpoints: Collection[int | str]) -> str:
 def sync_at_start(
     context: AccountContext, on_known_conflict: Callable[[], None] | None = None
 ) -> StepResult | None:
-    """Reconcile nonces at the start of a daemon; a sender paused for this conflict may start.
+    """Reconcile nonces at the start of a daemon.
 
-    `on_known_conflict` is called in that case, because an old copy of the database may contain the
-    pause as well.
+    If the chain is ahead, but the sender is already paused for a foreign transaction, it may
+    start. `on_known_conflict` is called in this case, because an old copy of the database may
+    contain the pause as well.
 
     Raises:
         NonceAheadError: the chain is ahead of the sender, and no pause is stored for it.
-        InputError, TransientError: see `nonce_sync.reconcile`.
+        InputError, TransientError: see `reconcile`.
     """
     try:
         return reconcile(context)
@@ -203,8 +207,8 @@ def sync_while_running(context: AccountContext) -> StepResult | None:
     """Reconcile nonces in a running daemon, and pause the sender if the chain is ahead.
 
     Raises:
-        InputError, TransientError: see `nonce_sync.reconcile`; or the endpoints do not agree on
-            the transaction that used the nonces.
+        InputError, TransientError: see `reconcile`. A TransientError is also raised if the
+            endpoints do not agree on the transaction that used the first unknown nonce.
     """
     try:
         return reconcile(context)
@@ -273,7 +277,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
 
 
 def _format_earlier_pause(earlier_pause: Pause | None) -> str:
-    """Return the reason of the replaced pause as text; releasing the new pause ends both."""
+    """Return the reason of the replaced pause as text; a release of the new pause ends both."""
     if earlier_pause is None:
         return ""
     if _CONFLICT_MARKER in earlier_pause.reason:

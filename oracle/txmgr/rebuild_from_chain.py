@@ -24,10 +24,10 @@ from oracle.txmgr.context import AccountContext
 class RebuildPlan:
     """The changes that a rebuild would write; `next_nonce` is None if the account is not stored.
 
-    `nonces` get a slot each, and `spent` holds the transactions that used them, if the blocks have
-    them. `nonces_ahead` are nonces of calls of this database that the lost database or another
-    program used for something else. `dropped` nonces were rebuilt while pending, and no pool has
-    them any more.
+    Each of the `nonces` gets a slot. `transaction_by_nonce` holds the transactions that used the
+    nonces, as far as they were found in the blocks. `nonces_ahead` are nonces of this database
+    that the lost database or another program used for other transactions. `dropped` nonces were
+    rebuilt while pending, and are no longer in any pool.
     """
 
     account: Account
@@ -41,7 +41,7 @@ class RebuildPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the database has everything that the chain has."""
+        """Whether the rebuild would change nothing."""
         return not self.may_have_lost_more and not self.dropped
 
     @property
@@ -54,7 +54,7 @@ def compare_with_chain(context: AccountContext, max_blocks: int) -> RebuildPlan:
     """Compare the account's nonces with the chain, back to at most `max_blocks` blocks.
 
     Raises:
-        TransientError: too few witnesses answer, or agree on the transaction count.
+        TransientError: too few witnesses answer, or too few agree on the transaction count.
     """
     account, pool_view = context.account, context.sender_account.pool_view
     count = _fetch_agreed_count(context)
@@ -103,8 +103,8 @@ def rebuild_outbox(
 ) -> None:
     """Write the findings in one commit: final slots, the next nonce, and what `write_extra` adds.
 
-    A nonce that no pool has any more is given to a no-op, which the daemon sends, because no later
-    nonce could land.
+    A nonce that is no longer in any pool is given to a no-op, which the daemon sends. Otherwise no
+    later nonce could land.
 
     Raises:
         TransientError: the database has changed since `compare_with_chain`.

@@ -1,4 +1,4 @@
-"""Checks and prices calls that have a nonce once more, signs them and stores the signed bytes.
+"""Checks and prices calls with a nonce again, signs them and stores the signed bytes.
 
 A nonce is signed only after all lower ones.
 """
@@ -38,11 +38,11 @@ _SIGNER_REFUSED = "the signer refused"
 
 
 def sign_as_payer(context: AccountContext, transaction: TransactionRequest) -> SignedBytes:
-    """Sign a transaction with the account's key. Call it outside of a database transaction.
+    """Sign a transaction with the account's key. Do not call it inside a database transaction.
 
     Raises:
-        TransientError: the key cannot be reached, refused, or returned a wrong signature; the
-            account is paused then, and nothing was stored.
+        TransientError: the key cannot be reached, refused, or returned a wrong signature. In the
+            last two cases the account is now paused.
     """
     backoff = context.sender_account.payer_backoff
     try:
@@ -61,7 +61,11 @@ def sign_as_payer(context: AccountContext, transaction: TransactionRequest) -> S
 
 
 def can_sign(context: AccountContext) -> bool:
-    """Return whether the key may be used: it is not backing off and not paused for an operator."""
+    """Return whether the account's key may be used.
+
+    It may not be used during its backoff, or while the account is paused because of the key or of
+    a foreign transaction.
+    """
     if context.sender_account.payer_backoff.seconds_left() > 0:
         return False
     with context.store.read_transaction() as uow:
@@ -95,7 +99,7 @@ def resume_after_refusal(context: AccountContext) -> StepResult | None:
 
 
 def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Sign the lowest unsigned nonces, up to the first that must not be signed."""
+    """Sign the lowest unsigned nonces, up to the first one that must not be signed."""
     with context.store.read_transaction() as uow:
         assigned = _load_unsigned(uow, context)
         vacant_slot = uow.outbox.slots.find_vacant_slot(context.account) if assigned else None
@@ -187,7 +191,8 @@ def sign_call(
 ) -> SignedCall:
     """Sign the call of an intent at this nonce; the caller stores the bytes at once.
 
-    `gas_limit` 0 means the intent's own limit. Call it outside of a database transaction.
+    If `gas_limit` is 0, the intent's own limit is used. Do not call this function inside a
+    database transaction.
 
     Raises:
         TransientError: the key returned no signature; see `sign_as_payer`.

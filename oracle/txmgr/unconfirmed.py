@@ -1,7 +1,7 @@
 """A nonce without a receipt: its call, its attempts, whether it is used, and its replacement.
 
-A replacement is priced within every limit, or the limit that forbids it is named. See
-docs/explanation/transactions.md#fees.
+A replacement is priced within every limit. If a limit forbids the replacement, the limit is named.
+See docs/explanation/transactions.md#fees.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def find_takeover_target(
 ) -> UnconfirmedNonce | None:
     """Return the unconfirmed call of the same kind whose nonce may be taken over.
 
-    The result is None if there is none, or if the kind takes over no nonces.
+    The result is None if there is no such call, or if the kind takes over no nonces.
     """
     if not context.registry.get_kind(ready_intent).takes_over:
         return None
@@ -86,10 +86,11 @@ def find_takeover_target(
 
 
 def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
-    """Return whether an endpoint shows an attempt in a block, or enough count the nonce as used.
+    """Return whether a nonce is used by a mined transaction.
 
-    After an outage of an hour a nonce is overdue although it was used long ago, so this is checked
-    before anything more is signed for it.
+    It is if an endpoint shows one of its attempts in a block, or if enough endpoints count the
+    nonce as used. This is checked before anything more is signed for the nonce, because after an
+    outage a nonce may look overdue although it was used long ago.
 
     Raises:
         TransientError: no endpoint answers.
@@ -135,7 +136,7 @@ def find_canonical_receipt(
 
 
 def check_not_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> None:
-    """Raise an error if the nonce of a transaction that should be replaced is already used.
+    """Raise an error if the nonce of a transaction to replace is already used.
 
     Raises:
         InputError: an attempt is in a block.
@@ -180,9 +181,10 @@ def price_replacement(
 ) -> tuple[Replacement | None, str]:
     """Price a replacement of `gas_limit` gas within every cap, every budget and the balance.
 
-    If the market is above them, the fees are raised by the minimum only: offering everything would
-    leave no room for the raise that lands. With `must_land` there is no replacement in that case.
-    If there is none, the second value is the reason, as text for operators.
+    If the market is above these limits, the fees are only raised by the minimum, because offering
+    everything would leave no room for a later, sufficient raise. With `must_land`, there is no
+    replacement in that case. If there is no replacement, the second value is the reason, as text
+    for operators.
 
     Raises:
         TransientError: no endpoint returns the fee market or the balance.

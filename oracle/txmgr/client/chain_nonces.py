@@ -25,9 +25,9 @@ class NonceCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MinedTransaction:
-    """A mined transaction of the account, which used a nonce. `time` is that of its block.
+    """A mined transaction of the account, which used a nonce; `time` is the time of its block.
 
-    `gas_price` and `l1_fee` are in wei, as in `receipt_quorum.Receipt`.
+    `gas_price` and `l1_fee` are in wei, as in `receipts.Receipt`.
     """
 
     nonce: int
@@ -66,7 +66,7 @@ def fetch_nonce_counts(pool_view: PoolView, account: Address) -> list[NonceCount
 
 
 def find_agreed_counts(counts: Sequence[NonceCounts], quorum: WitnessQuorum) -> NonceCounts | None:
-    """Return the highest counts if enough witnesses report the same, else None."""
+    """Return the highest counts if enough witnesses report the same counts, else None."""
     top = max(counts, key=lambda count: (count.mined, count.pending))
     same = [count.endpoint for count in counts if count[1:] == top[1:]]
     highest = max(count.pending for count in counts)
@@ -79,7 +79,7 @@ def find_mined_transactions(
     """Walk back from the head and return the transactions that used these nonces, if found.
 
     Every endpoint is queried, and enough witnesses have to show the same transaction. The walk
-    ends when all are found, or after `max_blocks` blocks.
+    ends when all transactions are found, or after `max_blocks` blocks.
 
     Raises:
         TransientError: no endpoint answers, or too few witnesses show the same transaction.

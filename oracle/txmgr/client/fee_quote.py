@@ -40,8 +40,8 @@ _NO_FEES = Fees(0, 0)
 class SendLimits:
     """Absolute limits in wei that no transaction exceeds.
 
-    `cost_per_hour` None means that only the daily limit applies. `min_tip` is the lowest tip that
-    is offered.
+    If `cost_per_hour` is None, only the daily limit applies. `min_tip` is the lowest tip that is
+    offered.
     """
 
     fee_per_gas: int
@@ -53,7 +53,7 @@ class SendLimits:
 
 @dataclass(frozen=True, slots=True)
 class FeeMarket:
-    """The base fee and the tip that the chain requires now."""
+    """The base fee and the tip that the chain currently requires."""
 
     base_fee: int
     tip: int
@@ -82,7 +82,7 @@ def combine_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | None:
 
 
 def compute_fees(fee_market: FeeMarket, cap: int) -> Fees | None:
-    """Return twice the base fee plus the tip, or None if the base fee exceeds the cap."""
+    """Return twice the base fee plus the tip, up to the cap; None if the base fee exceeds it."""
     if fee_market.base_fee > cap:
         return None
     max_fee = min(2 * fee_market.base_fee + fee_market.tip, cap)
@@ -97,7 +97,7 @@ def raise_fee(fee: int) -> int:
 def raise_both_fees(last: Fees, cap: int) -> Fees | None:
     """Return both fees raised by an eighth whatever the market, or None if the cap forbids it.
 
-    A smaller raise is not tried, so that room is left below the cap for the raise that lands.
+    A smaller raise is not tried, so that room is left below the cap for a later, sufficient raise.
     """
     fees = Fees(raise_fee(last.max_fee), raise_fee(last.tip))
     return fees if fees.tip <= fees.max_fee <= cap else None
@@ -108,8 +108,8 @@ def bump_fees(
 ) -> Fees | None:
     """Return fees that replace `last` in every pool, or None if the cap does not allow them.
 
-    The result is also None while the cap is below the market, because offering the whole cap now
-    would leave no room for the raise that lands. `pool_required` holds the fees that a pool
+    The result is also None while the cap is below the market, because offering the whole cap would
+    leave no room for a later, sufficient raise. `pool_required` holds the fees that a pool
     required in its error.
     """
     if fee_market.base_fee + fee_market.tip > cap:
@@ -139,7 +139,7 @@ def add_gas_margin(estimate: int) -> int:
 def compute_floor_gas(calldata: str) -> int:
     """Return the minimum gas of a call from its calldata, by both pricing rules.
 
-    Some endpoints estimate without the floor of EIP-7623, and some pools refuse less than it.
+    Some endpoints ignore the floor of EIP-7623 in estimates, and some pools refuse less gas.
     """
     data = bytes.fromhex(calldata.removeprefix("0x"))
     zeros = data.count(0)
@@ -148,7 +148,7 @@ def compute_floor_gas(calldata: str) -> int:
 
 
 def parse_required_fees(text: str) -> Fees:
-    """Return the fees that a pool's error requires; 0 for a fee that it does not name."""
+    """Return the fees that a pool's error requires; 0 for a fee that the error does not name."""
     return Fees(_parse_amount(_REQUIRED_FEE, text), _parse_amount(_REQUIRED_TIP, text))
 
 

@@ -56,9 +56,9 @@ _ABIS = (
 
 
 def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
-    """Return what a call of `gas` costs in addition to its gas, rounded up.
+    """Return what a rollup charges for a call of `gas` in addition to its gas, rounded up.
 
-    On Arbitrum the gas estimate includes the charge at the present price; counting the charge
+    On Arbitrum the gas estimate includes the charge at the current price; counting the charge
     again is a reserve for a price rise. On the OP stack the result is the data fee and, since
     Isthmus, the operator fee, which is charged for the whole limit and refunded in part.
 

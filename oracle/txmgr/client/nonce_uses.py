@@ -52,8 +52,8 @@ class NonceUseEvidence(NamedTuple):
     """The evidence of the endpoints for a used nonce; `use` is None if none shows a transaction.
 
     `endpoints` are the names of the endpoints that have the final block. `is_agreed` means that
-    all of them that answer show this very transaction in the same block, and that they are enough
-    witnesses.
+    those of them that answer all show this very transaction in the same block, and that they are
+    enough witnesses.
     """
 
     use: NonceUse | None
@@ -129,8 +129,8 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
 def _find_rise(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -> tuple[int, bool]:
     """Return the lowest block at which the nonce is proven to be used.
 
-    The second value is whether the nonce is proven unused in the block below: an endpoint does not
-    keep old state for ever. The search steps back by 1, 2, 4 … blocks, then bisects.
+    The second value is whether the nonce is proven unused in the block below, because an endpoint
+    may lack old state. The search steps back by 1, 2, 4 … blocks, then bisects.
     """
     used, low, step, before = final_number, final_number, 1, None
     while low > 0:
@@ -150,7 +150,7 @@ def _find_rise(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -
 
 
 def _fetch_is_used(endpoint: EndpointCaller, query: NonceQuery, block_number: int) -> bool | None:
-    """Return whether the nonce is used at the end of a block, or None without that state."""
+    """Return whether the nonce is used at the end of a block, or None if the state is missing."""
     try:
         count = endpoint.request("eth_getTransactionCount", query.sender, hex(block_number))
         return parse_quantity(count) > query.nonce

@@ -40,8 +40,8 @@ def preflight(
     """Simulate the call on every endpoint.
 
     The call works if every endpoint that answers reports success, and is refused if all of them
-    report a revert. The highest gas estimate counts, unless it is far above another one that
-    suffices on every endpoint, so that one absurd estimate blocks no call.
+    report a revert. The highest gas estimate is used, unless it far exceeds another estimate that
+    suffices on every endpoint. An absurd estimate then cannot block a call.
     """
     return _combine_results(
         pool_view,
@@ -77,8 +77,8 @@ def is_duplicate_pending(
 ) -> bool:
     """Return whether a pending call of another transmitter already does what this call would do.
 
-    The pending block of an endpoint shows it. An endpoint without such a block, or one that leaves
-    the pool out of it, shows nothing.
+    The call is simulated on the pending block of each endpoint. Nothing is learned from an
+    endpoint that has no pending block, or whose pending block leaves out the pool.
     """
     for endpoint in pool_view.callers:
         try:

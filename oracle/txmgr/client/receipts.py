@@ -1,8 +1,8 @@
 """The outcome of transactions: receipts and counts that the endpoints show and agree on.
 
 Receipts are requested by hash from every endpoint, and each is checked against the endpoint's own
-blocks. A receipt that one endpoint shows counts although another has none; irreversible changes
-need two witnesses that agree on the block hash (docs/explanation/transactions.md#i7).
+blocks. A receipt counts even if only one endpoint shows it. Irreversible changes need two
+witnesses that agree on the block hash (docs/explanation/transactions.md#i7).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -89,8 +89,9 @@ class ReceiptQuorum:
     ) -> Receipt | None:
         """Return the receipt of one of these hashes that the most witnesses show, or None.
 
-        On a tie the receipt in the block `known_block_hash` is preferred, then that of the
-        preferred endpoint. Its prices are those of `_with_agreed_price`.
+        On a tie the receipt in the block `known_block_hash` is preferred, then the receipt of the
+        preferred endpoint. The returned prices are those that enough witnesses agree on, or else
+        the lowest.
         """
         shown_receipts = [
             view.receipts[tx_hash]
@@ -134,10 +135,10 @@ class ReceiptQuorum:
         }
 
     def _with_agreed_price(self, receipt: Receipt) -> Receipt:
-        """Set the prices of a receipt to those that enough of its witnesses agree on.
+        """Return a receipt with the prices that enough of its witnesses agree on, or the lowest.
 
         The block hash does not commit to a price, so one provider alone could use up a day's
-        budget.
+        budget with a false price.
         """
         endpoints_by_price: dict[tuple[int, int], list[str]] = {}
         for endpoint, same in self._find_same_receipts(receipt).items():
@@ -369,9 +370,9 @@ def find_revert_reason(
 ) -> str:
     """Return why a mined call failed, from simulations on the block before and on its own block.
 
-    The result is `class(details)`, where the class is one of few, because it becomes the label of
-    a metric. It is a guess if the state has changed. `out_of_gas` means that all gas was used (a
-    call forwards 63/64 of its gas) and the call has no revert reason. Never raises.
+    The result is `class(details)`. There are only few classes, because the class becomes the label
+    of a metric. The reason is a guess if the state has changed. `out_of_gas` means that all gas
+    was used (a call forwards 63/64 of its gas) and the call has no revert reason. Never raises.
     """
     refusal, own_block = None, receipt.block_number
     try:
@@ -408,7 +409,8 @@ def fetch_newest_block(pool_view: PoolView) -> BlockRef:
     """Return the newest block of the first endpoint that answers.
 
     Raises:
-        TransientError: the answer is null, as from a node that is starting or lost its database.
+        TransientError: no endpoint answers, or the answer is null, as from a node that is starting
+            or has lost its database.
     """
     block = pool_view.request("eth_getBlockByNumber", "latest", False)
     if not isinstance(block, dict):

@@ -200,7 +200,7 @@ _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The best response of the endpoints; `text` is the message of one that refused."""
+    """The best response of the endpoints; `text` is the message of an endpoint that refused."""
 
     outcome: SendOutcome
     text: str = ""
@@ -240,7 +240,7 @@ def _count_and_classify(endpoint: str, error: RpcError | None) -> SendResult:
 
 
 def init_broadcast_metrics(pool: EndpointPool) -> None:
-    """Create the counter of unrecognised answers at zero for each endpoint, for the alerts."""
+    """Create the counter of unrecognised responses at zero for each endpoint, for the alerts."""
     for endpoint in pool:
         BROADCASTS.labels(endpoint.name, SendOutcome.UNKNOWN.value)
 
