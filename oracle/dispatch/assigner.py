@@ -47,8 +47,8 @@ class FollowerCache:
     """Keeps the follower of a stateful policy (Pocket's) up to date with the fold.
 
     A separate follower of the final blocks is kept, so that a reorg is cheap. Nothing is stored,
-    because the same events always give the same follower. After a start, the stored events are
-    read once from the beginning (docs/explanation/pocket.md#in-the-daemon).
+    because the same events always give the same follower. After the daemon starts, the stored
+    events are read once from the beginning (docs/explanation/pocket.md#in-the-daemon).
     """
 
     def __init__(self, policy: PocketPolicy, reader: LogReader) -> None:
@@ -58,7 +58,7 @@ class FollowerCache:
         self._final: _FollowerState | None = None
 
     def get_follower(self, uow: UnitOfWork, block: int) -> PocketFollower:
-        """Return the follower as of the end of `block`, whose logs must be stored already.
+        """Return the follower as of the end of `block`; the logs of `block` must be stored.
 
         Callers must not change the follower.
         """
@@ -69,7 +69,7 @@ class FollowerCache:
         return self._newest.follower
 
     def discard_unfinalized(self) -> None:
-        """Discard the follower that has applied blocks that are not final."""
+        """Discard the follower that is ahead of the final block."""
         self._newest = None
 
     def discard_above(self, block: int) -> None:
@@ -91,7 +91,8 @@ class FollowerCache:
         return _FollowerState(self._policy.create_follower())
 
 
-# Bookmarks: the fingerprint of the settings of the draws, and the last block that has its draws.
+# Bookmarks: the fingerprint of the settings of the draws, and the last block whose draws are
+# stored.
 _SETTINGS_BOOKMARK = "dispatch_settings"
 _THROUGH_BOOKMARK = "dispatch_through"
 
@@ -136,7 +137,7 @@ class DrawHook(BlockHook):
     """Draws nodes at the end of each folded block, from `start_block` on."""
 
     def __init__(self, settings: DispatchSettings | None, reader: LogReader) -> None:
-        """Create the hook; without `settings` nothing is drawn, but a rewind still undoes draws.
+        """Create the hook; if `settings` is None, it draws nothing, but a rewind undoes old draws.
 
         `reader` decodes the stored events for a stateful policy.
         """
@@ -150,7 +151,7 @@ class DrawHook(BlockHook):
 
     @override
     def reset(self) -> None:
-        """Discard in-memory data, which a rewind or a rolled-back transaction made wrong."""
+        """Discard the data in memory, because a rewind or a rollback made it wrong."""
         self._changed_by_key.clear()
         if self._drawer is not None:
             self._drawer.reset()
@@ -179,7 +180,7 @@ class DrawHook(BlockHook):
 
     @override
     def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> None:
-        """Draw at the end of a block; if its draws are stored already, only restore the plan."""
+        """Draw at the end of a block; if the draws of the block are stored, restore the plan."""
         if self._drawer is None:
             return
         view = StoredNetworkView(uow, self._follower_cache, self._changed_by_key)
@@ -200,7 +201,7 @@ class DrawHook(BlockHook):
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Undo draws, ends of draws and planned downloads of blocks above the ancestor."""
+        """Undo the draws, ends of draws and planned downloads of blocks above the ancestor."""
         if self._follower_cache is not None:
             self._follower_cache.discard_above(ancestor)
         uow.draws.undo_above(ancestor)

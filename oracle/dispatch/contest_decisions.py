@@ -21,7 +21,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.context import StepResult, format_counts
 
-# Why a call that waits for the end of the window is superseded: the second group has decided.
+# Why a call that waits for the end of the window is superseded.
 DECIDED_REASON = (
     "overtaken(the second group has decided, and the contest is settled by its verdict)"
 )
@@ -83,8 +83,9 @@ def _read_contests(
 ) -> tuple[list[Intent], list[tuple[Intent, CallRequest]]]:
     """Return the contests that are settled, and the decided ones, as of the final block.
 
-    A contest is decided if its second group has been compared and a result is known that the
-    contract accepts for the verdict. It is returned with the call that replaces its own.
+    A contest is decided if its second group has been compared, and a result that the contract
+    accepts for the verdict is known. A decided contest is returned with the call that replaces the
+    waiting one.
     """
     endpoints, network = (
         context.account_context.get_synced_pool_view(),
@@ -114,8 +115,8 @@ def _find_result(
 ) -> Hash | None:
     """Return the result that the contract accepts for this verdict, or None if it is unknown.
 
-    If the second group has no majority, no node is slashed whatever the result is, so the zero
-    hash is returned and the stakes are released at once.
+    If the second group has no majority, no node is slashed, whatever the result is. The zero hash
+    is then returned, so that the stakes are released at once.
     """
     if verdict is None or verdict == ZERO_HASH:
         return ZERO_HASH
@@ -139,7 +140,7 @@ def _find_result(
 
 
 def _build_request(waiting_request: CallRequest, result: Hash) -> CallRequest:
-    """Return the call that replaces the one waiting for the end of the window."""
+    """Return the call that replaces the call that waits for the end of the window."""
     group, tasks = decode_contested_group(waiting_request.calldata)
     return CallRequest(
         account=waiting_request.account,

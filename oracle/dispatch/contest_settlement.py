@@ -31,12 +31,12 @@ _RESERVE_PERCENT = 50
 # Maximum number of groups, or open contests, per step; each takes a request to the contract.
 _MAX_PER_STEP = 20
 _RETRY_SECONDS = 60
-# Contests of groups that closed more seconds ago are left to the owners of the stakes.
+# Contests of groups that closed earlier than this are left to the owners of the stakes.
 _MAX_AGE_SECONDS = 30 * 86_400
 
 
 def plan_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan a call to settle each contest found in new final blocks; return None if there is none.
+    """Plan a call to settle each contest in new final blocks; return None if there is no contest.
 
     Raises:
         TransientError: no endpoint returns the state of a group.
@@ -80,7 +80,10 @@ def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Int
 
 
 def _read_next_groups(uow: UnitOfWork, first: int, last: int) -> tuple[list[GroupResult], int]:
-    """Return the possibly contested groups of the next whole blocks, and the last such block."""
+    """Return the possibly contested groups of the next blocks, and the last of these blocks.
+
+    The groups of a block are never split between two steps.
+    """
     groups = uow.results.list_outvoted(first, last, _MAX_PER_STEP)
     if len(groups) < _MAX_PER_STEP:
         return groups, last
@@ -125,7 +128,7 @@ def _build_requests(
 
 
 class SettleContestCall(CallKind):
-    """Settles a contest, by the second group's verdict or after the window."""
+    """The call that settles a contest, by the second group's verdict or after the window."""
 
     name = SETTLE_CONTEST
     reserve_share = _RESERVE_PERCENT

@@ -53,8 +53,8 @@ NOT_PLANNED_REASON = (
 # Priorities: starts come first, then drops from the queue, then queue notices, then downloads for
 # later tasks.
 _START_PRIORITY, _DROP_PRIORITY, _QUEUE_PRIORITY, _DOWNLOAD_PRIORITY = 100, 150, 200, 250
-# A final seed block this many blocks below the head is not checked, because the contract may be
-# unable to read its hash.
+# A final seed block more than this many blocks below the head is not checked, because the contract
+# may be unable to read its hash.
 _SEED_CHECK_BLOCKS = 200
 # Percent of the budget reserved for starts, so that queue spam or invented models cannot use it
 # up.
@@ -86,12 +86,11 @@ class DispatchContext:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A call that is valid now, with the tasks it concerns.
+    """A call that is currently valid, with its tasks.
 
-    Equal calls have the same `kind` and `subject` at any time.
-
-    `draws`: the draws that the call starts; the draws of a group are in the order of its tasks and
-    have the same seed block. `download`: the node and the model of a download request.
+    Equal calls have the same `kind` and `subject` at any time. `draws` holds the draws of the
+    tasks that the call starts; the draws of a group are in the order of its tasks and have the
+    same seed block. `download` is the node and the model of a download request.
     """
 
     kind: str
@@ -154,7 +153,7 @@ def _plan_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[Planne
 def _plan_group_starts(
     uow: UnitOfWork, active_draws: Sequence[StoredDraw]
 ) -> Iterator[PlannedCall]:
-    """Yield a start for each drawn group, whose draws were all made at the same block."""
+    """Yield a start for each drawn group; the draws of a group were all made at the same block."""
     tasks = uow.tasks.get_many({draw.task for draw in active_draws})
     draws_by_group: dict[GroupKey, list[StoredDraw]] = {}
     for draw in sorted(active_draws, key=lambda active_draw: get_age_key(tasks[active_draw.task])):
@@ -181,7 +180,7 @@ def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
 def _plan_queue_calls(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[PlannedCall]:
     """Yield notices of tasks without a free node, and drops of tasks beyond the queue's capacity.
 
-    A group is dropped as a whole, but not while a node runs, or was drawn for, one of its tasks.
+    A group is dropped as a whole, but not while a node runs one of its tasks or was drawn for one.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -252,9 +251,8 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
 class DispatcherCall(CallKind):
     """A call of the dispatcher; a refused call waits for the next block.
 
-    The index may lag behind the contract, and once it has caught up, the call is no longer
-    planned. If a refusal ended the call, the same call would be planned again at once, over and
-    over.
+    The index may lag behind the contract; once it has caught up, a refused call is no longer
+    planned. If a refusal ended the call instead, the same call would be planned again and again.
     """
 
     def __init__(self, context: DispatchContext) -> None:
@@ -275,7 +273,7 @@ class DispatcherCall(CallKind):
     def _decide_at_head(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
-        """Decide each call once the index has caught up with the head."""
+        """Return the decision about each call; the index has caught up with the head."""
         raise NotImplementedError
 
     @override
@@ -306,7 +304,7 @@ class _QueuedTaskCall(DispatcherCall):
 
 
 class StartCall(_QueuedTaskCall):
-    """Starts a task on the node that was drawn for it."""
+    """The call that starts a task on the node that was drawn for it."""
 
     name = START_TASK
 
@@ -316,34 +314,34 @@ class StartCall(_QueuedTaskCall):
 
     @override
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
-        """Return the calldata to simulate; the newest block as seed block is not checked."""
+        """Return the calldata to simulate; if the seed block is the newest, it is not checked."""
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
         return strip_as_of_check(request.calldata) if is_newest else request.calldata
 
 
 class StartGroupCall(StartCall):
-    """Starts all three tasks of a legacy group, in one transaction or not at all."""
+    """The call that starts all three tasks of a legacy group in one transaction."""
 
     name = START_GROUP
 
 
 class QueueCall(_QueuedTaskCall):
-    """Notifies the contract that no node is free for a task."""
+    """The call that notifies the contract that no node is free for a task."""
 
     name = QUEUE_TASK
     reserve_share = _RESERVE_PERCENT
 
 
 class DropCall(_QueuedTaskCall):
-    """Removes a task or a group from the queue, for example because the queue is full."""
+    """The call that removes a task or a group from the queue, for example if the queue is full."""
 
     name = DROP_TASK
     reserve_share = _RESERVE_PERCENT
 
 
 class DownloadCall(_QueuedTaskCall):
-    """Requests that a node downloads a model."""
+    """The call that requests a node to download a model."""
 
     name = REQUEST_DOWNLOAD
     reserve_share = _RESERVE_PERCENT

@@ -41,7 +41,10 @@ _WINDOWS_BACK = 1
 
 
 def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the dispatcher's due calls, or return None; tasks that others pay for come first."""
+    """Plan the dispatcher's due calls, or return None if no call is due.
+
+    Tasks that others pay for come first.
+    """
     return (
         plan_dispatch(context, heads)
         or plan_settlements(context, heads)
@@ -52,9 +55,10 @@ def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None
 
 
 def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the calls that are due and not yet pending, up to `max_in_flight`, or return None.
+    """Plan the calls that are due and not yet pending, up to `max_in_flight`.
 
-    Nothing is planned while the index is behind the head, because a draw may have ended since.
+    Return None if there are none. Nothing is planned while the index is behind the head, because a
+    draw may have ended since.
     """
     if context.account_context.is_halted():
         return None
@@ -96,7 +100,7 @@ def _build_requests(
 
 
 def _find_abandoned_intents(context: DispatchContext, uow: UnitOfWork, heads: Heads) -> set[int]:
-    """Return the ids of calls that were mined and failed so long ago that they are tried again.
+    """Return the ids of the mined calls that failed long enough ago to be tried again.
 
     The wait is 2, 4, 8, ... blocks and doubles with every try. A call is tried again before its
     failure is final, because a task and a node may be waiting for it. If a reorg lets both calls
@@ -136,9 +140,9 @@ def _build_request(
 
 
 def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the system tasks that are due and not yet pending, or return None.
+    """Plan the system tasks that are due and not yet pending.
 
-    None is also returned if this block was checked before.
+    Return None if there are none, or if this block was already checked.
     """
     if context.probing is None or context.account_context.is_halted():
         return None

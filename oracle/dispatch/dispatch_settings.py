@@ -19,11 +19,12 @@ from oracle.systems.registry import get_policies, get_policy
 class DispatchSettings:
     """The settings of `[dispatch]`; `fingerprint` covers those that decide which node is drawn.
 
-    `policy`: the name of the policy. `weighting`: ignored for `legacy` and Pocket's policies.
-    `start_block`: the first block at whose end a task may be armed (decision 0060). `alpha`: the
-    queue holds floor(alpha*members) tasks, at least 1. `max_in_flight`: maximum number of starts
-    that are pending at the same time. `spread`: limits of model downloads; used only by Crynux's
-    policies. `change`: policy parameters that differ from the published ones, as text.
+    `policy` is the name of the policy. `weighting` is ignored for `legacy` and Pocket's policies.
+    `start_block` is the first block at whose end a task may be armed (decision 0060). The queue
+    holds floor(`alpha` * members) tasks, at least 1. `max_in_flight` is the maximum number of
+    starts that are pending at the same time. `spread` limits model downloads and is used only by
+    Crynux's policies. `change` holds the policy parameters that differ from the published ones, as
+    text.
     """
 
     start_block: int
@@ -38,13 +39,13 @@ class DispatchSettings:
 
     @property
     def pocket_policy(self) -> PocketPolicy | None:
-        """Return the policy if it is one of Pocket's, which remember outcomes, else None."""
+        """Return the policy if it is a policy of Pocket, which remembers outcomes, else None."""
         policy = get_policy(self.policy, self.change)
         return policy if isinstance(policy, PocketPolicy) else None
 
     @property
     def legacy_policy(self) -> LegacyPolicy | None:
-        """Return the policy if it is legacy, and so starts groups of three tasks, else None."""
+        """Return the policy if it is a legacy policy, which starts groups of three, else None."""
         policy = get_policies().get(self.policy)
         return policy if isinstance(policy, LegacyPolicy) else None
 

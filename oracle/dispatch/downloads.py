@@ -17,15 +17,15 @@ from oracle.store.state.draw_repository import PlannedDownload
 from oracle.systems.crynux.predownload import has_scarce_model, plan_predownloads
 from oracle.systems.policy import PolicyInput
 
-# Lifetime of a planned download in seconds of block time, because later the model may no longer be
-# needed. The network gives a node the same time for a download.
+# The lifetime of a planned download in seconds of block time; afterwards the model may no longer
+# be needed. The network gives a node the same time for a download.
 PLANNED_DOWNLOAD_SECONDS = 1_800
 
 
 def plan_downloads(
     uow: UnitOfWork, drawer: BlockDrawer, block: BlockRef, ended_draws: Sequence[TaskKey]
 ) -> None:
-    """Store the downloads to request for the models of the tasks that started in `block`.
+    """Plan downloads of the models of the tasks that started in `block`, and store the plan.
 
     `drawer` must be at the end of the block; `ended_draws` are the tasks whose draws ended in it.
     """
@@ -48,8 +48,8 @@ def plan_downloads(
 def find_pending_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
     """Return the download requests that are due at the cursor, the oldest first.
 
-    A request is due if its node is a member, lacks the model, and was not sent a request for it
-    since.
+    A request is due if its node is a member, lacks the model, and has received no request for the
+    model since the plan.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -66,7 +66,7 @@ def find_pending_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
 def apply_planned_downloads(
     network: PolicyInput, planned_downloads: Iterable[PlannedDownload]
 ) -> Mapping[Address, Node]:
-    """Return the nodes as if the planned downloads had been requested already."""
+    """Return the nodes as if the planned downloads had already been requested."""
     nodes = dict(network.nodes)
     for download in planned_downloads:
         node = nodes.get(download.node)

@@ -54,11 +54,11 @@ class NetworkView(Protocol):
         ...
 
     def pop_changed_tasks(self) -> Iterable[Task]:
-        """Return the tasks whose row changed since the last call, and possibly others."""
+        """Return the tasks whose row changed since the last call, and possibly other tasks."""
         ...
 
     def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
-        """Return the nodes whose row changed above `block`; None: every node."""
+        """Return the nodes whose row changed above `block`, or every node if `block` is None."""
         ...
 
     def get_follower(self, block: int) -> PocketFollower:
@@ -70,7 +70,7 @@ class NetworkView(Protocol):
 class _CrynuxPool:
     """The candidate pool of a Crynux policy at one block time, with the free nodes.
 
-    `explains`: whether every draw lists its candidates, which makes it several times slower.
+    With `explains`, every draw lists its candidates, which makes draws several times slower.
     """
 
     pool: CandidatePool
@@ -109,8 +109,8 @@ class _CrynuxPool:
 class PocketPool:
     """A `Pool` whose `follower` has applied every event up to the end of the block.
 
-    `network`: the rows of all members, at the block's time. `free`: the members without a running
-    task. `explains`: whether every draw lists its candidates. See
+    `network` has the rows of all members at the block's time, and `free` the members without a
+    running task. With `explains`, every draw lists its candidates. See
     docs/explanation/pocket.md#in-the-daemon.
     """
 
@@ -144,7 +144,7 @@ class PocketPool:
 
 
 class BlockDrawer:
-    """Draws nodes block by block; holds the plan at the end of block `block_number`.
+    """Draws nodes block by block; `plan` is the plan at the end of block `block_number`.
 
     The drawer stays in memory between two blocks; `resume` restores it after a reset.
     """
@@ -161,7 +161,7 @@ class BlockDrawer:
         self.reset()
 
     def reset(self) -> None:
-        """Discard everything in memory, which a rewind or a rollback made wrong."""
+        """Discard everything in memory, because a rewind or a rollback made it wrong."""
         self.block_number: int | None = None
         self.plan = EMPTY_PLAN
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
@@ -191,7 +191,10 @@ class BlockDrawer:
         )
 
     def skip_to(self, block: int) -> None:
-        """Advance to the end of `block`; no task may be waiting and no draw active until then."""
+        """Advance to the end of `block`.
+
+        Until then no task may be waiting, and no draw may be active.
+        """
         self.plan, self.block_number = EMPTY_PLAN, block
 
     def draw_block(self, view: NetworkView, block: BlockRef) -> PlanStep:
@@ -216,7 +219,7 @@ class BlockDrawer:
         return step
 
     def iter_free_nodes(self, time: int) -> Iterator[Node]:
-        """Yield the nodes that are free at `time`, as of the last block drawn for."""
+        """Yield the nodes that are free at `time`, as of the last block with a draw."""
         self._free_nodes.advance_to(time)
         return iter(self._free_nodes.nodes.values())
 
@@ -278,11 +281,11 @@ class QueueView:
         )
 
     def find_drops(self, overflow: Iterable[Task]) -> list[QueueDrop]:
-        """Return what to drop: the tasks of `overflow`, and tasks that can never start.
+        """Return the drops of the tasks of `overflow`, and of tasks that can never start.
 
         A task can never start if the policy cannot start it on any node, or if its group can no
-        longer reach a verdict; its fee would be locked for nothing. A group is listed once, and
-        not while a node runs one of its tasks.
+        longer reach a verdict. Its fee would be locked for nothing. A group is listed once, and is
+        left out while a node runs one of its tasks.
         """
         groups = collect_tasks_by_group(self.group_tasks)
         if self.settings.legacy_policy is not None:

@@ -29,7 +29,7 @@ from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult
 
-# Why such a call is superseded.
+# Why a call about a system task is superseded.
 NOT_DUE_REASON = "overtaken(the system task, or its end, is no longer wanted)"
 # Percent of the budget reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50
@@ -55,7 +55,7 @@ class _SystemTaskCall(DispatcherCall):
 
 
 class ProbeCall(_SystemTaskCall):
-    """Creates and starts a system task for a node that had no task in the window."""
+    """The call that creates and starts a system task for a node without a task in the window."""
 
     name = PROBE
 
@@ -66,7 +66,7 @@ class ProbeCall(_SystemTaskCall):
 
 
 class EndProbeCall(_SystemTaskCall):
-    """Validates a system task, or times it out."""
+    """The call that validates a system task, or times it out."""
 
     name = END_PROBE
 
@@ -85,7 +85,7 @@ class EndProbeCall(_SystemTaskCall):
 
 
 class SecondGroupCall(_SystemTaskCall):
-    """Orders and starts the second group of a contest."""
+    """The call that orders and starts the second group of a contest."""
 
     name = SECOND_GROUP
 
@@ -106,7 +106,7 @@ class SecondGroupCall(_SystemTaskCall):
 
 
 class EndSecondGroupCall(_SystemTaskCall):
-    """Compares the results of a second group, or times out one of its tasks."""
+    """The call that compares the results of a second group, or times out one of its tasks."""
 
     name = END_SECOND_GROUP
 

@@ -34,8 +34,8 @@ from oracle.systems.probing import Probe, is_probe_due, select_due_probes
 
 # Kinds of these calls in the outbox.
 PROBE, END_PROBE = "probe", "end_probe"
-# Minimum time in seconds that the contract gives a group's nodes to reveal; simulating the call
-# shows the exact limit.
+# The minimum time in seconds that the contract gives a group's nodes to reveal; a simulation of
+# the call shows the exact limit.
 _MIN_REVEAL_SECONDS = 60
 # States of calls that locked up no fee.
 _INEFFECTIVE_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
@@ -53,8 +53,8 @@ class ProbeState:
     def find_due_probes(self, calls: Sequence[Intent]) -> list[Probe]:
         """Return the system tasks of the open window that are due and not yet planned.
 
-        The list is limited to what is left of `max_fee_wei`; `calls` must have every `probe` call
-        of the window.
+        The list is limited by the remaining part of `max_fee_wei`. `calls` must have every `probe`
+        call of the window.
         """
         window = get_open_window(self.uow, self.settings, self.time)
         if window is None:
@@ -88,7 +88,7 @@ class ProbeState:
         )
 
     def is_probe_still_due(self, call: Intent) -> bool:
-        """Return whether a planned system task that was not sent is still due."""
+        """Return whether a system task that is planned but not sent is still due."""
         window = get_open_window(self.uow, self.settings, self.time)
         if window is None or call.request.period != window.number:
             return False
@@ -155,7 +155,7 @@ def _iter_due_ends(
 
 
 def _is_late(task: Task, group_tasks: Sequence[Task], time: int) -> bool:
-    """Return whether the task's node missed the deadline for its answer or for its reveal."""
+    """Return whether the task's node missed its deadline to answer or to reveal."""
     if task.stopped_time is None:
         return time > (task.started_time or 0) + (task.timeout or 0)
     end_times = [member.stopped_time or member.ended_time for member in group_tasks]
@@ -174,7 +174,7 @@ def _has_answer(task: Task) -> bool:
 
 
 def _limit_to_budget(probes: Sequence[Probe], remaining_tasks: int) -> Iterator[Probe]:
-    """Yield probes, in order, while their tasks fit the limit; stop at the first that does not."""
+    """Yield the probes, in order, up to the first one whose tasks exceed the limit."""
     for probe in probes:
         remaining_tasks -= len(probe.nodes)
         if remaining_tasks < 0:

@@ -1,8 +1,8 @@
 """The settings of system tasks, and the block that opened the current window.
 
-The hash of the block sets each node's due time in the window. A rewind below the block deletes
-the bookmark, and the block that then opens the window is stored in turn. See
-docs/explanation/dispatch.md#due-nodes.
+The hash of this block sets each node's due time in the window. A bookmark stores the block. A
+rewind below the block deletes the bookmark, and the block that then opens the window is stored
+instead. See docs/explanation/dispatch.md#due-nodes.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,8 @@ from oracle.systems.probing import ProbeWindow
 
 # The bookmark holds "window seconds block hash".
 _WINDOW_BOOKMARK = "probe_window"
-# A daemon that missed more blocks at the start of a window probes from the next window on.
+# A daemon that missed more than this many blocks at the start of a window probes from the next
+# window on.
 _HEADER_DEPTH = 256
 
 
@@ -30,10 +31,10 @@ _HEADER_DEPTH = 256
 class ProbeSettings:
     """The settings of `[probing]`.
 
-    `window_seconds`: a member without a task for a whole window gets a system task. `max_fee_wei`:
-    maximum fees that the tasks of one window may lock up, including fees that are refunded later.
-    `group`: whether two other nodes with the same card do the same work, so that a task score
-    results.
+    A member without a task for a whole window of `window_seconds` gets a system task.
+    `max_fee_wei` is the maximum of the fees that the tasks of a window may lock up, including fees
+    that are refunded later. With `group`, two other nodes with the same card do the same work, so
+    that a task score results.
     """
 
     window_seconds: int
@@ -48,7 +49,7 @@ class ProbeSettings:
             )
 
     def get_window_number(self, time: int) -> int:
-        """Return the number of the window that a block time in seconds lies in."""
+        """Return the number of the window that contains a block time in seconds."""
         return time // self.window_seconds
 
 
@@ -56,7 +57,7 @@ class ProbeWindowHook(BlockHook):
     """Records the first block of each window as blocks are folded."""
 
     def __init__(self, settings: ProbeSettings | None) -> None:
-        """Create the hook; without `settings` a rewind still clears an old window."""
+        """Create the hook; even if `settings` is None, a rewind clears an old window."""
         self._settings = settings
         self.header_depth = 0 if settings is None else _HEADER_DEPTH
 

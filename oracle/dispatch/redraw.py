@@ -25,7 +25,7 @@ _HEADER_BATCH = 128
 
 
 class TaskStart(NamedTuple):
-    """A task that `node` started in `block`; `drawn_node` is the node drawn for it, or None."""
+    """A task that `node` started in `block`; `drawn_node` is the node that was drawn, or None."""
 
     task: TaskKey
     node: Address | None
@@ -34,7 +34,7 @@ class TaskStart(NamedTuple):
 
 
 def is_started_at_creation(task: Task) -> bool:
-    """Return whether one transaction created and started the task, as for a system task.
+    """Return whether one transaction created and started the task, as with a system task.
 
     Such a task never waited, so no draw can precede its start.
     """
@@ -84,7 +84,7 @@ class HeaderReader:
 
 
 class Redrawer:
-    """Folds history in memory, and draws at the end of every block with waiting tasks."""
+    """Folds history in memory, and draws at the end of every block that has waiting tasks."""
 
     def __init__(self, settings: DispatchSettings, headers: HeaderReader) -> None:
         self._start = settings.start_block
@@ -115,7 +115,7 @@ class Redrawer:
         yield from self._draw_blocks(drawn_through + 1, last)
 
     def _draw_blocks(self, first: int, last: int) -> Iterator[TaskDraw]:
-        """Draw at the end of these blocks; blocks without waiting tasks are not requested."""
+        """Draw at the end of these blocks; blocks are not requested while no task is waiting."""
         for number in range(max(first, self._start), last + 1):
             if self._view.is_idle and not self._drawer.plan.active_draws:
                 self._drawer.skip_to(last)

@@ -1,7 +1,7 @@
 """Reads the hashes of results that the operator's storage delivers to the dispatcher.
 
-The chain holds the nodes' answers, never their results: an answer is bound to its group, so that
-it cannot be copied into another group. See docs/explanation/dispatch.md#results.
+The chain holds the nodes' answers, but never their results. An answer is bound to its group, so
+that it cannot be copied into another group. See docs/explanation/dispatch.md#results.
 """
 
 import os
@@ -15,7 +15,7 @@ from oracle.domain.ids import Hash, TaskKey
 from oracle.errors import InputError
 
 _HASH = re.compile(r"0x[0-9a-f]{64}")
-# Length of a hash and a line end; a longer file holds no hash and is not read to its end.
+# The maximum length of a hash with a line end; a longer file holds no hash and is not read on.
 _MAX_BYTES = 80
 
 
@@ -27,7 +27,7 @@ class ResultsFolder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Each faulty file is logged once, and again if it became faulty after a good read.
+        # Each faulty file is logged once, and again if it becomes faulty after a good read.
         self._logged: dict[Path, str] = {}
 
     @classmethod

@@ -1,9 +1,9 @@
 """Orders the second group of each open contest, and ends its tasks.
 
-An open contest is a `settle_contest` call that waits for the end of its window. Its group is in a
-final block, and the ids of the second group are derived from that group, so that the contract
-refuses a duplicate. `contest_decisions` settles the contest by the second group's verdict. See
-docs/explanation/dispatch.md#second-groups.
+An open contest is a `settle_contest` call that waits for the end of its window. The contested
+group is in a final block. The ids of the second group are derived from the contested group, so
+that the contract refuses a duplicate. `contest_decisions` settles the contest by the second
+group's verdict. See docs/explanation/dispatch.md#second-groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ from oracle.txmgr.deferral import find_held_subjects
 
 # The kinds of these calls in the outbox.
 SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
-# Why a call is superseded: its contest is over, or another account ordered the second group.
+# Why a call is superseded if its contest is over, or if another account ordered the second group.
 NOT_OPEN_REASON = "overtaken(the contest is over, or has its second group)"
 # A call that was not sent for this many blocks is replaced by one with newly drawn nodes.
 MAX_DRAW_AGE_BLOCKS = 32
@@ -56,7 +56,7 @@ _UNSENT_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
 class PlannedSecondGroup(NamedTuple):
     """A contested group, one of its tasks, and the nodes that repeat the work.
 
-    `window_end`: the last second of the window, in block time.
+    `window_end` is the last second of the window, in block time.
     """
 
     group: GroupKey
@@ -132,7 +132,7 @@ def is_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Curs
 def _plan_groups(
     context: DispatchContext, uow: UnitOfWork, contests: Sequence[Intent], calls: Sequence[Intent]
 ) -> Iterator[PlannedSecondGroup]:
-    """Yield a second group for each contest without one, if enough nodes are idle."""
+    """Yield a second group for each contest that has none, if enough nodes are idle."""
     cursor, account = uow.cursor.get(), context.account_context.account
     ordered_subjects = {call.request.subject for call in calls if _is_ordered(call)}
     ordered_subjects |= {
@@ -169,7 +169,7 @@ def _plan_groups(
 
 
 def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
-    """Return `count` nodes that can run the task, drawn by the seed, or none if there are fewer.
+    """Return `count` nodes that can run the task, drawn by the seed; none if there are too few.
 
     Nodes with the task's models on disk are preferred.
     """

@@ -1,7 +1,7 @@
-"""Holds a kickout for an operator if most scores come from one creator or zeros were derived.
+"""Holds a kickout for an operator if it depends on one creator's tasks or on derived zeros.
 
-The gate only decides who proposes the kickout: no score and no report depends on it.
-See docs/explanation/kickouts.md#held-for-a-person.
+The gate only decides who proposes the kickout. No score and no report depends on the gate. See
+docs/explanation/kickouts.md#held-for-a-person.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from oracle.store.database import UnitOfWork
 def load_creators(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
 ) -> dict[TaskKey, Address]:
-    """Return the creators of the scored tasks, by task key, as known when the interval opened.
+    """Return the creators of the scored tasks that were known when the interval opened, by task.
 
-    A chain may emit the creator after the score; such a creator must not change the evidence.
+    A chain may emit the creator after the score. Such a creator must not change the evidence.
     """
     tasks = uow.tasks.get_many([entry.task for entry in entries]).values()
     return {
@@ -51,7 +51,7 @@ def hold_reason(
 def is_operator_required(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], rules: Rules
 ) -> bool:
-    """Return whether a kickout on these scores could only be proposed by an operator."""
+    """Return whether only an operator could propose a kickout on these scores."""
     creators = load_creators(uow, interval, entries)
     spread = compute_creator_spread(
         ((creators.get(entry.task), entry.score) for entry in entries), rules

@@ -9,7 +9,7 @@ from oracle.errors import InputError
 
 
 def export_evidence(folder: Path, evidence: KickoutEvidence) -> Path:
-    """Write and fsync the evidence file; an intact existing file is kept.
+    """Write and fsync the evidence file, unless an intact file exists.
 
     Raises:
         InputError: the folder cannot be written.
@@ -37,7 +37,7 @@ def build_evidence_path(folder: Path, evidence_hash: Hash) -> Path:
 
 
 def _is_intact(path: Path, evidence: KickoutEvidence) -> bool:
-    """Return whether the file is complete: a disk failure may have cut off its end."""
+    """Return whether the file exists and is complete; a disk failure may have truncated it."""
     return path.exists() and path.read_bytes() == evidence.text.encode()
 
 

@@ -1,4 +1,4 @@
-"""The call kinds of kickouts, what ends a call before it is sent, and the review after a rewind.
+"""The call kinds of kickouts, the reasons that end an unsent call, and the review after a rewind.
 
 See tests/faults/sending/cases.toml#f56.
 """
@@ -59,7 +59,7 @@ _LEFT_THE_CHAIN = "the evidence behind the kickout left the chain"
 
 
 def report_for_review(subject: str, reason: str) -> None:
-    """Log and count a kickout that was sent but is not justified, for an operator's review."""
+    """Log and count a kickout that was sent but is not justified; an operator has to review it."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
     structlog.get_logger().error("kickout_needs_review", node=subject, reason=reason)
 
@@ -101,8 +101,8 @@ def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
     """Return whether the network must be called again to end an expelled node's membership.
 
     After a refusal the call is repeated until the network has refused twice for the same reason.
-    After an accepted call it is repeated only if the node has joined again since. It is never
-    repeated if the expulsion has no target contract.
+    After an accepted call, the call is repeated only if the node has rejoined since, and never if
+    the expulsion has no target contract.
     """
     cursor, expulsion = uow.cursor.get(), kick.expulsion
     node = uow.nodes.get_many([kick.node]).get(kick.node)
@@ -122,8 +122,8 @@ def is_retry_due(uow: UnitOfWork, kick: Kick) -> bool:
 def end_obsolete_call(context: KickoutContext) -> StepResult | None:
     """End an unsent call that is no longer due; return None if there is none.
 
-    The review before the signature would end the call as well. But a call that waits, for example
-    until the rate limit's bucket refills, would block the cancellation until then.
+    The review before the signature would end the call as well. But a waiting call, for example one
+    that waits until the rate limit's bucket refills, would block the cancellation until then.
     """
     with context.account_context.store.read_transaction() as uow:
         intents_with_reason = [
@@ -143,7 +143,7 @@ def list_unsent_calls(uow: UnitOfWork, account: Account) -> list[Intent]:
 
 
 def get_subject(request: CallRequest) -> Address:
-    """Return the node that a kickout call is about."""
+    """Return the node whose kickout the call is about."""
     return Address(request.subject)
 
 
@@ -180,7 +180,7 @@ class _KickCall(CallKind):
 
 
 class _ExpulsionCall(_KickCall):
-    """A call that leads to an expulsion; reviewed late, because the node may recover meanwhile."""
+    """A call that leads to an expulsion; it is reviewed late, because the node may recover."""
 
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)
@@ -249,7 +249,10 @@ class KickoutHook(BlockHook):
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Report sent calls whose evidence is removed; the rewind itself ends unsent calls."""
+        """Report sent calls whose evidence the rewind removes, for an operator's review.
+
+        The rewind itself ends unsent calls.
+        """
         indexer_metrics.KICKOUTS_REVOKED.labels("before").inc(
             len(_find_expulsion_intents(uow, _QUEUED_STATES, ancestor))
         )

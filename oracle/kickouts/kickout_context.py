@@ -34,12 +34,12 @@ class KickoutContext:
 
     @property
     def account_context(self) -> AccountContext:
-        """The context of the account that sends."""
+        """The context of the sending account."""
         return self.quorum.account_context
 
     @property
     def settings(self) -> ReportSettings:
-        """Periods, bands and times of reports."""
+        """The settings of reports: periods, bands and times."""
         return self.quorum.settings
 
     def to_dry_run(self, quorum: QuorumContext, folder: Path) -> "KickoutContext":

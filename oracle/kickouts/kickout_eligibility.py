@@ -26,7 +26,8 @@ from oracle.kickouts.shown_low import count_low_rounds, find_first_low_rounds
 from oracle.quorum.signing_round import min_signing_round
 from oracle.store.database import UnitOfWork
 
-# How many scores are loaded in addition to a pool: the opening block may contain later ones.
+# How many scores are loaded in addition to a pool, because the block that opened the interval may
+# contain later scores.
 _SLACK_SCORES = 200
 
 
@@ -45,9 +46,9 @@ class KickoutCase:
     `low_rounds` is how many of the newest consecutive rounds showed the node below the kickout
     line, up to the required number. `obstacle` is why the kickout cannot be proposed now, or None.
     `proof` is how well the blocks behind the kickout were verified; it is set only if there is no
-    other obstacle. `min_signing_round` is the first round that a proposal may be signed on, once
-    enough rounds have shown the node low. `hold_reason` is why only an operator may propose the
-    kickout even if there is no obstacle, or None.
+    other obstacle. `min_signing_round` is the first round on which a proposal may be signed, or 0
+    until enough rounds have shown the node low. `hold_reason` is why only an operator may propose
+    the kickout even if there is no obstacle, or None.
     """
 
     node: Address
@@ -76,12 +77,13 @@ def load_kickout_cases(
 ) -> list[KickoutCase]:
     """Return a case for every open interval, oldest first.
 
-    A kickout can be proposed if all of these hold (docs/explanation/kickouts.md#lifecycle):
+    A kickout can be proposed if all of these are true (docs/explanation/kickouts.md#lifecycle):
 
     - The block that opened the interval is final, and the node is a member.
-    - The node's lane is below `settings.kick_below`, and was so in each of the last
-      `settings.kick_after_rounds` rounds, all as of blocks since the opening.
-    - No kickout of the node is live or was vetoed on the same evidence, and it is not expelled.
+    - The node's lane is below `settings.kick_below`, and was below it in each of the last
+      `settings.kick_after_rounds` rounds, whose as-of blocks are all since the opening.
+    - The node is not expelled, and no kickout of the node is live or was vetoed on the same
+      evidence.
     - The blocks behind the kickout are verified to `level`.
 
     `late_nodes` are nodes whose live kickout can no longer be executed, so that a new kickout
@@ -166,8 +168,8 @@ def _build_cases(
 def find_due_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
     """Return the open intervals, oldest first.
 
-    Under legacy rules, intervals that ended with a new window are left out, because no event of
-    the node closed them.
+    Under legacy rules, intervals that ended with their window are left out, although no event of
+    the node has closed them yet.
     """
     return _filter_still_due(uow, uow.kickouts.list_open(), rules)
 
@@ -211,11 +213,11 @@ def is_due(uow: UnitOfWork, node: Address, rules: Rules) -> bool:
 
 
 class EvidenceHashCache:
-    """The hashes of evidence that was built before, so that a tick builds only new evidence.
+    """A cache of evidence hashes, so that a tick builds only new evidence.
 
     Evidence depends on the scores before its interval opened and on the first rounds that showed
     the node low. Once these rounds are complete, only a rewind or a rebuild changes the evidence.
-    Until then its hash is kept for as long as no further round is accepted.
+    Before that, a hash is kept until the next round is accepted.
     """
 
     def __init__(self) -> None:
@@ -245,7 +247,7 @@ class EvidenceHashCache:
     def get_hash(
         self, uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
     ) -> Hash | None:
-        """Return the hash of an interval's evidence, or None if a repair removed its scores."""
+        """Return the hash of an interval's evidence, or None if a repair removed the scores."""
         key = interval.node, interval.opened_at
         if key in self._complete:
             return self._complete[key]
@@ -266,13 +268,13 @@ def compute_evidence_hash(uow: UnitOfWork, node: Address, kickout_rules: Kickout
 def evidence_at(
     uow: UnitOfWork, kickout_rules: KickoutRules, interval: KickoutDue
 ) -> KickoutEvidence:
-    """Build the evidence from the pool, or the window, as of the opening of the interval.
+    """Build the evidence from the pool (legacy rules: the window) as of the interval's opening.
 
     Until enough rounds have shown the node low, the result differs from the evidence that will be
-    proposed, because these rounds are part of it.
+    proposed, because these rounds are part of the evidence.
 
     Raises:
-        ValueError: a repair removed the scores, so that nothing is left to prove.
+        ValueError: a repair removed the scores.
     """
     entries = _load_entries(uow, kickout_rules.rules, interval)
     accused = _build_evidence_context(uow, kickout_rules.settings, interval, entries)
@@ -312,10 +314,10 @@ def is_kickout_still_due(
     kick: Kick,
     evidence_cache: EvidenceHashCache | None = None,
 ) -> bool:
-    """Return whether the interval of a proposed kickout is still open, on the same evidence.
+    """Return whether the interval of a proposed kickout is still open, with the same evidence.
 
-    An interval that opens after another ended needs rounds, evidence and a veto period of its own.
-    An interval that ended because the node left still counts: leaving does not avoid a kickout.
+    A later interval needs rounds, evidence and a veto period of its own. An interval that ended
+    because the node left still counts, because leaving does not avoid a kickout.
     """
     interval = find_due_interval(uow, kick.node, kickout_rules.rules)
     intervals = [] if interval is None else [interval]
@@ -353,7 +355,7 @@ def _find_departed_nodes(
     kicks: Sequence[Kick],
     evidence_cache: EvidenceHashCache,
 ) -> set[Address]:
-    """Return the nodes that left during a live kickout and whose scores had not recovered.
+    """Return the nodes that left during a live kickout although their scores had not recovered.
 
     See docs/explanation/kickouts.md#leaving-is-no-way-out. Under legacy rules scores belong to a
     window, and nodes that left are not considered.
@@ -383,7 +385,7 @@ def has_matching_evidence(
     """Return whether the evidence of a proposed kickout still follows from the chain.
 
     The interval may have ended since; under legacy rules only an open interval counts.
-    `evidence_cache` must have been refreshed in this snapshot; without one nothing is cached.
+    `evidence_cache` must have been refreshed in this snapshot. If it is None, nothing is cached.
     """
     cache = EvidenceHashCache() if evidence_cache is None else evidence_cache
     if kickout_rules.rules.legacy is not None:
@@ -402,7 +404,7 @@ def _compute_hash(
 ) -> tuple[Hash | None, bool]:
     """Return the hash of an interval's evidence, and whether its rounds are complete.
 
-    The hash is None if a repair removed the scores, so that nothing is left to prove.
+    The hash is None if a repair removed the scores.
     """
     rules, settings = kickout_rules
     entries = _load_entries(uow, rules, interval)
@@ -417,8 +419,8 @@ def _compute_hash(
 def _load_entries(uow: UnitOfWork, rules: Rules, interval: KickoutDue) -> list[ScoreEntry]:
     """Return the scores that counted when the interval opened, oldest first.
 
-    Under legacy rules these are the scores of the window. The window has only grown since, because
-    an interval ends when its window is complete or starts again.
+    Under legacy rules these are the scores of the window. The window can only have grown since,
+    because an interval ends with its window.
     """
     if rules.legacy is not None:
         node = uow.nodes.get_many([interval.node])[interval.node]
@@ -475,8 +477,8 @@ def _kick_obstacle(kick: Kick | None, evidence: KickoutEvidence, chain_time: int
         return "the node is expelled, but a member again; the network is called again to remove it"
     if kick.state is KickState.LIVE:
         return "its kickout is already proposed"
-    # A vetoed kickout is not proposed again on the same evidence. An expired kickout may be
-    # cancelled by anyone, also by its node, so that proves nothing about the evidence.
+    # A vetoed kickout is not proposed again on the same evidence. The cancellation of an expired
+    # kickout proves nothing about the evidence, because anyone may cancel it, even the node.
     if kick.state is KickState.VETOED and kick.evidence == evidence.hash:
         return "its kickout was vetoed on the same evidence"
     return None

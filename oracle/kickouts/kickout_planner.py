@@ -79,12 +79,12 @@ class _PlanInputs:
 
 
 def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | None:
-    """Plan the next cancellation, execution or retry, else all proposals; return None if idle.
+    """Plan the next cancellation, execution or retry or, if there is none, all proposals.
 
-    Nothing is planned while indexing is behind the head, because an open interval may have closed
-    since. Nothing is planned on a stalled chain either, because no node is to blame for it
-    (docs/explanation/ingest.md#heads). While the sanity gate holds a report, kickouts are only
-    cancelled.
+    Return None if nothing is planned. Nothing is planned while indexing is behind the head,
+    because an open interval may have closed since. Nothing is planned on a stalled chain either,
+    because no node is to blame for the stall (docs/explanation/ingest.md#heads). While the sanity
+    gate holds a report, kickouts are only cancelled.
     """
     if heads.stalled or context.account_context.is_halted():
         return None
@@ -163,10 +163,10 @@ def _plan_next_call(context: KickoutContext, plan_inputs: _PlanInputs) -> StepRe
 
 
 def describe_preflight(sender_account: SenderAccount, case: KickoutCase) -> str:
-    """Return the simulated result of proposing a kickout, or of executing a live one, as text.
+    """Return as text the simulated result of proposing a kickout, or of executing a live one.
 
     Nothing is signed: a proposal is simulated with an empty signature. The contract checks the
-    signature last, so a refusal for the signature means that everything else is valid.
+    signature last, so if it refuses the signature, everything else is valid.
     """
     address = sender_account.domain.contract
     contract_status = OracleContract(sender_account.pool_view, address).get_status()
@@ -251,10 +251,10 @@ def _plan_execution_or_renewal(
 
 
 def _earliest_retry_time(result: PreflightResult, default_time: int) -> int | None:
-    """Return the chain time from which a refused call may work; None means now, or never.
+    """Return the chain time from which a refused call may work, or None if waiting is useless.
 
     `default_time` is used if the contract gives no time. If the rate limit's bucket is empty, the
-    call waits until the bucket is refilled and is not tried at every block
+    call waits until the bucket is refilled, and is not tried at every block
     (tests/faults/sending/cases.toml#f58).
     """
     refusal = result.refusal
@@ -279,10 +279,10 @@ def _get_required_level(context: KickoutContext) -> VerificationLevel:
 
 
 def _load_proof(context: KickoutContext, kick: Kick) -> EvidenceProof | None:
-    """Return how well the blocks behind a kickout are verified; checked before its execution."""
+    """Return how well the blocks behind a kickout are verified, or None if it has no interval."""
     with context.account_context.store.read_transaction() as uow:
         open_interval = find_due_interval(uow, kick.node, context.rules)
-        # If the node has left since, its newest interval is the one that its leaving closed.
+        # If the node has left since, its departure closed its newest interval.
         intervals = (
             uow.kickouts.list_for_node(kick.node)[-1:]
             if open_interval is None
@@ -320,10 +320,10 @@ def _plan_cancellation(
 ) -> StepResult | None:
     """Plan the cancellation of a kickout that is no longer due, or return None.
 
-    If the interval is closed, the kickout is cancelled once the contract allows it, because the
+    If the interval is closed, the cancellation is planned once the contract allows it, because the
     node's lane has recovered too. If the evidence left the chain, the kickout is reported for
-    review at once, because an operator may veto it; the cancellation waits until the contract
-    allows it.
+    review at once, because an operator may veto it. The cancellation is planned as well, and waits
+    until the contract allows it.
     """
     kind = CANCEL_KICK
     if _has_open_or_held_call(context, kick, kind):
@@ -337,7 +337,7 @@ def _plan_cancellation(
 
 
 def _has_open_or_held_call(context: KickoutContext, kick: Kick, kind: str) -> bool:
-    """Return whether a call about this kickout is in flight, or held by an operator."""
+    """Return whether a call about the node is in flight, or a call of this kind is held."""
     subject = kick.node
     with context.account_context.store.read_transaction() as uow:
         is_held = (kind, subject) in find_held_subjects(uow, context.account_context.account)

@@ -39,7 +39,7 @@ def preflight_cancellation(sender_account: SenderAccount, node: Address) -> Pref
 def cancel_manually(context: KickoutContext, node: Address) -> StepResult | None:
     """Cancel the unsent calls against a node, then plan the on-chain cancellation if allowed.
 
-    Return None if there is nothing to cancel, or only the vetoer may cancel.
+    Return None if there is nothing to cancel, or if only the vetoer may cancel.
     """
     with context.account_context.write_transaction() as uow:
         unsent_intents = find_unsent_calls(uow, context.account_context.account, node)

@@ -1,4 +1,4 @@
-"""Verifies the blocks behind a kickout as far as the chain allows; the kickout waits until then.
+"""Verifies the blocks behind a kickout as far as the chain allows; until then the kickout waits.
 
 See docs/explanation/verification.md.
 """
@@ -23,9 +23,10 @@ _BLOCKS_PER_TICK = 20
 
 @dataclass(frozen=True, slots=True)
 class EvidenceProof:
-    """The blocks behind a kickout that are not yet verified to `level`, ascending.
+    """How well the blocks behind a kickout are verified.
 
-    `obstacle` is a reason that no verification can resolve, or None.
+    `unproven` holds the blocks that are not yet verified to `level`, ascending. `obstacle` is a
+    reason that no verification can resolve, or None.
     """
 
     level: VerificationLevel
@@ -47,7 +48,7 @@ class EvidenceProof:
 class EvidenceVerifier:
     """Verifies the blocks behind kickouts; the lease guards its writes.
 
-    In a dry run nothing is verified, because what is learned would be written.
+    In a dry run nothing is verified, because the results would be written.
     """
 
     chain: ChainReader
@@ -57,16 +58,16 @@ class EvidenceVerifier:
     is_dry_run: bool = False
 
     def get_level(self) -> VerificationLevel:
-        """Return the highest level to which a block can be verified now; sends no request."""
+        """Return the highest level to which a block can currently be verified; send no request."""
         return min(VerificationLevel.PROVEN, self.chain.get_max_allowed_level())
 
     def verify_next_blocks(self, proof: EvidenceProof) -> int:
-        """Verify the first unverified blocks; return how many have reached the level.
+        """Verify the first unverified blocks, and return how many have reached the level.
 
-        Logs that an endpoint had omitted or invented are repaired at the same time.
+        If an endpoint omitted or invented logs, the stored logs are corrected along the way.
 
         Raises:
-            TransientError: no endpoint returns a complete and consistent response now.
+            TransientError: no endpoint returns a complete and consistent response.
         """
         context = RepairContext(self.chain, self.store, self.folder, self.options)
         verified_count = 0
@@ -80,9 +81,9 @@ class EvidenceVerifier:
 def build_evidence_proof(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: VerificationLevel
 ) -> EvidenceProof:
-    """Return how well the blocks of a kickout's scores and of its opening were verified.
+    """Return how well the blocks behind a kickout's scores and opening were verified.
 
-    A score depends on the blocks of its task and of the tasks ranked in the same group.
+    A score depends on the blocks of its task and of the tasks that were ranked in the same group.
     """
     blocks = find_evidence_blocks(uow, interval, entries)
     first, last = blocks[0], blocks[-1]

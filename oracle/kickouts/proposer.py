@@ -1,6 +1,7 @@
-"""Proposes a kickout: the evidence is exported, every reporter signs, a transmitter sends.
+"""Proposes kickouts: exports the evidence, signs the statement, and plans the call.
 
-The signed content follows from the chain alone, so that all reporters sign the same statement.
+The signed content follows from the chain alone, so all reporters sign the same statement. One of
+their transmitters sends it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,10 +48,10 @@ class _OutgoingProposals(NamedTuple):
     capacity: int
 
     def is_delayed(self, record: SignedStatement) -> bool:
-        """Return whether a proposal must not be sent now.
+        """Return whether to skip a proposal.
 
-        This is so if a call about its node is unfinished, the round is full, or this very proposal
-        was tried before: each proposal is tried once, and its outcome is in the outbox.
+        A proposal is skipped if a call for its node is unfinished, if the round is full, or if the
+        same proposal was already tried. Its outcome is then in the outbox.
         """
         is_tried = record.digest in self.digests
         return is_tried or self.capacity <= 0 or record.subject in self.subjects
@@ -59,10 +60,10 @@ class _OutgoingProposals(NamedTuple):
 def propose_kickouts(
     context: KickoutContext, cases: Sequence[KickoutCase], contract_status: ContractStatus
 ) -> StepResult | None:
-    """Propose cases as `propose_kickout` does, up to a round's limit; return None if none was.
+    """Propose cases as `propose_kickout` does, up to the limit of a round.
 
-    The cases share one step, because evaluating many due cases takes longer than signing one
-    proposal, and the next round may come meanwhile.
+    Return None if no case was proposed. The cases share one step, because the evaluation of many
+    due cases takes longer than the signing of one proposal, and the next round may come meanwhile.
     """
     max_steps = max(1, contract_status.limits.max_kicks_per_round)
     steps, outgoing = list[StepResult](), None
@@ -83,12 +84,12 @@ def propose_kickout(
 ) -> StepResult | None:
     """Sign the proposal of a case without obstacles, and plan its call once a quorum has signed.
 
-    Return None if nothing can be done now: there is no round to sign on, too few reporters have
-    signed, another statement about the node may still land, another call about the node is
+    Return None if nothing can be done now: there is no round on which to sign, too few reporters
+    have signed, another statement about the node may still land, another call about the node is
     unfinished, or the round is full.
 
     Raises:
-        TransientError: the evidence file cannot be written, so nothing is signed.
+        TransientError: the evidence file cannot be written; nothing is signed.
     """
     outgoing = _load_outgoing_proposals(context, contract_status)
     return _propose_case(context, case, contract_status, outgoing)
@@ -161,9 +162,10 @@ def _enqueue_kick(
 def build_kick_statement(
     context: KickoutContext, case: KickoutCase, contract_status: ContractStatus
 ) -> KickStatement | None:
-    """Return the statement that every reporter signs about a node; it uses no local clock.
+    """Return the statement that every reporter signs about a node, without using a local clock.
 
-    The result is None without evidence, or if the first round to sign on is not accepted yet.
+    The result is None if there is no evidence, or if the first round on which the statement may be
+    signed is not accepted yet.
     """
     if case.index is None or case.evidence is None:
         return None
@@ -213,7 +215,7 @@ def _sign_statement(
 def _load_outgoing_proposals(
     context: KickoutContext, contract_status: ContractStatus
 ) -> _OutgoingProposals:
-    """Load the state of the outbox that delays further proposals, once for all due nodes."""
+    """Load the proposals and unfinished calls in the outbox, once for all due nodes."""
     if not context.account_context.sender_account.has_payer:
         return _OutgoingProposals(frozenset(), frozenset(), capacity=0)
     with context.account_context.store.read_transaction() as uow:
@@ -229,9 +231,9 @@ def _load_outgoing_proposals(
 def compute_round_capacity(
     context: KickoutContext, uow: UnitOfWork, contract_status: ContractStatus
 ) -> int:
-    """Return how many more proposals this round has room for, beyond the pending ones.
+    """Return how many more proposals fit into the current round, beyond the pending ones.
 
-    A proposal that is indexed already counts for its round, even if its receipt is not stored yet.
+    A proposal that is already indexed counts for its round, even if its receipt is not stored yet.
     """
     accepted_count = uow.rounds.count_kicks_proposed_in(contract_status.head.round)
     proposed_round_by_node = {kick.node: kick.round for kick in uow.rounds.list_kicks()}
@@ -245,12 +247,16 @@ def compute_round_capacity(
 
 
 def _may_land(request: CallRequest, proposed_round_by_node: Mapping[Address, int]) -> bool:
-    """Return whether a proposal may still land, as no kickout of its round or later has landed."""
+    """Return whether a proposal may still land.
+
+    It may land unless a kickout of its node that was proposed in the same or a later round has
+    already landed.
+    """
     return (request.round or 0) > proposed_round_by_node.get(get_subject(request), 0)
 
 
 def find_proposal(uow: UnitOfWork, record: SignedStatement) -> Intent | None:
-    """Return the proposal call of exactly this statement, or None."""
+    """Return the call that proposes exactly this statement, or None."""
     newest_proposals = uow.outbox.intents.list_newest(_MAX_SCANNED_PROPOSALS, kind=PROPOSE_KICK)
     return next(
         (intent for intent in newest_proposals if intent.request.digest == record.digest), None

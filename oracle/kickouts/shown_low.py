@@ -21,8 +21,9 @@ def find_first_low_rounds(
 ) -> tuple[LaneObservation, ...]:
     """Return the first consecutive rounds since the opening that showed the node low.
 
-    The result has `settings.kick_after_rounds` rounds, or fewer if there were not as many yet.
-    Later rounds do not change the result, because every reporter's evidence refers to it.
+    The result has `settings.kick_after_rounds` rounds, or fewer if not enough rounds have shown
+    the node low yet. Later rounds do not change a complete result, because the evidence of every
+    reporter contains it.
     """
     kick_line, required_rounds = settings.kick_line, settings.kick_after_rounds
     return find_first_low_run(_iter_lanes_since(uow, interval, index), kick_line, required_rounds)
@@ -37,8 +38,8 @@ def count_low_rounds(
 ) -> int:
     """Count the newest consecutive rounds that showed a node low while its interval was open.
 
-    `newest_rounds` are the last `kick_after_rounds` accepted rounds, oldest first; no others are
-    counted. `kick_line` is a lane value: `ReportSettings.kick_line`.
+    `newest_rounds` are the last `kick_after_rounds` accepted rounds, oldest first; no other rounds
+    are counted. `kick_line` is a lane value: `ReportSettings.kick_line`.
     """
     rounds = [accepted for accepted in newest_rounds if accepted.as_of >= interval.opened_at.block]
     if not rounds:
