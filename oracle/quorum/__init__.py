@@ -1,1 +1,1 @@
-"""Signatures of k-of-n reporters over a statement: sign once, exchange, collect, compare."""
+"""Signatures of k of n reporters over a statement: sign once, exchange, collect and compare."""

@@ -30,8 +30,9 @@ def collect_signatures(
 ) -> bytes | None:
     """Return the signatures of a quorum (65 bytes each, ordered by signer), or None if too few.
 
-    A signature of exactly `record.digest`, our own or from a peer, counts if its signer is a
-    current signer of the contract. Peers are queried while there are too few.
+    A signature counts if it is of exactly `record.digest` and its signer is a current signer of
+    the contract. Signatures from peers count as well. Peers are queried while there are too few
+    signatures.
 
     Raises:
         TransientError: no endpoint returns the signers.
@@ -95,12 +96,12 @@ def load_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, b
 def fetch_peer_statements(
     context: QuorumContext, topic: SignedStatement, contract_status: ContractStatus
 ) -> int:
-    """Fetch the peers' statements about a round and subject; return how many were new.
+    """Fetch the peers' statements about a round and subject, and return how many were stored.
 
-    A statement is stored, whatever its content, if it is genuine, about the same contract, round
-    and subject, and from a current signer of the contract. Within a report's time to live, at most
-    `MAX_STATEMENTS` statements of one signer about a round are stored. Statements about blocks
-    that are not indexed yet are left for later.
+    A statement is stored, whatever its content, if it is genuine, is about the same contract,
+    round and subject, and comes from a current signer of the contract. Within a report's time to
+    live, at most `MAX_STATEMENTS` different statements of a signer about a round are stored.
+    Statements about blocks that are not indexed yet are fetched again later.
 
     Raises:
         TransientError: no endpoint returns the signers.
@@ -117,7 +118,10 @@ def fetch_peer_statements(
 def refetch_peer_statements(context: QuorumContext, topic: SignedStatement) -> int:
     """Fetch statements of a settled round again, a few times, to find later conflicts.
 
-    The contract is queried only if a statement is new. Raises as `fetch_peer_statements` does.
+    The contract is queried only if a statement is new.
+
+    Raises:
+        TransientError, FatalError: see `fetch_peer_statements`.
     """
     if context.peers is None:
         return 0
@@ -186,7 +190,10 @@ def _store_signatures(
     messages: list[tuple[str, StatementMessage]],
     contract_status: ContractStatus,
 ) -> int:
-    """Store new statements and return their number; beyond the limit, only those equal to ours."""
+    """Store new statements, and return their number.
+
+    Once a signer has reached the limit, only statements equal to our own are stored.
+    """
     if not messages:
         return 0
     stored_count, since = 0, context.account_context.stamp.at - context.settings.ttl_seconds

@@ -1,7 +1,8 @@
 """Detects on-chain signatures of our key that this database did not create.
 
 Accepted rounds and kickout proposals are checked. Such a signature means that the key was stolen,
-or that a database was lost whose statements may still land and conflict with new ones.
+or that a database was lost. Statements in a lost database may still land and conflict with new
+ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,7 @@ _MAX_SCANNED_ROUNDS = 50
 
 @dataclass(frozen=True, slots=True)
 class _ForeignSignature:
-    """A signature of our key that this database did not make; `time` is the time of its block."""
+    """A signature of our key that this database did not create; `time` is its block's time."""
 
     description: str
     round: int
@@ -45,7 +46,7 @@ def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepRe
 
     After a foreign signature our key signs nothing for a report's time to live. This embargo is
     stored, and every further foreign signature starts it again. Signatures from before the first
-    check at the head are not checked, because this database cannot know them.
+    check at the head are ignored, because this database may lack their statements.
 
     Raises:
         TransientError: no endpoint returns the transaction of a proposal.
@@ -124,7 +125,7 @@ def _build_first_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Heads)
 def _load_unsigned_rounds(
     context: QuorumContext, uow: UnitOfWork, since: int, last_digest: str
 ) -> Mapping[RoundAccepted, bytes]:
-    """Return the rounds after `last_digest` not signed here, with the signatures of their pushes.
+    """Return the rounds after `last_digest` that were not signed here, with their signatures.
 
     If a reorg removed the round of `last_digest`, return all rounds since the first check.
     """
@@ -209,8 +210,8 @@ def _report_foreign_signatures(
 class SignerEmbargo:
     """The contract's head, and the chain time until which the signer signs nothing.
 
-    The embargo is for a signer whose database was lost, because lost statements may still land.
-    `embargoed_until` is None if there is no signer.
+    A signer whose database was lost is embargoed, because statements in the lost database may
+    still land. `embargoed_until` is None if there is no signer.
     """
 
     round: int
@@ -244,7 +245,7 @@ def embargo_signer(
 def build_embargo_writer(
     context: QuorumContext | None, signer_embargo: SignerEmbargo | None
 ) -> Callable[[UnitOfWork, Stamp], None]:
-    """Return a callback that stores the embargo within a commit, or does nothing if it is None."""
+    """Return a callback that stores the embargo within a commit; without one it does nothing."""
 
     def write_embargo(uow: UnitOfWork, stamp: Stamp) -> None:
         if context is None or signer_embargo is None or signer_embargo.embargoed_until is None:

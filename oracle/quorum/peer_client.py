@@ -1,4 +1,4 @@
-"""Fetches the statements of other reporters, with limits on size and time, and trusts none."""
+"""Fetches the statements of other reporters, with limits on size and time; no peer is trusted."""
 
 import threading
 import time
@@ -18,8 +18,8 @@ _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
 # A slow peer is not queried for this many times its response time, up to a maximum in seconds.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
-# Multiples of the fetch interval after which a settled path is fetched again, once each, and the
-# maximum number of tracked paths.
+# Multiples of the fetch interval after which a settled path is fetched again, once for each, and
+# the maximum number of tracked paths.
 _RETRY_INTERVALS, _MAX_ENTRIES = (10, 30), 64
 
 
@@ -75,7 +75,7 @@ class Peer:
         answer.set_result(statements)
 
     def fetch_statements(self, path: str) -> list[StatementMessage]:
-        """Return the peer's genuine statements; the others are only counted."""
+        """Return the peer's genuine statements, and count the response."""
         try:
             body = self._fetch_body(path)
             statements = [] if body is None else decode_statements(body)
@@ -150,7 +150,10 @@ class PeerClients:
         return cls(peers, interval_seconds, timeout_seconds)
 
     def fetch_statements(self, path: str) -> list[tuple[str, StatementMessage]]:
-        """Fetch statements from all peers, with their hosts; empty within the fetch interval."""
+        """Fetch the statements at a path from all peers, with the peers' names.
+
+        The result is empty if the path was fetched less than a fetch interval ago.
+        """
         now = self._clock()
         if (
             not self.all
@@ -167,7 +170,7 @@ class PeerClients:
         return self._fetch_from_all(path)
 
     def refetch_statements(self, path: str) -> list[tuple[str, StatementMessage]]:
-        """Fetch statements of a settled path again, a few times in all."""
+        """Fetch the statements of a settled path again if that is due; it is due a few times."""
         now = self._clock()
         attempts, last_fetch = self._refetches_by_path.pop(path, (0, now))
         is_due = (
@@ -180,7 +183,7 @@ class PeerClients:
         return self._fetch_from_all(path) if is_due else []
 
     def record_unknown_signer(self, host: str, signer: Address) -> bool:
-        """Record an unknown signer of a host; return whether it is new."""
+        """Record an unknown signer of a host, and return whether the signer is new."""
         is_new = (host, signer) not in self._reported_signers
         self._reported_signers[host, signer] = None
         for oldest_key in list(self._reported_signers)[:-_MAX_ENTRIES]:

@@ -1,4 +1,4 @@
-"""The context of a quorum: the other reporters, and the signatures still missing."""
+"""The context of a quorum: the other reporters, and the signatures that are still missing."""
 
 from dataclasses import dataclass, field
 
@@ -14,14 +14,14 @@ from oracle.txmgr.context import AccountContext
 class MissingSignatures:
     """Why the next report lacks signatures; written only when a push is planned.
 
-    `missing_reason` lists the signers that have not signed the scheduled report for a while, and
-    `signer_reason` is why our own signatures do not count. Either is None if no signature is
-    missing for that reason.
+    `missing_reason` lists the signers that have not signed the scheduled report for a while.
+    `signer_reason` is why our own signatures do not count. Each is None if no signature is missing
+    for that reason.
     """
 
     missing_reason: str | None = None
     signer_reason: str | None = None
-    # The statement that others have not signed, and since when, in chain time.
+    # The statement that lacks signatures of others, and since when, in chain time.
     _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
@@ -30,7 +30,7 @@ class MissingSignatures:
         return self.signer_reason or self.missing_reason
 
     def record_waiting(self, digest: Hash, block_time: int) -> int:
-        """Record that a statement lacks signatures; return since when, in chain time."""
+        """Record that a statement lacks signatures, and return since when, in chain time."""
         if self._waiting_since is None or self._waiting_since[0] != digest:
             self._waiting_since = (digest, block_time)
         return self._waiting_since[1]
@@ -44,9 +44,9 @@ class MissingSignatures:
 class QuorumContext:
     """The context of a reporter in a k-of-n quorum.
 
-    `tx` holds the account that sends and the key that signs. `board` publishes our statements to
-    the other reporters, and `peers` are the clients of those. `settings` holds the time to live of
-    a statement.
+    `account_context` holds the account that sends and the key that signs. `board` publishes our
+    statements to the other reporters, and `peers` are the clients that fetch theirs. `settings`
+    holds the time to live of a statement.
     """
 
     account_context: AccountContext

@@ -26,15 +26,15 @@ def sign_once(
 ) -> SignedStatement | None:
     """Sign a statement, store it before it is published, and return it.
 
-    A statement that is stored already is returned without a second signature. `record` is the
+    A statement that is already stored is returned without a second signature. `record` is the
     database record of the statement (`quorum.statements`). The result is None if an earlier
-    statement of this round may still land, if the signer is embargoed because its database was
-    lost, or if the signer backs off after a refusal. Call it outside of database transactions,
-    because the signer may be on another machine.
+    statement of this round may still land, if a fault of the feed prevents publishing, if the
+    signer is embargoed, or if it backs off after a refusal. Do not call this function inside a
+    database transaction, because the signer may be on another machine.
 
     Raises:
         InputError: there is no signer.
-        TransientError: the signer cannot be reached now, refused, or returned a wrong signature.
+        TransientError: the signer cannot be reached, refused, or returned a wrong signature.
         FatalError: the lease was lost.
     """
     with context.account_context.store.read_transaction() as uow:
@@ -66,7 +66,7 @@ def sign_once(
 
 
 def _request_signature(context: QuorumContext, statement: Statement) -> bytes:
-    """Request the signature; after a refusal or a wrong answer the signer backs off."""
+    """Request the signature; after a refusal or a wrong signature, the signer backs off."""
     backoff = context.account_context.sender_account.signer_backoff
     try:
         signature = context.account_context.sender_account.signer.sign_statement(
@@ -87,7 +87,7 @@ def _can_sign(
     contract_status: ContractStatus,
 ) -> bool:
     if find_holding_fault(uow) is not None:
-        # Nothing is signed that depends on a feed with contradictions.
+        # Nothing is signed while a fault of the feed prevents publishing.
         return False
     embargo_end = uow.statements.get_embargo_end(record.chain_id, record.contract, record.signer)
     cursor = uow.cursor.get()

@@ -1,8 +1,8 @@
-"""Finds the accepted round that every reporter signs a kickout on (decision 0137).
+"""Finds the accepted round on which every reporter signs a kickout (decision 0137).
 
-The contract keeps the digests of its last rounds. A statement that is signed on one of them
-remains valid during the rounds that come while signatures are collected, and becomes invalid if
-that round is reorged.
+The contract keeps the digests of its last rounds. A statement that is signed on one of these
+rounds stays valid although new rounds come while signatures are collected. It becomes invalid if
+its round is reorged.
 """
 
 from oracle.domain.events.oracle_events import RoundAccepted
@@ -12,16 +12,16 @@ from oracle.store.database import UnitOfWork
 
 # The number of rounds whose digests the contract keeps (OracleHead.sol).
 RECENT_ROUNDS = 16
-# A kickout that is not proposed yet is signed again after this many rounds; earlier signatures
-# have as many rounds left in which to land.
+# A kickout that is not proposed yet is signed again after this many rounds. Earlier signatures can
+# then still land during as many rounds.
 RENEWAL_ROUNDS = RECENT_ROUNDS // 2
 
 
 def min_signing_round(last_low_round: int, kick: Kick | None) -> int:
-    """Return the first round that a kickout may be signed on.
+    """Return the first round on which a kickout may be signed.
 
-    `last_low_round` is the last round in its evidence, and `kick` the newest proposal about the
-    lane. The contract refuses statements that were signed before that proposal landed.
+    `last_low_round` is the last round in the evidence, and `kick` the newest proposal about the
+    node. The contract refuses statements that were signed before this proposal landed.
     """
     return last_low_round if kick is None else max(last_low_round, kick.round + 1)
 
@@ -29,11 +29,12 @@ def min_signing_round(last_low_round: int, kick: Kick | None) -> int:
 def find_signing_round(
     uow: UnitOfWork, first_round: int, chain_time: int, ttl_seconds: int
 ) -> RoundAccepted | None:
-    """Return the round to sign a kickout on now, or None if `first_round` is not accepted yet.
+    """Return the round on which to sign a kickout, or None if `first_round` is not accepted yet.
 
-    The result is the newest of every RENEWAL_ROUNDS-th round from `first_round` on. A signature's
-    `ttl_seconds` count from the time of its round. If the result is older than half of them,
-    because rounds come slowly, the step is halved, several times if needed.
+    Every RENEWAL_ROUNDS-th round from `first_round` on is a candidate, and the newest candidate is
+    returned. A signature is valid for `ttl_seconds` from the time of its round. If more than half
+    of this time has passed, because rounds come slowly, the distance of candidates is halved, more
+    than once if needed.
     """
     accepted = uow.rounds.list_accepted(limit=1)
     if not accepted or accepted[0].round < first_round:
@@ -50,10 +51,11 @@ def find_signing_round(
 
 
 def round_expiry_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str | None:
-    """Return why a statement signed on a round can no longer land, by the indexed state, or None.
+    """Return why a statement that was signed on a round can no longer land, or None if it may.
 
-    The reason is a value of `pub_signature.expiry_reason`: `prev_reorged` if another report became
-    that round, `expired` if the contract no longer keeps the round.
+    The reason follows from the indexed state. It is a value of `pub_signature.expiry_reason`:
+    `prev_reorged` if another report became this round, or `expired` if the contract no longer
+    keeps the digest of the round.
     """
     accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is not None and accepted.digest != report:
@@ -62,9 +64,9 @@ def round_expiry_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str
 
 
 def stale_round_reason(uow: UnitOfWork, round_number: int, report: Hash) -> str | None:
-    """Return why a kickout signed on a round is not sent, or None if it stays valid long enough.
+    """Return why a kickout that was signed on a round is not sent, or None if it may be sent.
 
-    It has to stay valid after one more round.
+    The statement must stay valid after one more round.
     """
     accepted = uow.rounds.get_accepted_round(round_number)
     if accepted is None or accepted.digest != report:

@@ -1,6 +1,6 @@
-"""Compares the statements of other reporters with ours.
+"""Compares the statements of other reporters with our own.
 
-The comparison finds disagreement, equivocation and lost quorums.
+The comparison finds disagreement, equivocation and reports that can no longer get a quorum.
 """
 
 from collections.abc import Mapping
@@ -33,12 +33,12 @@ class SignerTally:
     quorum: int
     agreeing: frozenset[Address]
     conflicting: dict[Hash, frozenset[Address]]
-    # The signers of different statements, including expired ones and ones about other blocks.
+    # The signers of any other statement about the round, even one that can no longer land.
     dissenting: frozenset[Address] = frozenset()
 
     @property
     def quorum_obstacle(self) -> str | None:
-        """Return why our statement cannot get a quorum, or None if it has one or still may."""
+        """Return why our statement cannot get a quorum, or None if it has or may get one."""
         for digest, signers in self.conflicting.items():
             if len(signers) >= self.quorum:
                 return (
@@ -76,7 +76,7 @@ class SignerTally:
 def tally_signatures(
     context: QuorumContext, record: SignedStatement, contract_status: ContractStatus
 ) -> SignerTally:
-    """Count the stored statements about the record's round by signer.
+    """Return which signers agree with the record, by the stored statements about its round.
 
     Raises:
         TransientError: no endpoint returns the signers.
@@ -119,10 +119,10 @@ def has_conflict(
     statement: SignedStatement,
     contract_status: ContractStatus,
 ) -> bool:
-    """Return whether a report's statement may still land and equals no report that we cut.
+    """Return whether a report's statement may still land but matches no report that we cut.
 
-    A report that we cut ourselves, even at another time, is no conflict. A statement from a time
-    when we did not cut every report cannot be compared.
+    A statement that equals any of our reports is no conflict. A statement from a period in which
+    we did not cut every report cannot be compared.
     """
     if statement.kind != REPORT or expiry_reason(uow, statement, contract_status) is not None:
         return False
@@ -144,7 +144,8 @@ def has_disagreed(
 ) -> bool:
     """Return whether a statement, even an expired one, differs from our report of the same block.
 
-    A statement on top of another report, or of a block of another fork, cannot be compared.
+    A statement that builds on another report, or whose block is on another fork, cannot be
+    compared.
     """
     as_of = statement.as_of_block or 0
     for own_report in uow.reports.list_between(as_of, as_of) if statement.kind == REPORT else ():
@@ -171,7 +172,7 @@ def report_conflicts(
     message: StatementMessage,
     contract_status: ContractStatus,
 ) -> None:
-    """Log a statement that conflicts with ours or with its signer's earlier statements.
+    """Log a statement that conflicts with our report or with its signer's earlier statements.
 
     `message` is the statement as it was received.
     """
@@ -219,7 +220,7 @@ def _compute_digest(
 
 
 def _compute_period(context: QuorumContext, uow: UnitOfWork, statement: SignedStatement) -> int:
-    """Return the period of a statement, assuming that its reporter uses our settings."""
+    """Return the period of a statement, assuming that the other reporter has our settings."""
     block = uow.blocks.get_canonical(statement.as_of_block or 0)
     time = statement.expires_at - context.settings.ttl_seconds if block is None else block.time
     return time // context.settings.period_seconds
@@ -231,7 +232,7 @@ def _load_own_values(
     statement: SignedStatement,
     contract_status: ContractStatus,
 ) -> dict[str, str | int]:
-    """Return the values of our report of the same block, or none if no period ended there."""
+    """Return values of our report of the same block, or an empty dict if there is no report."""
     as_of = statement.as_of_block or 0
     own_reports = uow.reports.list_between(as_of, as_of)
     if not own_reports:

@@ -1,8 +1,8 @@
-"""Builds the records and messages of statements to sign, collect and send, and finds stored ones.
+"""Builds the records and messages of statements, and finds stored statements.
 
-Before a statement is signed, its record has an empty signature. New signatures do not repair a
-failed push: if signers or rules were replaced, earlier statements can no longer land, and the
-report is signed again (docs/explanation/reports.md#change-of-configuration).
+Before a statement is signed, its record has an empty signature. If signers or rules are replaced,
+earlier statements can no longer land, and the report is signed again
+(docs/explanation/reports.md#change-of-configuration).
 """
 
 from dataclasses import replace
@@ -21,12 +21,13 @@ from oracle.store.outbox.records import CallRequest, Intent, SignedStatement
 from oracle.txmgr.client.receipts import OUT_OF_GAS
 
 REPORT, KICK = "report", "kick"
-# Suffix of the dedup key of a call that is sent again, once for each time, and its maximum.
+# The suffix that each repetition of a call adds to its dedup key, and the maximum number of
+# repetitions.
 _RETRY_SUFFIX, _MAX_RETRIES = ":again", 3
 
 
 def build_report_statement(report: Report, contract_status: ContractStatus) -> ReportStatement:
-    """Return a report's statement for the next round, under the configuration in force."""
+    """Return a report's statement for the next round, under the contract's configuration."""
     return ReportStatement(
         config=contract_status.config,
         round=contract_status.head.round + 1,
@@ -77,7 +78,7 @@ def build_kick_record(context: QuorumContext, statement: KickStatement) -> Signe
 def list_round_statements(
     uow: UnitOfWork, contract: Address, kind: str, round_number: int, subject: str = ""
 ) -> list[SignedStatement]:
-    """Return the stored statements of a round: ours, expired ones included, then the peers'."""
+    """Return the stored statements of a round, including expired ones: ours, then the peers'."""
     round_key = (contract, kind, round_number, subject)
     return [
         *uow.statements.list_for_round(*round_key),
@@ -96,9 +97,9 @@ def _get_own_signer(context: QuorumContext) -> Address:
 def expiry_reason(
     uow: UnitOfWork, record: SignedStatement, contract_status: ContractStatus
 ) -> str | None:
-    """Return why a statement can no longer land, as a `pub_signature` reason, or None.
+    """Return why a statement can no longer land, as a `pub_signature` reason, or None if it may.
 
-    Time and height are those of the last indexed block; the chain's are never lower.
+    The time and height of the last indexed block are used; those of the chain are never lower.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -192,7 +193,7 @@ def build_retry_with_more_gas(failed: Intent, heads: Heads) -> CallRequest | Non
 def find_pushed_statement(
     uow: UnitOfWork, push: Intent, contract_status: ContractStatus
 ) -> SignedStatement:
-    """Return the statement of a push as stored (ours or a peer's), else built from its request."""
+    """Return the stored statement of a push, or one built from its request if none is stored."""
     request = push.request
     statements = list_round_statements(uow, request.contract, REPORT, request.round or 0)
     statement = next(

@@ -1,8 +1,8 @@
 """Finds on-chain kickout proposals with our signature that this database did not create.
 
-The signed statement is in the input of the transaction, which indexing does not read. The
-transaction of each new proposal is requested once, when the proposal is found at the head
-(decision 0111).
+The signed statement is in the input of the transaction, but indexing does not read inputs.
+Therefore the transaction of each new proposal is requested once, when the proposal is found at the
+head (decision 0111).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from oracle.signing.typed_data import KickStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 
-# The block of the first check, and the proposals that were checked.
+# The bookmark of the block of the first check, and of the proposals that were checked.
 PROPOSALS_BOOKMARK = "own_key_seen_kicks"
 
 
@@ -35,9 +35,9 @@ PROPOSALS_BOOKMARK = "own_key_seen_kicks"
 class Proposal:
     """A kickout that the contract accepted: its transaction, block time and our statements.
 
-    `config`: digest of the configuration that the kickout was signed under. `own_statements`: our
-    statements about the node on the rounds that it may have been signed on, including expired
-    ones.
+    `config` is the digest of the configuration under which the kickout was signed.
+    `own_statements` are our statements about the node, including expired ones, on all rounds on
+    which the kickout may have been signed.
     """
 
     kick: Kick
@@ -49,7 +49,7 @@ class Proposal:
     def is_signed_by_statement(
         self, context: QuorumContext, own_statement: SignedStatement
     ) -> bool:
-        """Return whether one of our statements is about this proposal's node and evidence."""
+        """Return whether one of our statements has this proposal's node and evidence."""
         kick_statement = KickStatement(
             config=own_statement.config or ZERO_HASH,
             round=own_statement.round,
@@ -70,7 +70,7 @@ def scan_proposals(
     """Return the proposals since the last scan; the first scan, at the head, returns none.
 
     The second value is the bookmark to store under `PROPOSALS_BOOKMARK` once the proposals are
-    checked, or None if it stays.
+    checked, or None if the stored bookmark is still valid.
     """
     bookmark, newest_kicks = uow.bookmarks.get(PROPOSALS_BOOKMARK), uow.rounds.list_newest_kicks()
     if bookmark is None:
@@ -88,10 +88,11 @@ def scan_proposals(
 
 
 def is_signed_elsewhere(context: QuorumContext, proposal: Proposal) -> bool:
-    """Return whether our key signed a proposal that this database did not sign.
+    """Return whether our key signed a proposal whose signature this database did not create.
 
-    A proposal that was sent through another contract does not show its signatures. Our key signed
-    it if all signers of the contract have to sign; otherwise the signers remain unknown.
+    A proposal that was sent through another contract does not show its signatures. In that case
+    our key must have signed if all signers of the contract have to sign. Otherwise the signers
+    remain unknown.
 
     Raises:
         TransientError: no endpoint answers.
@@ -109,7 +110,7 @@ def is_signed_elsewhere(context: QuorumContext, proposal: Proposal) -> bool:
 
 
 def _build_key(kick: Kick) -> str:
-    """Return the key of a proposal; after a reorg another proposal may have the same position."""
+    """Return a key of a proposal that is unique even if a reorg reuses its position."""
     position = kick.proposed_at
     return f"{position.block}:{position.tx}:{position.log}:{kick.evidence[2:10]}"
 

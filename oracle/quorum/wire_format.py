@@ -1,7 +1,7 @@
 """The wire format of signed statements between reporters, and the board that publishes them.
 
-Messages are strictly decoded and verified. The board is in memory, written by the worker and read
-by the HTTP server; reading it never waits for the database or an endpoint.
+Messages are strictly decoded and verified. The board is in memory. The worker writes the board and
+the HTTP server reads it; reading never waits for the database or an endpoint.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _Time = Annotated[int, msgspec.Meta(ge=0, le=2**40 - 1)]
 class ReportMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="report", tag_field="kind"
 ):
-    """A report's statement; `period` is only informative, the other fields are signed."""
+    """A report's statement. All fields are signed except `period`, which is only informative."""
 
     chain_id: _Number
     contract: _Address
@@ -62,7 +62,7 @@ class ReportMessage(
 class KickMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="kick", tag_field="kind"
 ):
-    """A kickout's statement, signed except for `round`, which is the round of `report`."""
+    """A kickout's statement. All fields are signed except `round`, the round of `report`."""
 
     chain_id: _Number
     contract: _Address
@@ -118,7 +118,7 @@ def encode_statements(statements: list[StatementMessage]) -> bytes:
 
 
 def is_genuine(message: StatementMessage) -> bool:
-    """Return whether the digest matches the content, and the signature the signer."""
+    """Return whether the digest matches the content, and the signature is that of the signer."""
     if message.compute_digest() != message.digest:
         return False
     try:
@@ -135,7 +135,7 @@ def _build_domain(message: StatementMessage) -> Domain:
     return Domain(message.chain_id, Address(message.contract))
 
 
-# The maximum number of rounds and nodes; the oldest are dropped first.
+# The maximum number of paths (rounds and nodes); the oldest are dropped first.
 _MAX_PATHS = 256
 
 

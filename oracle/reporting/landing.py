@@ -25,8 +25,8 @@ def mark_landed_reports(
 ) -> StepResult | None:
     """Mark reports as landed once their round is final; return None if there are none.
 
-    Any accepted round counts, whoever sent it, even if the report is stored as `missed` because
-    the push of this reporter was too late.
+    An accepted round counts whoever sent it. It also counts if the report is stored as `missed`
+    because this reporter's own push was too late.
     """
     open_cuts = [
         stored_cut
@@ -58,7 +58,7 @@ def mark_missed_reports(
 ) -> StepResult | None:
     """Mark signed reports that can no longer land as missed; return None if there are none.
 
-    A report whose push is still unfinished is left to that push.
+    A report whose push is still unfinished is skipped, because the push decides its outcome.
     """
     signed_cuts = [
         stored_cut
@@ -88,7 +88,10 @@ def mark_missed_reports(
 def mark_unsigned_missed_reports(
     context: ReportingContext, cuts: list[StoredReportHeader], status: ContractStatus
 ) -> StepResult | None:
-    """Mark unsigned reports that can never be accepted any more as missed."""
+    """Mark unsigned reports that can no longer be accepted as missed.
+
+    Return None if there are none.
+    """
     unsigned_cuts = [
         stored_cut.cut
         for stored_cut in cuts
@@ -127,7 +130,7 @@ def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
 
 
 def missed_reason(report: ReportHeader, contract_status: ContractStatus) -> str | None:
-    """Return why a report can never be accepted any more, or None."""
+    """Return why a report can no longer be accepted, or None if it may be accepted."""
     head = contract_status.head
     if (head.round, contract_status.last_report) != (report.head_round, report.prev):
         # A lower round comes from an endpoint that lags behind.
@@ -140,7 +143,7 @@ def missed_reason(report: ReportHeader, contract_status: ContractStatus) -> str 
 
 
 def is_awaiting_finality(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
-    """Return whether the contract accepted the signed report in a round that is not final yet."""
+    """Return whether the contract accepted the signed report; the round may not be final yet."""
     accepted = uow.rounds.get_accepted_round(stored_cut.cut.head_round + 1)
     return accepted is not None and accepted.digest == stored_cut.digest
 

@@ -1,7 +1,8 @@
-"""The call kind of a report push, when a push can no longer land, and when it is sent again.
+"""The call kind of report pushes; decides when a push can no longer land or is sent again.
 
-A push can no longer land after a signer was removed or the quorum changed before its inclusion. A
-push is sent again if the contract was paused in the block that included it and is open now.
+For example, a push can no longer land if a signer was removed or the quorum changed before its
+inclusion. A push is sent again if the contract was paused in the block that included the push, and
+is open now.
 """
 
 from typing_extensions import override
@@ -25,10 +26,11 @@ from oracle.store.report_repository import ReportState
 from oracle.txmgr.call_registry import CallKind, CallStage, Decision
 from oracle.txmgr.client.receipts import Receipt, SimulatedCall, fetch_refusal
 
-# How many of the newest pushes are searched for the pushes of one statement, and the maximum
-# number of pushes of one statement.
+# How many of the newest pushes are searched for the pushes of a statement, and the maximum number
+# of pushes of a statement.
 MAX_SCANNED_PUSHES, MAX_TRIES = 50, 5
-# A push that was not sent, because its round was taken or its block reorged, may be retried.
+# States of pushes that may be retried: they were not sent, because the round was taken or the
+# block was reorged.
 RETRYABLE_STATES = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
 # A report whose round another report took counts as missed, even if a reorg frees the round.
 _OPEN_STATES = frozenset({ReportState.DUE, ReportState.MISSED})
@@ -38,7 +40,7 @@ _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 def hopeless_push_reason(
     uow: UnitOfWork, push: Intent, contract_status: ContractStatus
 ) -> str | None:
-    """Return why a sent push can no longer land, or None if it may still land, or has landed."""
+    """Return why a sent push can no longer land, or None if it has landed or may still land."""
     request = push.request
     accepted = uow.rounds.get_accepted_round(request.round or 0)
     own_push = (request.digest, request.account.address)
@@ -55,8 +57,8 @@ def has_same_statement(push: Intent, other_push: Intent) -> bool:
 def should_retry_push(context: ReportingContext, push: Intent) -> bool:
     """Return whether a push failed because the contract was paused, so that it may be sent again.
 
-    Call this only while the contract is open. A push that reverted for another reason is not sent,
-    and paid for, again. If a reorg revives the failed push, both may land, and the contract
+    Call this function only while the contract is open. A push that reverted for another reason is
+    not paid for again. If a reorg revives the failed push, both pushes may land, and the contract
     refuses the later one.
     """
     if push.state not in _MINED_STATES or push.nonce is None:
@@ -78,8 +80,8 @@ def should_retry_push(context: ReportingContext, push: Intent) -> bool:
 def find_abandoned_pushes(uow: UnitOfWork) -> list[Intent]:
     """Return the last push of each abandoned statement, newest first.
 
-    An abandoned statement could still land, because its round is free, but its pushes are used up.
-    From its deadline on, in chain time, the next statement may replace it.
+    An abandoned statement could still land, because its round is free, but it has no pushes left.
+    After its deadline (chain time), the next statement may replace it.
     """
     pushes_by_digest: dict[Hash, list[Intent]] = {}
     for push in uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH):
@@ -122,9 +124,9 @@ class PushCall(CallKind):
     def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        """End a push if the indexed state shows that its round was accepted, with any report.
+        """End a push if the indexed state shows that any report became its round.
 
-        A held report is not sent, and a push whose change became too small waits.
+        A held report is not sent, and a push whose change has become too small waits.
         """
         request = call.request
         is_taken = (
@@ -158,9 +160,9 @@ class PushCall(CallKind):
 
     @override
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Return whether a later report that moves a node to another band waits behind this push.
+        """Return whether a later report that waits for this push moves a node to another band.
 
-        The newest due report is compared with the words that the push will have written. See
+        The newest due report is compared with the words that this push will have written. See
         docs/explanation/reports.md#when-to-publish.
         """
         period = call.request.period
@@ -208,9 +210,9 @@ class PushCall(CallKind):
     ) -> None:
         """Mark the report of a push that has ended as landed or missed.
 
-        Another transmitter may have pushed the same report; the accepted round counts once it is
-        final (`reporting.landing`). Until then a reorg may remove the round, and the report is due
-        again.
+        Another transmitter may have pushed the same report; its accepted round counts once it is
+        final (`reporting.landing`). Until then the report stays due, because a reorg may remove
+        the round.
         """
         period, round_number = call.request.period, call.request.round
         is_renewed = replaced_by is not None and has_same_statement(call, replaced_by)

@@ -1,4 +1,4 @@
-"""Checks whether the indexed state is complete enough to report from.
+"""Checks whether the indexed state is complete enough for a report.
 
 See docs/explanation/reports.md#when-to-publish; tests/faults/sending/cases.toml#f50.
 """
@@ -13,9 +13,9 @@ from oracle.store.database import UnitOfWork
 def reporting_obstacle(
     context: ReportingContext, uow: UnitOfWork, heads: Heads, contract_status: ContractStatus
 ) -> str | None:
-    """Return why nothing may be reported from the indexed state, or None.
+    """Return why nothing may be reported from the indexed state, or None if reports are allowed.
 
-    The contract's last round is read from the logs and by a call; both must return the same round.
+    The contract's last round is known from the logs and from a call, and both must be equal.
     """
     if not context.account_context.is_at_head(uow, heads):
         return "the database is behind the head"
@@ -46,7 +46,7 @@ def find_first_gap(uow: UnitOfWork) -> int | None:
 
 
 def unsent_report_reason(context: ReportingContext) -> str | None:
-    """Return why the newest report is held, unsigned, or short of signatures for long, or None."""
+    """Return why the newest report is held, cannot be signed or lacks signatures, or None."""
     with context.account_context.store.read_transaction() as uow:
         waiting_holds = uow.holds.list_awaiting_operator()
         if waiting_holds:

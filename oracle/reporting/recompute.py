@@ -22,9 +22,9 @@ from oracle.store.report_repository import ReportState
 def recompute_report(
     store: Store, reader: LogReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> Report:
-    """Return the report as of a block, as any reporter with the same rules hash would compute it.
+    """Return the report as of a block that any reporter with the same rules hash would compute.
 
-    The computation reads no indexed state and writes nothing.
+    Only stored logs are read, no folded state, and nothing is written.
     """
     with store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, rules, as_of.number, settings.min_scores)
@@ -51,12 +51,12 @@ def find_last_block(
 ) -> BlockRef:
     """Return the last block of a period, which is the as-of block of its report.
 
-    The block is taken from the stored report, unless that report was missed, because its block may
-    have left the chain. Otherwise the block is found by bisection on the chain.
+    The block is taken from the stored report. If there is no such report, or if it was missed and
+    its block may therefore have left the chain, the block is found by bisection on the chain.
 
     Raises:
         InputError: the period has not ended in the indexed blocks, or lies before the start block.
-        TransientError: the chain does not return a block that it must have.
+        TransientError: no endpoint returns a block that the chain must have.
     """
     with store.read_transaction() as uow:
         stored = uow.reports.get(period)

@@ -1,11 +1,11 @@
 """Cuts a report at the end of a period, inside the transaction that folds the next block.
 
 Only nodes that changed since the last cut, or whose reliability is still recovering, are evaluated
-again, because the scores of the others cannot have changed. All nodes are evaluated after a start
-or a rewind. Under legacy rules, which compare nodes with each other, all nodes are evaluated after
-any change.
+again, because the scores of other nodes cannot have changed. After a start or a rewind, all nodes
+are evaluated. Legacy rules compare nodes with each other, so under these rules all nodes are
+evaluated after any change.
 
-The nodes that a report registers are found from the database or, to recompute a report, from nodes
+The nodes that a report registers are read from the database or, to recompute a report, from nodes
 in memory. Both ways must give the same result, or two reporters would sign different rounds.
 """
 
@@ -39,13 +39,13 @@ from oracle.telemetry import quorum_metrics
 
 
 class ReportCutter(BlockHook):
-    """Cuts a report when one is due; caches the words of the previous report."""
+    """Cuts a report at the end of each period, and caches the words of the previous report."""
 
     def __init__(self, rules: Rules, settings: ReportSettings, *, anchor_window: int) -> None:
         """Create the cutter; the contract can check `anchor_window` blocks below the head."""
         self._rules = rules
         self.settings = settings
-        # All headers this close to the head are fetched, to find where periods end.
+        # All headers at most this far below the head are fetched, to find the ends of periods.
         self.header_depth = anchor_window
         self._lane_words: dict[int, int] = {}
         self._seen_indexes: dict[int, NodeIndex] = {}
@@ -56,10 +56,10 @@ class ReportCutter(BlockHook):
         self._population_maxima: PopulationMaxima | None = None
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest_block: int) -> bool:
-        """Return whether `block` opens a later period at the head.
+        """Return whether a report is due as of `parent`, because `block` opens a later period.
 
-        `newest_block` is the height of the newest known header; backfill cuts no reports.
-        See docs/explanation/reports.md#cut-at-period-end.
+        `newest_block` is the height of the newest known header. No reports are cut during
+        backfill. See docs/explanation/reports.md#cut-at-period-end.
         """
         length = self.settings.period_seconds
         opens_period = compute_period(block.time, length) > compute_period(parent.time, length)
@@ -73,9 +73,10 @@ class ReportCutter(BlockHook):
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last: BlockRef, newest: int
     ) -> None:
-        """Record the first period from which on no report is missing; backfill cuts no reports.
+        """Record the first period since which no report is missing.
 
-        The submission schedule needs it (`domain.reports.round_schedule`).
+        Reports of earlier periods are missing, because none are cut during backfill. The
+        submission schedule needs this period (`domain.reports.round_schedule`).
         """
         too_old = [old for old in headers if newest - old.number > self.header_depth]
         if headers and not too_old:
@@ -89,8 +90,8 @@ class ReportCutter(BlockHook):
     def on_block(self, uow: UnitOfWork, rounds: Rounds, block: BlockRef) -> HookNote | None:
         """Store the report as of `block`.
 
-        The result is None, and nothing is written, if the report of this period or of a later one
-        exists already, which means that the chain's time went back.
+        If a report of this or a later period exists, write nothing and return None. As reports are
+        cut once per period, that happens only if block time went back.
         """
         period = compute_period(block.time, self.settings.period_seconds)
         newest_period = uow.reports.get_newest_period()
@@ -98,7 +99,7 @@ class ReportCutter(BlockHook):
             return None
         report, falls_waiting = self._build_report_with_falls(uow, rounds, block)
         quorum_metrics.FALLS_WAITING.set(falls_waiting)
-        # If nothing is published, no other code marks the reports that are too old to be sent.
+        # A daemon that publishes nothing marks reports that are too old to be sent only here.
         oldest_block = block.number + 1 - self.header_depth
         uow.reports.mark_unsigned_missed_below(oldest_block, "as-of left the anchor window")
         uow.reports.add(report)
@@ -122,7 +123,7 @@ class ReportCutter(BlockHook):
     def _build_report_with_falls(
         self, uow: UnitOfWork, rounds: Rounds, as_of: BlockRef
     ) -> tuple[Report, int]:
-        """Return the report, and the number of falls that are deferred to later reports."""
+        """Return the report, and the number of falls that later reports will contain."""
         self._refresh_words(uow, rounds, as_of)
         words = self._compute_wanted_words(uow, rounds, as_of.time)
         return cut_report(as_of, rounds, words, self.settings), words.deferred_falls
@@ -136,7 +137,7 @@ class ReportCutter(BlockHook):
 
     @override
     def reset(self) -> None:
-        """Clear the cache, because the state was rewound or a transaction was lost."""
+        """Clear the cache, because the state was rewound or a transaction was rolled back."""
         self._lane_words = {}
         self._seen_indexes = {}
         self._waiting_nodes = set()
@@ -182,9 +183,9 @@ class ReportCutter(BlockHook):
                 self._waiting_nodes.discard(node.address)
 
     def _update_new_indexes(self, uow: UnitOfWork, rounds: Rounds, time: int) -> None:
-        """Update the lanes that were assigned to another node, even if neither node changed."""
+        """Update the lanes that were assigned to a new node, even if no node changed."""
         seen_indexes = self._seen_indexes
-        # Usually it is the same object; comparing a million entries takes half a second.
+        # Usually the entry is the same object; comparing a million entries takes half a second.
         new_entries = [
             entry
             for index, entry in rounds.indexes.items()
@@ -248,7 +249,7 @@ def find_registrations_in_memory(
     rules: Rules,
     settings: ReportSettings,
 ) -> Registrations:
-    """Return what `find_registrations` would, from nodes in memory and their first events."""
+    """Return the result of `find_registrations` from nodes in memory and their first events."""
     waiting_addresses = [
         address
         for address, node in nodes.items()

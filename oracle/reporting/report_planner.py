@@ -1,7 +1,7 @@
 """Signs the scheduled report and plans a push once a quorum has signed it.
 
 The signed content follows from the chain alone (decision 0088). The transmitter decides when the
-report is sent, and whether it is worth its gas; that changes no byte of the content.
+report is sent and whether it is worth its gas, but this does not change the content.
 """
 
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ from oracle.txmgr.deferral import deadline_obstacle
 
 @dataclass(frozen=True, slots=True)
 class _ScheduledReport:
-    """The scheduled report, bound to its round, and the contract status."""
+    """The scheduled report, its statement for the next round, and the contract status."""
 
     report: Report
     contract_status: ContractStatus
@@ -73,12 +73,12 @@ def plan_push(
 ) -> StepResult | None:
     """Sign the scheduled report, collect a quorum and plan its push; return None if idle.
 
-    With `marks_outcomes`, outcomes of other reports are stored first; a read-only caller passes
-    False.
+    With `marks_outcomes`, the outcomes of other reports are stored first; a read-only caller
+    passes False.
 
     Raises:
-        TransientError: no endpoint answers; or the contract's rules differ from the configured
-            ones.
+        TransientError: no endpoint answers, or the contract's rules differ from the configured
+            rules.
     """
     if context.account_context.is_halted():
         return None
@@ -112,9 +112,9 @@ def _sign_and_plan_push(
     *,
     marks_outcomes: bool,
 ) -> StepResult | None:
-    """Sign the report, and plan a push unless one is in flight that may still land.
+    """Sign the report, and plan a push unless a push in flight may still land.
 
-    A push in flight does not prevent signing: the other reporters may be ahead.
+    A push in flight does not prevent signing, because the other reporters may be ahead.
     """
     status = context.quorum.fetch_contract_status()
     step = mark_unsigned_missed_reports(context, cuts, status) if marks_outcomes else None
@@ -130,7 +130,7 @@ def _sign_and_plan_push(
 
 
 def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredReportHeader]:
-    """Return the cuts of the last submission windows, and all since the first due report."""
+    """Return the cut reports of the last submission windows, and all since the first due one."""
     newest_period, first_due_period = (
         uow.reports.get_newest_period(),
         uow.reports.get_first_due_period(),
@@ -147,7 +147,7 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredR
 def _needs_work(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
-    """Return whether a report still needs work; the contract is queried only in this case."""
+    """Return whether a report still needs work; otherwise the contract is not queried."""
     if stored_cut.state is not ReportState.DUE or stored_cut.cut.as_of > context.max_as_of_block(
         heads
     ):
@@ -180,10 +180,10 @@ def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -
 def _check_scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: ContractStatus
 ) -> _ScheduledReport | None:
-    """Return the scheduled report, or None if there is none or the state is incomplete.
+    """Return the scheduled report, or None if there is none or nothing may be reported.
 
     Raises:
-        TransientError: the contract's rules differ from the configured ones.
+        TransientError: the contract's rules differ from the configured rules.
     """
     with context.account_context.store.read_transaction() as uow:
         if reporting_obstacle(context, uow, heads, status) is not None:
@@ -239,7 +239,10 @@ def load_scheduled_report(
 
 
 def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> StepResult | None:
-    """Sign the report if a signer exists and nothing holds it; return None if nothing is new."""
+    """Sign the report if there is a signer and the report is not held.
+
+    Return None if nothing is new.
+    """
     if not context.account_context.sender_account.has_signer:
         return None
     with context.account_context.store.read_transaction() as uow:
@@ -325,8 +328,8 @@ def _count_tries(context: ReportingContext, record: SignedStatement) -> int | No
     """Count the pushes of this statement so far; return None if it may not be pushed again.
 
     An unsent push whose round was taken is tried again, because a reorg may have freed the round.
-    A push that was mined while the contract was paused is tried again, too. After any other
-    outcome, the next statement or an operator decides.
+    A push that was mined while the contract was paused is also tried again. After any other
+    outcome the statement is not pushed again.
     """
     with context.account_context.store.read_transaction() as uow:
         pushes = uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH)
@@ -342,7 +345,10 @@ def _count_tries(context: ReportingContext, record: SignedStatement) -> int | No
 def _hold_disputed_report(
     context: ReportingContext, scheduled: _ScheduledReport
 ) -> StepResult | None:
-    """Hold a report that can no longer get a quorum; return None if it can, or is held already."""
+    """Hold a report that can no longer get a quorum.
+
+    Return None if the report may still get a quorum, or if it is already held.
+    """
     if scheduled.contract_status.head.quorum == 1:
         return None
     signer_tally = tally_signatures(context.quorum, scheduled.record, scheduled.contract_status)

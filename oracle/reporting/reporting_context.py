@@ -1,4 +1,4 @@
-"""The context of reporting: the quorum, the rules hash, and when a report is sent or held."""
+"""The context of reporting: the quorum, the rules hash, and the limits for sending and holding."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,9 +19,9 @@ PUSH = "push"
 class ReportingContext:
     """The settings and limits of reporting.
 
-    `level` limits a report's as-of block: 2 blocks below the head, or the chain's safe block.
-    `submission_policy` decides when a report is worth its gas, and `sanity` when it is held for an
-    operator.
+    `level` limits a report's as-of block: to 2 blocks below the head (`soft`), or to the chain's
+    safe block. `submission_policy` decides when a report is worth its gas, and `sanity` when it is
+    held for an operator.
     """
 
     quorum: QuorumContext
@@ -41,7 +41,7 @@ class ReportingContext:
         return self.quorum.settings
 
     def max_as_of_block(self, heads: Heads) -> int:
-        """Return the highest as-of block that a report may have now."""
+        """Return the highest as-of block that a report may currently have."""
         max_block = heads.latest.number - BLOCKS_UNDER_HEAD
         if self.level == "safe":
             return min((heads.safe or heads.final).number, max_block)

@@ -1,6 +1,6 @@
-"""The sanity gate holds a report that changes too much at once until an operator reviews it.
+"""The sanity gate: holds a report that changes too much at once until an operator reviews it.
 
-The gate concerns only this reporter: it decides whether to sign, never the content of a report.
+The gate only decides whether this reporter signs. It never changes the content of a report.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ from oracle.txmgr.context import StepResult
 def load_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
     """Return the activity of a report's period and of up to `periods` earlier ones, oldest first.
 
-    A period ends where its report was cut. If periods between two reports were never cut (no
-    block, or the daemon was not at the head), the tasks that ended in them are distributed evenly.
-    The list is empty if there is no report before this one.
+    A period ends at the block where its report was cut. If no report was cut for some periods
+    between two reports (no block, or the daemon was not at the head), the tasks that ended in them
+    are distributed evenly. The list is empty if this is the first report.
     """
     activity = []
     for (earlier, first_end), (later, last_end) in pairwise(
@@ -57,7 +57,7 @@ def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple
 
 
 def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
-    """Return why a report must be released by an operator before it is signed, or None.
+    """Return why an operator must release a report before it is signed, or None.
 
     A released period is never held again. The function only reads; `hold_report` writes.
     """
@@ -75,10 +75,10 @@ def hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> s
 
 
 def drop_held_records(uow: UnitOfWork, cuts: Sequence[StoredReportHeader]) -> list[ReportHeader]:
-    """Return the cuts, without records where a report is held, so that the next one is scheduled.
+    """Return the headers of cut reports; a held report has no records, so the next is scheduled.
 
-    A disputed report keeps its records: it was signed already, and its round is taken until the
-    report can no longer land.
+    A disputed report keeps its records, because it was already signed. No other report may take
+    its round until the disputed report can no longer land.
     """
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
     return [
@@ -88,7 +88,7 @@ def drop_held_records(uow: UnitOfWork, cuts: Sequence[StoredReportHeader]) -> li
 
 
 def hold_report(context: ReportingContext, report: Report, reason: str) -> StepResult | None:
-    """Store and log that a report is held; return None if the hold is stored already."""
+    """Store and log that a report is held; return None if the hold is already stored."""
     with context.account_context.write_transaction() as uow:
         activity = load_activity(uow, report, context.sanity.periods)
         facts = {
@@ -115,7 +115,10 @@ def update_hold_metrics(holds: list[ReportHold]) -> None:
 
 
 def _member_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
-    """Return why the report is held, comparing members only, and with the last released report."""
+    """Return why the report changes too many members, or None.
+
+    Only members are compared. If a recent report was released, it is the basis of the comparison.
+    """
     released_report = _find_released_report(context, uow, report)
     moves = _find_lane_changes(
         uow, report, None if released_report is None else released_report.report
@@ -152,7 +155,7 @@ def _quiet_period_hold_reason(
 def _are_logs_complete(uow: UnitOfWork, first: int, last: int) -> bool:
     """Return whether no log of these blocks can be missing.
 
-    Either the headers of the blocks prove it, or a second endpoint was queried later and returned
+    Either the block headers prove that the logs are complete, or a second endpoint later returned
     the same logs.
     """
     scope = uow.coverage.get_current_scope()
@@ -199,7 +202,7 @@ def _find_lane_changes(
 def _find_released_report(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> StoredReport | None:
-    """Return the newest released report before this one, within the last periods, or None."""
+    """Return the newest released report before this one among the last reports, or None."""
     for stored in reversed(uow.reports.list_latest(context.sanity.periods)):
         hold = uow.holds.get(stored.report.period)
         is_released = hold is not None and hold.released_at is not None
@@ -209,9 +212,10 @@ def _find_released_report(
 
 
 def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
-    """Release the report of a period for signing, as far as the contract still accepts it.
+    """Release the report of a period, so that it is signed if it can still land.
 
-    Later reports are held only for changes relative to the released report, whatever its outcome.
+    Later reports are then held only for changes relative to the released report, whatever its
+    outcome.
 
     Raises:
         InputError: no report of this period is held.

@@ -1,7 +1,7 @@
-"""Computes what a report would change, and whether the change is worth its gas.
+"""Computes what a report would change, and decides whether the change is worth its gas.
 
-This is evaluated when a report is planned, after its simulation, and in the commit that assigns a
-nonce.
+The decision is made when a push is planned, and again whenever the push is reviewed before it is
+sent.
 """
 
 from dataclasses import replace
@@ -27,8 +27,8 @@ def decide_report_submission(
     """Return whether to send a report now, and the maximum wei per gas to pay.
 
     If the report is not sent now, it is evaluated again at the next block. The maximum never
-    exceeds the cap. A report that the sanity gate holds is not sent, whoever signed it, and this
-    function stores the hold. See docs/explanation/reports.md#when-to-publish.
+    exceeds the cap. A report that the sanity gate holds is not sent, whoever signed it. In that
+    case this function stores the hold. See docs/explanation/reports.md#when-to-publish.
     """
     with context.account_context.store.read_transaction() as uow:
         reason = hold_reason(context, uow, report)
@@ -44,7 +44,7 @@ def decide_report_submission(
 
 
 def _is_too_expensive(context: ReportingContext, value: SubmissionDecision) -> bool:
-    """Return whether the current fee exceeds what the report is worth so far."""
+    """Return whether the current fee exceeds the maximum fee for the report."""
     if value.max_fee_per_gas >= context.account_context.sender_account.caps.fee_per_gas:
         # No endpoint is queried if only the cap counts, because pricing the call checks the cap.
         return False
@@ -72,7 +72,7 @@ def decide_push_submission(
 ) -> SubmissionDecision | None:
     """Return whether a planned push is worth sending, from the indexed state alone.
 
-    The result is None if the push's report is not stored any more.
+    The result is None if the report of the push is no longer stored.
     """
     period = intent.request.period
     stored = None if period is None else uow.reports.get(period)
