@@ -1,7 +1,7 @@
 """Recent activity of all nodes: counts over time, and single changes.
 
-The tables have an index by block and none by time. Because block times only grow, the first block
-at or after a time is found by bisection.
+The tables are indexed by block, not by time. Block times never decrease, so the first block at or
+after a time is found by bisection.
 """
 
 from bisect import bisect_left
@@ -146,8 +146,8 @@ class ActivityRepository:
     ) -> dict[Address, list[NodeTrendPoint]]:
         """Return the last `depth` scores of each node and the reliability changes since, in order.
 
-        The last change before the first of these scores is included. A single query reads the
-        points of all nodes.
+        The last reliability change before the first returned score is also included. A single
+        query reads the points of all nodes.
         """
         keys = [decode_hex(address) for address in nodes]
         scores = _select_last_scores(keys, depth)
@@ -166,7 +166,7 @@ class ActivityRepository:
         }
 
     def find_first_block_at(self, time: int, last_block: int) -> int:
-        """Return a block below which all rows are older than `time`, at most `last_block` + 1."""
+        """Return a block, at most `last_block` + 1, below which all rows are older than `time`."""
         return self._find_first_block_at(reliability_change, time, last_block)
 
     def _find_first_block_at(self, table: Table, time: int, last_block: int) -> int:
@@ -217,7 +217,7 @@ def _select_score_points(scores: Subquery) -> Select[*tuple[Any, ...]]:
 
 
 def _select_change_points(keys: list[bytes], scores: Subquery) -> Select[*tuple[Any, ...]]:
-    """Select each node's reliability changes since the one before its first selected score."""
+    """Select the reliability changes of each node since the last one before its first score."""
     change = reliability_change
     first_score = (
         select(scores.c.node, func.min(scores.c.block).label("block"))

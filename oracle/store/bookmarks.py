@@ -28,7 +28,7 @@ class Bookmarks:
         return None if value is None else int(value)
 
     def set(self, name: str, value: str | int) -> None:
-        """Store a text or an integer under a name; it survives a restart."""
+        """Store a text or an integer under a name; the value survives a restart."""
         upsert_rows(self._connection, bookmark, [(name, str(value))])
 
     def get_rebuild_count(self) -> int:

@@ -47,7 +47,7 @@ _DIALECTS = {
 
 
 class _ConflictPolicy(Enum):
-    """What an insert does with a row whose key exists already."""
+    """How an insert handles a row whose key already exists."""
 
     FAIL = "fail"
     REPLACE = "replace"
@@ -69,7 +69,7 @@ def insert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Insert rows, replacing stored rows of the same key; no key may occur twice in `rows`."""
+    """Insert rows, replacing stored rows with the same key; no key may occur twice in `rows`."""
     if _should_use_copy(connection, rows) and len(target.primary_key) == 1:
         _delete_rows(connection, target, rows)
         _copy_rows(connection, target, rows)
@@ -94,7 +94,7 @@ def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]
 def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows whose key is among `keys`; the table must have a single key column.
 
-    Values are returned as by the driver: SQLite's booleans are 0 and 1.
+    Values are those of the driver; for example, SQLite's booleans are 0 and 1.
     """
     key_list, dialect = list(keys), connection.dialect.name
     for offset in range(0, len(key_list), KEYS_PER_QUERY):
@@ -168,7 +168,7 @@ def _stream_copy(
 
     driver = cast("Driver[Row]", connection.connection.driver_connection)
     with driver.cursor() as cursor:
-        # By default the driver uses a dumper for BYTEA that is written in Python.
+        # The driver's default dumper for BYTEA is slower, because it is written in Python.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
         with cursor.copy(copy_statement) as copy:
             copy.set_types(types)

@@ -70,8 +70,8 @@ from oracle.store.state.task_repository import TaskRepository
 from oracle.store.state.undo_journal import UndoJournal
 
 # The daemon renews its lease every few seconds, so on a replica that keeps up the newest replayed
-# transaction is never old. A replica that has replayed nothing since its start lags at least since
-# then.
+# transaction is never old. If a replica has replayed nothing since its start, it lags by at least
+# the time since then.
 _LAG_QUERY = text(
     "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
     "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"
@@ -107,7 +107,7 @@ class UnitOfWork:
         self._open_outgoing(connection)
 
     def _open_ops(self, connection: Connection) -> None:
-        """Open the repositories of the daemon's own operation."""
+        """Open the repositories for operating the daemon, such as lease, coverage and halts."""
         self.lease = LeaseRepository(connection)
         self.health = HealthRepository(connection)
         self.coverage = CoverageRepository(connection)
@@ -120,18 +120,17 @@ class UnitOfWork:
         self.notices = NoticeRepository(connection)
 
     def _open_dispatch(self, connection: Connection) -> None:
-        """Open the repositories of planned assignments and of the gateway's service."""
+        """Open the repositories of draws, model downloads and the gateway."""
         self.gateway = GatewayRepositories(connection)
         self.draws = DrawRepository(connection)
         self.downloads = DownloadRepository(connection)
 
     def get_replica_lag_seconds(self) -> float | None:
-        """Return the age of the newest replayed transaction, or None if this is no replica.
+        """Return the age of the last replayed transaction, or None if the database is no replica.
 
-        Reads may be served from a PostgreSQL replica
-        (docs/how-to/serve-the-read-api.md#replica); every response states by how much its data is
-        older than what the daemon wrote. SQLite has no replicas. For a replica that has replayed
-        nothing yet the value is a lower bound.
+        Reads may be served from a PostgreSQL replica (docs/how-to/serve-the-read-api.md#replica);
+        every response states how far its data lags behind the daemon. SQLite has no replicas. For
+        a replica that has replayed nothing yet the value is a lower bound.
         """
         if self._connection.dialect.name == "sqlite":
             return None
@@ -211,8 +210,8 @@ class Store:
     def set_fencing_epoch(self, epoch: int) -> None:
         """Reject every write from now on unless the lease has this epoch.
 
-        So a process that stalled cannot write outdated data after another process has taken over
-        the lease.
+        A stalled process then cannot write outdated data after another process has taken over the
+        lease.
         """
         self._epoch = epoch
 
@@ -223,8 +222,8 @@ class Store:
         Raises:
             UnknownCommitError: the connection was lost during COMMIT. The next transaction of any
                 kind waits until the server has decided, and then sees the result.
-            TransientError: another writer holds the database, the connection was lost, or a
-                database that was writable before is not writable now (disk or server).
+            TransientError: another writer holds the database, the connection was lost, or the
+                database has become unwritable (disk or server).
             InputError: the database was never writable, or its file was deleted or replaced.
             FatalError: a fencing epoch is set, and another process has taken over the lease.
         """
@@ -252,7 +251,7 @@ class Store:
     def _await_unknown_commit(self) -> None:
         """Wait until the server has ended the transaction whose COMMIT it did not confirm.
 
-        That transaction holds the writers' lock until then. A caller that read the state earlier
+        That transaction holds the writers' lock until then. If a caller read the state earlier, it
         might repeat work that was committed.
 
         Raises:
@@ -271,7 +270,7 @@ class Store:
         A commit into a deleted file would be lost.
 
         Raises:
-            InputError: the path of the database is now missing or another file.
+            InputError: the database file is missing, or another file has replaced it.
         """
         if get_file_identity(self._url) != self._file:
             raise InputError(
@@ -291,7 +290,7 @@ class Store:
         """Write SQLite's write-ahead log back to the database, which may free a full disk.
 
         Raises:
-            TransientError: the log cannot be written back now.
+            TransientError: the log could not be written back.
         """
         if self._url.get_backend_name() != "sqlite":
             return

@@ -13,7 +13,7 @@ _USER_ERROR_BY_SQLSTATE = {
 }
 # SQLSTATE classes of transient errors: connection, resources, shutdown, locks.
 _TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
-# Those of the transient classes in which the connection was lost or ended by the server.
+# Transient classes that mean that the connection was lost or that the server ended it.
 _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
 # A standby, or a server whose disk is nearly full; resolved by promotion or by freeing space.
@@ -43,8 +43,8 @@ _SQLITE_TRANSIENT_ERRORS = {
 class UnknownCommitError(TransientError):
     """The outcome of a transaction is unknown, because the response to COMMIT was lost.
 
-    A caller must treat the transaction neither as a success nor as a failure: it drops its results
-    in memory, and starts again from the state in the database.
+    A caller must assume neither success nor failure: it must drop its in-memory results and start
+    again from the state in the database.
     """
 
     def __init__(self, reason: str) -> None:

@@ -19,7 +19,7 @@ _PROVEN_WRONG = "proven_wrong"
 _PROVEN_WRONG_ENDPOINTS = select(endpoint_fact.c.endpoint).where(
     endpoint_fact.c.name == _PROVEN_WRONG
 )
-# Blocks that an endpoint proven wrong served and that no other endpoint audited.
+# Blocks that were served by an endpoint proven wrong and not audited by another endpoint.
 _IS_UNAUDITED = coverage.c.endpoint.in_(_PROVEN_WRONG_ENDPOINTS) & coverage.c.audited_by.is_(None)
 
 
@@ -34,10 +34,11 @@ class QuarantineRepository:
         self._connection = connection
 
     def add(self, endpoint: str, reason: str) -> bool:
-        """Store that an endpoint was proven wrong; return False if that was stored before.
+        """Record that an endpoint was proven wrong; return False if that was already recorded.
 
-        Evidence from the endpoint no longer counts: its verified blocks and its audits of other
-        endpoints' blocks are deleted, and the level of the unaudited blocks it served is lowered.
+        Evidence from the endpoint no longer counts. Its verified blocks and its audits of other
+        endpoints' blocks are deleted. The level of blocks that only this endpoint served is
+        lowered.
         """
         if not insert_missing_rows(
             self._connection, endpoint_fact, [(endpoint, _PROVEN_WRONG, reason, None)]
@@ -63,7 +64,7 @@ class QuarantineRepository:
         self._connection.execute(delete(endpoint_fact).where(is_quarantine_fact))
 
     def get_reason_by_endpoint(self) -> Mapping[str, str]:
-        """Return the proof against each quarantined endpoint, by name."""
+        """Return the reason for each quarantine, by endpoint name."""
         query = select(endpoint_fact.c.endpoint, endpoint_fact.c.value).where(
             endpoint_fact.c.name == _PROVEN_WRONG
         )
@@ -73,9 +74,9 @@ class QuarantineRepository:
     def find_suspect_blocks(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
-        """Return the lowest blocks of the range that only a quarantined endpoint served, or None.
+        """Return the lowest interval in `blocks` that only a quarantined endpoint served, or None.
 
-        The result has at most `max_blocks` blocks.
+        The interval has at most `max_blocks` blocks.
         """
         query = _select_suspect_rows(scope_id, blocks).limit(1)
         row = self._connection.execute(query).one_or_none()
@@ -120,11 +121,11 @@ class EndpointFactsRepository:
         self.quarantine = QuarantineRepository(connection)
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:
-        """Return the fact of this name, or None if missing or expired at `now`."""
+        """Return the value of a fact, or None if the fact is missing or has expired at `now`."""
         return self.get_all(endpoint, now).get(name)
 
     def get_all(self, endpoint: str, now: int) -> dict[str, str]:
-        """Return all facts about an endpoint by name, without those expired at `now`."""
+        """Return the facts about an endpoint that have not expired at `now`, by name."""
         is_fresh = or_(endpoint_fact.c.expires.is_(None), endpoint_fact.c.expires > now)
         query = select(endpoint_fact.c.name, endpoint_fact.c.value).where(
             endpoint_fact.c.endpoint == endpoint, is_fresh
@@ -133,7 +134,7 @@ class EndpointFactsRepository:
         return {row.name: row.value for row in rows}
 
     def set(self, endpoint: str, facts: Mapping[str, str], expires: int | None) -> None:
-        """Store facts; `expires` in unix seconds, or None to keep them forever."""
+        """Store facts; `expires` is in unix seconds, or None to keep the facts forever."""
         rows = [(endpoint, name, value, expires) for name, value in facts.items()]
         upsert_rows(self._connection, endpoint_fact, rows)
 

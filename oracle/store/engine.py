@@ -45,7 +45,8 @@ def parse_database_url(url: str) -> URL:
     """Parse `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
 
     Raises:
-        InputError: the URL is invalid; the text itself is not repeated, as it may hold a password.
+        InputError: the URL is invalid; the message does not repeat the URL, which may contain a
+            password.
     """
     expected_form = "expected sqlite:///FILE or postgresql://USER@HOST/NAME"
     try:
@@ -61,7 +62,7 @@ def parse_database_url(url: str) -> URL:
 
 
 def get_file_identity(url: URL) -> tuple[int, int] | None:
-    """Return device and inode of SQLite's file, or None if it is missing or for PostgreSQL."""
+    """Return device and inode of SQLite's file; return None for PostgreSQL or a missing file."""
     if url.get_backend_name() != "sqlite":
         return None
     try:
@@ -113,7 +114,7 @@ def is_missing_sqlite_file(url: URL) -> bool:
 
 
 def _restrict_file_mode(url: URL) -> None:
-    """Restrict the file to its owner: it holds signed bytes before they are sent.
+    """Make the file accessible to its owner only, because it contains unsent signed bytes.
 
     SQLite gives the files beside it (`-wal`, `-shm`) the same mode. An existing file is never
     opened here: closing it would drop every lock that this process holds on it (POSIX), and

@@ -1,4 +1,4 @@
-"""State of a gateway's selection service that survives a restart.
+"""Persistent state of a gateway's selection service.
 
 See docs/explanation/gateway.md#persistence-and-restarts.
 """
@@ -13,7 +13,7 @@ from oracle.store.tables.gateway_tables import draw_epoch, node_check, relay_out
 
 
 class StoredOutcome(NamedTuple):
-    """A relay, or a passed check, in the order of the columns; times are unix milliseconds."""
+    """A relay or a passed check, with fields in column order and times in unix milliseconds."""
 
     number: int
     received_ms: int
@@ -79,7 +79,7 @@ class RelayOutcomeRepository:
         return 0 if newest is None else newest + 1
 
     def delete_before(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
-        """Delete outcomes received before `before_ms`, of all kinds or `kinds`; return how many.
+        """Delete outcomes received before `before_ms`, only of `kinds` if given; return how many.
 
         The newest outcome is always kept.
         """

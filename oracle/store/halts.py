@@ -29,7 +29,7 @@ class HaltEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HaltClearRecord:
-    """By whom and why a halt was cleared; `time` in unix seconds."""
+    """Who cleared a halt, why and when; `time` is in unix seconds."""
 
     time: int
     by: str
@@ -38,9 +38,9 @@ class HaltClearRecord:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """One halt, opened at indexed block `since_block` with time `since_time`.
+    """A halt that was opened when `since_block` was the newest indexed block.
 
-    Outbound work is stopped while `cleared` is None.
+    `since_time` is the time of that block. Outbound work is stopped while `cleared` is None.
     """
 
     id: int
@@ -109,20 +109,21 @@ class HaltRepository:
         return [_decode_halt_row(row) for row in self._connection.execute(_OPEN_HALTS)]
 
     def get_halt_reason(self) -> str | None:
-        """Return why nothing may be planned, signed or sent now, or None if no halt is open."""
+        """Return name and reason of the oldest open halt, or None if no halt is open."""
         open_halts = self.list_open_halts()
         return f"halt {open_halts[0].name}: {open_halts[0].reason}" if open_halts else None
 
     def count_changes(self) -> int:
         """Count how often halts were opened or cleared.
 
-        The count shows a change that the cursor does not: while a halt is open, it never moves.
+        The count reveals changes that the cursor cannot, because the cursor does not move while a
+        halt is open.
         """
         count_query = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_from(self, offset: int, limit: int) -> list[Halt]:
-        """Return up to `limit` halts, open and cleared, oldest first; leave out `offset` halts."""
+        """Return up to `limit` halts, open and cleared, oldest first, after the first `offset`."""
         query = select(halt).order_by(halt.c.id).offset(offset).limit(limit)
         return [_decode_halt_row(row) for row in self._connection.execute(query)]
 

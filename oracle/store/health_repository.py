@@ -18,7 +18,7 @@ STALE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ReportedHealth:
-    """The last health report of a daemon, `age_seconds` ago.
+    """The last health report of a daemon, which is `age_seconds` old.
 
     `process` is the daemon's name in the lease. `ended_at` is the time of its shutdown (unix
     seconds by the database's clock), or None while it runs or if it was killed. `failure` is the

@@ -88,9 +88,10 @@ class ScoreRepository:
     def list_for_node_between(
         self, node: Address, first_time: int, last_time: int, earlier_limit: int
     ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
-        """Return a node's last scores before `first_time`, and its scores up to `last_time`.
+        """Return a node's last scores before a time span, and all its scores within the span.
 
-        The first list has at most `earlier_limit` scores, and the second begins at `first_time`.
+        The span is from `first_time` to `last_time`, both included. The first list has at most
+        `earlier_limit` scores.
         """
         node_scores = select(score).where(score.c.node == decode_hex(node))
         earlier = self._load_newest(node_scores.where(score.c.time < first_time), earlier_limit)
@@ -105,7 +106,7 @@ class ScoreRepository:
         return self._connection.execute(query.limit(1)).scalar_one_or_none()
 
     def get_rule_sets(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
-        """Return the rule set of each of a node's scores, by `seq`.
+        """Return the rule sets of a node's scores, by `seq`.
 
         Scores that were written before rule sets were numbered are left out.
         """
@@ -151,7 +152,7 @@ class ReliabilityRepository:
     def list_for_node(
         self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[ReliabilityChange]:
-        """Return the node's last reliability changes, oldest first, to `up_to_block` if given."""
+        """Return a node's last reliability changes, up to `up_to_block` if given, oldest first."""
         query = _select_newest_for_node(reliability_change, node, up_to_block)
         rows = self._connection.execute(query.limit(limit)).all()
         return [decode_reliability_row(row) for row in reversed(rows)]
@@ -175,7 +176,7 @@ class MembershipRepository:
     def list_for_node(
         self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[MembershipChange]:
-        """Return the node's last membership changes, oldest first, to `up_to_block` if given."""
+        """Return a node's last membership changes, up to `up_to_block` if given, oldest first."""
         query = _select_newest_for_node(membership_change, node, up_to_block)
         rows = self._connection.execute(query.limit(limit)).all()
         return [decode_membership_row(row) for row in reversed(rows)]
@@ -259,7 +260,7 @@ class KickoutRepository:
         self._connection = connection
 
     def save_intervals(self, intervals: Sequence[KickoutDue]) -> None:
-        """Save opened and closed intervals; of several entries for an interval the last counts."""
+        """Save opened and closed intervals; if an interval occurs twice, the last entry counts."""
         latest_by_start = {(interval.node, interval.opened_at): interval for interval in intervals}
         upsert_rows(
             self._connection,

@@ -34,7 +34,8 @@ class HistoryRows:
     def iterate_scores(self, blocks: BlockRange) -> Iterator[Row]:
         """Yield task scores: position, time, node, seq, task, group, rank, elapsed, score, rules.
 
-        `rules` is the sha256 of the rules' text in hex, or None if the rule set was not numbered.
+        `rules` is the sha256 of the rules' text in hex, or None if the score has no rule set
+        number.
         """
         query = (
             select(score, rule_set.c.sha256)
@@ -76,7 +77,7 @@ class HistoryRows:
             yield (*decode_position(row), row.time, encode_hex(row.node), row.seq, *fields)
 
     def iterate_rounds(self, blocks: BlockRange) -> Iterator[Row]:
-        """Yield accepted rounds: position, time, and the event's fields; `data` as pushed."""
+        """Yield accepted rounds: position, time, and the event's fields with the pushed `data`."""
         table = accepted_round
         query = select(table).where(table.c.block.between(blocks.first, blocks.last))
         for row in self._iterate_pages(
@@ -89,7 +90,8 @@ class HistoryRows:
     def list_kickouts(self, blocks: BlockRange) -> list[Row]:
         """Return the starts and ends of kickout intervals: position, node, due, since.
 
-        `since` is the position of the interval's start, so a start has its own position there.
+        `due` is True for a start and False for an end. `since` is the position of the interval's
+        start.
         """
         opened = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
         closed = select(kickout).where(kickout.c.closed_block.between(blocks.first, blocks.last))

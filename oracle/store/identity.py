@@ -57,8 +57,8 @@ class IdentityRepository:
         """Store the identity of a new database; otherwise check it and store added contracts.
 
         Raises:
-            InputError: the database belongs to another chain, contract or start block, or an older
-                version wrote it and the configuration adds contracts.
+            InputError: the database belongs to another chain, contract or start block; or the
+                configuration adds contracts to a database of an older version.
         """
         stored = self.get()
         if stored is None:
@@ -129,7 +129,7 @@ def _encode_contracts(configured: Identity) -> str:
 
 
 def _is_addition(stored_value: object, configured_value: object) -> bool:
-    """Return whether the values differ only by added contracts, whose history is read later."""
+    """Return whether the configured value only adds contracts; their history is read later."""
     if isinstance(stored_value, dict) and isinstance(configured_value, dict):
         return stored_value.items() <= configured_value.items()
     return stored_value is None

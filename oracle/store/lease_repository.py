@@ -36,7 +36,7 @@ _TERMINATE_STALLED_WRITERS = text(
 def build_now_ms(connection: Connection) -> ColumnElement[int]:
     """Return an expression for the current time in milliseconds since 1970.
 
-    The time is that of the statement, not that of the transaction's start.
+    The time is taken when the statement runs, not when the transaction starts.
     """
     if connection.dialect.name == "sqlite":
         return cast((func.julianday("now") - _UNIX_EPOCH_JULIAN_DAY) * _MS_PER_DAY, BigInteger)
@@ -45,9 +45,10 @@ def build_now_ms(connection: Connection) -> ColumnElement[int]:
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """State of the lease; `holder` is None if it is free. `seconds_left` may be negative.
+    """State of the lease; `holder` is None if the lease is free.
 
-    `until_ms` is its end by the database's clock; every renewal changes it.
+    `seconds_left` may be negative. `until_ms` is the end of the lease by the database's clock;
+    every renewal changes it.
     """
 
     holder: str | None
@@ -128,7 +129,7 @@ class LeaseRepository:
         nothing.
 
         Raises:
-            FatalError: see `guard`.
+            FatalError: another process has taken over; this transaction must be rolled back.
         """
         is_own_lease = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
         touch = update(lease).where(is_own_lease).values(until_ms=lease.c.until_ms + 1)
@@ -138,7 +139,8 @@ class LeaseRepository:
     def terminate_stalled_writer(self, seconds: float) -> bool:
         """End the connection of a writer that kept the server waiting for `seconds`.
 
-        PostgreSQL only: its transaction is rolled back. Return whether a connection was ended.
+        Return whether a connection was ended. PostgreSQL then rolls back the writer's transaction.
+        With SQLite, nothing is done.
         """
         if self._connection.dialect.name == "sqlite":
             return False
@@ -146,7 +148,7 @@ class LeaseRepository:
         return any(self._connection.execute(_TERMINATE_STALLED_WRITERS, parameters).scalars())
 
     def _insert_missing_row(self) -> None:
-        """Insert the row of a free lease if it is missing; safe if several processes do so."""
+        """Insert the row of a free lease if it is missing; several processes may do so at once."""
         dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
         row = dialect.insert(lease).values(id=_ROW_ID, holder=None, epoch=0, until_ms=0)
         self._connection.execute(row.on_conflict_do_nothing())

@@ -66,9 +66,10 @@ class NoticeSources:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice; `time` is chain time in seconds, and `seq` counts from 1, or is 0 until stored.
+    """A notice; `time` is chain time in seconds.
 
-    A fork that removes `block` retracts the notice. If `block` is None, no fork does.
+    `seq` counts from 1, and is 0 until the notice is stored. A fork that removes `block` retracts
+    the notice. If `block` is None, the notice is never retracted.
     """
 
     kind: str
@@ -84,8 +85,8 @@ class Notice:
 class DeliveryProgress:
     """Delivery progress of a target; `seq` is the last notice that was delivered or skipped.
 
-    Delivery of the next notice has failed `tries` times, and is tried again at `next_at`, in unix
-    seconds.
+    The delivery of the next notice has failed `tries` times. It is tried again at `next_at`, in
+    unix seconds.
     """
 
     target: str
@@ -133,7 +134,7 @@ class NoticeRepository:
         return self._select_notices(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
 
     def retract_above(self, block: int, retracting_seq: int) -> int:
-        """Mark notices of higher blocks as retracted by `retracting_seq`; return how many."""
+        """Mark notices above `block` as retracted by notice `retracting_seq`; return how many."""
         is_above = (
             (notice.c.block > block)
             & notice.c.undone_by.is_(None)
@@ -168,7 +169,7 @@ class NoticeRepository:
         return set(self._connection.execute(query).scalars())
 
     def prune(self, max_time: int) -> None:
-        """Delete notices older than `max_time`, in chain seconds; the newest notice is kept."""
+        """Delete the notices from before `max_time` (chain seconds), except the newest notice."""
         newest_seq = self.get_newest_seq()
         # New numbers continue from the newest notice, so it is kept.
         is_old = (notice.c.time < max_time) & (notice.c.seq < newest_seq)
@@ -177,7 +178,7 @@ class NoticeRepository:
             self._connection.execute(delete(notice).where(notice.c.seq <= last_seq))
 
     def get_progress(self, target: str) -> DeliveryProgress | None:
-        """Return the progress of a target, or None if it is new."""
+        """Return the progress of a target, or None if the target is new."""
         return next(
             (progress for progress in self.list_progress() if progress.target == target), None
         )

@@ -56,9 +56,9 @@ class StoredReport:
 
     @property
     def outcome(self) -> str:
-        """Return the state, or `superseded` if the report missed only because of another round.
+        """Return the state, or `superseded` if another round was accepted before the report.
 
-        That is no failure, because the next report covers everything in this one
+        A superseded report is no failure, because the next report covers everything in it
         (docs/explanation/reports.md#cut-at-period-end).
         """
         is_superseded = self.state is ReportState.MISSED and self.reason == SUPERSEDED_REASON
@@ -183,7 +183,7 @@ class ReportRepository:
         return [_decode_cut_row(row) for row in rows]
 
     def get_first_complete_period(self) -> int:
-        """Return the period from which on no report is left out; 0 if none was set."""
+        """Return the first period from which on every report exists, or 0 if none was set."""
         return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
     def set_first_complete_period(self, period: int) -> None:
@@ -192,7 +192,7 @@ class ReportRepository:
             self._bookmarks.set(_COMPLETE_FROM_BOOKMARK, period)
 
     def mark_unsigned_missed_below(self, block: int, reason: str) -> None:
-        """Mark due reports as missed if they are unsigned and as of a block below `block`."""
+        """Mark unsigned due reports as missed if their as-of block is below `block`."""
         is_unsigned_due = (
             (report.c.state == ReportState.DUE)
             & (report.c.as_of_number < block)
@@ -301,7 +301,7 @@ class HoldRepository:
         return True
 
     def list_held(self) -> list[ReportHold]:
-        """Return the reports that are held now, by period."""
+        """Return the holds that were not released, by period."""
         query = select(report_hold).where(report_hold.c.released_at.is_(None))
         return [
             _decode_hold_row(row) for row in self._connection.execute(query.order_by("period"))
@@ -315,7 +315,7 @@ class HoldRepository:
         return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
 
     def is_awaiting_operator(self) -> bool:
-        """Return whether a held report waits for an operator, so that scores may be wrong."""
+        """Return whether a held report, whose scores may be wrong, waits for an operator."""
         return bool(self.list_awaiting_operator())
 
     def get(self, period: int) -> ReportHold | None:

@@ -20,8 +20,8 @@ from oracle.store.engine import (
 )
 from oracle.store.tables.metadata import metadata
 
-# The newest file in migrations/versions, as a test verifies. Kept here because Alembic is slow to
-# import and only `migrate` needs it.
+# The newest file in migrations/versions, as a test verifies. The constant is kept here because
+# Alembic is slow to import and only `migrate` needs it.
 REVISION = "0001_initial"
 # A revision is four digits and a name. Five revisions from before the first release had only the
 # digits, and a database of such a revision cannot be upgraded.
@@ -68,7 +68,7 @@ def migrate(url: str) -> SchemaState:
     Raises:
         InputError: the database is unreachable or unwritable, newer than the code, older than the
             first release, or of another program.
-        TransientError: another process is writing to it.
+        TransientError: another process is writing to the database.
     """
     parsed_url = parse_database_url(url)
     with _open_transaction(create_write_engine(parsed_url), parsed_url) as connection:
@@ -80,7 +80,9 @@ def migrate(url: str) -> SchemaState:
 
 
 def check_schema(url: str, *, create: bool) -> None:
-    """Raise unless the database has the expected schema; `create` creates it if it is empty.
+    """Check that the database has the expected schema.
+
+    If `create` is True, the schema is created in an empty database.
 
     Raises:
         InputError: the database is unreachable or unreadable, or has another schema.

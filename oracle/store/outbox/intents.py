@@ -41,7 +41,7 @@ class IntentRepository:
         self._journal = journal
 
     def add(self, request: CallRequest, stamp: Stamp) -> int | None:
-        """Insert a request as planned, or return None if its dedup key exists already."""
+        """Insert a planned intent and return its id, or None if the dedup key exists already."""
         if self.find_by_dedup_key(request) is not None:
             return None
         row = encode_request_row(request) | {
@@ -155,10 +155,9 @@ class IntentRepository:
         stamp: Stamp,
         error_class: str = "",
     ) -> None:
-        """End an intent that was never sent; its nonce, if any, becomes free for the next one.
+        """End an intent that was never sent; its nonce, if any, becomes free for the next intent.
 
-        Without an `error_class`, the class is the part of the reason before its details in
-        parentheses.
+        If `error_class` is empty, the class is the part of `reason` before the first parenthesis.
         """
         values: Values = {
             "error_class": error_class or reason.split("(", maxsplit=1)[0],
@@ -190,7 +189,7 @@ class IntentRepository:
         """Cancel an intent that has no nonce, or that is held after its nonce was used.
 
         Raises:
-            FatalError: the intent has a nonce and may land, or changed since it was read.
+            FatalError: the intent has a nonce and may still land, or it changed since it was read.
         """
         values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
         # An intent that is held with a nonce can no longer land: a foreign transaction used the
@@ -228,7 +227,10 @@ class IntentRepository:
     def count_for_round(
         self, account: Account, kind: str, subject: str, round_number: int | None
     ) -> int:
-        """Count the intents of a kind for a subject and a round (or None), of any state."""
+        """Count the intents of a kind for a subject and a round, in any state.
+
+        If `round_number` is None, the intents without a round are counted.
+        """
         count_query = select(func.count()).where(
             pub_intent.c.chain_id == account.chain_id,
             pub_intent.c.kind == kind,
@@ -238,7 +240,7 @@ class IntentRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
-        """Return the intents of a kind for periods from `first` on, of any state."""
+        """Return the intents of a kind for period `first` and later periods, in any state."""
         condition = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
         return self._load(_select_of_account(account).where(condition))
 
@@ -281,10 +283,9 @@ class IntentRepository:
         return counts
 
     def expire_above(self, block: int, stamp: Stamp) -> int:
-        """Expire intents planned on blocks above `block` without a nonce; return how many.
+        """Expire the intents without a nonce that were planned above `block`; return how many.
 
-        Intents with a nonce are kept: the contract rejects such a call, and its receipt shows
-        that.
+        Intents with a nonce are kept: the contract rejects their calls, as the receipts then show.
         """
         stale = self._load(
             _ALL_INTENTS.where(

@@ -22,7 +22,7 @@ class Journal:
         nonce: int | None = None,
         attempt_id: int | None = None,
     ) -> None:
-        """Append an entry, about the given rows; `detail` never holds a secret."""
+        """Append an entry about the given rows; `detail` never holds a secret."""
         row = {
             "at": stamp.at,
             "intent_id": intent_id,

@@ -43,7 +43,7 @@ class NonceQueries:
         return [decode_slot_row(row) for row in self._connection.execute(query)]
 
     def list_foreign_nonces(self, account: Account) -> list[int]:
-        """Return the nonces used by a foreign transaction, except those rebuilt since."""
+        """Return the nonces used by foreign transactions, except nonces rebuilt since then."""
         query = select(pub_nonce.c.nonce).where(
             build_account_condition(account), pub_nonce.c.state == NonceState.FOREIGN.value
         )
@@ -97,8 +97,8 @@ class NonceQueries:
     def find_transactions_by_prefix(self, digits: str, limit: int) -> dict[Hash, int]:
         """Return the intents of up to `limit` transactions whose hash begins with `digits`.
 
-        The result maps each hash to the id of the intent that the transaction was signed for, or
-        that was rebuilt from it.
+        The result maps each hash to an intent's id: the transaction was signed for this intent, or
+        the intent was rebuilt from the transaction.
         """
         low, high = map(encode_hex, compute_prefix_range(digits, _HASH_BYTES))
         signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
@@ -150,8 +150,8 @@ class NonceQueries:
         """Return the total cost of the slots opened, bumped or mined in a time span, in wei.
 
         `since` and `until` are unix seconds; `until` excludes times in the future, which a wrong
-        clock may have stored. Bumps and no-ops count too. Open slots count with their max cost and
-        whatever their age, because they may be paid now.
+        clock may have stored. Bumps and no-ops count too. Open slots of any age count with their
+        max cost, because they may still have to be paid.
         """
         times = (pub_nonce.c.opened_at, pub_nonce.c.last_bump_at, pub_nonce.c.mined_at)
         is_recent = or_(
@@ -163,7 +163,7 @@ class NonceQueries:
     def compute_cost_wei(self, slot: NonceSlot) -> int:
         """Return the cost of a nonce, or its max cost while it is open, in wei.
 
-        The max cost is the largest reservation of its intents or the largest limit of its signed
+        The max cost is the highest of the reservations of its intents and the limits of its signed
         bytes. A vacant nonce costs nothing.
         """
         return sum(

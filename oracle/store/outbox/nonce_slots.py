@@ -109,7 +109,7 @@ class NonceSlotRepository(AttemptQueries):
     ) -> int:
         """Store signed bytes before they are sent; return the attempt's id.
 
-        The bytes belong to the intent that the slot serves at present.
+        The bytes belong to the intent that the slot currently serves.
         """
         seq = len(self.list_attempts(slot))
         result = self._connection.execute(
@@ -151,13 +151,13 @@ class NonceSlotRepository(AttemptQueries):
     ) -> None:
         """Record that the bytes were sent at head `block`, and the endpoints' response.
 
-        `error` is `class: text`, or None if an endpoint accepted them.
+        `error` is `class: text`, or None if an endpoint accepted the bytes.
         """
         error_class, _, text = (error or "").partition(": ")
         is_first = attempt.sends == 0
         first_values = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
         if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
-            # No mempool had accepted the bytes before, so their age in blocks counts from here.
+            # No mempool had accepted the bytes before, so their age is counted from this block.
             first_values = {"first_sent_block": block}
         self._connection.execute(
             update(pub_attempt)
@@ -235,7 +235,7 @@ class NonceSlotRepository(AttemptQueries):
     ) -> None:
         """Mark a mined slot as final; `reason` is the revert reason of a failed call.
 
-        `call_cost` replaces the stored cost, if it is known with more certainty by now.
+        If the cost is known more exactly than before, `call_cost` replaces the stored cost.
         """
         cost_values = {} if call_cost is None else call_cost._asdict()
         self._update_slot(slot, NonceState.FINAL, finalised_at=stamp.at, **cost_values)
@@ -268,9 +268,9 @@ class NonceSlotRepository(AttemptQueries):
         """Record a nonce that was used on chain but never assigned by this database.
 
         The slot is final from the start, so nothing is ever signed for it. `tx_hash` and `receipt`
-        are None if the transaction was not found; `receipt` is also None if it is still pending.
-        Other intents of the nonce become superseded. A nonce that was rebuilt before, and reopened
-        since, keeps its intent.
+        are None if the transaction was not found; `receipt` is also None if the transaction is
+        pending. Other intents of the nonce become superseded. A nonce that was rebuilt before, and
+        reopened since, keeps its intent.
         """
         request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
         intent = self._add_or_find_intent(request, stamp)

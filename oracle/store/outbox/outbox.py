@@ -56,7 +56,7 @@ class AccountRepository:
         self._journal.write("enrolled", stamp, account.address, nonce=next_nonce)
 
     def allocate_nonce(self, account: Account) -> int:
-        """Take the next nonce; its slot must be written in the same transaction.
+        """Allocate and return the next nonce; its slot must be written in the same transaction.
 
         Raises:
             FatalError: the account is not enrolled.
@@ -104,10 +104,11 @@ class AccountRepository:
         }
 
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
-        """Pause an account: it gets no new nonces, and its open ones are tracked as before.
+        """Pause an account, so that it gets no new nonces; its open nonces are still tracked.
 
-        A pause of kind `funds` ends when the balance suffices, `signer` when a signer that refused
-        signs again, and every other kind when an operator resumes the account.
+        A pause of kind `funds` ends when the balance suffices. A pause of kind `signer` after a
+        refusal ends when the signer signs again. Any other pause ends when an operator resumes the
+        account.
         """
         self._connection.execute(
             update(pub_account)
@@ -145,7 +146,7 @@ def _decode_pause(row: Row[Any]) -> Pause:
 
 
 class NonceGapRepository:
-    """Rebuilt nonces whose transaction is in no known block, inside one transaction."""
+    """Access to the rebuilt nonces whose transactions are in no known block."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -154,8 +155,8 @@ class NonceGapRepository:
     def list_gaps(self, account: Account, from_nonce: int) -> list[int]:
         """Return the rebuilt nonces from `from_nonce` on that are in no known block.
 
-        The caller passes the account's transaction count including the mempool: nonces from there
-        on are neither in a block nor in the mempool.
+        The caller passes the account's transaction count including the mempool, because nonces
+        from that count on are neither in a block nor in the mempool.
         """
         query = (
             select(pub_nonce.c.nonce)

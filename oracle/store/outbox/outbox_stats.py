@@ -40,7 +40,7 @@ class OutboxStats:
     def add_finished_nonces(
         self, figures: OutboxFigures, account: Account, first: int, below: int
     ) -> None:
-        """Add the finished nonces of an account, from `first` to `below` - 1, to the figures."""
+        """Add the finished nonces of an account from `first` to `below` - 1 to `figures`."""
         attempts = (
             select(func.count())
             .where(

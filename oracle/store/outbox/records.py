@@ -12,9 +12,9 @@ NOOP, REBUILT = "noop", "rebuilt"
 
 
 class IntentState(StrEnum):
-    """State of an intent: it passes through the first five, and ends in one of the others.
+    """State of an intent, which passes through the first five and ends in one of the others.
 
-    An intent that is held waits for an operator. See docs/explanation/transactions.md#states.
+    A held intent waits for an operator. See docs/explanation/transactions.md#states.
     """
 
     PLANNED = "planned"
@@ -75,7 +75,7 @@ WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 class PauseKind(StrEnum):
     """The reason why an account is paused or a call is held.
 
-    `funds` ends by itself, and so does `signer` after a refusal (decision 0099).
+    A pause of kind `funds` ends by itself, as does `signer` after a refusal (decision 0099).
     """
 
     FOREIGN = "foreign"
@@ -97,8 +97,8 @@ class Pause(NamedTuple):
     def is_temporary(self) -> bool:
         """Return whether the pause ends by itself.
 
-        It does if the account lacks ether, or if a signer refused to sign; it does not if a signer
-        returned a wrong signature.
+        A pause ends by itself if the account lacked ether or a signer refused to sign, but not if
+        a signer returned a wrong signature.
         """
         has_refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(
             WRONG_SIGNATURE_PREFIX
@@ -156,7 +156,7 @@ class CallRequest:
 class Intent:
     """A call request and its progress; costs are in wei.
 
-    `replaces` is the id of the intent whose nonce this one was assigned to. `yielded_at` is when
+    `replaces` is the id of the intent that had this intent's nonce before. `yielded_at` is when
     this intent yielded to another transmitter, in unix seconds of the local clock.
     """
 
@@ -177,7 +177,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class NonceSlot:
-    """A nonce, the intent that it serves at present, and the receipt once there is one.
+    """A nonce, the intent that currently uses it, and the receipt if there is one.
 
     `opened_block` is the head when the intent got the nonce, or 0 if unknown. `last_bump_block` is
     the head when a bump or a replacement was first sent. `*_at` are unix seconds of the local
@@ -214,7 +214,7 @@ class SignedCall:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Stored signed bytes, which never change. `*_block` is the head when they were sent."""
+    """Stored signed bytes, which never change. `*_block` is the head when the bytes were sent."""
 
     id: int
     nonce: int
@@ -261,7 +261,7 @@ class SignedStatement:
     """A statement and its signature; `expires_at` is chain time.
 
     `config` is the digest of the configuration under which the statement was signed.
-    `expiry_reason` is why the statement can no longer land, or None if it still may.
+    `expiry_reason` is why the statement can no longer land, or None if it may still land.
     """
 
     chain_id: int

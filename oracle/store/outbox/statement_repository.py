@@ -54,8 +54,8 @@ class SignatureRepository:
     def add(self, statement: SignedStatement, stamp: Stamp) -> None:
         """Store a signature before it is used.
 
-        If an expired statement is signed again, it becomes live again, because the fork on which
-        it may land can return.
+        If an expired statement is signed again, it becomes live again, because the chain may
+        return to the fork on which the statement can land.
 
         Raises:
             sqlalchemy.exc.IntegrityError: another statement of this round is live.

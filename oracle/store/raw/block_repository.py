@@ -1,6 +1,6 @@
 """Stored headers of the blocks above the final block, and of blocks with logs or reports.
 
-Reorgs that were rolled back are logged (docs/explanation/reorgs.md#one-transaction).
+Reorgs of indexed blocks are logged (docs/explanation/reorgs.md#one-transaction).
 """
 
 from collections.abc import Iterable, Sequence
@@ -61,7 +61,7 @@ class BlockRepository:
         return self.get_highest_up_to(None)
 
     def get_highest_up_to(self, number: int | None) -> BlockRef | None:
-        """Return the highest stored canonical block up to `number` (None: no limit), or None."""
+        """Return the highest stored canonical block, up to `number` if given, or None."""
         query = select(block).where(block.c.canonical).order_by(block.c.number.desc()).limit(1)
         if number is not None:
             query = query.where(block.c.number <= number)
@@ -116,13 +116,13 @@ class VerifiedBlockRepository:
         upsert_rows(self._connection, verified_block, rows)
 
     def get_level_by_number(self, first: int, last: int) -> dict[int, VerificationLevel]:
-        """Return the levels of single verified blocks from `first` to `last`, by number."""
+        """Return the levels of individually verified blocks from `first` to `last`, by number."""
         query = select(verified_block.c.number, verified_block.c.level)
         rows = self._connection.execute(query.where(verified_block.c.number.between(first, last)))
         return {number: VerificationLevel(level) for number, level in rows}
 
     def delete_above(self, number: int) -> None:
-        """Delete the entries above block `number`, because other blocks may replace these."""
+        """Delete the entries above block `number`, because other blocks may replace them."""
         self._connection.execute(delete(verified_block).where(verified_block.c.number > number))
 
 

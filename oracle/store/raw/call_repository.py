@@ -71,7 +71,7 @@ class CallRepository:
             last_key = (page[-1][0], page[-1][1], page[-1][2])
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Overwrite the stored calls of the same keys, which were proven wrong."""
+        """Overwrite the stored calls that have the same keys and were proven wrong."""
         if calls:
             first, last = (
                 min(call_entry.block for call_entry in calls),
@@ -113,7 +113,7 @@ class CallRepository:
         return None if row is None else (row[0], Hash(encode_hex(row[1])))
 
     def count(self, *, canonical: bool = True) -> int:
-        """Count the calls; reads the whole table."""
+        """Count the calls by reading the whole table."""
         count_query = select(func.count()).where(call.c.canonical.is_(canonical))
         return int(self._connection.execute(count_query).scalar_one())
 

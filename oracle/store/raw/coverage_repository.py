@@ -20,7 +20,8 @@ from oracle.domain.coverage import (
 from oracle.store.bulk import Row, upsert_rows
 from oracle.store.tables.integrity_tables import coverage, scope
 
-# Scope id of coverage in older databases, until the first start assigns it to a scope.
+# Scope id of coverage from an older version, until the first start assigns that coverage to a
+# scope.
 UNNAMED_SCOPE_ID = bytes(32)
 
 
@@ -150,7 +151,7 @@ class CoverageRepository:
         ]
 
     def list_gaps(self, scope_id: bytes, first: int, last: int) -> list[BlockRange]:
-        """Return the parts of `first` to `last` that no interval covers, ascending."""
+        """Return the ranges of blocks `first` to `last` that no interval covers, ascending."""
         lowest_span = self.get_lowest_span(scope_id, first, last)
         if lowest_span is None:
             return [BlockRange(first, last)] if first <= last else []
@@ -163,7 +164,7 @@ class CoverageRepository:
         )
 
     def get_lowest_span(self, scope_id: bytes, first: int, last: int) -> CoverageInterval | None:
-        """Return the first interval within `first` to `last`, clipped, or None."""
+        """Return the lowest interval within `first` to `last`, clipped to that range, or None."""
         parameters = {"scope_id": scope_id, "first": first, "beyond": last}
         # An interval that begins before the range may end before it as well.
         for span in map(
@@ -209,10 +210,10 @@ class CoverageRepository:
     def find_unaudited_blocks(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
-        """Return the lowest blocks of the range that no second endpoint confirmed, or None.
+        """Return the lowest interval of the range that no second endpoint confirmed, or None.
 
-        The result is contiguous, from one endpoint, at most `max_blocks` long, and has the lowest
-        of the merged levels.
+        The interval has at most `max_blocks` blocks, all from one endpoint. Adjacent stored
+        intervals of that endpoint are merged, and the lowest of their levels is returned.
         """
         query = (
             select(coverage)
@@ -240,7 +241,7 @@ class CoverageRepository:
     def find_lowest_below_level(
         self, scope_id: bytes, level: VerificationLevel, blocks: BlockRange
     ) -> CoverageInterval | None:
-        """Return the first interval of the range below this level, clipped, or None."""
+        """Return the lowest interval below this level, clipped to the range, or None."""
         query = (
             _select_below_level(scope_id, level, blocks.first)
             .order_by(coverage.c.first_block)
@@ -263,7 +264,7 @@ class CoverageRepository:
     def count_unaudited_blocks_below_level(
         self, scope_id: bytes, level: VerificationLevel, last: int
     ) -> int:
-        """Count the blocks up to `last` below this level that no second endpoint confirmed."""
+        """Count the unaudited blocks up to `last` that are below this level."""
         query = _select_below_level(scope_id, level, 0).where(
             coverage.c.first_block <= last, coverage.c.audited_by.is_(None)
         )

@@ -38,7 +38,7 @@ class DeadLetterRepository:
     def list_between(self, first: int, last: int, *, canonical: bool) -> list[DeadLetter]:
         """Return the dead letters of blocks `first` to `last`, both included, in order.
 
-        They are the open dead letters, or with `canonical=False` those of orphaned blocks.
+        The open dead letters are returned, or those of orphaned blocks if `canonical` is False.
         """
         query = select(dead_letter).where(
             dead_letter.c.block.between(first, last), dead_letter.c.canonical.is_(canonical)

@@ -71,7 +71,7 @@ class FeedRepository:
     # Content of the rows.
 
     def append(self, rows: Sequence[FeedRow], *, canonical: bool = True) -> int:
-        """Insert new rows and return how many; `canonical` is False for evidence of a conflict."""
+        """Insert new rows; return how many. `canonical` is False for evidence of a conflict."""
         return insert_missing_rows(
             self._connection,
             feed_row,
@@ -156,7 +156,7 @@ class FeedRepository:
         return rows
 
     def count_folded_and_waiting(self) -> tuple[int, int]:
-        """Return the number of folded rows, and of rows that wait for a time or a block."""
+        """Return the number of folded rows, and the number of rows that have no block yet."""
         placed_count = func.count(feed_row.c.block)
         count_query = select(placed_count, func.count() - placed_count).where(feed_row.c.canonical)
         folded, waiting = self._connection.execute(count_query).one()
@@ -173,7 +173,7 @@ class FeedRepository:
         return insert_missing_rows(self._connection, feed_fault, rows)
 
     def list_faults(self, *, is_open: bool) -> list[FeedFault]:
-        """Return the faults, oldest first; `is_open` selects those not accepted yet."""
+        """Return the faults, oldest first; `is_open` selects only faults not accepted yet."""
         query = select(feed_fault).order_by(
             feed_fault.c.found_at, feed_fault.c.stream, feed_fault.c.row, feed_fault.c.kind
         )

@@ -2,7 +2,7 @@
 
 Canonical logs are in `log_row`. A log that is orphaned moves to `log_orphan`, and moves back when
 its block is canonical again. `log_block` has exactly one row for each block with canonical logs.
-`log_source` has the pairs of contract and first topic, by the number that log rows refer to.
+`log_source` numbers the pairs of contract and first topic, and log rows refer to these numbers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +39,10 @@ from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_orphan, log
 
 
 class LogSources(dict[LogSource, int]):
-    """The table `log_source`, which has a few rows that never change and is loaded on first use.
+    """The table `log_source`: a few rows that never change and are loaded on first use.
 
-    Looking up an unknown source assigns the next number to it, which `save` stores. So numbers are
-    in the order of first appearance on the chain.
+    Looking up an unknown source assigns the next number to it, and `save` stores that number.
+    Numbers therefore follow the order of first appearance on the chain.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -187,7 +187,7 @@ class LogRepository:
         return insert_missing_rows(self._connection, log_row, rows)
 
     def replace(self, logs: Sequence[Log]) -> None:
-        """Overwrite the stored logs of the same keys, which were proven wrong.
+        """Overwrite the stored logs that have the same keys and were proven wrong.
 
         The given block times apply to all logs of these blocks.
 
@@ -258,19 +258,25 @@ class LogRepository:
         return self._get_block_hash(log_block.c.number <= number, log_block.c.number.desc())
 
     def find_block_of_log_from(self, first: int, count: int) -> int | None:
-        """Return the block of the `count`-th canonical log from `first` on, or None if fewer."""
+        """Return the block of the `count`-th canonical log from block `first` on.
+
+        Return None if there are fewer logs.
+        """
         query = select(_KEY).where(first << LOG_INDEX_BITS <= _KEY).order_by(_KEY)
         row = self._connection.execute(query.offset(count - 1).limit(1)).first()
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
     def find_block_of_log_down_from(self, last: int, count: int) -> int | None:
-        """Return the block of the `count`-th canonical log down from `last`, or None if fewer."""
+        """Return the block of the `count`-th canonical log, counted down from block `last`.
+
+        Return None if there are fewer logs.
+        """
         query = select(_KEY).where((last + 1) << LOG_INDEX_BITS > _KEY).order_by(_KEY.desc())
         row = self._connection.execute(query.offset(count - 1).limit(1)).first()
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
     def count_between(self, first: int, last: int) -> int:
-        """Count the canonical logs of blocks `first` to `last`; reads only the index."""
+        """Count the canonical logs of blocks `first` to `last` by reading only the index."""
         count_query = select(func.count(_KEY)).where(_build_range_condition(first, last))
         return int(self._connection.execute(count_query).scalar_one())
 
@@ -280,7 +286,7 @@ class LogRepository:
         return self._connection.execute(highest).scalar_one_or_none()
 
     def count(self, *, canonical: bool = True) -> int:
-        """Count the logs; reads the whole table."""
+        """Count the logs by reading the whole table."""
         count_query = select(func.count()).select_from(log_row if canonical else log_orphan)
         return int(self._connection.execute(count_query).scalar_one())
 
@@ -330,7 +336,7 @@ class LogRepository:
             self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), parameters)
 
     def _move_to_orphans(self, condition: ColumnElement[bool]) -> int:
-        """Move rows of `log_row` to `log_orphan` and return how many; keep their `log_block`."""
+        """Move rows of `log_row` to `log_orphan`; return how many. `log_block` is not changed."""
         columns = log_orphan.columns.keys()
         insert_orphans = insert(log_orphan).from_select(columns, _AS_ORPHANS.where(condition))
         self._connection.execute(insert_orphans)

@@ -80,7 +80,7 @@ class RawChecksums:
 
     @contextmanager
     def track_changes(self, kind: str, first: int, last: int) -> Iterator[None]:
-        """Update the checksums by the changes that the `with` block makes in `first` to `last`.
+        """Update the checksums by the changes that the `with` block makes to these blocks.
 
         The checksum of a span that was damaged before is kept: restoring the committed rows
         repairs the span, and any other change leaves it damaged.
@@ -110,7 +110,7 @@ class RawChecksums:
         self._connection.execute(delete(raw_checksum).where(is_above))
 
     def find_damaged_spans(self, first: int, last: int) -> list[DamagedSpan]:
-        """Return the damaged spans from block `first` to `last`; reads all rows of the spans."""
+        """Return the damaged spans from block `first` to `last`, after reading all their rows."""
         first_span, last_span = first // SPAN_BLOCKS, last // SPAN_BLOCKS
         damaged_spans = []
         for kind in KINDS:
@@ -137,9 +137,10 @@ class RawChecksums:
         return damaged_spans
 
     def recompute_checksums(self, blocks: BlockRange, indexed: BlockRange) -> None:
-        """Recompute the checksums of logs and calls in spans whose indexed blocks are in `blocks`.
+        """Recompute checksums of logs and calls in spans whose indexed blocks are all in `blocks`.
 
-        The caller must have compared the rows with the chain and found them equal.
+        The caller must have compared the rows with the chain and found them equal. Rows of
+        `log_block` without logs are deleted.
         """
         spans = blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS
         self._connection.execute(delete(log_block).where(_build_empty_block_condition(*spans)))

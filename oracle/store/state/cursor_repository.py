@@ -16,7 +16,7 @@ from oracle.store.tables.state_tables import last_event
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The last block folded and the newest final one; `time` in seconds.
+    """The last folded block and the newest final block; `time` is in seconds.
 
     `epoch` counts the moves; a writer that moves the cursor passes the epoch that it read.
     `final_number` is None until a final block was seen.
@@ -56,7 +56,7 @@ class CursorRepository:
         stored final block is kept.
 
         Raises:
-            FatalError: another writer has moved the cursor since.
+            FatalError: another writer has moved the cursor since it was read.
         """
         values = {"number": block.number, "hash": decode_hex(block.hash), "time": block.time}
         if final is not None:

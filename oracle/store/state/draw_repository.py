@@ -1,8 +1,8 @@
-"""Draws and planned downloads: which node is to run a task, and which is to load a model.
+"""Draws and planned downloads: the nodes chosen to run tasks and to download models.
 
-They are not projections: a rebuild keeps them, and a rewind undoes the changes of later blocks. A
-draw is seeded by the hash of a block (docs/explanation/dispatch.md#the-draw). A planned download
-is a request that a node will get for a model, and for which task
+Neither is a projection: a rebuild keeps the rows, and a rewind undoes the changes of later blocks.
+A draw is seeded by the hash of a block (docs/explanation/dispatch.md#the-draw). A planned download
+is a request that a node will get to download a model for a task
 (docs/explanation/dispatch.md#pre-download).
 """
 
@@ -20,11 +20,11 @@ from oracle.store.tables.selection_tables import draw, planned_download
 
 @dataclass(frozen=True, slots=True)
 class StoredDraw:
-    """One draw for a task, seeded by the hash of `seed_block`, from the state at its end.
+    """One draw for a task, seeded by the hash of `seed_block` and based on the state at its end.
 
-    Task and candidate both existed at the end of the block before. `voided_block` is the block at
-    whose end the draw was no longer active (the task started, or its node became ineligible), or
-    None while it is active. `seed_time` is the time of the seed block, in unix seconds.
+    Task and candidate both existed at the end of the previous block. `voided_block` is the block
+    at whose end the draw was no longer active (the task started, or its node became ineligible),
+    or None while it is active. `seed_time` is the time of the seed block, in unix seconds.
     """
 
     task: TaskKey
@@ -92,7 +92,7 @@ class DrawRepository:
         ]
 
     def load_draws_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
-        """Return the draws that were active before a block, and the tasks drawn by its seed."""
+        """Return the draws that were active before a block, and the tasks drawn with its hash."""
         voided_block = draw.c.voided_block
         active = self._select_draws(
             (draw.c.seed_block < block) & (voided_block.is_(None) | (voided_block >= block))
@@ -127,7 +127,7 @@ def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driv
 class PlannedDownload:
     """A download request planned at the end of `block`; `time` is the block's time in seconds.
 
-    `task` had just started, and too few available nodes had its `model`.
+    The request was planned because `task` had started and too few available nodes had its `model`.
     """
 
     task: TaskKey
@@ -142,7 +142,7 @@ class DownloadRepository:
         self._connection = connection
 
     def add(self, task: TaskKey, model: str, nodes: Iterable[Address], block: BlockRef) -> None:
-        """Store the nodes that will get a download request for a model, as planned at a block.
+        """Store the nodes that will get a request to download a model, as planned at `block`.
 
         Raises:
             IntegrityError: a request to one of the nodes for this model was already planned at

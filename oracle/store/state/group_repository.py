@@ -1,4 +1,4 @@
-"""Validation groups: the open ones, and the results of the closed ones."""
+"""Validation groups: the open groups, and the results of the closed groups."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby

@@ -87,7 +87,7 @@ class NodeRepository:
     def iterate_recovering(self, time: int) -> Iterator[Node]:
         """Yield the nodes whose reliability was still recovering at `time`, in seconds.
 
-        The reliability of such a node was last reduced less than 2^21 seconds before
+        The reliability of such a node was last reduced less than 2^21 seconds before `time`
         (docs/reference/scoring-rules.md#numbers).
         """
         yield from self._iterate_matching(node.c.recovers_until > time)
@@ -107,7 +107,7 @@ class NodeRepository:
         return [_decode_node_row(row) for row in self._connection.execute(query)]
 
     def count_by_state(self) -> dict[tuple[Membership, bool, bool], int]:
-        """Count the nodes by membership, whether paused, and whether running a task."""
+        """Count the nodes by (membership, is paused, is running a task)."""
         is_running = node.c.running > 0
         count_query = select(node.c.membership, node.c.paused, is_running, func.count()).group_by(
             node.c.membership, node.c.paused, is_running

@@ -74,7 +74,7 @@ _JSON_ENCODER = Encoder()
 
 
 class ProjectionRow(NamedTuple):
-    """A row of a compared table; `key` has the values of the key, and `values` all values."""
+    """A row of a compared table; `values` are those of all columns, `key` those of the key."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -86,7 +86,10 @@ class ProjectionRow(NamedTuple):
 
 
 class ProjectionRepository:
-    """All projections; not raw rows, blocks, identity, cursor, reports, outbox and lease."""
+    """All projections, inside one transaction.
+
+    Raw rows, blocks, identity, cursor, reports, outbox and lease are not projections.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -103,8 +106,8 @@ class ProjectionRepository:
         """Restore every projection to its state after `block`, and empty the undo journal.
 
         `state` is the snapshot of that block. Return False, and change nothing, if a task that is
-        not in the snapshot has changed since. The caller restores raw rows, dead letters, blocks,
-        cursor and reports.
+        not in the snapshot has changed since `block`. The caller restores raw rows, dead letters,
+        blocks, cursor and reports.
         """
         tasks = [encode_task_row(restored_task) for restored_task in state.tasks]
         if self._list_tasks_changed_after(block) - {row[0] for row in tasks}:
@@ -165,7 +168,7 @@ class ProjectionRepository:
         return (*PROJECTIONS, *_ALSO_COMPARED)
 
     def iterate_rows(self, table: Table) -> Iterator[ProjectionRow]:
-        """Yield the rows of a compared table by key, equal on SQLite and PostgreSQL."""
+        """Yield the rows of a compared table by key; they are equal on SQLite and PostgreSQL."""
         columns = table.primary_key.columns
         query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(*columns)
         if table is dead_letter:
@@ -176,7 +179,7 @@ class ProjectionRepository:
             yield ProjectionRow(tuple(values[key_index] for key_index in key_indexes), values)
 
     def iterate_dump_lines(self) -> Iterator[str]:
-        """Yield all projections as text, one line per row, equal on SQLite and PostgreSQL."""
+        """Yield each row of all projections as a line of text, equal on SQLite and PostgreSQL."""
         for table in PROJECTIONS:
             query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(
                 *table.primary_key.columns

@@ -1,4 +1,4 @@
-"""Nodes that wait for an index in the oracle contract, with the position that qualified them.
+"""Members that wait for an index in the oracle contract, and the events that qualified them.
 
 See docs/explanation/reports.md#registration.
 """
@@ -26,8 +26,8 @@ class RegistrationRepository:
     def list_scored_newcomers(self, min_scores: int) -> list[Newcomer]:
         """Return the members without an index that have at least `min_scores` scores, unordered.
 
-        A newcomer has the position of the score that completed `min_scores`, and its place in the
-        group of that score.
+        Each newcomer has the position of its `min_scores`-th score, and its place in the group of
+        that score.
         """
         waiting = _select_waiting_members().where(node.c.scored >= min_scores)
         query = (
@@ -58,7 +58,7 @@ class RegistrationRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_first_penalties(self, nodes: Collection[Address]) -> list[Newcomer]:
-        """Return the nodes whose H ever fell, each with the position of its first fall."""
+        """Return the nodes whose H was ever reduced, with the position of the first reduction."""
         keys = [decode_hex(address) for address in nodes]
         newcomer_by_key: dict[bytes, Newcomer] = {}
         for offset in range(0, len(keys), KEYS_PER_QUERY):

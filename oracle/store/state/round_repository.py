@@ -101,7 +101,7 @@ class RoundRepository:
         ]
 
     def list_accepted_below(self, number: int | None, limit: int) -> list[RoundAccepted]:
-        """Return up to `limit` rounds below `number` (None: no limit), newest first."""
+        """Return up to `limit` rounds, below `number` if given, newest first."""
         query = select(accepted_round).order_by(accepted_round.c.round.desc()).limit(limit)
         if number is not None:
             query = query.where(accepted_round.c.round < number)
@@ -127,7 +127,7 @@ class RoundRepository:
         ]
 
     def get_nodes_by_index(self, indexes: Collection[int]) -> dict[int, Address]:
-        """Return the nodes of these lane indexes; unassigned ones are left out."""
+        """Return the nodes of these lane indexes; unassigned indexes are left out."""
         query = select(node_index.c.lane_index, node_index.c.node)
         rows = self._connection.execute(query.where(node_index.c.lane_index.in_(indexes)))
         return {index: Address(encode_hex(address)) for index, address in rows}
@@ -184,7 +184,10 @@ class RoundRepository:
     def list_accepted_up_to(
         self, word_index: int, round_number: int, limit: int = 100
     ) -> list[RoundAccepted]:
-        """Return the last rounds up to `round_number`, newest first, with a single word each."""
+        """Return the last rounds up to `round_number`, newest first, with one word each.
+
+        Only the word `word_index` is decoded.
+        """
         query = select(accepted_round).where(accepted_round.c.round <= round_number)
         order = accepted_round.c.round.desc()
         rows = self._connection.execute(query.order_by(order).limit(limit))
@@ -221,14 +224,14 @@ class RoundRepository:
         """Return the last proposed kickouts, in any state, oldest first.
 
         The order is by the time from which a kickout may be executed. If the veto period was
-        shortened, that differs from the order of the proposals.
+        shortened, this order may differ from the order of the proposals.
         """
         query = select(kick).order_by(kick.c.ready_at.desc(), kick.c.node.desc())
         rows = self._connection.execute(query.limit(limit)).all()
         return [decode_kick_row(row) for row in reversed(rows)]
 
     def get_contract_settings(self, *, up_to_block: int | None = None) -> ContractSettings:
-        """Return the contract's newest settings; a setting is None if no event of it was read."""
+        """Return the contract's newest settings; a setting that no event has set is None."""
         order = [contract_setting.c[name] for name in Position._fields]
         query = select(contract_setting).order_by(*order)
         if up_to_block is not None:
@@ -262,9 +265,10 @@ class RoundRepository:
         return None if address is None else Address(encode_hex(address))
 
     def load_for_nodes(self, nodes: Collection[Address]) -> Rounds:
-        """Load the contract's state of some nodes: the words with their lanes, and kickouts.
+        """Load the contract's state for some nodes: their indexes, words and kickouts.
 
-        The head is left out. Only a few rows are read, whereas `load` reads every lane.
+        The head and the settings are left out. Only a few rows are read, whereas `load` reads
+        every lane.
         """
         index_query = select(node_index).where(
             node_index.c.node.in_([decode_hex(node) for node in nodes])

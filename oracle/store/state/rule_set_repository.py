@@ -44,7 +44,7 @@ class RuleSetRepository:
         return int(number)
 
     def get_rules(self, digest: str) -> Rules | None:
-        """Return the rules whose canonical JSON has this sha256, in hex, or None.
+        """Return the rules whose canonical JSON has this sha256 (hex), or None.
 
         The result is None for unknown rules, and for rules of a release with other rule fields.
         """

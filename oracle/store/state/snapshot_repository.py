@@ -46,7 +46,7 @@ class StateSnapshot(NamedTuple):
 
 
 class SnapshotInfo(NamedTuple):
-    """Block and size of a snapshot, without its body; `size_bytes` is that of the body."""
+    """Block and size of a snapshot, without its body; `size_bytes` is the size of the body."""
 
     block: int
     logs: int
@@ -83,7 +83,7 @@ class SnapshotRepository:
         return None if row is None else (row[0], row[1])
 
     def save(self, snapshot: StateSnapshot, made_by: bytes) -> None:
-        """Store a snapshot; delete those of another `made_by`, and surplus ones.
+        """Store a snapshot; delete surplus snapshots and those with another `made_by`.
 
         See `choose_snapshots_to_delete`.
         """

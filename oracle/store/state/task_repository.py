@@ -1,4 +1,4 @@
-"""Rows of the tasks: kept forever, because scores refer to them."""
+"""Rows of the tasks, which are kept forever because scores refer to them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -56,12 +56,12 @@ class TaskRepository:
         return [TaskKey(encode_hex(key)) for (key,) in rows]
 
     def list_waiting(self) -> list[Task]:
-        """Return the tasks that were created and neither started nor ended, oldest first."""
+        """Return the tasks that were created and have neither started nor ended, oldest first."""
         # Positions are stored as text, which sorts differently.
         return sorted(self._select_tasks(IS_WAITING), key=_get_creation_position)
 
     def count_waiting(self) -> int:
-        """Count the tasks that were created and neither started nor ended."""
+        """Count the tasks that were created and have neither started nor ended."""
         count_query = select(func.count()).select_from(task).where(IS_WAITING)
         return int(self._connection.execute(count_query).scalar_one())
 

@@ -133,7 +133,7 @@ class UndoJournal:
             )
 
     def prune_to(self, final: int) -> None:
-        """Delete the journal up to block `final`; it must be complete above this block."""
+        """Delete the journal up to block `final`, above which the journal must be complete."""
         floor = self._bookmarks.get_number(UNDO_FLOOR)
         if floor is not None and floor >= final:
             return
@@ -180,7 +180,7 @@ class UndoJournal:
 def _iterate_pre_images(
     images: PreImages | RoundsPreImages,
 ) -> Iterator[tuple[str, Key, Row | None]]:
-    """Yield kind, key and previous row of everything that a block changed."""
+    """Yield kind, key and previous values of each row that a block changed."""
     if isinstance(images, PreImages):
         yield from _encode_pre_images("node", images.nodes, decode_hex, encode_node_row)
         yield from _encode_pre_images("task", images.tasks, decode_hex, encode_task_row)

@@ -26,7 +26,7 @@ SELECT r.block, r.log_index & {MAX_LOG_INDEX}, r.block_hash, r.time,
        r.tx_index, r.tx_hash, s.address, {{topics}}, {{data}}, {{false}}
 FROM log_orphan AS r
 JOIN log_source AS s ON s.id = r.source
-"""  # noqa: S608  numbers of ours
+"""  # noqa: S608  only constants are inserted
 
 # SQLite concatenates bytes as text, hence the casts, and treats empty bytes as NULL. The recursion
 # starts before the first part, with one that adds nothing.

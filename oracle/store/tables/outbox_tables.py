@@ -1,8 +1,8 @@
 """Tables of the outbox and the lease (docs/explanation/transactions.md, daemon.md#lease).
 
-An intent is a requested call, a slot is the nonce assigned to it, and an attempt the bytes signed
-for it; the journal records every step. `*_at` are unix seconds by the caller's clock, and the
-lease uses the database's clock. Deadlines and `not_before` are chain time.
+An intent is a requested call, a slot is the nonce assigned to an intent, and an attempt is the
+bytes signed for a nonce. The journal records every step. `*_at` are unix seconds by the caller's
+clock, and the lease uses the database's clock. Deadlines and `not_before` are chain time.
 """
 
 from sqlalchemy import (

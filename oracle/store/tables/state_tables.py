@@ -45,7 +45,7 @@ node = Table(
     Column("models", Text, nullable=False),  # JSON list
     Column("in_use", Text, nullable=False),  # JSON list
     Column("timeout", BigInteger),
-    Column("pool", LargeBinary, nullable=False),  # a byte a score, oldest first
+    Column("pool", LargeBinary, nullable=False),  # one byte per score, oldest first
     Column("pool_sum", BigInteger, nullable=False),
     Column("scored", BigInteger, nullable=False),
     Column("base", BigInteger, nullable=False),

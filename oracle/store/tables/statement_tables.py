@@ -90,7 +90,8 @@ Index(
     pub_peer_statement.c.subject,
 )
 
-# Signers that lost their database: each signs nothing until its lost statements cannot land.
+# Signers that lost their database: each signs nothing until its lost statements can no longer
+# land.
 signing_embargo = Table(
     "signing_embargo",
     metadata,
