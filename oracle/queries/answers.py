@@ -1,4 +1,4 @@
-"""What all answers share: base models, the block, places of events, and how numbers are printed.
+"""Shared parts of all answers: base models, the as-of block, event sources, number formats.
 
 `/v1` and `--json` print the same pydantic models, so the published schema always matches the
 output (docs/reference/read-api.md#conventions). Times are unix seconds; amounts and fractions are
@@ -104,7 +104,7 @@ def build_as_of(
 ) -> AsOf:
     """Return the `as_of` part of an answer that is computed from the state at the cursor.
 
-    `head`: the newest block of the chain, or None if unknown. `now`: unix seconds.
+    `head` is the newest block of the chain, or None if unknown. `now` is in unix seconds.
     """
     final_block = cursor.final_number
     return AsOf(
@@ -142,7 +142,7 @@ class LogPlace(ApiModel):
 
 
 def load_log_places(uow: UnitOfWork, positions: Iterable[Position]) -> dict[Position, LogPlace]:
-    """Return the place of each position, with the transaction of its log (feed rows have none)."""
+    """Return the source of the event at each position; feed rows have no transaction."""
     distinct_positions = set(positions)
     hash_by_log: dict[tuple[int, int], Hash] = {}
     for block in {position.block for position in distinct_positions}:
@@ -176,5 +176,5 @@ class RuleSetView(ApiModel):
 
 
 def build_rule_set_view(rules: RuleSet) -> RuleSetView:
-    """Return the answer for a rule set."""
+    """Return a rule set as part of an answer."""
     return RuleSetView(name=rules.name, version=rules.version, sha256=rules.sha256)

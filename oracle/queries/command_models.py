@@ -163,7 +163,7 @@ class NoticeRecipients(ApiModel):
 def build_notice_target(
     name: str, delivery_state: DeliveryProgress | None, newest: int
 ) -> NoticeTarget:
-    """Return the answer for a target; `newest`: the number of the newest notice."""
+    """Return the answer for a target; `newest` is the number of the newest notice."""
     return NoticeTarget(
         target=name,
         told_up_to=None if delivery_state is None else delivery_state.seq,

@@ -14,7 +14,7 @@ from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
 from oracle.txmgr.client.receipts import balance_of, fetch_newest_block
 
-# A daemon that lags by more blocks is not ready, and an endpoint that does is not used.
+# If a daemon lags by more blocks, it is not ready. If an endpoint does, it is not used.
 READY_WITHIN_BLOCKS = 10
 # A status query waits only briefly.
 _TIMEOUT_SECONDS = 3.0
@@ -98,10 +98,9 @@ def fetch_chain_view(
 ) -> ChainView:
     """Read the chain's head and the contract from the endpoints that may be used.
 
-    An endpoint that does not respond is queried once, with a timeout of three seconds. An
-    endpoint that has not reached block `folded_block`, the last block of the index, is ignored,
-    because its response is out of date. `contract`: the oracle's address, or None if there is no
-    contract.
+    An endpoint that does not respond is queried once, with a timeout of three seconds. An endpoint
+    that has not reached block `folded_block`, the last block of the index, is ignored, because its
+    response is out of date. `contract` is the oracle's address, or None if there is no contract.
     """
     try:
         responsive_view = endpoints.view(_TIMEOUT_SECONDS).with_known_chain(endpoints.chain_id)

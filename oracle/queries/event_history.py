@@ -26,11 +26,11 @@ class EventSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The events of a backtest; all are folded, but only those from `first_block` on are counted.
+    """The events of a backtest; all are folded, but only events from `first_block` on count.
 
-    `event_count` and `start_count` (of started tasks) include the counted events only,
-    `folded_count` includes all events. `from_time` and `to_time` are the block times of the first
-    and the last counted event.
+    `event_count` is the number of counted events, and `start_count` the number of task starts
+    among them. `folded_count` is the number of all events. `from_time` and `to_time` are the block
+    times of the first and the last counted event.
     """
 
     source: EventSource
@@ -129,7 +129,7 @@ def _format_empty_history(min_block: int, max_block: int | None, folded_count: i
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """Disable the garbage collector; it would scan thousands of long-lived objects for nothing."""
+    """Disable the garbage collector, which would scan long-lived objects without any effect."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""Explains a node's score by all entries that it results from, with their transactions and logs.
+"""Explains a node's score by all entries behind it, with their transactions and logs.
 
-The answer is for a node owner who lost income. For the cursor's block the stored state is read;
-for an earlier block the node, its peers and the rounds are folded again from the stored logs.
+The answer is for a node owner who lost income. For the cursor's block, the stored state is read.
+For an earlier block, the node, its peers and the rounds are folded again from the stored logs.
 Scores, changes and groups are the stored rows up to that block; tasks are as of the cursor.
 """
 
@@ -59,17 +59,17 @@ class Explanation:
     """The reasons for a node's score as of a block; times in seconds, H in units of 10^-18.
 
     `scores` are the entries of the pool, `changes` all changes of H, oldest first. Under legacy
-    rules the pool is the current window. `members_by_position` are the members of the group that
-    closed at a position and scored the node. `transaction_by_position` maps a position to its
-    transaction.
+    rules the pool is the current window. `members_by_position` maps a position to the members of
+    the group that closed there and scored the node. `transaction_by_position` maps a position to
+    its transaction.
     """
 
     as_of: BlockRef
-    # The network data that the node's figures depend on, as of the block.
+    # The network data that the node's scores depend on, as of the block.
     population: Population
     node: Node
     figures: NodeFigures
-    # The place by QoS, from 1; None if the node has no QoS.
+    # The rank by QoS, from 1; None if the node has no QoS.
     place: int | None
     pool: bytes
     scores: list[ScoreEntry]
@@ -113,7 +113,10 @@ class Explanation:
         )
 
     def compute_earning(self, entry: ScoreEntry) -> EarningView | None:
-        """Return what the node earned for the task of a score, as of the cursor, if known."""
+        """Return the node's earning from the task of a score, or None if it is unknown.
+
+        The earning is as of the cursor.
+        """
         return compute_task_earning(
             entry.task, self.members_by_position.get(entry.at, ()), self.task_by_key
         )
@@ -138,7 +141,7 @@ class Explanation:
 
     @property
     def held_reason(self) -> str | None:
-        """Return why an operator must propose a due kickout, or None if the daemon may."""
+        """Return why an operator must propose a due kickout, or None if the daemon may do so."""
         return self.creator_spread.hold_reason(self.rules) or derived_zeros_reason(
             self.scores, self.rules
         )
@@ -155,8 +158,8 @@ class Explanation:
 class EventArchive:
     """The stored history that an explanation is computed from.
 
-    `min_scores`: the setting of reports, which is part of a snapshot's name. `max_logs`: the
-    maximum number of logs to fold for one explanation; None for no limit.
+    `min_scores` is the setting of reports, which is part of a snapshot's name. `max_logs` is the
+    maximum number of logs to fold for one explanation, or None for no limit.
     """
 
     store: Store
@@ -233,7 +236,7 @@ def resolve_block(
 
     Raises:
         InputError: nothing is indexed, or the block is beyond the index.
-        TransientError: the header is not stored any more and the chain does not serve it now.
+        TransientError: the header is no longer stored, and no endpoint serves it.
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -288,7 +291,7 @@ def _find_possible_zeros(
 ) -> tuple[Position, ...]:
     """Return the positions of possible zeros that would still be in the pool.
 
-    Only a feed leaves out group members, so without a feed there are none.
+    Only a feed omits group members, so the result is empty without a feed.
     """
     if archive.reader.feed is None:
         return ()

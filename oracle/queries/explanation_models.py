@@ -1,7 +1,7 @@
 """The explanation of a score, printed by `explain --json` and `/v1/nodes/{node}/explain`.
 
-The earning from a task has the amount that the network reported, and the share that follows from
-the points of the group, so that a difference shows (docs/explanation/legacy.md#money).
+An earning has both the amount that the network reported and the share that follows from the
+group's points, so that a difference is visible (docs/explanation/legacy.md#money).
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class LoggedOrigin(Origin):
 
 
 class EarningView(ApiModel):
-    """What a node earned for a task, in wei, of a fee paid to one or several nodes."""
+    """A node's earning from a task, in wei: all or part of the fee."""
 
     paid: Integer
     fee: Integer
@@ -54,7 +54,7 @@ class EarningView(ApiModel):
     by_points: Integer | None = Field(description="Share of the fee that follows from the points.")
 
     def to_text(self) -> str:
-        """Return the amount and how it was shared as text."""
+        """Return the earning, and the points by which the fee was shared, as text."""
         earned_text = f"earned {self.paid} wei of {self.fee}"
         if self.points is None:
             return earned_text

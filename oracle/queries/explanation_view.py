@@ -27,7 +27,7 @@ from oracle.systems.crynux.predownload import list_requests
 def build_explanation_view(
     explanation: Explanation, labels: Mapping[Address, str]
 ) -> NodeExplanation:
-    """Return an explanation as an answer; `labels`: the operator's names of addresses."""
+    """Return an explanation as an answer, with the operator's labels."""
     node, rules, figures = explanation.node, explanation.rules, explanation.figures
     population = replace(explanation.population, labels=labels)
     return NodeExplanation(

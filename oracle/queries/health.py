@@ -74,7 +74,7 @@ def find_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator
 
 
 def _find_last_exit(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
-    """Yield why the last daemon ended, unless it was stopped on request."""
+    """Yield why the last daemon ended, unless an operator stopped it."""
     if daemon_report.failure is not None:
         yield HealthFinding(Condition.LAST_EXIT, daemon_report.failure)
     elif daemon_report.ended_at is None:
@@ -159,7 +159,7 @@ def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
 def format_dispute(holds: list[ReportHold]) -> str:
     """Return one line for the reports that another reporter disputes.
 
-    `holds`: at least one, in the order of periods.
+    `holds` has at least one hold, and is in the order of periods.
     """
     newest_hold, earlier_count = holds[-1], len(holds) - 1
     earlier_text = (
@@ -229,7 +229,8 @@ def build_chain_findings(
 ) -> list[HealthFinding]:
     """Return the findings from reading the chain once, for use while no daemon reports.
 
-    `heartbeat_seconds` is None without an oracle contract. `now`: unix seconds of this machine.
+    `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
+    unix seconds.
     """
     findings, head = [], chain.head
     lag_blocks = status.compute_lag(head)

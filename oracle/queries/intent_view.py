@@ -271,7 +271,7 @@ class IntentDetail(IntentView):
 
 
 def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> IntentView:
-    """Return the answer for a call; `now` in unix seconds."""
+    """Return the answer for a call; `now` is in unix seconds."""
     request, call_advice, slot = intent.request, build_advice(intent, sent_state), sent_state.slot
     return IntentView(
         id=intent.id,

@@ -125,7 +125,7 @@ def build_kickout_cases(
 ) -> list[KickoutCaseEntry]:
     """Return the entries of nodes whose kickout is due, then those of `kicks_not_due`.
 
-    `kicks_not_due`: live proposals for nodes whose kickout is no longer due.
+    `kicks_not_due` are live proposals for nodes whose kickout is no longer due.
     """
     place_by_position = load_log_places(uow, (case.interval.opened_at for case in cases))
     due_entries = [

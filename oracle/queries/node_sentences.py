@@ -1,4 +1,4 @@
-"""Sentences about a node, the answer first: state, cause, place, and possible improvements.
+"""Sentences about a node, the most important first: state, cause, rank, and improvements.
 
 Pure functions: the same summary gives the same sentences, on the page and elsewhere
 (docs/explanation/pages.md#sentences).
@@ -42,8 +42,9 @@ _SENTENCE_BY_STATE = {
 class NodeCauses:
     """The causes of a node's score, as of block time `time` in seconds.
 
-    `ranks`: the ranks of the scores that count, oldest first; None for no right answer. Under
-    legacy rules ranks belong to rounds and are no cause. `timeouts` are block times, oldest first.
+    `ranks` are the ranks of the scores that count, oldest first; None means no right answer. Under
+    legacy rules, ranks belong to rounds and are not a cause. `timeouts` are block times, oldest
+    first.
     """
 
     time: int
@@ -57,10 +58,10 @@ class NodeCauses:
 class NodeSummary(NodeCauses):
     """The data from which the sentences about a node are made.
 
-    `points` is the mean of the scores that count, in units of 10^-18. `group_size`: the size of
-    the groups of these scores, None if the sizes differ. `kick_at`: unix seconds from which a
-    proposed kickout may be executed, or None. `changed_at`: unix seconds of the change to the
-    current membership, or None if the node never was a member.
+    `points` is the mean of the scores that count, in units of 10^-18. `group_size` is the size of
+    the groups of these scores, or None if the sizes differ. `kick_at` is the time from which a
+    proposed kickout may be executed, or None. `changed_at` is the time of the change to the
+    current membership, or None if the node was never a member. Times are unix seconds.
     """
 
     points: int
@@ -114,7 +115,7 @@ def _format_member(summary: NodeSummary) -> str:
 
 
 def format_details(summary: NodeSummary) -> str:
-    """Return the secondary cause, and the place among the members."""
+    """Return the secondary cause, and the rank among the members."""
     figures = summary.figures
     needs_line = figures.state == "kicked_out" or figures.is_kickout_due
     parts = [_format_kickout_line(summary)] if needs_line else []
@@ -139,7 +140,7 @@ def format_details(summary: NodeSummary) -> str:
 
 
 def format_improvement(summary: NodeSummary) -> str | None:
-    """Return at most two events that would improve the node's place or state, or None."""
+    """Return at most two events that would improve the node's rank or state, or None."""
     parts = []
     if summary.figures.back_at is not None:
         parts.append(
@@ -186,7 +187,7 @@ def format_short_reason(causes: NodeCauses) -> str:
 
 
 def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
-    """Return the values of R, P and B, and the one that costs most by its weight."""
+    """Return R, P and B as text, with the factor that costs the node most by its weight."""
     legacy = summary.rules.legacy
     if legacy is None:
         raise ValueError("factors come from legacy rules")

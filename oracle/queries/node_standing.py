@@ -1,4 +1,4 @@
-"""The summary of a node, as of the cursor or as explained, and the causes that cost it QoS.
+"""The summary of a node, as of the cursor or an explained block, and the causes of lost QoS.
 
 `explain` prints the causes below its answer (docs/how-to/explain-a-score.md#read-the-summary).
 """
@@ -30,7 +30,7 @@ def build_summary(
 ) -> tuple[NodeSummary, list[ScoreEntry]]:
     """Return the data for sentences about a node as of the cursor, and the scores that count.
 
-    The scores are in order, the oldest first.
+    The oldest score comes first.
     """
     scores = _load_scores(snapshot, node)
     causes, membership_change = (
@@ -59,7 +59,7 @@ def build_summary_from_explanation(
 ) -> NodeSummary:
     """Return the data for sentences about an explained node, as of the explained block.
 
-    `ranking`: the ranking at the same block, or None if the place of the node is not known.
+    `ranking` is the ranking at the same block, or None if the node's rank is not known.
     """
     node, rules, time = explanation.node, explanation.rules, explanation.as_of.time
     scores, membership_change = explanation.scores, explanation.membership_change

@@ -59,7 +59,10 @@ class OutboxCounter:
     _logged_digests: frozenset[Hash | None] = frozenset()
 
     def count_outbox(self, store: Store, now: int) -> OutboxFigures:
-        """Count the rows and return the figures; `now` in unix seconds. No endpoint is queried."""
+        """Count the rows and return the metrics of the outbox.
+
+        `now` is in unix seconds. No endpoint is queried.
+        """
         with store.read_transaction() as uow:
             accounts = uow.outbox.counts.get_nonce_progress()
             for account, (_, lowest_open) in accounts.items():
@@ -110,7 +113,10 @@ class OutboxCounter:
 def add_account_figures(
     figures: OutboxFigures, contexts: Mapping[str, AccountContext], heads: Heads
 ) -> OutboxFigures:
-    """Return the figures with those of each account, by role, as far as endpoints respond."""
+    """Return `figures` with the values of each account, by role.
+
+    Values from the chain are left out if no endpoint responds.
+    """
     return replace(
         figures,
         accounts={
@@ -120,7 +126,7 @@ def add_account_figures(
 
 
 def add_contract_figures(figures: OutboxFigures, context: ReportingContext) -> OutboxFigures:
-    """Return the figures with the state of the oracle contract, if an endpoint responds."""
+    """Return `figures` with the state of the oracle contract, if an endpoint responds."""
     heartbeat_seconds = context.settings.heartbeat_seconds
     try:
         contract_status, kick_tokens = (

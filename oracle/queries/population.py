@@ -1,4 +1,4 @@
-"""Computes the rows of nodes, from the nodes and the network data that their figures need."""
+"""Computes the rows of nodes from the nodes and the network data that their scores depend on."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -29,11 +29,11 @@ _MAX_NAME_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The network data that a node's figures depend on, as of block time `time` in seconds.
+    """The network data that a node's scores depend on, as of block time `time` in seconds.
 
-    `rounds` holds the contract's state, at least of the nodes that are shown. `peers` and
-    `shares` (each member's part of the window's incentive) are None and empty except under legacy
-    rules. `labels` are the operator's names of addresses.
+    `rounds` has the contract's state for at least the nodes that are shown. `shares` has each
+    member's part of the window's incentive. Except under legacy rules, `peers` is None and
+    `shares` is empty. `labels` are the operator's names of addresses.
     """
 
     time: int
@@ -49,7 +49,7 @@ class Population:
         return qos_at(node, self.time, self.rules, self.peers)
 
     def compute_figures(self, node: Node) -> NodeFigures:
-        """Return the score of a node and the figures derived from it."""
+        """Return the score of a node and the values derived from it."""
         return figures_at(node, self.time, self.rules, self.peers)
 
 
@@ -76,7 +76,7 @@ def has_feed_cursor(uow: UnitOfWork) -> bool:
 def compute_place(
     node: Node, qos: int | None, nodes: Iterable[Node], population: Population
 ) -> int | None:
-    """Return a node's place by QoS among all nodes, from 1, or None if it has no QoS."""
+    """Return a node's rank by QoS among all nodes, from 1, or None if it has no QoS."""
     if qos is None:
         return None
     qos_by_address = (
@@ -91,7 +91,7 @@ def compute_place(
 def build_node_entry(
     node: Node, figures: NodeFigures, population: Population, place: int | None
 ) -> NodeEntry:
-    """Return the row of a node; `place`: by QoS, from 1, or None if the node has no QoS."""
+    """Return the row of a node; `place` is its rank by QoS, from 1, or None without a QoS."""
     rounds, address = population.rounds, node.address
     lane_on_chain = rounds.get_node_lane(address)
     return NodeEntry(
@@ -147,7 +147,7 @@ def load_all_nodes(
 ) -> NodePage | None:
     """Return every node on one page, by descending QoS, or None if nothing is indexed yet.
 
-    `now`: unix seconds, to compute the age of the answer.
+    `now` is the time, in unix seconds, from which the age of the answer is computed.
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()

@@ -44,9 +44,9 @@ def replay_events(
         lines: JSON lines, in any order.
         rules: the scoring rules.
         close: when groups are scored, `validated` or `terminal`; None for the rules' own setting.
-        at_time: the time in seconds at which H and QoS are computed; later events are left out.
-            None: all events are folded, and H and QoS are computed at the time of the last one by
-            position.
+        at_time: the time in seconds at which H and QoS are computed; later events are left out. If
+            None, all events are folded, and H and QoS are computed at the time of the last event
+            by position.
 
     Raises:
         InputError: the file is invalid; the error names the line and the field.
@@ -78,7 +78,7 @@ def replay_events(
 
 
 def _format_document(header: dict[str, object], lists: dict[str, list[dict[str, object]]]) -> str:
-    """Return one JSON object as text, each row of a list on a line of its own."""
+    """Return one JSON object as text, with each row of a list on a line of its own."""
     parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
     for key, rows in lists.items():
         body = ",\n  ".join(json.dumps(row) for row in rows)

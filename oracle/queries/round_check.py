@@ -33,9 +33,9 @@ def verify_round(
     domain: Domain,
     matches_contract: Callable[[RoundAccepted], bool | None],
 ) -> RoundVerification:
-    """Recompute a round and compare it with the accepted one.
+    """Recompute a round and compare it with the accepted data.
 
-    `domain`: the domain that statements are signed for. `matches_contract` returns whether the
+    `domain` is the domain for which statements are signed. `matches_contract` returns whether the
     contract holds exactly the round's words, or None if a newer round was accepted since.
 
     Raises:
@@ -75,7 +75,7 @@ def verify_round(
 
 
 def _load_accepted_round(store: Store, round_number: int) -> tuple[RoundAccepted, Hash, LogPlace]:
-    """Return the round, the digest of the previous round, and the place where it was accepted."""
+    """Return the round, the digest of the previous round, and the source of the round's event."""
     with store.read_transaction() as uow:
         accepted = uow.rounds.get_accepted_round(round_number)
         previous = uow.rounds.get_accepted_round(round_number - 1)

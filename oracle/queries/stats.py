@@ -1,4 +1,4 @@
-"""Computes statistics for `/metrics`: of the database, in the background, and of single nodes."""
+"""Computes statistics for `/metrics`: counts of database rows, and the scores of single nodes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,8 +23,8 @@ from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 # A poll waits this long for a result; a slower result is collected by a later poll. The first
 # poll waits longer, because `/metrics` has no values before it.
 _FIRST_WAIT_SECONDS, _WAIT_SECONDS = 2.0, 0.05
-# The pause after a count, as a multiple of its duration: with many nodes and years of coverage a
-# count takes seconds of the processor that also folds.
+# The pause after a count, as a multiple of its duration: with many nodes and years of coverage, a
+# count takes seconds on the processor that also folds.
 _BACKOFF_FACTOR = 20
 
 
@@ -35,7 +35,7 @@ _Statistics = tuple[IndexStatistics | None, IntegrityStatistics | None]
 class StatisticsCollector:
     """Counts rows on a background thread; the longer a count takes, the longer the next pause.
 
-    `clock` returns seconds; any monotonic clock will do.
+    `clock` returns monotonic seconds.
     """
 
     store: Store
@@ -50,8 +50,8 @@ class StatisticsCollector:
     def collect_statistics(self, balance_wei: int | None) -> IndexStatistics | None:
         """Start a count if one is due; return the index statistics finished since the last call.
 
-        Integrity statistics are exported here; the returned ones are for the caller to export.
-        `balance_wei` is included in them.
+        Integrity statistics are exported here. The caller exports the returned index statistics,
+        which include `balance_wei`.
 
         Raises:
             TransientError: the database cannot be read.
@@ -108,7 +108,7 @@ def _count_downloads(uow: UnitOfWork, time: int) -> Counter[str]:
 
 
 def compute_integrity_statistics(store: Store, folder: EventFolder) -> IntegrityStatistics | None:
-    """Count the integrity figures in one snapshot, or return None if nothing is indexed yet."""
+    """Compute integrity statistics in one snapshot, or return None if nothing is indexed yet."""
     scope_id = folder.scope.id
     with store.read_transaction() as uow:
         cursor, identity = uow.cursor.get(), uow.identity.get()
@@ -129,7 +129,7 @@ def compute_integrity_statistics(store: Store, folder: EventFolder) -> Integrity
 def load_node_series(
     store: Store, rules: Rules, max_nodes: int
 ) -> tuple[dict[Address, NodeFigures], int]:
-    """Return the figures of up to `max_nodes` members at the cursor, and how many are left out.
+    """Return the scores of up to `max_nodes` members at the cursor, and how many are left out.
 
     The members with the most scores are chosen, because their order changes slowly, which keeps
     the metric series stable.

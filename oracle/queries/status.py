@@ -75,7 +75,7 @@ class StatusReport:
     fork. `pause_by_account` has every account that ever sent, with its pause or None. `refusal` is
     a block that the indexer refuses; `disputes` are blocks on which two endpoints disagree.
     `state_mismatch` states where the state differs from a fold of the stored logs. `held_reports`
-    wait for a person; `planned_push` is the newest planned push; `proposed_kicks` are kickouts
+    wait for an operator; `planned_push` is the newest planned push; `proposed_kicks` are kickouts
     that are proposed on chain. `proven_wrong` maps endpoints that were proven wrong to the reason;
     `suspect_block_count` counts their blocks that were not yet checked against another endpoint.
     `missing_receipts` are the reasons of calls whose nonce is used while no endpoint shows a
@@ -118,7 +118,7 @@ class StatusReport:
 def load_status_report(
     store: Store, find_leader: Callable[[LeaseState], str | None]
 ) -> StatusReport:
-    """Return the status from one snapshot; of the nodes, only those due for kickout are loaded.
+    """Return the status from one snapshot; only nodes that are due for kickout are loaded.
 
     `find_leader` returns the name of the process that holds the lease, or None.
     """

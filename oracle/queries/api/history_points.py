@@ -1,9 +1,9 @@
-"""Computes the history of a node's figures, and the short trends of many nodes.
+"""Computes the history of a node's scores, and the short trends of many nodes.
 
 Between two events the long-term score is constant and H only rises. Every extreme value is
-therefore just before or after an event, or at an end (docs/reference/read-api.md#history). Trends
-are the sparklines beside the rows of a list: one query covers all requested nodes that changed
-(docs/reference/read-api.md#trends-in-lists).
+therefore just before or after an event, or at an end of the span
+(docs/reference/read-api.md#history). Trends are the sparklines beside the rows of a list: one
+query covers all requested nodes that changed (docs/reference/read-api.md#trends-in-lists).
 """
 
 import threading
@@ -42,7 +42,7 @@ _POINTS_PER_BUCKET = 6
 
 
 class HistoryPoint(NamedTuple):
-    """The figures of a node at a time; all but `time` in units of 10^-18."""
+    """A node's scores at a block time; all fields except `time` are in units of 10^-18."""
 
     time: int
     qos: int
@@ -118,7 +118,7 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
 
 
 def inexactness_reason(rules: Rules) -> str | None:
-    """Return why the history may differ from what the fold computed, or None if it is exact."""
+    """Return why the history may differ from the fold, or None if the history is exact."""
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; use `explain`"
     if rules.restarts or rules.rejoin_floor is not None:
@@ -127,7 +127,7 @@ def inexactness_reason(rules: Rules) -> str | None:
 
 
 def excluded_until(base: int, since: int, rules: Rules) -> int | None:
-    """Return when recovery of H alone ends an exclusion, or None if `base` causes none."""
+    """Return when recovery alone ends an exclusion, or None if `base` does not exclude a node."""
     return None if base >= rules.exclude_enter else exclusion_end_time(base, since, rules)
 
 
@@ -153,7 +153,10 @@ def _compute_pool_before(
 
 
 def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
-    """Return the base of H just before a time, and since when; without a change, 1 and `time`."""
+    """Return the base of H just before a time, and the time from which it applies.
+
+    If no change is earlier, 1 and `time` are returned.
+    """
     earlier_changes = [change for change in changes if change.time < time]
     return (
         (earlier_changes[-1].after, earlier_changes[-1].time) if earlier_changes else (UNIT, time)
@@ -260,8 +263,8 @@ class TrendCache:
 def compute_trend(steps: Sequence[NodeTrendPoint], node: Node, rules: Rules) -> tuple[int, ...]:
     """Return the QoS at the end of the newest blocks that changed a node, oldest first.
 
-    `steps`: the node's scores and changes of H in the order of blocks. The result is empty if the
-    steps do not lead to the stored values of `node`.
+    `steps` are the node's scores and changes of H in the order of blocks. The result is empty if
+    the steps do not lead to the stored values of `node`.
     """
     pool, score_count, mean_score = b"", 0, rules.new_node_long_term
     base, since = UNIT, 0

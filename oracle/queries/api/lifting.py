@@ -1,4 +1,4 @@
-"""What-if figures of a node, simulated with the fold's own functions instead of a formula."""
+"""What-if results for a node, simulated with the fold's own functions instead of a formula."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -56,8 +56,8 @@ def compute_what_if_figures(
 ) -> NodeLift:
     """Return how many simulated events after a block time would change a node's standing.
 
-    Under legacy rules nothing can be simulated, and all numbers are null. `ranking`: the ranking
-    at the same block, or None for an earlier block, at which places are not known.
+    Under legacy rules nothing can be simulated, and all numbers are null. `ranking` is the ranking
+    at the same block, or None for an earlier block, whose ranking is not known.
     """
     if node.membership is not Membership.MEMBER or rules.legacy is not None:
         return NO_LIFT
@@ -101,7 +101,7 @@ def compute_what_if_figures(
 
 
 def _count_first_places(node: Node, ranking: NodeRanking, rules: Rules) -> tuple[int, int] | None:
-    """Return how many first ranks it takes to pass the next better node, and the new place.
+    """Return how many first ranks a node needs to pass the next better node, and its new place.
 
     The result is None if more than `MAX_STEPS` first ranks are needed.
     """

@@ -1,7 +1,7 @@
 """The reasons for a node's score at a block, with the schema of `explain --json`.
 
-For the cursor's block the stored state is read. For an earlier block the state is folded again
-from the raw logs, which takes seconds, so callers run one such request at a time.
+For the cursor's block, the stored state is read. For an earlier block, the state is folded again
+from the raw logs. As this takes seconds, callers run one such request at a time.
 """
 
 from pydantic import Field
@@ -52,7 +52,7 @@ def build_node_explanation(
 
 
 def explain_known_node(source: ApiSource, address: Address, block: BlockRef) -> Explanation:
-    """Return the explanation of a node; raise NotFoundError if it was not seen up to the block."""
+    """Return a node's explanation; raise NotFoundError if no event up to the block names it."""
     try:
         return explain_score(source.archive, address, block)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""The history of a node as the API serves it: its figures, and the changes of its reliability."""
+"""A node's history for the API: its scores over time, and the changes of its reliability."""
 
 from pydantic import Field
 
@@ -47,7 +47,7 @@ class HistoryMark(ApiModel):
 
 
 class NodeHistory(Answer):
-    """QoS, long-term and H of a node over time."""
+    """QoS, long-term score and H of a node over time."""
 
     node: AddressText
     first: int = Field(
@@ -105,7 +105,7 @@ def build_node_history(
     )
     if not 0 <= end_time - start_time <= MAX_SPAN_SECONDS:
         raise RequestError("from, to: expected `from` before `to`, at most 400 days apart")
-    # Nothing is stored of the time before the node was first seen.
+    # Nothing is stored about the time before the node was first seen.
     start_time = max(start_time, known_since)
     record = _load_record(snapshot.uow, address, changes, (start_time, end_time, rules.pool_size))
     points = (

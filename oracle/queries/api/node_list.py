@@ -1,4 +1,4 @@
-"""Sorted and filtered pages of nodes; a page continues after a key, so no node is left out."""
+"""Sorted and filtered pages of nodes; each continues after the last key of the previous page."""
 
 import base64
 import binascii
@@ -29,8 +29,8 @@ _MAX_CANDIDATES = 10
 class NodeListQuery:
     """The sort order, filters and position of a page.
 
-    `of`: only these nodes, or all if empty. `gpu`: only nodes whose card name contains this text,
-    case-insensitively.
+    `of` selects these nodes, or all nodes if it is empty. `gpu` selects the nodes whose card name
+    contains this text, case-insensitively.
     """
 
     sort: NodeSort = "qos"
@@ -79,7 +79,7 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
 
 
 def load_population(snapshot: ApiSnapshot, nodes: Collection[Node]) -> Population:
-    """Return the network data from which the figures of `nodes` are computed, as of the cursor."""
+    """Return the network data from which the scores of `nodes` are computed, as of the cursor."""
     ranking = snapshot.get_ranking()
     return Population(
         time=snapshot.cursor.time,
@@ -106,7 +106,7 @@ def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:
 
     Raises:
         NotFoundError: no address starts with `prefix`.
-        AmbiguousPrefixError: several addresses start with it.
+        AmbiguousPrefixError: several addresses start with `prefix`.
     """
     addresses = snapshot.uow.nodes.list_by_prefix(prefix[2:], _MAX_CANDIDATES)
     if not addresses:

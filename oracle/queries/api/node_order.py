@@ -1,4 +1,4 @@
-"""The order of nodes as of a block, kept in memory and updated by the nodes that changed.
+"""The order of nodes as of a block, kept in memory and updated for the nodes that changed.
 
 SQL never sorts by QoS: reliability recovers without an event, so the order at a block is a
 function of the block's time (docs/reference/read-api.md#order-of-nodes).
@@ -55,7 +55,7 @@ class NodeRanking:
         self._orders: dict[NodeSort, list[SortKey]] = {}
         self._shares: Mapping[Address, int] | None = None
         self._lock = threading.Lock()
-        # Nodes whose figures change without an event.
+        # Nodes whose reliability changes without an event.
         self._recovering: frozenset[Address] = frozenset()
         self.counts: Counter[NodeState] = Counter()
         if nodes:
@@ -66,8 +66,8 @@ class NodeRanking:
     ) -> "NodeRanking":
         """Return the ranking of a later block, in which only the `changed` nodes have changed.
 
-        Nodes that neither changed nor recover keep their position, so that the cost of a block
-        depends on its events only. All nodes are ranked again under rules whose scores depend on
+        Only nodes that changed or are recovering get a new position, so the cost of a block
+        depends mainly on its events. All nodes are ranked again under rules whose scores depend on
         time or other nodes.
         """
         is_later = cursor.time >= self.cursor.time
@@ -130,12 +130,12 @@ class NodeRanking:
         return self._make_key_function(sort)(node)
 
     def find_place(self, address: Address) -> int | None:
-        """Return the place of a member by QoS, from 1, or None if the node is not a member."""
+        """Return the rank of a member by QoS, from 1, or None if the node is not a member."""
         node = self.nodes.get(address)
         return None if node is None else self.find_place_by_qos(address, self.compute_qos(node))
 
     def find_place_by_qos(self, address: Address, qos: int | None) -> int | None:
-        """Return the place of a node with this QoS, from 1, or None if it has no QoS."""
+        """Return the rank of a node with this QoS, from 1, or None if `qos` is None."""
         if qos is None:
             return None
         return bisect_left(self.get_sorted_keys("qos"), SortKey(0, -qos, address)) + 1
@@ -200,7 +200,7 @@ def _merge_keys(
 
 
 class NodeRankingCache:
-    """A thread-safe cache of the newest ranking, which one thread at a time computes."""
+    """A thread-safe cache of the newest ranking, which is computed by one thread at a time."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules

@@ -1,4 +1,4 @@
-"""One node: its computed and on-chain score, its place, and margins to exclusion and kickout."""
+"""One node: its computed and on-chain score, its rank, and margins to exclusion and kickout."""
 
 from pydantic import Field
 
@@ -48,7 +48,7 @@ class KickoutProgress(ApiModel):
 
 
 class Earned(ApiModel):
-    """The node's share, by the rules, of the fees of the tasks in its pool; not what was paid."""
+    """The share of the pool's task fees that the rules give to the node; payments may differ."""
 
     tasks: int
     amount: Integer = Field(description="In the fee's smallest unit.")
@@ -153,7 +153,7 @@ def _compute_earned(snapshot: ApiSnapshot, node: Node) -> Earned:
 def _compute_fee_shares(
     result: GroupResult, node: Node, tasks: dict[TaskKey, Task]
 ) -> list[int | None]:
-    """Return the node's fee share for each of its tasks in a group, None for an unknown fee."""
+    """Return the node's fee share for each of its tasks in a group; None if the fee is unknown."""
     scored_members = [member for member in result.members if member.score is not None]
     shares: list[int | None] = []
     for member_index, member in enumerate(scored_members):

@@ -1,4 +1,4 @@
-"""The rules of scoring: every number, its meaning, and its source."""
+"""The rules of scoring: every value, its meaning, and its source."""
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from oracle.systems.registry import find_rule_changes, get_published_rules, get_
 
 
 class RuleEntry(ApiModel):
-    """One number of the rules."""
+    """One value of the rules."""
 
     name: str = Field(examples=["tau_seconds"])
     value: str | None = Field(examples=["1800"], description="null: not set.")
@@ -29,7 +29,7 @@ class RulesAnswer(Answer):
 
 
 def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
-    """Return every number of the rules in effect."""
+    """Return every value of the rules in effect."""
     rules = snapshot.source.archive.rules
     published = get_published_rules(rules.name)
     system = get_systems().get(rules.name)

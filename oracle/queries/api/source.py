@@ -28,7 +28,7 @@ class NotFoundError(RequestError):
 
 
 class AmbiguousPrefixError(RequestError):
-    """A prefix that matches several objects; `candidates` are the first of them."""
+    """A prefix that matches several objects; `candidates` are the first of these objects."""
 
     def __init__(self, prefix: str, candidates: list[str]) -> None:
         self.candidates = candidates
@@ -41,8 +41,8 @@ class ApiSource:
 
     `get_head` returns the newest block of the chain, or None if only the daemon has it; `clock`
     returns unix seconds; `find_leader` returns the process that holds the lease. `rankings` is
-    kept between answers. `dispatch`: the settings by which nodes are drawn, or None if no node is
-    drawn. `token`: the unit of amounts on pages. `labels`: names that the operator gave to
+    kept between answers. `dispatch` has the settings by which nodes are drawn, or is None if no
+    node is drawn. `token` is the unit of amounts on pages. `labels` are the operator's names for
     addresses.
     """
 
@@ -56,7 +56,7 @@ class ApiSource:
     labels: Mapping[Address, str] = field(default_factory=dict)
 
     def find_addresses_by_label(self, text: str) -> list[Address]:
-        """Return the addresses whose label is `text`, or else those whose label starts with it."""
+        """Return the addresses labelled `text`, or else those whose label starts with `text`."""
         folded_text = text.casefold()
         exact_matches = [
             address for address, label in self.labels.items() if label.casefold() == folded_text
@@ -96,7 +96,7 @@ class ApiSnapshot:
         )
 
     def load_places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
-        """Return the place of each position, with the transaction of its log."""
+        """Return the source of the event at each position, with the transaction of its log."""
         return load_log_places(self.uow, positions)
 
 
@@ -105,7 +105,7 @@ def open_snapshot(source: ApiSource) -> Iterator[ApiSnapshot]:
     """Open a snapshot; close it soon, because an open reader delays SQLite's checkpoints.
 
     Raises:
-        TransientError: nothing is indexed yet, or the database does not answer.
+        TransientError: nothing is indexed yet, or the database does not respond.
         InputError: the database was folded under other rules.
     """
     with source.archive.store.read_transaction() as uow:

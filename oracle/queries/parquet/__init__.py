@@ -1,1 +1,1 @@
-"""The history as Parquet files: their tables, writing them, and reading them back."""
+"""The history as Parquet files: the tables, the export, and reading an export."""

@@ -46,7 +46,7 @@ _COLUMNS_BY_TYPE = {
 
 
 def build_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
-    """Return events as rows of the table, in their order."""
+    """Return events as rows of the table, in the given order."""
     blocks, txs, logs, sub_indexes = zip(*(event.at for event in events), strict=True)
     times = ([event.time for event in events], [event.time_ms for event in events])
     position_columns = (blocks, txs, logs, sub_indexes, *times)

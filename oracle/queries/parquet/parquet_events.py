@@ -24,7 +24,7 @@ _EVENTS_PER_BATCH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ParquetEvents:
-    """The final events of an export up to `max_block` (None: all), in order of position."""
+    """The final events of an export, up to `max_block` if given, in order of position."""
 
     paths: tuple[Path, ...]
     max_block: int | None = None

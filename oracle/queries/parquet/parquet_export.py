@@ -1,4 +1,4 @@
-"""`export --parquet`: adds to a folder the blocks that became final since the last run.
+"""`export --parquet`: adds the blocks that became final since the last run to a folder.
 
 Each range of blocks is read in its own snapshot, so that the daemon's database can clean up
 between ranges. Final rows change only if everything is folded again, which is detected. See
@@ -31,9 +31,9 @@ ProgressCallback = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """The result of a run: the new blocks, or None, and the number of rows by table.
+    """The result of a run: the new blocks, if any, and the number of rows by table.
 
-    `final_block`: blocks up to this one will not be written again.
+    `final_block` is the last block that will not be written again.
     """
 
     blocks: BlockRange | None
@@ -82,7 +82,7 @@ def export_blocks(
 
     Raises:
         InputError: the folder has another history, or the database was rebuilt meanwhile.
-        OSError: a disk error; ranges that were saved before stay valid.
+        OSError: a disk error occurred; ranges that were saved before stay valid.
     """
     with store.read_transaction() as uow:
         _check_chain(uow, folder)
@@ -97,7 +97,7 @@ def export_blocks(
 
 
 def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ExportResult:
-    """Return the blocks that a run would write now. Raises InputError as `export_blocks`."""
+    """Return the blocks that a run would write; raise InputError as `export_blocks` does."""
     with store.read_transaction() as uow:
         _check_chain(uow, folder)
         newest_block, final_block = _load_heads(uow)
@@ -107,7 +107,7 @@ def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) ->
 
 
 def _load_heads(uow: UnitOfWork) -> tuple[int, int]:
-    """Return the last folded block and the last final block, -1 if no block is final."""
+    """Return the last folded block, and the last final block or -1 if no block is final."""
     cursor = uow.cursor.get()
     if cursor is None:
         raise InputError("nothing is indexed yet: there is nothing to export")
@@ -152,7 +152,10 @@ class _ExportRun:
         return blocks.last < final_block
 
     def write_recent_blocks(self) -> int:
-        """Write the blocks that are not final, without saving; return the last block."""
+        """Write the blocks that are not final, and return the last block.
+
+        The manifest is not saved, so the next run replaces these blocks.
+        """
         first_block = self.folder.manifest.next
         with self.store.read_transaction() as uow:
             self._check_source(uow)

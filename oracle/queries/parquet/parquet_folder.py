@@ -40,10 +40,10 @@ class ExportSource(msgspec.Struct, frozen=True):
 
 
 class ExportManifest(msgspec.Struct):
-    """The progress of an export: `next` is the first block that is not permanently in it.
+    """The progress of an export: `next` is the first block without permanent rows.
 
-    `last_log`: the newest block below `next` that has an indexed log, and its hash, to detect
-    a different chain in the next run. `nodes_next`: the first block whose nodes are not in the
+    `last_log` is the newest block below `next` that has an indexed log, with its hash, so that the
+    next run detects a different chain. `nodes_next` is the first block whose nodes are not in the
     export.
     """
 
@@ -85,7 +85,7 @@ class ParquetFolder:
         """Open an export.
 
         Raises:
-            InputError: there is no export, or one of another format.
+            InputError: there is no export, or the export has another format.
         """
         try:
             manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=ExportManifest)
@@ -124,7 +124,7 @@ class ParquetFolder:
                 path.unlink()
 
     def split_blocks(self, blocks: BlockRange) -> Iterator[BlockRange]:
-        """Yield blocks as ranges, none of which crosses the border of a partition folder."""
+        """Split blocks into ranges, each of which lies within one partition folder."""
         size, first = self.manifest.blocks_per_folder, blocks.first
         while first <= blocks.last:
             last = min(first - first % size + size - 1, blocks.last)
@@ -136,11 +136,11 @@ class ParquetFolder:
     ) -> int:
         """Write a table's rows of these blocks, and return the number of rows.
 
-        The blocks must lie within one partition folder. A table without rows gets a file only if
-        the table has none yet, because readers need a file for the schema.
+        The blocks must lie within one partition folder. If there are no rows, a file is written
+        only if the table has no file yet, because readers need a file for the schema.
 
         Raises:
-            OSError: a disk error; no partial file is left.
+            OSError: a disk error occurred; no partial file is left.
         """
         path = self._build_path(table, blocks)
         rows = iter(batches)
@@ -174,7 +174,8 @@ class ParquetFolder:
         return self.path / table / f"from_block={partition_start:0{_BLOCK_DIGITS}}" / name
 
 
-# Hashes are all different, so a dictionary of them is useless; by default the writer notices late.
+# Hashes are all different, so a dictionary of them is useless; with its default limit, the writer
+# would notice late.
 _WRITER_OPTIONS = {
     "compression": "zstd",
     "compression_level": 3,

@@ -26,7 +26,7 @@ class ExportTable(StrEnum):
 
 _INTEGER, _TEXT, _BOOLEAN = pa.int64(), pa.string(), pa.bool_()
 _TEXTS = pa.list_(pa.string())
-# Amounts reach 2^256: decimal digits, as in JSON lines.
+# Amounts reach 2^256, so they are decimal text, as in JSON lines.
 _WEI = pa.string()
 
 

@@ -1,1 +1,1 @@
-"""The audit of a relay: its live figures compared with those derived from its published rows."""
+"""The audit of a relay: its live scores compared with scores derived from its published rows."""

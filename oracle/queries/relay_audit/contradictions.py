@@ -1,6 +1,6 @@
 """Compares a relay's rows with each other and with the chain, and lists the contradictions.
 
-A daemon's database has the stakes on chain, and the times at which it observed the rows.
+The stakes on chain, and the times at which rows were observed, are in a daemon's database.
 
 See docs/reference/crynux-relay.md#contradictions.
 """
@@ -53,9 +53,9 @@ class RowContradiction:
 class ChainStakes:
     """The stakes on chain; times are block times in seconds.
 
-    `changes`: for each node, pairs of a time and the stake in wei from then on, in order of time.
-    `read_until`: the time of the last block that was read. `network`: the relay's name of this
-    chain, or None if the relay serves a single chain.
+    `changes` has pairs of a time and the stake in wei from then on, in order of time, for each
+    node. `read_until` is the time of the last block that was read. `network` is the relay's name
+    of this chain, or None if the relay serves a single chain.
     """
 
     read_until: int
@@ -76,8 +76,8 @@ def find_contradictions(
 ) -> RowContradictions:
     """Return the contradictions among rows, and between rows and the chain if it is given.
 
-    A stake in a row must equal the chain's stake at that time or up to `max_lag_seconds` before; a
-    node that is kicked out must have no stake that many seconds later. Rows whose time was not
+    A stake in a row must equal the chain's stake at that time or up to `max_lag_seconds` before. A
+    node that was kicked out must have no stake `max_lag_seconds` later. Rows whose time was not
     observed (`seen_to` 0) are not compared with the chain. Contradictions are in order of row ids.
 
     Raises:
@@ -132,7 +132,7 @@ def _check_against_chain(
         results.unjudged += 1
         return
     min_time = row.seen_from - _CLOCK_TOLERANCE_SECONDS - (0 if is_kick else max_lag_seconds)
-    # Rows that existed before the observation began may be of any earlier time.
+    # Rows that existed before the observation began may have any earlier time.
     min_time = min_time if row.seen_from < row.seen_to else 0
     node = Address(row.node.lower())
     stakes = _collect_stakes(chain.changes.get(node, ()), min_time, max_time)
@@ -147,7 +147,7 @@ def _check_against_chain(
 
 
 def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time: int) -> set[int]:
-    """Return every stake that a node had between two times, but not the 0 before its first."""
+    """Return every stake that a node had between two times, but not the 0 before the first."""
     first_index = bisect_right(changes, min_time, key=lambda change: change[0])
     end_index = bisect_right(changes, max_time, key=lambda change: change[0])
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}
@@ -158,7 +158,7 @@ def load_observations(
 ) -> tuple[dict[int, FeedRow], ChainStakes]:
     """Read the rows that a daemon observed, by id, and the stakes on chain from its database.
 
-    `network`: the relay's name of the chain.
+    `network` is the relay's name of the chain.
 
     Raises:
         InputError: the daemon has read no block, or no feed.

@@ -1,4 +1,4 @@
-"""Derives figures from a relay's rows by the relay's rules, with the daemon's reader and fold.
+"""Derives scores from a relay's rows by the relay's rules, with the daemon's reader and fold.
 
 See docs/reference/crynux-relay.md#expected-figures.
 """
@@ -46,11 +46,11 @@ _BLOCK = 1
 class DerivedNode:
     """Data derived for one node. Every integer except `derived_count` is the id of a feed row.
 
-    `derived_count`: number of zeros derived because the node was silent. `possible_zero_rows`:
-    rows of groups that may have given the node a 0. `unplaced_rows`: rows of the node that fit two
-    groups, and so may have given it any score. `unknown_until`: the node's last row without a
-    known time. `ambiguous_at`: the last row near which two groups could not be told apart. The
-    last two are 0 if there is no such row.
+    `derived_count` is the number of zeros derived because the node was silent.
+    `possible_zero_rows` are the rows of groups that may have given the node a 0. `unplaced_rows`
+    are the node's rows that fit two groups, and so may have given it any score. `unknown_until` is
+    the node's last row without a known time. `ambiguous_at` is the last row near which two groups
+    could not be distinguished. The last two are 0 if there is no such row.
     """
 
     address: Address
@@ -120,7 +120,7 @@ class DerivedNode:
 
 @dataclass(frozen=True, slots=True)
 class DerivedFigures:
-    """The derived nodes of a stream; `headless_count`: tasks that started before the first row."""
+    """The nodes derived from a stream; `headless_count` tasks started before its first row."""
 
     nodes: Mapping[Address, DerivedNode]
     row_count: int
@@ -132,9 +132,9 @@ class DerivedFigures:
 def compute_figures_from_rows(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> DerivedFigures:
-    """Derive the figures by folding a stream's rows in order of id, as the daemon does.
+    """Derive the nodes of a stream by folding its rows in order of id, as the daemon does.
 
-    `time_by_row`: the known times of rows, in seconds of the relay's clock.
+    `time_by_row` has the known times of rows, in seconds of the relay's clock.
     """
     timed_rows = list(_assign_times(rows, time_by_row))
     events, ambiguous_ids = _decode_rows(timed_rows)
@@ -171,7 +171,7 @@ def compute_figures_from_rows(
 
 
 def _assign_times(rows: Sequence[FeedRow], time_by_row: Mapping[int, int]) -> Iterator[FeedRow]:
-    """Yield every row with a non-decreasing time, and a position."""
+    """Yield every row with a block and a time; the times never decrease."""
     latest = 0
     for row in rows:
         latest = max(latest, time_by_row.get(row.id, latest))
@@ -194,7 +194,7 @@ def _assign_rows(
     node_by_task: Mapping[TaskKey, Address],
     time_by_row: Mapping[int, int],
 ) -> None:
-    """Assign each row to its node; a task's rows belong to the node that runs it."""
+    """Assign each row to its node; a task's rows belong to the node that runs the task."""
     for row in rows:
         runner = node_by_task.get(TaskKey(row.task.lower()))
         node = nodes.get(runner or Address(row.node.lower()))
@@ -218,7 +218,10 @@ def _record_membership(
 
 
 def _mark_ambiguous(nodes: Mapping[Address, DerivedNode], ambiguous_ids: Collection[int]) -> None:
-    """Mark the nodes within `MAX_ID_GAP` ids of ambiguous rows, where a group was left out."""
+    """Mark the nodes that have rows within `MAX_ID_GAP` ids of an ambiguous row.
+
+    A group was left out near such a row.
+    """
     for node in nodes.values():
         for row_id in ambiguous_ids:
             if node.has_rows_between(row_id - MAX_ID_GAP - 1, row_id + MAX_ID_GAP):
@@ -231,9 +234,10 @@ def _record_ambiguous_scores(
     timeouts: Iterable[TaskTimedOut],
     node_by_task: Mapping[TaskKey, Address],
 ) -> None:
-    """Record the scores that may be missing because two groups could not be told apart.
+    """Record the scores that may be missing because two groups could not be distinguished.
 
-    `unplaced`: the rows that fit two groups. `timeouts`: those that gave the node no derived zero.
+    `unplaced` are the rows that fit two groups. `timeouts` are the timeouts that gave the node no
+    derived zero.
     """
     for row in unplaced:
         if (runner := node_by_task.get(TaskKey(row.task.lower()))) is not None:
@@ -245,7 +249,7 @@ def _record_ambiguous_scores(
 
 
 def group_scores(nodes: Mapping[Address, DerivedNode]) -> dict[int, list[ScoreEntry]]:
-    """Return the scores of each group, by the id of its first row."""
+    """Return the scores of each group, by the id of the group's first row."""
     scores_by_group: dict[int, list[ScoreEntry]] = defaultdict(list)
     for node in nodes.values():
         for score in node.scores:

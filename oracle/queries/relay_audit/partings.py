@@ -1,8 +1,8 @@
-"""Finds the first row at which a relay's figure of a node diverges from the derived one.
+"""Finds the first row at which the relay's score of a node diverges from the derived score.
 
-Two figures do not show which row caused their difference, so hypotheses are tested: a single
-change of the relay's records that yields exactly the relay's figure. The kinds and their evidence
-are in docs/reference/crynux-relay.md#kinds-of-differences.
+Two scores do not show which row caused their difference, so hypotheses are tested. Each is a
+single change of the relay's records that yields exactly the relay's score. The kinds and their
+evidence are in docs/reference/crynux-relay.md#kinds-of-differences.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _PENALTIES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The row at which two figures diverge, or row 0 if unknown; `why` explains it in words."""
+    """The row at which two scores diverge, or row 0 if unknown; `why` explains the divergence."""
 
     kind: str
     row: int
@@ -36,7 +36,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class RelayClaim:
-    """A node's Q_long / 10 as the relay has it, within `slack`, at a row after `after_row`."""
+    """The relay's Q_long / 10 for a node, within `slack`, at a row after `after_row`."""
 
     long_term: float
     slack: float
@@ -49,14 +49,15 @@ class RelayClaim:
 
 
 def find_kickout_divergence(node: DerivedNode) -> Divergence | None:
-    """Return the first kickout without a cause or due kickout that did not occur, or None."""
+    """Return the first kickout that had no cause, or that was due but did not occur, or None."""
     divergences = [*_find_unjustified_kickouts(node), *_find_missed_kickouts(node)]
     return min(divergences, key=lambda divergence: divergence.row, default=None)
 
 
 def _find_unjustified_kickouts(node: DerivedNode) -> Iterator[Divergence]:
     for row in node.kicked_at:
-        # A group's scores have the position of its first row, which may come after the kickout.
+        # A group's scores have the position of the group's first row, which may come after the
+        # kickout.
         scores = [entry.score for entry in node.scores if entry.at.log <= row + MAX_ID_GAP]
         pool = scores[-RELAY.pool_size :]
         if len(pool) < RELAY.pool_size or not is_below_line(sum(pool), RELAY):
@@ -79,7 +80,7 @@ def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
 def find_score_divergence(
     node: DerivedNode, claim: RelayClaim, scores_by_group: Mapping[int, Sequence[ScoreEntry]]
 ) -> Divergence:
-    """Return the earliest score change that yields the relay's figure, of the likeliest kind."""
+    """Return the earliest score change, of the likeliest kind, that yields the relay's score."""
     for find_divergences in (
         _find_missing_zeros,
         find_swapped_scores,
@@ -158,7 +159,7 @@ def _find_unseen_scores(
 
 
 def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, int]]:
-    """Return the row ranges `(after, until)` in which a restart yields the relay's figure."""
+    """Return the row ranges `(after, until)` in which a restart yields the relay's score."""
     scores, spans = [entry.score for entry in node.scores], []
     for index in range(1, len(scores) + 1):
         reseeded = reseed_pool(bytes(scores[:index][-RELAY.pool_size :]), RELAY)
@@ -184,7 +185,7 @@ def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergenc
 def find_health_divergence(
     node: DerivedNode, health: float, slack: float, time: int
 ) -> Divergence:
-    """Return the earliest change of H without which the derived H equals the relay's."""
+    """Return the earliest change of H that, if left out, makes the derived H match the relay's."""
     candidates = [
         stored_change for stored_change in node.changes if stored_change.at.log >= node.joined_at
     ]

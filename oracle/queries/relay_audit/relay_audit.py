@@ -1,4 +1,4 @@
-"""Compares a relay's figures with derived ones, node by node, and reports where they diverge.
+"""Compares a relay's scores with derived scores, node by node, and reports where they diverge.
 
 See docs/reference/crynux-relay.md#audit-of-the-relay.
 """
@@ -43,7 +43,7 @@ _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
 
 def compute_health_slack(health: float) -> float:
-    """Return the tolerated difference between two observed H, as rows are seen with a delay."""
+    """Return the tolerated difference between two values of H; rows are observed with a delay."""
     return _HEALTH_SLACK + (1 - health) * _MAX_OBSERVATION_DELAY_SECONDS / RELAY.tau_seconds
 
 
@@ -60,7 +60,7 @@ def check_health(
         return None
     if node.is_member and figure.is_excluded != node.is_excluded_at(relay_now):
         state_text = "excluded" if figure.is_excluded else "not excluded"
-        # A node without any change of reliability diverges at no row.
+        # Without a change of reliability, there is no row at which the node diverges.
         row = node.changes[-1].at.log if node.changes else 0
         return Divergence("exclusion", row, f"the relay reports it as {state_text}")
     return None
@@ -98,12 +98,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeAudit:
-    """The audit of one node: Q_long / 10 and H, derived and of the relay; None if unknown.
+    """The audit of one node: its Q_long / 10 and H, both derived and as the relay reports them.
 
-    `ours` and `our_health` are derived, `theirs` and `their_health` are the relay's. `groups` is
-    the number of scores that the rows give the node, `zeros` how many of them are derived because
-    the node was silent. `lowest` and `highest` bound `ours` over all scores consistent with the
-    rows. `why` states what is missing if nothing is proven.
+    `ours` and `our_health` are derived; `theirs` and `their_health` are the relay's. A value is
+    None if it is unknown. `groups` is the number of scores that the rows give the node. `zeros` is
+    the number of these scores that are derived because the node was silent. `lowest` and `highest`
+    bound `ours` over all scores consistent with the rows. `why` states what is missing if nothing
+    is proven.
     """
 
     node: Address
@@ -125,9 +126,10 @@ class NodeAudit:
 
 @dataclass(frozen=True, slots=True)
 class RelayAudit:
-    """The audit of a relay; nodes by address. `headless`: tasks that started before the first row.
+    """The audit of a relay, with its nodes in order of address.
 
-    `contradictions`: rows that contradict other rows, or the chain.
+    `headless` is the number of tasks that started before the first row. `contradictions` are the
+    rows that contradict other rows, or the chain.
     """
 
     nodes: list[NodeAudit]
@@ -147,14 +149,14 @@ class RelayAudit:
 
 @dataclass(frozen=True, slots=True)
 class _PollComparison:
-    """A poll, the previous one, and the figures derived from the rows up to it."""
+    """A poll, the previous poll, and the nodes derived from the rows up to the poll."""
 
     previous_poll: Poll | None
     poll: Poll
     derived: DerivedFigures
 
     def separate_by_two_polls(self, node: DerivedNode) -> QualityFactors | None:
-        """Return the factors of a figure from two polls, or None if a row came between them."""
+        """Return a node's factors from two polls, or None if a row came between the polls."""
         previous_figure = (
             None if self.previous_poll is None else self.previous_poll.figures.get(node.address)
         )
@@ -217,7 +219,7 @@ _JudgedNode = tuple[NodeAudit, DerivedNode]
 
 
 def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _JudgedNode:
-    """Judge a node by pairs of polls, or by single polls if it had rows between all of them."""
+    """Judge a node by pairs of polls, or by single polls if it had rows between all polls."""
     judged_node = _judge_by_polls(
         _PollComparison.separate_by_two_polls, node, comparisons
     ) or _judge_by_polls(_PollComparison.separate_by_derived_health, node, comparisons)
@@ -230,7 +232,7 @@ def _judge_by_polls(
     node: DerivedNode,
     comparisons: Sequence[_PollComparison],
 ) -> _JudgedNode | None:
-    """Return the judgement over the polls in order; the first difference decides."""
+    """Judge a node by the polls in order; the first difference decides."""
     agreed_row, judged_node = 0, None
     for comparison in comparisons:
         derived_node = comparison.derived.nodes.get(node.address)
@@ -374,7 +376,7 @@ def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
 def _find_shared_swap(
     claims: Sequence[tuple[DerivedNode, RelayClaim]], derived: DerivedFigures
 ) -> dict[Address, Divergence]:
-    """Return by node the divergences in the first group whose nodes may have swapped scores."""
+    """Return the divergences in the first group whose nodes may have swapped scores, by node."""
     scores_by_group, divergences_by_row = (
         group_scores(derived.nodes),
         dict[int, dict[Address, Divergence]](),

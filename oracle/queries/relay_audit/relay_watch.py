@@ -1,4 +1,4 @@
-"""Reads a relay's stream, polls its figures, and separates each figure into Q_long and H.
+"""Reads a relay's stream, polls its scores, and separates each score into Q_long and H.
 
 Two polls of (Q_long / 10) * H give both factors (docs/reference/crynux-relay.md#two-polls). The
 verdict is computed in `relay_audit`. No request changes anything at the relay.
@@ -20,7 +20,10 @@ _ROUNDING_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class QualityFactors:
-    """A relay's Q_long / 10 and its H at `at`; each has a maximum error of `slack`."""
+    """The relay's Q_long / 10 and H of a node, at time `at`.
+
+    `slack` is the maximum error of `long_term`.
+    """
 
     long_term: float
     health: float
@@ -28,17 +31,17 @@ class QualityFactors:
     slack: float
 
     def compute_health(self, moment: float) -> float:
-        """Return H at another moment of the same clock, if nothing happens until then."""
+        """Return H at another time of the same clock, if no event occurs until then."""
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
 
 def separate_factors(
     first_figure: RelayFigures, second_figure: RelayFigures
 ) -> QualityFactors | None:
-    """Return the factors of a node's figure, from two figures without an event between them.
+    """Return a node's factors from two of its scores, if no event occurred between them.
 
     The gap of H to 1 shrinks by exp(-t/tau) and Q_long is constant, so all growth comes from H.
-    The result is None if the figure fell, which means that there was an event, or if too little
+    The result is None if the score fell, because an event must have occurred, or if too little
     time passed.
     """
     elapsed_seconds = second_figure.measured_at - first_figure.measured_at
@@ -77,7 +80,7 @@ class WatchClock:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """One reading of all figures at `relay_now`, in seconds of the relay's clock.
+    """One reading of all scores at `relay_now`, in seconds of the relay's clock.
 
     Rows up to id `last_id_before` were committed before the reading, rows above `last_id_after`
     after it.
@@ -144,13 +147,13 @@ class RelayWatch:
             self.polls.append(Poll(figures, last_id_before, self.last_id, relay_now))
 
     def adopt_witness_times(self, witnessed_rows: Iterable[tuple[int, Hash, int]]) -> None:
-        """Adopt a witness's times (id, hash, time) of rows whose hash equals the witnessed one."""
+        """Adopt a witness's times (id, hash, time) for the rows with the same hash."""
         for row_id, row_hash, row_time in witnessed_rows:
             if row_id in self.rows and self.rows[row_id].hash == row_hash:
                 self.time_by_row[row_id] = row_time
 
     def adopt_daemon_times(self, daemon_rows: Mapping[int, FeedRow]) -> None:
-        """Adopt a daemon's observation times of rows whose hash equals the stored one."""
+        """Adopt a daemon's observation times for the rows with the same hash."""
         for row_id, daemon_row in daemon_rows.items():
             row = self.rows.get(row_id)
             if row is None or row.hash != daemon_row.hash:

@@ -112,7 +112,7 @@ def verify_draw(
     Raises:
         InputError: nothing is indexed, the settings differ from the daemon's, or there is no such
             task.
-        TransientError: the chain does not answer, or does not have the stored blocks any more.
+        TransientError: no endpoint responds, or the chain no longer has the stored blocks.
     """
     with store.read_transaction() as uow:
         check_draw_settings(uow, settings)
@@ -165,7 +165,7 @@ def verify_all_draws(
 
     Raises:
         InputError: nothing is indexed, or the settings differ from the daemon's.
-        TransientError: the chain does not answer, or does not have the stored blocks any more.
+        TransientError: no endpoint responds, or the chain no longer has the stored blocks.
     """
     with store.read_transaction() as uow:
         check_draw_settings(uow, settings)

@@ -1,7 +1,7 @@
 """The network at a time: its nodes, its waiting tasks, and the planned downloads.
 
-A snapshot is made from a file of events, or from the database: from the stored state if that is
-sufficient, otherwise by folding the stored events again in memory.
+A snapshot is made from a file of events, or from the database. From the database, the stored state
+is read if that is sufficient; otherwise, the stored events are folded again in memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,13 +29,14 @@ _EVENTS_PER_BATCH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class NetworkSnapshot:
-    """The network after `block` (None: before any event) at `time`, in seconds.
+    """The network after `block`, at `time` in seconds; `block` is None before any event.
 
-    `nodes`: every node ever seen. `waiting`: tasks that wait for a node, in order of creation.
-    `group_tasks`: every unscored task of the groups of those tasks. `nodes_by_group`: the nodes
-    that had a task of these groups, or of the requested group. `drawn_node_by_task`: the node of
-    each active draw. `planned_downloads`: the daemon's planned download requests. A file or an
-    earlier time has neither draws nor planned downloads.
+    `nodes` are all nodes ever seen. `waiting` are the tasks that wait for a node, in order of
+    creation. `group_tasks` are all unscored tasks of the groups of those tasks. `nodes_by_group`
+    are the nodes that had a task of these groups, or of the requested group. `drawn_node_by_task`
+    has the node of each active draw. `planned_downloads` are the daemon's planned download
+    requests. A snapshot from a file, or of an earlier time, has neither draws nor planned
+    downloads.
     """
 
     rules: Rules
@@ -67,9 +68,9 @@ class NetworkSnapshot:
 class SnapshotQuery:
     """The parameters of a snapshot.
 
-    `max_time`: the time of the snapshot in seconds, later events are left out; None for the last
-    event's time, or the cursor's. `follower`: receives every event while it is folded. `group`: a
-    group whose nodes are included beside those of the waiting tasks.
+    `max_time` is the time of the snapshot in seconds, after which events are left out; None stands
+    for the time of the last event, or of the cursor. `follower` receives every event that is
+    folded. `group` is a group whose nodes are included beside those of the waiting tasks.
     """
 
     rules: Rules
@@ -81,7 +82,7 @@ class SnapshotQuery:
 def build_snapshot_from_events(
     events: Sequence[DomainEvent], query: SnapshotQuery
 ) -> NetworkSnapshot:
-    """Fold events, sorted by position, from an empty state.
+    """Fold events, sorted by position, from an empty state, and return the resulting network.
 
     Raises:
         InputError: there is no event, and the query has no time.

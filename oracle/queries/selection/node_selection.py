@@ -25,12 +25,13 @@ from oracle.systems.weighted_draw import NodeDraw, draw_nodes
 class Selection:
     """The verdict of a policy on a task; `chances` has one entry per member, ascending by address.
 
-    An entry is the verdict on the member, and its probability of being drawn first: in units of
-    10^-18, rounded down, or None if it is no candidate. `total_weight` is the sum of weights as
-    the first draw counts them. `seed` is None, and `drawn` is empty, if no node was drawn. `trio`:
-    how a legacy system drew its three nodes, from a card group first if the task needs a single
-    card type; None otherwise. `predownloads`: the downloads that the start of the task would
-    cause, given that the drawn nodes are busy then; None if the policy has no predownloads.
+    An entry is the verdict on the member, and the probability that the member is drawn first. The
+    probability is in units of 10^-18, rounded down, or None if the member is no candidate.
+    `total_weight` is the sum of weights as the first draw counts them. If no node was drawn,
+    `seed` is None and `drawn` is empty. `trio` is the choice of three nodes by a legacy system, or
+    None; if the task needs a single card type, a card group was drawn first. `predownloads` are
+    the downloads that the start of the task would cause while the drawn nodes are busy, or None if
+    the policy has no predownloads.
     """
 
     policy: str
@@ -62,10 +63,10 @@ def run_selection(
 ) -> Selection:
     """Judge every member for the task, and draw nodes if there is a seed of 32 bytes.
 
-    If `draw_count` is None, as many nodes are drawn as run a task in the system: three in
-    `legacy`, else one. `follower` belongs to the policy; if the policy has a memory, the follower
-    must have received the events of the snapshot. Nodes that had another task of the same group,
-    or are drawn for another task, are no candidates.
+    If `draw_count` is None, three nodes are drawn in `legacy` and one in other systems. `follower`
+    belongs to the policy. If the policy has a memory, the follower must have received the events
+    of the snapshot. Nodes that had another task of the same group, or are drawn for another task,
+    are no candidates.
 
     Raises:
         InputError: the system cannot draw this number of nodes.

@@ -95,8 +95,8 @@ def build_queue_answer(
 ) -> QueueAnswer:
     """Return the answer from the same queue that the daemon draws from.
 
-    `alpha`: the number of waiting entries allowed per member, or None to leave out the capacity.
-    `node`: the node whose offer is requested, if any.
+    `alpha` is the number of waiting entries allowed per member, or None to leave out the capacity.
+    `node` is the node whose offer is requested, if any.
 
     Raises:
         InputError: no event refers to the node.
@@ -175,7 +175,7 @@ def _compute_capacity(
 
 
 class _Fit(NamedTuple):
-    """Whether a freed node fits a queue entry; `reason` is None if it does.
+    """Whether a freed node fits a queue entry; `reason` is None if the node fits.
 
     In a group of three, two of `partners` would run the tasks with the node.
     """
@@ -281,7 +281,7 @@ def _check_entry(
 
 
 def _make_crynux_check(node: Node, network: PolicyInput, weighting: Weighting) -> _FitCheck:
-    """Check entries against the daemon's index of free nodes, which holds only the freed node."""
+    """Return a check of entries against an index of free nodes that has only the freed node."""
     free_nodes = FreeNodes(network.rules, weighting)
     free_nodes.advance_to(network.time)
     free_nodes.update_node(node)
@@ -297,7 +297,7 @@ def _make_crynux_check(node: Node, network: PolicyInput, weighting: Weighting) -
 
 
 def _make_pocket_check(follower: PocketFollower, node: Node, network: PolicyInput) -> _FitCheck:
-    """Check entries against Pocket's candidate pool, which holds only the freed node."""
+    """Return a check of entries against a Pocket candidate pool that has only the freed node."""
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
         pool = PocketPool(follower, network, [node], explains=False)
@@ -310,8 +310,9 @@ def _make_pocket_check(follower: PocketFollower, node: Node, network: PolicyInpu
 
 
 def _make_trio_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
-    """Check entries against all free nodes, of which three have to run a group together."""
-    # The candidates by their inputs, because many waiting groups have the same requirements.
+    """Return a check of entries against all free nodes, three of which run a group together."""
+    # Candidates are cached by their inputs, because many waiting groups have the same
+    # requirements.
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:

@@ -1,4 +1,4 @@
-"""A task's candidates and the drawn nodes; `select --json` and `/v1/select` print the same."""
+"""A task's candidates and drawn nodes, as `select --json` and `/v1/select` print them."""
 
 from collections.abc import Mapping
 
@@ -88,7 +88,10 @@ class SelectionResult(SelectionFigures, SnapshotAnswer):
 def build_selection_figures(
     selection: Selection, rules_name: str, changed: Mapping[str, str]
 ) -> SelectionFigures:
-    """Return the answer for a selection; `changed`: values that differ from the published ones."""
+    """Return the answer for a selection.
+
+    `changed` has the values of rules and policy that differ from the published values.
+    """
     place_by_node = {drawn.node: place for place, drawn in enumerate(selection.drawn, start=1)}
     min_weight = 1 if selection.has_equal_weights else 0
     return SelectionFigures(

@@ -1,6 +1,6 @@
-"""Resolves addresses and hashes, complete or cut, to nodes, tasks and calls.
+"""Resolves complete or shortened addresses and hashes to nodes, tasks and calls.
 
-An address or hash may be cut after any digit. An ambiguous prefix is rejected, never guessed
+An address or hash may be shortened after any digit. An ambiguous prefix is rejected, never guessed
 (docs/archive/decisions/0207-one-face-of-the-command-line.md).
 """
 
@@ -41,7 +41,7 @@ def find_node(uow: UnitOfWork, text: str) -> Address:
 
 
 def find_task(uow: UnitOfWork, text: str) -> TaskKey:
-    """Return the task whose key is or begins with `text`. Raises as `find_node`."""
+    """Return the task whose key is or begins with `text`; raise InputError as `find_node` does."""
     digits = _parse_digits(text, "task", HASH_DIGITS)
     if len(digits) == HASH_DIGITS:
         return TaskKey(f"0x{digits}")
@@ -74,9 +74,9 @@ def find_call(uow: UnitOfWork, text: str) -> Intent:
 
 
 def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address:
-    """Return the candidate that is or begins with `text`; errors call it a `kind`.
+    """Return the candidate that is or begins with `text`; `kind` is its name in errors.
 
-    Raises as `find_node`.
+    Raises InputError as `find_node` does.
     """
     digits = _parse_address_digits(text, kind)
     if len(digits) == ADDRESS_DIGITS:
@@ -87,7 +87,7 @@ def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address
 
 
 def _parse_address_digits(text: str, kind: str) -> str:
-    """Return the digits in lower case; raise InputError if malformed or the checksum is wrong."""
+    """Return the digits in lower case; raise InputError if the text or its checksum is invalid."""
     digits = _parse_digits(text, kind, ADDRESS_DIGITS)
     if len(digits) == ADDRESS_DIGITS:
         try:

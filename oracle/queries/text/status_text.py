@@ -1,4 +1,4 @@
-"""`status` as text: progress of index, reports and senders, pending actions, what is proven."""
+"""`status` as text: progress of index, reports and senders, pending actions, and proofs."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,8 @@ Lines = Iterator[tuple[str, str]]
 def format_situation(status: OperatorStatus, heartbeat_seconds: int | None, now: int) -> Lines:
     """Yield the progress of index, reports, senders and kickouts, one line each.
 
-    `heartbeat_seconds` is None without an oracle contract. `now`: unix seconds of this machine.
+    `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
+    unix seconds.
     """
     yield "index", _format_index(status, now)
     if heartbeat_seconds is not None:
@@ -59,7 +60,7 @@ def format_reading_lines(status: OperatorStatus) -> Lines:
 
 
 def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
-    """Yield the content of the index; `has_dispatch`: whether tasks are dispatched."""
+    """Yield the content of the index; `has_dispatch` adds the lines about the dispatcher."""
     if status.chain_id is None:
         yield "chain", "not known yet; run `qos-oracle run --once` first"
         return
@@ -202,7 +203,7 @@ Line = tuple[str, str]
 def load_proof_status(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
-    """Return findings about unproven history, and lines about what could be proven now."""
+    """Return findings about unproven history, and lines about the proofs that are possible."""
     findings, lines = _check_proof(store, source, scope)
     return findings, [*_format_witnesses(source), *lines]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 TABLE_WIDTH = 100
-# For rows that are read singly or parsed by other programs, and so must not wrap.
+# Width for rows that are read one at a time or parsed by other programs, and so must not wrap.
 WIDE_TABLE_WIDTH = 160
 _MAX_TEXT_LENGTH = 40
 # `0x` and twelve digits: rarely ambiguous among a million tasks, and ambiguity is an error.
@@ -60,7 +60,7 @@ def build_table(
     rows: "Iterable[BaseModel]",
     format_by_field: Mapping[str, Callable[[Any], str]],
 ) -> tuple[list[str], Iterator[list[str]]]:
-    """Return the titles and the cells of rows: the fields of the model that have a `Column`.
+    """Return titles and cells of rows, for the fields of the model that have a `Column`.
 
     `format_by_field` maps the name of a field to the function that formats it from the complete
     row; other values are converted by `str`, None to a dash.
@@ -133,7 +133,7 @@ def print_left_out(row_count: int, max_rows: int) -> None:
 def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
     """Print labelled facts one below the other, wrapped if the output is a terminal.
 
-    In a pipe each fact is one line of any length, so that programs can cut lines out.
+    In a pipe, each fact is one line of any length, so that programs can select lines.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for name, value in rows:
@@ -141,7 +141,7 @@ def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
 
 
 def format_fact(name: str, value: str, name_width: int, width: int | None) -> list[str]:
-    """Return one fact as lines of at most `width`, or as one line if None; no word is broken."""
+    """Return one fact as lines of at most `width` (None: no limit), without breaking words."""
     line = f"{name:<{name_width}}{value}"
     if width is None or len(line) <= width:
         return [line]

@@ -1,8 +1,8 @@
-"""Draws: the recorded ones, and one recomputed from the stored logs with its candidates.
+"""Recorded draws, and a draw that is recomputed from the stored logs with its candidates.
 
-The answer about a recomputed draw has every input of its arithmetic, so that anybody can verify it
-(docs/reference/scoring-rules.md#the-draw). The history is folded up to the seed block, which takes
-seconds, so callers run one such request at a time.
+The answer for a recomputed draw has every input of the computation, so that anybody can verify the
+draw (docs/reference/scoring-rules.md#the-draw). The history is folded up to the seed block. As
+this takes seconds, callers run one such request at a time.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def list_draws(snapshot: ApiSnapshot, limit: int) -> DrawPage:
 
 
 def list_task_draws(snapshot: ApiSnapshot, task: TaskKey) -> TaskDraws:
-    """Return the draws of a task; raise NotFoundError if no node was drawn for it."""
+    """Return the draws of a task; raise NotFoundError if the task has no draw."""
     stored_draws = snapshot.uow.draws.list_for_task(task)
     if not stored_draws:
         raise NotFoundError(f"no node was drawn for task {task}")
@@ -174,7 +174,7 @@ def _redraw_block(
     plan_before: AssignmentPlan,
     events: Sequence[DomainEvent],
 ) -> Sequence[TaskDraw]:
-    """Return all draws with the seed block of a draw, from the state after the stored events."""
+    """Repeat all draws with the seed block of `recorded`, from the state after `events`."""
     view, drawer = WorkingSetView(settings), BlockDrawer(settings, explains=True)
     for block_number, block_events in groupby(events, key=lambda event: event.at.block):
         view.fold_block(block_number, list(block_events))

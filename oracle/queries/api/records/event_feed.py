@@ -46,7 +46,7 @@ _EVENT_BY_TRANSITION = {
     MembershipTransition.KICKED_OUT: ("left", "was kicked out"),
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
-# Rows per query. Only for a second with more rows than this are the numbers raised.
+# Maximum rows per query; the limits are raised only for a second with more rows.
 _MAX_CHANGES = 5_000
 _MAX_ROUNDS = 500
 
@@ -110,7 +110,7 @@ def find_newest_cursor(snapshot: ApiSnapshot) -> EventCursor:
 def load_events_after(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return the next events after a position, at most `limit`; empty at the newest position."""
+    """Return up to `limit` events after a position; at the newest position there are none."""
     numbered_events: list[NumberedEvent] = []
     reorg_count, halt_count = snapshot.uow.reorgs.count(), snapshot.uow.halts.count_changes()
     if reorg_count < cursor.reorgs or halt_count < cursor.halts:
@@ -185,9 +185,9 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
 
 
 def _read_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
-    """Return the events at this time or later, in order, for one second at least.
+    """Return events from `time` on, in order, and the time up to which none is missing.
 
-    The second value is the time up to which no event is missing.
+    The events cover at least one second.
     """
     factor = 1
     events, last_time = _read_limited_page(snapshot, time, factor)
@@ -291,7 +291,7 @@ def _build_event(
 def _build_recovery_events(
     changes: list[ReliabilityChange], rules: Rules
 ) -> Iterator[tuple[Position, FeedEvent]]:
-    """Yield the ends of exclusions by recovery of H alone, which no log records."""
+    """Yield an event for each exclusion that ends by recovery alone, which no log records."""
     next_change_by_node: dict[Address, ReliabilityChange] = {}
     for change in reversed(changes):
         next_change = next_change_by_node.get(change.node)

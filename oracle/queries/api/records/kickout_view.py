@@ -66,8 +66,8 @@ def find_evidence(
 ) -> tuple[Hash, str]:
     """Return the hash and content of a kickout's evidence.
 
-    `node_or_hash`: the node of the kickout, or the hash. `read_file` returns the content of a
-    published file, or None.
+    `node_or_hash` is the node of the kickout, or the hash of the evidence. `read_file` returns the
+    content of a published file, or None.
 
     Raises:
         NotFoundError: no kickout was proposed, or the file is not on this host.

@@ -93,7 +93,7 @@ def _list_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator
     expulsion_positions = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     expulsion_transactions = {(position.block, position.tx) for position in expulsion_positions}
     for change in snapshot.uow.memberships.list_for_node(address, _MAX_EVENTS):
-        # The network's own event of a kickout that the oracle executed is the same kickout.
+        # If the oracle executed a kickout, the network's own event reports the same kickout.
         if (
             change.transition is MembershipTransition.KICKED_OUT
             and change.at[:2] in expulsion_transactions
