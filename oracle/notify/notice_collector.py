@@ -231,7 +231,7 @@ def _start_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
     uow.bookmarks.set(_BLOCK_BOOKMARK, cursor.number)
     uow.bookmarks.set(_FORK_BOOKMARK, uow.reorgs.get_newest_id())
     mark_cleared_halts_as_old(uow)
-    # Halts that are open now are notified, because a new subscriber needs them.
+    # Open halts get a notice too, because a new subscriber needs to know them.
     uow.notices.append(collect_halts_and_holds(uow, cursor.time))
     return True
 
@@ -240,8 +240,8 @@ def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> t
     """Retract the notices of blocks that a fork or an operator's rewind removed.
 
     Return the last block whose notices are still valid, and whether any were retracted. The reorg
-    log shows removed blocks even if they are folded again by now; a cursor below
-    `last_seen_block` shows an operator's rewind.
+    log shows removed blocks even if other blocks of their heights were folded since; a cursor
+    below `last_seen_block` shows an operator's rewind.
     """
     reorg_by_id = uow.reorgs.list_after(uow.bookmarks.get_number(_FORK_BOOKMARK) or 0)
     abandoned = [(reorg.ancestor, reorg.old_tip, reorg.time) for reorg in reorg_by_id.values()]

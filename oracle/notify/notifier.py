@@ -31,7 +31,7 @@ _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 5, 3600
 
 
 def compute_backoff_seconds(failure_count: int) -> int:
-    """Return the wait after `tries` consecutive failures: 5 s, 10 s … up to one hour."""
+    """Return the wait after consecutive failures: 5 s, 10 s … up to one hour."""
     return int(min(_MAX_BACKOFF_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(failure_count - 1, 20)))
 
 
@@ -51,9 +51,9 @@ class TargetDelivery:
     _in_flight: Notice | None = None
 
     def deliver_due(self, wait_seconds: float | None) -> bool:
-        """Finish the delivery in flight, or start the next one; return whether one succeeded.
+        """Finish the delivery in flight, or start the next delivery; return whether it succeeded.
 
-        `wait_seconds` limits the wait for a response; None waits until it arrives.
+        `wait_seconds` limits the wait for a response; None waits until the response arrives.
         """
         self.call.wait_seconds = wait_seconds
         if self._in_flight is None:
@@ -73,7 +73,7 @@ class TargetDelivery:
         return self._record_result(notice, outcome)
 
     def _record_result(self, notice: Notice, outcome: "Future[None]") -> bool:
-        """Record a success, or a failure and when to retry; return whether it was a success."""
+        """Record a success, or a failure and when to retry; return whether delivery succeeded."""
         try:
             outcome.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
@@ -105,7 +105,10 @@ class TargetDelivery:
             )
 
     def _find_next_notice(self) -> Notice | None:
-        """Return the next due notice that matches the filter, or None; never revisit others."""
+        """Return the next due notice that matches the filter, or None.
+
+        Notices that do not match are skipped for good.
+        """
         with self.store.read_transaction() as uow:
             progress = uow.notices.get_progress(self.target.name)
             if progress is None or self.clock() < progress.next_at:
@@ -167,7 +170,7 @@ class Notifier:
         """Collect and deliver notices; return whether more work may be ready at once.
 
         `head` is the newest known block, or None. `wait_seconds` limits the wait for each
-        response; None waits until it arrives.
+        response; None waits until the response arrives.
         """
         has_more = self._collect_notices(head)
         for delivery in self._deliveries:

@@ -11,7 +11,7 @@ from oracle.store.notice_repository import Notice
 
 
 class NotDeliveredError(OracleError):
-    """A target did not accept a message; of the target's address the text names only the host."""
+    """A target did not accept a message; the text names only the host of the target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,9 @@ def configure_logging(log_format: str, level: str, stream: TextIO | None = None)
 class LogStream:
     """A log stream that counts lines that cannot be written instead of raising an error.
 
-    The daemon survives a full disk under its log, because its work does not depend on it. The next
-    written line is preceded by the number of lost lines. A broken pipe still raises, because
-    nothing can read the log any more.
+    The daemon survives a full disk under its log, because its work does not depend on the log. The
+    next written line is preceded by the number of lost lines. A broken pipe still raises an error,
+    because nothing can read the log any more.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -108,7 +108,7 @@ def _get_file_descriptor(stream: TextIO) -> int | None:
 def _configure_libraries(
     log_stream: LogStream, shared_processors: list[Processor], *, is_readable: bool
 ) -> None:
-    """Format the warnings and errors of libraries, which use stdlib logging, in the same way."""
+    """Log the warnings and errors of libraries, which use stdlib logging, in the same format."""
     handler = logging.StreamHandler(cast("TextIO", log_stream))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -148,7 +148,7 @@ def _redact_value(key: str, value: object) -> object:
 def is_power_of_two(count: int) -> bool:
     """Return whether `count` is a power of two.
 
-    A repeated fault is logged at these counts, so that the log stays small if it persists.
+    A repeated fault is logged at these counts, so that the log stays small if the fault persists.
     """
     return count & (count - 1) == 0
 

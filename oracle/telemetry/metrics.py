@@ -1,9 +1,10 @@
 """Base metrics of the daemon, and the registry of all metrics (docs/reference/metrics.md).
 
 Metric names begin with `oracle_` and values are in base units. Labels have a bounded number of
-values: never a node, an address or a hash. Figures that are not in the database are counted where
-they arise. All others are counted from the database, so that a restart does not change them: they
-are published together (`IndexStatistics`, `OutboxFigures`), and a scrape reads them from memory.
+values: never a node, an address or a hash. Values that are not in the database are counted where
+they arise. All other values are counted from the database, so that a restart does not change them.
+They are published together (`IndexStatistics`, `OutboxFigures`), and a scrape reads them from
+memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -114,7 +115,7 @@ SHARE_BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class DispatchStatistics:
-    """Dispatch figures at one folded block.
+    """Dispatch statistics as of one folded block.
 
     `oldest_blocks` is the number of blocks since the oldest pending assignment, or 0 if there is
     none. `failures_by_reason` counts the task starts that failed. `downloads_by_state` counts the
@@ -136,12 +137,12 @@ def count_shares(shares: Iterable[float] = ()) -> BucketCounts:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatistics:
-    """Figures counted from the database, at one folded block.
+    """Statistics counted from the database, as of one folded block.
 
     `nodes` are counts by status, `kickouts` by state (`due`; `held`, which are a part of the due
     ones; `done`), `outbox` by (kind, state). The three distributions have one share per member.
     `round_age` is in seconds of block time, and None before the first round. `balance_wei` is None
-    while unknown, `dispatch` if dispatching is off.
+    while unknown; `dispatch` is None if dispatching is off.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -159,7 +160,7 @@ class IndexStatistics:
 
 
 class _StatisticsCollector(Collector):
-    """Exports the statistics that were published last; before that, nothing."""
+    """Exports the statistics that were published last, or nothing if none were published."""
 
     def __init__(self) -> None:
         self.statistics: IndexStatistics | None = None
@@ -266,7 +267,7 @@ REGISTRY.register(_COLLECTOR)
 
 
 def publish_statistics(statistics: IndexStatistics | None) -> None:
-    """Set the statistics that `/metrics` exports; with None it exports no statistics."""
+    """Set the statistics that `/metrics` exports; None removes them from `/metrics`."""
     _COLLECTOR.statistics = statistics
 
 

@@ -1,7 +1,7 @@
-"""The values of the outbox metrics, counted by the labels of the metrics.
+"""The values of the outbox metrics, keyed by their labels.
 
-`oracle.store` fills them, and every command imports `oracle.store`. To keep commands fast, this
-module does not import prometheus_client.
+`oracle.store` fills in these values, and every command imports `oracle.store`. To keep commands
+fast, this module does not import prometheus_client.
 """
 
 from bisect import bisect_left
@@ -68,7 +68,7 @@ class BucketCounts:
 
 @dataclass(frozen=True, slots=True)
 class AccountFigures:
-    """Figures of one account; a figure that is read from an endpoint is None while unknown.
+    """Metrics of one account; a value that is read from an endpoint is None while unknown.
 
     `runway_seconds` is how long the balance lasts at the rate of the last day, or None if nothing
     was spent. `nonce_gap` counts the allocated nonces without a transaction, between the chain's
@@ -95,7 +95,7 @@ class AccountFigures:
 
 @dataclass(frozen=True, slots=True)
 class ContractFigures:
-    """Figures of the oracle contract at the last check; times in unix seconds."""
+    """Metrics of the oracle contract at the last check; times are in unix seconds."""
 
     round: int
     as_of_lag_blocks: int
@@ -109,7 +109,7 @@ class ContractFigures:
 
 @dataclass(slots=True)
 class OutboxFigures:
-    """The outbox figures of `/metrics`; the keys of each mapping are the labels of its metric.
+    """The outbox metrics of `/metrics`; the keys of each mapping are the labels of its metric.
 
     The first seven fields count all finished nonces since the creation of the database: `outcomes`
     by (kind, `success` | `reverted` | `superseded` | `foreign`), the others by kind of call, with
@@ -158,7 +158,7 @@ class OutboxFigures:
         self.bumps.setdefault(kind, BucketCounts(BUMP_BOUNDS)).add_value(bumps)
 
     def copy_counters(self) -> "OutboxFigures":
-        """Return a copy of the counts of finished nonces, without the other figures."""
+        """Return a copy of the counts of finished nonces, without the other values."""
         return OutboxFigures(
             outcomes=Tally(self.outcomes),
             gas=Tally(self.gas),

@@ -233,5 +233,5 @@ REGISTRY.register(_COLLECTOR)
 
 
 def publish_figures(figures: OutboxFigures | None) -> None:
-    """Set the figures that `/metrics` exports; with None it exports no outbox figures."""
+    """Set the outbox metrics that `/metrics` exports; None removes them from `/metrics`."""
     _COLLECTOR.figures = figures

@@ -1,4 +1,4 @@
-"""Metrics of the endpoints: their state, which one is in use, and the progress of the chain.
+"""Metrics of the endpoints: their state, the endpoint in use, and the progress of the chain.
 
 The label `endpoint` is the host with its position in the settings, which is bounded and contains
 no API key.

@@ -39,7 +39,7 @@ def redact_secrets(text: str) -> str:
 
 def redact_registered_secrets(text: str) -> str:
     """Return the text with registered secrets redacted, in any letter case."""
-    # A copy, because other threads may register more meanwhile.
+    # A copy, because other threads may register more secrets meanwhile.
     for secret in _hidden.copy():
         if secret.lower() in text.lower():
             text = re.sub(re.escape(secret), REDACTED, text, flags=re.IGNORECASE)
@@ -66,7 +66,7 @@ def _strip_url(url: str) -> str:
     # SQLite URLs are file paths without secrets.
     if parts.scheme.startswith("sqlite"):
         return url
-    # A numeric fragment tells endpoints of one host apart (rpc/endpoints/endpoint_list.py).
+    # A numeric fragment distinguishes the endpoints of one host (rpc/endpoints/endpoint_list.py).
     key_position = _KEY_POSITION.fullmatch(parts.fragment)
     fragment = f"#{key_position[0]}" if key_position else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}{fragment}"

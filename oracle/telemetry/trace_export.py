@@ -1,6 +1,6 @@
 """Exports spans to an OpenTelemetry collector (the extra `otel`).
 
-Imported only if `[tracing] endpoint` is set, because the packages are optional.
+This module is imported only if `[tracing] endpoint` is set, because the packages are optional.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """Metrics of sending transactions that are not in the database: fees, broadcasts, reorgs.
 
-Figures that can be counted from the outbox are in `outbox_metrics.py`, because a restart would
+Values that can be counted from the outbox are in `outbox_metrics.py`, because a restart would
 reset them here.
 """
 
