@@ -1,7 +1,7 @@
-"""The fault cases of both suites, and which tests play them.
+"""The fault cases of both suites, and the tests that play them.
 
-76 of ingest, "01" to "76", in tests/faults/ingest/; 74 of publishing, "f01" to "f74", in
-tests/faults/sending/ and wherever else a test is called after one.
+Ingest has 76 cases, "01" to "76", in tests/faults/ingest/. Publishing has 74 cases, "f01" to
+"f74", in tests/faults/sending/ and in every other place with a test named after a case.
 """
 
 import re
@@ -17,9 +17,10 @@ _TEST = re.compile(r"^def (test_case_(f?\d\d)_\w+)\(", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One fault, and what is expected of us when it happens; `number` as tests name it.
+    """One fault and the expected behaviour; `number` is as in test names.
 
-    `severity`: a `critical` one costs money, a false kickout, a false report or a lost log.
+    `severity`: a `critical` fault costs money, or causes a false kickout, a false report or a lost
+    log.
     """
 
     number: str
@@ -31,7 +32,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One of the outbox's own rules, M1 to M9: patches that break it name it."""
+    """One of the outbox's rules, M1 to M9, which the patches that break the rule name."""
 
     number: str
     rule: str
@@ -43,7 +44,7 @@ def all_cases() -> list[Case]:
 
 
 def cases_of(folder: Path) -> list[Case]:
-    """Return the cases of a suite, by number."""
+    """Return the cases of a suite, ordered by number."""
     catalogue = tomllib.loads((folder / "cases.toml").read_text("utf-8"))
     return [Case(**{**entry, "number": _written(entry["number"])}) for entry in catalogue["case"]]
 
@@ -55,7 +56,7 @@ def rules_of_the_outbox() -> list[Rule]:
 
 
 def played() -> dict[str, list[str]]:
-    """Return by number of a case the node ids of its tests, `test_case_NN_...`."""
+    """Return the node ids of each case's tests, `test_case_NN_...`, by the case's number."""
     node_ids_by_case: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         for name, number in _TEST.findall(path.read_text("utf-8")):
@@ -65,7 +66,7 @@ def played() -> dict[str, list[str]]:
 
 
 def case_of(test: str) -> str | None:
-    """Return the number of the case that a test plays by its name."""
+    """Return the number of the case that a test's name contains, or None."""
     named = re.search(r"::test_case_(f?\d\d)_", test)
     return None if named is None else named[1]
 

@@ -1,1 +1,1 @@
-"""The 76 fault cases of ingest, each played through the real parts."""
+"""The 76 fault cases of ingest, each played with the product's own components."""

@@ -1,8 +1,8 @@
-"""Everything here is slow: real requests over HTTP, real transactions, real files.
+"""Fixtures of the slow ingest tests: real HTTP requests, transactions and files.
 
-`a_chain` has two endpoints, and 30 blocks in which a network lives; `indexer` follows it into a
-database of its own. A test that wants another number of endpoints calls `a_chain.serve()`, or
-opens its own `Indexer(a_chain.urls[:1], sqlite_url)`.
+`a_chain` has two endpoints, and 30 blocks with the traffic of a network. `indexer` follows the
+chain into its own database. A test that needs another number of endpoints calls `a_chain.serve()`,
+or opens its own `Indexer(a_chain.urls[:1], sqlite_url)`.
 """
 
 import shutil
@@ -31,7 +31,7 @@ def a_chain() -> Iterator[AChain]:
 
 @pytest.fixture
 def open_indexer(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenIndexer]:
-    """Opens indexers, each on a database of its own, and closes them at the end."""
+    """Return a function that opens indexers with new databases; all are closed at the end."""
     opened: list[Indexer] = []
 
     def open_one(*urls: str, url: str | None = None, **settings: Any) -> Indexer:
@@ -48,5 +48,5 @@ def open_indexer(tmp_path: Path, sqlite_template: Path) -> Iterator[OpenIndexer]
 
 @pytest.fixture
 def indexer(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
-    """Has read nothing yet; `indexer.index()` reads all there is."""
+    """Return an indexer that has read nothing yet; `indexer.index()` reads the complete chain."""
     return open_indexer(*a_chain.urls)

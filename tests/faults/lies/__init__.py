@@ -1,1 +1,1 @@
-"""Every lie of an endpoint against every company that it may be in, and what becomes of it."""
+"""Every lie of an endpoint, in every combination with other endpoints, and its outcome."""

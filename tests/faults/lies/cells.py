@@ -1,4 +1,4 @@
-"""The cells of the matrix: who lies how, in which company, on a chain with which headers."""
+"""The cells of the matrix: the lie, the other endpoints, and the headers of the chain."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from tests.faults.lies.lies import LIES
 
 
 class Company(StrEnum):
-    """Who is asked: the liar, or the liar and an honest endpoint, in this order.
+    """The configured endpoints: the liar alone, or the liar and an honest endpoint in this order.
 
-    `OUTNUMBERED`: two liars that tell the same, and an honest endpoint that does not answer.
+    `OUTNUMBERED`: two liars with the same lie, and an honest endpoint that does not respond.
     """
 
     ALONE = "alone"
@@ -24,7 +24,7 @@ class Company(StrEnum):
 
 
 class Headers(StrEnum):
-    """What the headers of the chain are worth, whoever shows them."""
+    """How far the headers of the chain can be trusted, at every endpoint."""
 
     TRUE = "true headers"
     ZERO_BLOOMS = "zero blooms"
@@ -32,7 +32,7 @@ class Headers(StrEnum):
     WORTHLESS = "zero blooms and made-up roots"
 
     def faults(self) -> list[InjectedFault]:
-        """What makes true headers such."""
+        """Return the faults that turn true headers into these headers."""
         header_faults = []
         if self in {Headers.ZERO_BLOOMS, Headers.WORTHLESS}:
             header_faults.append(block_faults.serve_zero_bloom())
@@ -43,7 +43,7 @@ class Headers(StrEnum):
 
 
 class Place(StrEnum):
-    """Which blocks are lied about."""
+    """The blocks that are lied about."""
 
     EARLY = "early blocks"
     LATE = "late blocks"
@@ -54,7 +54,7 @@ class Place(StrEnum):
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """The first and the last of them."""
+        """The first and the last of the blocks."""
         return _BLOCKS[self]
 
 
@@ -68,7 +68,7 @@ _BLOCKS = {
 
 
 class Mood(StrEnum):
-    """When the liar lies."""
+    """The times at which the liar lies."""
 
     ALWAYS = "always"
     # Then it is honest: the second look differs from the first.
@@ -80,7 +80,10 @@ class Mood(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell; `lie` is one of LIES, or `cap N`: N logs in an answer and no word of the rest."""
+    """One cell.
+
+    `lie` is one of LIES, or `cap N`: at most N logs in a response, without an error.
+    """
 
     lie: str
     company: Company
@@ -93,7 +96,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its name as a test's parameter."""
+        """The cell's name as a test parameter."""
         parts = (
             self.lie,
             self.depth.name.lower(),
@@ -107,7 +110,7 @@ class Cell:
         return "-".join(str(part).replace(" ", "_") for part in parts)
 
     def cap(self) -> InjectedFault | None:
-        """What cuts its answers off, where that is the lie."""
+        """Return the fault that truncates responses, if this is the lie, else None."""
         kind, _, max_logs = self.lie.partition(" ")
         return log_faults.cap_logs(int(max_logs)) if kind == "cap" else None
 
@@ -123,7 +126,7 @@ _UNPROVABLE = ("transaction hash", "reference")
 
 
 def depths(lie: str, profile: str) -> Iterator[Depth]:
-    """Yield how deep a lie can go: what cannot be told from a shallower one is left out."""
+    """Yield the depths of a lie, without those that equal a shallower depth."""
     if lie == "honest" or lie in CAPS or (lie, profile) == _UNPROVABLE:
         yield Depth.ANSWERS
     elif lie in MARKS:
@@ -135,5 +138,5 @@ def depths(lie: str, profile: str) -> Iterator[Depth]:
 
 
 def lies(profile: str) -> list[str]:
-    """The lies that concern an index of this profile."""
+    """Return the lies that affect an index of this profile."""
     return [lie for lie in (*LIES, *CAPS) if profile != "reference" or lie not in OF_CALLS]

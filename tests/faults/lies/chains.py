@@ -1,4 +1,4 @@
-"""The true chains: a story mined into real blocks, and what an index of them must hold."""
+"""The true chains: a story mined into real blocks, and the expected content of an index."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ FINALITY = 8
 
 @dataclass(frozen=True)
 class TrueChain:
-    """A chain, its blocks from the first one, and what it comes to."""
+    """A chain, its blocks from the first one, and the expected content of an index."""
 
     network: Network
     tree: BlockTree
@@ -31,13 +31,13 @@ class TrueChain:
 
     @property
     def before_settling(self) -> int:
-        """The height of the head until it is let go on."""
+        """The height of the head before the chain continues."""
         return len(self.blocks) - 1 - SETTLING
 
 
 @cache
 def true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> TrueChain:
-    """Return the chain of this story; the same for the same arguments."""
+    """Return the chain of a story; the same arguments give the same chain."""
     network, tree = NETWORKS[profile], BlockTree(CHAIN_ID)
     events: list[Event] = []
     for deeds in Story(seed).blocks(BUSY, (QUIET if ends_quietly else 0) + SETTLING):
@@ -49,7 +49,7 @@ def true_chain(profile: str, seed: int = 1, *, ends_quietly: bool = False) -> Tr
 
 
 def _placed(block: Block, written: Sequence[Written]) -> Iterator[Event]:
-    """Say of every event where it stands."""
+    """Yield the events of a block, with their positions."""
     index = 0
     for place, written_tx in enumerate(written):
         at = {"block": block.number, "tx": place, "time": block.time}

@@ -1,7 +1,7 @@
-"""What the database must hold, made from the chain as it was mined; it knows nothing of `oracle`.
+"""The expected content of a database, from the chain as it was mined, without `oracle`.
 
-Rows are tuples in the order of `LOG` and `CALL`; the state is that of `tests.support.reference`,
-with what tasks ask for beside it.
+Rows are tuples in the order of `LOG` and `CALL`. The state is that of `tests.support.reference`,
+with the requirements of the tasks.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -38,7 +38,7 @@ Event = dict[str, Any]
 
 
 class Spoken(Protocol):
-    """A log in a transaction; hex as text."""
+    """A log in a transaction, as hex text."""
 
     @property
     def address(self) -> str: ...
@@ -73,7 +73,7 @@ class Sent(Protocol):
 
 
 class Mined(Protocol):
-    """A block of the chain, as it was made."""
+    """A block of the chain as it was mined."""
 
     @property
     def number(self) -> int: ...
@@ -93,7 +93,7 @@ class Mined(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What an index of this network has to keep: addresses, first topics, and functions."""
+    """The addresses, first topics and functions that an index of this network must store."""
 
     addresses: Collection[str]
     topics: Collection[str]
@@ -102,7 +102,7 @@ class Watched:
 
 @dataclass(slots=True)
 class Content:
-    """What a database holds, or must hold; rows by table, in order."""
+    """The actual or expected content of a database: rows by table, in order."""
 
     log: list[Row] = field(default_factory=list)
     call: list[Row] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Content:
     scores: list[Row] = field(default_factory=list)
 
     def differing(self, actual: "Content") -> dict[str, int]:
-        """Count by table what only one of the two has; tables that are equal are left out."""
+        """Return the number of differing rows by table, for the tables that differ."""
         pairs: Mapping[str, tuple[set[str], set[str]]] = {
             name: (_lines(getattr(self, name)), _lines(getattr(actual, name)))
             for name in ("log", "call", "nodes", "tasks", "scores")
@@ -130,7 +130,7 @@ def _lines(held: list[Row] | dict[str, Event]) -> set[str]:
 
 
 def expected(blocks: Sequence[Mined], watched: Watched, events: list[Event]) -> Content:
-    """Return what an index of all of these blocks holds; `events` is what happened in them."""
+    """Return the content of an index of all these blocks; `events` are the events in them."""
     content = Content()
     for block in blocks:
         index = 0

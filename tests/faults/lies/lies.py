@@ -1,4 +1,4 @@
-"""The lies: what is said of a block in place of what happened in it."""
+"""The lies: forged contents of a block."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ _LAST_OF_A_WORD = 2 + 63
 def _in_last(
     change: Callable[[Tx], Tx], which: Callable[[Tx], bool]
 ) -> Callable[[Block], BlockContent]:
-    """Change the last transaction of a block that is such a one."""
+    """Return a forgery that changes the last transaction of a block for which `which` is true."""
 
     def tell(block: Block) -> BlockContent:
         txs = list(block.txs)
@@ -30,7 +30,7 @@ def _in_last(
 
 
 def _speaks(tx: Tx) -> bool:
-    """Tell whether its last log is our contracts', and of a kind that is known."""
+    """Return whether the transaction's last log is of our contracts and of a known kind."""
     return (
         bool(tx.emitted_logs)
         and tx.emitted_logs[-1].address != OTHER
@@ -47,14 +47,14 @@ def _is_call(tx: Tx) -> bool:
 
 
 def _emptied(block: Block) -> BlockContent:
-    """Every second block has nothing to say."""
+    """Return the block's content without logs, for every second block."""
     if block.number % 2:
         return get_true_content(block)
     return BlockContent(block.time, tuple(replace(tx, logs=()) for tx in block.txs))
 
 
 def _other_word(log: FakeLog) -> FakeLog:
-    """Change the last digit of the first word: the task, or the node."""
+    """Change the last digit of the first word, which is the task or the node."""
     place, written = _LAST_OF_A_WORD, log.data
     new_digit = "1" if written[place] != "1" else "2"
     return replace(log, data=written[:place] + new_digit + written[place + 1 :])

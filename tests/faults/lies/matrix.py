@@ -1,4 +1,4 @@
-"""Which cells are played: a dozen in the quick suite, some hundreds in the slow one, or all."""
+"""Selects the cells: a dozen for the quick suite, some hundreds for the slow one, or all."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ _MOODY_DEPTHS = (Depth.ANSWERS, Depth.RECEIPTS, Depth.HEADERS)
 
 
 def whole(seed: int = 1) -> Iterator[Cell]:
-    """Yield every cell on the chain of this seed: some thousands."""
+    """Yield every cell on the chain of this seed; there are some thousands."""
     for profile in PROFILES:
         for place in Place:
             yield from _of(profile, place, seed)
@@ -23,9 +23,9 @@ def whole(seed: int = 1) -> Iterator[Cell]:
 
 
 def bounded() -> list[Cell]:
-    """Return every lie at every depth in every company, each in one place and one profile.
+    """Return every lie at every depth with every set of endpoints, each for one place.
 
-    Which place, and in which profile where it is told in both, is drawn once for all.
+    The place is drawn once, and so is the profile if the lie is possible in both.
     """
     chance = Random(12)  # noqa: S311 - repeatable, no secret
     drawn = []
@@ -42,7 +42,7 @@ def bounded() -> list[Cell]:
 
 
 def _bounded_outnumbered() -> list[Cell]:
-    """Return every lie of two liars at every depth, each in one place and one profile."""
+    """Return every lie of two liars at every depth, each for one place and one profile."""
     chance = Random(13)  # noqa: S311 - repeatable, no secret
     places = list(Place)
     return [
@@ -57,7 +57,7 @@ _SHARE = 0.25
 
 
 def quick() -> list[Cell]:
-    """Return the dozen that the quick suite plays."""
+    """Return the dozen cells that the quick suite runs."""
     first, true = Company.FIRST, Headers.TRUE
     blind = Headers.WORTHLESS
     return [
@@ -87,10 +87,10 @@ def _of(profile: str, place: Place, seed: int) -> Iterator[Cell]:
 
 
 def _outnumbered(profile: str, place: Place, seed: int) -> Iterator[Cell]:
-    """Yield what two liars say while the honest endpoint is silent.
+    """Yield the lies of two liars while the honest endpoint is silent.
 
-    Not a chain of their own: two providers that show one are believed, which is the bound of what
-    is promised (docs/explanation/reorgs.md#confirmed-by-a-second-provider).
+    A whole forged chain is left out: two providers that show the same chain are believed, which is
+    the limit of the guarantee (docs/explanation/reorgs.md#confirmed-by-a-second-provider).
     """
     for lie in lies(profile):
         for depth in depths(lie, profile):

@@ -1,4 +1,4 @@
-"""Writes the story down as two networks do: one in logs alone, one in logs and calldata."""
+"""Encodes a story for two networks: one with logs only, one with logs and calldata."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ GPU, VRAM, VERSION, MODEL = "NVIDIA GeForce RTX 4090", 24, (2, 5, 0), "crynux-ai
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One transaction, and what it says: events by the place of their log, None for the call."""
+    """One transaction and its events, by the position of the log; None for the call."""
 
     tx: Tx
     events: tuple[tuple[int | None, Event], ...] = ()
@@ -32,7 +32,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Network:
-    """A profile, what an index of it keeps, and how its deeds look on chain."""
+    """A profile, the data that its index stores, and the encoding of a story's deeds."""
 
     profile: str
     contracts: Mapping[str, str]
@@ -73,7 +73,7 @@ def _said(event: str, **values: Any) -> tuple[tuple[str, ...], str]:
 
 
 def _foreign() -> FakeLog:
-    """A log of another contract, which moves the indexes of ours."""
+    """Return a log of another contract, which shifts the indexes of our logs."""
     return FakeLog(OTHER, ("0x" + "ab" * 32,), "0x01")
 
 
@@ -178,7 +178,7 @@ def _join(deed: Deed) -> Written:
 
 
 def _refused(deed: Deed) -> Written:
-    """A member joins again: the contract reverts, and nothing happened."""
+    """Return a reverted join of a member, which has no effect."""
     sent = _call(_JOIN, GPU, VRAM, VERSION, b"key", [MODEL])
     return Written(Tx(_sender(deed.node), NODES, sent, value=1, succeeded=False))
 
@@ -251,7 +251,7 @@ _CALLDATA: Mapping[str, Callable[[Deed], Written]] = {
 
 @cache
 def _code(contract: str) -> str:
-    """Return the code of a shipped contract: a daemon looks at it before it trusts an address."""
+    """Return the code of a shipped contract, which a daemon checks before it trusts an address."""
     artifact = msgspec.json.decode(find_shipped_path(f"abi/{contract}.json").read_bytes())
     return str(artifact["deployedBytecode"])
 
@@ -276,7 +276,7 @@ _FUNCTIONS = (_JOIN, _CREATE, _VALIDATE, "pause()", "resume()", "quit()")
 
 
 def _said_topics() -> tuple[str, ...]:
-    """First topics of everything that the first network says in a story."""
+    """Return the first topics of all events that the first network emits in a story."""
     deeds = [Deed(name, 1, (1,), 1, 1) for name in _LOGS]
     deeds.append(Deed("validate", 2, (1, 2, 3), 1, runners=(1, 2)))
     logs = [log for deed in deeds for log in _in_logs(deed).tx.logs]

@@ -1,4 +1,4 @@
-"""Plays a cell: real endpoints over HTTP, the real command on a database of its own, twice."""
+"""Plays a cell twice: real endpoints over HTTP, and the real command on its own database."""
 
 import io
 import subprocess
@@ -29,7 +29,7 @@ _FIRST_ANSWERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One `run --once`: its exit code, what it said, and how the database differs since."""
+    """One `run --once`: its exit code, its output, and the differences of the database."""
 
     code: int
     said: str
@@ -38,7 +38,7 @@ class Tried:
 
 @dataclass(slots=True)
 class Played:
-    """What came of a cell: two runs, and what `status` says after them."""
+    """The result of a cell: two runs, and the output of `status` after them."""
 
     cell: Cell
     tries: list[Tried] = field(default_factory=list)
@@ -46,9 +46,9 @@ class Played:
 
 
 def play(cell: Cell, folder: Path, command: Command | None = None) -> Played:
-    """Play a cell; `folder` is empty, or holds a migrated `oracle.sqlite`.
+    """Play a cell. `folder` is empty, or contains a migrated `oracle.sqlite`.
 
-    `command` gives a command; by default it is one of this process.
+    `command` runs a command; by default it runs in this process.
     """
     give = command or _command
     chain = chain_of(cell)
@@ -70,13 +70,13 @@ def play(cell: Cell, folder: Path, command: Command | None = None) -> Played:
 
 
 def chain_of(cell: Cell) -> TrueChain:
-    """Return the chain that the cell is played on."""
+    """Return the chain on which the cell is played."""
     return true_chain(cell.profile, cell.seed, ends_quietly=cell.place is Place.BEFORE_PROOF)
 
 
 @contextmanager
 def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Callable[[], None]]]]:
-    """Serve whoever is asked; gives the URLs, and what lets each show all of its chain."""
+    """Serve the cell's endpoints; yield their URLs, and functions that show the complete chain."""
     liar, honest = _liar(cell, chain), Provider(chain.tree)
     silent = Provider(chain.tree)
     silent.faults.append(transport_faults.return_status(503))
@@ -96,7 +96,7 @@ def _served(cell: Cell, chain: TrueChain) -> Iterator[tuple[list[str], list[Call
 
 
 def _held_back(provider: Provider, height: int) -> Callable[[], None]:
-    """Let an endpoint show its chain up to this height only, until what is returned is called."""
+    """Let an endpoint show its chain only up to a height; return the function that ends this."""
     true_head = provider.head
     provider.head = get_branch(true_head)[height]
     return lambda: setattr(provider, "head", true_head)
@@ -147,7 +147,7 @@ def _settings(chain: TrueChain, urls: list[str], folder: Path) -> Settings:
 
 
 def _command(*arguments: str) -> tuple[int, str]:
-    """Give a command; its exit code, and all that it said on both streams."""
+    """Run a command in this process; return its exit code, and its output on both streams."""
     output = io.StringIO()
     with ExitStack() as stack:
         stack.enter_context(redirect_stdout(output))
@@ -157,7 +157,7 @@ def _command(*arguments: str) -> tuple[int, str]:
 
 
 def as_process(*arguments: str) -> tuple[int, str]:
-    """Give a command in a process of its own."""
+    """Run a command in a separate process; return its exit code and output."""
     done = subprocess.run(
         [sys.executable, "-m", "oracle", *arguments], capture_output=True, text=True, check=False
     )

@@ -1,10 +1,10 @@
-"""Plays the cells and writes what came of them as a table.
+"""Plays cells and writes a table of the outcomes.
 
     .venv/bin/python -m tests.faults.lies.run [--cells whole|bounded|quick] [--seed 1] [--only
     TEXT]                                    [--processes 2] [--table build/lies.md]
 
-Exit code 1: a cell was wrong in silence, or refused without a word of what differed, or came to
-another end at the second try.
+The exit code is 1 if a cell was silently wrong, was refused without naming what differs, or had
+another outcome at the second run.
 """
 
 import argparse
@@ -33,7 +33,7 @@ _TELLS_EVERY = 50
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play, write, and say how it came out."""
+    """Play the cells, write the table, and return the exit code."""
     options = _parser().parse_args(arguments)
     cells = [cell for cell in _SETS[options.cells](options.seed) if options.only in cell.name]
     lines = []
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def played(cells: Sequence[Cell], processes: int) -> Iterator[Line]:
-    """Play cells in processes of their own; yield what came of them as they end."""
+    """Play cells in separate processes, and yield their results as they finish."""
     with tempfile.TemporaryDirectory(prefix="qos-lies-") as folder:
         template = Path(folder) / "template.sqlite"
         migrate(f"sqlite:///{template}")
@@ -74,7 +74,7 @@ def played_one(template: Path, cell: Cell) -> Line:
 
 
 def say(line: str) -> None:
-    """Print for whoever waits."""
+    """Print a line of progress."""
     print(line, flush=True)  # noqa: T201 - what the command is for
 
 

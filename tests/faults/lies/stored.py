@@ -1,4 +1,4 @@
-"""What a database holds, read by SQL of its own; it knows nothing of `oracle`."""
+"""Reads the content of a database by separate SQL, without `oracle`."""
 
 import sqlite3
 from contextlib import closing
@@ -12,7 +12,7 @@ _TASK = ("node", "started_time", "stopped_time", "ending", "fee", "creator")
 
 
 def stored(database: Path) -> Content:
-    """Return what stands in a database of blocks that are the chain's; nothing without tables."""
+    """Return a database's content for canonical blocks; it is empty if there are no tables."""
     content = Content()
     with closing(sqlite3.connect(database)) as connection:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}

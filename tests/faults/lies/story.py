@@ -1,7 +1,7 @@
-"""What happens on the chain of the lies, block after block: made from a seed, told in plain words.
+"""The events on the chain of the lies, block by block, generated from a seed.
 
-It knows nothing of contracts, of logs or of `oracle`: `networks` writes it down for a profile, and
-`expected` says what must come of it.
+The module knows nothing of contracts, logs or `oracle`. `networks` encodes a story for a profile,
+and `expected` computes its expected result.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ NODES = 8
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """One thing that is done in a transaction of its own.
+    """One action in its own transaction.
 
     `what` is join, refused, pause, resume, create, start, submit, time_out, validate or noise.
-    `node`, `group` and `tasks` are numbers; of `validate` the first `node` tasks were submitted,
-    the first of all is accepted and the others are refunded. `fee` is in wei.
+    `node`, `group` and `tasks` are numbers. For `validate`, the first `node` tasks were submitted;
+    the first of all is accepted, and the others are refunded. `fee` is in wei.
     """
 
     what: str
@@ -31,7 +31,7 @@ class Deed:
 
 @dataclass
 class Story:
-    """Groups of three tasks run on eight nodes; some are late, some nodes pause."""
+    """Groups of three tasks run on eight nodes; some tasks are late, and some nodes pause."""
 
     seed: int
     idle: list[int] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Story:
         self.chance = Random(self.seed)  # noqa: S311 - repeatable, no secret
 
     def blocks(self, busy: int, quiet: int = 0) -> list[list[Deed]]:
-        """Return what each block holds: `busy` that mostly hold something, then empty ones."""
+        """Return the deeds of each block: `busy` blocks, mostly not empty, then `quiet` ones."""
         opening = [
             [Deed("join", node, fee=10**18 + node) for node in (n, n + 1)]
             for n in range(1, NODES + 1, 2)
@@ -98,5 +98,5 @@ class Story:
         return [Deed("pause", node)]
 
     def _aside(self) -> list[Deed]:
-        """Things that must leave no trace: another contract speaks, and a call is refused."""
+        """Return deeds without an effect: a log of another contract, and a reverted call."""
         return [Deed("noise"), Deed("refused", self.chance.randint(1, NODES))]

@@ -1,4 +1,4 @@
-"""Writes what came of the cells as Markdown: a line for each lie, a column for each company."""
+"""Writes the outcomes of the cells as Markdown: a row for each lie, a column per company."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ _LIES = (*LIES, *CAPS)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What came of one cell; `words` are the last that were said at the second try."""
+    """The outcome of one cell; `words` is the last line of output of the second run."""
 
     cell: Cell
     verdict: Verdict
@@ -54,12 +54,12 @@ class Line:
 
     @property
     def is_right(self) -> bool:
-        """Whether it came out as it must."""
+        """Whether the outcome is a permitted one."""
         return self.verdict in RIGHT and self.is_steady
 
 
 def written(lines: Sequence[Line]) -> str:
-    """Return the whole document."""
+    """Return the complete document."""
     counts = Counter(line.verdict for line in lines)
     summary = ", ".join(
         f"{counts[verdict]} {_SAID[verdict]}" for verdict in Verdict if counts[verdict]

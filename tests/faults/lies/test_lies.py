@@ -1,4 +1,4 @@
-"""Every lie of an endpoint comes to a true database, to a refusal, or is said to be unproven."""
+"""Every lie of an endpoint ends in a true database, in a refusal, or in an unproven state."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ REST = [
 
 
 def told(cell: Cell, folder: Path, template: Path, command: Command | None = None) -> Verdict:
-    """Play a cell, see that both runs came to the same, and what that is."""
+    """Play a cell, assert that both runs have a consistent outcome, and return the verdict."""
     shutil.copyfile(template, folder / "oracle.sqlite")
     played = play(cell, folder, command)
     assert is_steady(played), played
@@ -44,7 +44,7 @@ def test_lie_is_repaired_refused_or_reported_as_unproven(
 def test_lie_is_still_refused_with_trust_learned_during_a_failed_run(
     tmp_path: Path, sqlite_template: Path
 ):
-    """Its windows are below what it believed in the end: the next run was content with them."""
+    """Its windows are below the block at which it gained trust, so the next run accepted them."""
     cell = Cell(
         "emptied",
         Company.ALONE,

@@ -1,4 +1,4 @@
-"""Judges what came of a cell: equal, refused, said to be unproven, or wrong in silence."""
+"""Judges the outcome of a cell: equal, refused, reported as unproven, or silently wrong."""
 
 import json
 import re
@@ -10,13 +10,13 @@ from tests.faults.lies.playing import Played, Tried
 
 
 class Verdict(StrEnum):
-    """What became of a lie.
+    """The outcome of a lie.
 
-    `EQUAL`: the database is what it must be, and the exit code says so. `REFUSED`: the exit code
-    is another one, and the words name what differed. `UNPROVEN`: taken in, and said to be
-    unproven: by the exit code as well, but where one endpoint shows a whole chain of true headers
-    and nobody could contradict it. `WORDLESS`: refused without a word of what differed. `SILENT`:
-    wrong, and all is called well.
+    `EQUAL`: the database is as expected, and the exit code is 0. `REFUSED`: the exit code is not
+    0, and the message names what differs. `UNPROVEN`: the lie was ingested and reported as
+    unproven. The exit code reports it as well, unless a single endpoint shows a complete chain of
+    valid headers that nobody could contradict. `WORDLESS`: refused without naming what differs.
+    `SILENT`: the database is wrong, and no error is reported.
     """
 
     EQUAL = "equal"
@@ -39,12 +39,12 @@ _PORT = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 def verdict(played: Played) -> Verdict:
-    """Return what became of it at the second try."""
+    """Return the verdict on the second run."""
     return _of(played, played.tries[-1])
 
 
 def verdicts(played: Played) -> list[Verdict]:
-    """Return what each try came to."""
+    """Return the verdict on each run."""
     return [_of(played, tried) for tried in played.tries]
 
 
@@ -60,9 +60,9 @@ def _of(played: Played, tried: Tried) -> Verdict:
 
 
 def says_unproven(played: Played) -> bool:
-    """Tell whether it is known that something here is not proven, though the exit code is 0.
+    """Return whether `status` reports unproven data although the exit code is 0.
 
-    Of headers that are true as far as anybody can see, shown by one endpoint, `status` says it.
+    This applies to headers of a single endpoint that look true to everybody.
     """
     cell = played.cell
     could_be_true = cell.company is Company.ALONE and cell.headers is Headers.TRUE
@@ -70,16 +70,16 @@ def says_unproven(played: Played) -> bool:
 
 
 def last_words(tried: Tried) -> str:
-    """Return what a command said at its end that is no line of the log."""
+    """Return the last line of a command's output that is not a log line."""
     lines = [line for line in tried.said.splitlines() if line and not line.startswith("{")]
     return _PORT.sub("ENDPOINT", lines[-1]) if lines else ""
 
 
 def is_steady(played: Played) -> bool:
-    """Tell whether both tries came to the same: exit code, verdict and words.
+    """Return whether both runs have the same exit code, verdict and message.
 
-    Of a liar that is not the same at both, or of two that were shut out meanwhile, only that each
-    try ended as it must.
+    If the liar differs between the runs, or if two liars were excluded meanwhile, return whether
+    each run has a permitted verdict.
     """
     cell = played.cell
     if cell.mood is not Mood.ALWAYS or cell.company is Company.OUTNUMBERED:
@@ -90,7 +90,7 @@ def is_steady(played: Played) -> bool:
 
 
 def warnings(tried: Tried) -> Iterator[str]:
-    """Yield the warnings and errors of its log."""
+    """Yield the warnings and errors in the log."""
     for line in tried.said.splitlines():
         if line.startswith("{"):
             log_record = json.loads(line)

@@ -1,1 +1,1 @@
-"""Answers that are cut, late, wrong, too large or another question's."""
+"""Responses that are truncated, late, wrong, too large, or for another request."""

@@ -1,4 +1,4 @@
-"""Cases 22, 24 to 26 and 45 to 47: other nodes, other forks, and answers to no question."""
+"""Cases 22, 24 to 26 and 45 to 47: responses of other nodes, other forks and other requests."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
-    """Has read nothing yet of a chain that is final but for its end; one endpoint, in ranges."""
+    """Return an indexer that has read nothing; its chain is final except for the end."""
     a_chain.quiet(FINALITY)
     return open_indexer(a_chain.urls[0], clock=clock, reports=False)
 
@@ -73,7 +73,7 @@ def test_case_22_long_gap_is_read_in_bounded_windows(a_chain: AChain, open_index
 def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_empty(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    """Behind one address: the head comes from one node, the logs from one that lags."""
+    """One URL leads to two nodes: the head comes from one, and the logs from one that lags."""
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
@@ -93,7 +93,7 @@ def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_em
 def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_header(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    """The node that gave no logs does not have the block, and neither does the address then."""
+    """The node without the logs does not have the block, and neither has the URL afterwards."""
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     lagging = Provider(a_chain.tree, a_chain.head)
@@ -113,7 +113,7 @@ def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_head
 
 
 def after_logs(a_chain: AChain) -> Callable[[Any], bool]:
-    """Once logs were asked for by number."""
+    """Return a fault limit that matches once logs have been requested by range."""
     before = len(ranges(a_chain.provider))
     return lambda _: len(ranges(a_chain.provider)) > before
 
@@ -135,7 +135,7 @@ def test_case_25_blocks_above_endpoint_head_are_not_requested(
 def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    """It forgets the newest block between the look at the head and the look at its logs."""
+    """The endpoint loses the newest block between the request for the head and the logs."""
     source = open_indexer(a_chain.urls[0], clock=clock).source
     block = a_chain.say(task_created(1))
     a_chain.provider.faults.append(log_faults.return_empty_for_unknown())
@@ -185,7 +185,7 @@ def test_case_45_duplicate_log_counts_once_and_is_exported(history: Indexer, a_c
 
 
 def refused_by(history: Indexer, a_chain: AChain, make: Callable[[], InjectedFault]) -> None:
-    """The window is refused as long as the endpoint answers so, and nothing of it comes in."""
+    """Assert that the window is rejected while the endpoint answers so; nothing is stored."""
     wrong = make()
     a_chain.provider.faults.append(wrong)
     with pytest.raises(TransientError, match=r"invalid answer: (logs|eth_getLogs): "):

@@ -1,4 +1,4 @@
-"""A block that is more than one answer may hold gets through: slowly, and to be seen."""
+"""A block that is larger than a response may be is still read, slowly and visibly."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def limited(indexer: Indexer, max_bytes: int = LIMIT) -> Indexer:
 
 
 def burst(chain: AChain, txs: int, logs: int) -> Block:
-    """Mine one block of so many transactions with so many logs each."""
+    """Mine one block of `txs` transactions with `logs` logs each."""
     burst_logs = many(txs * logs)
     return chain.show(
         chain.tree.mine(
@@ -96,7 +96,7 @@ def test_batch_limit_is_restored_after_burst(busy: AChain, open_indexer: OpenInd
 def test_block_whose_receipts_are_unavailable_is_read_one_topic_at_a_time(
     busy: AChain, open_indexer: OpenIndexer
 ):
-    """Then nothing is proven of it."""
+    """Without receipts, nothing of the block is proven."""
     block = busy.show(busy.tree.mine(_of_kinds(LOGS)))
     busy.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     indexer = limited(open_indexer(busy.urls[0]), 12 * LIMIT)
@@ -127,7 +127,7 @@ def test_error_for_oversized_transaction_names_max_response_setting(
 def test_oversized_full_block_is_read_one_transaction_at_a_time(
     busy: AChain, open_indexer: OpenIndexer, *, receipts: bool
 ):
-    """Where calls are watched, blocks come with all their transactions."""
+    """If calls are watched, blocks are read with all their transactions."""
     if not receipts:
         busy.provider.unsupported.add("eth_getBlockReceipts")
     indexer = limited(open_indexer(busy.urls[0]))
@@ -145,7 +145,7 @@ def test_oversized_full_block_is_read_one_transaction_at_a_time(
 
 @pytest.mark.timeout(900)
 def test_hundred_thousand_joins_in_one_block_are_read(a_chain: AChain, open_indexer: OpenIndexer):
-    """With the limit as it is: 64 MiB."""
+    """The limit has its real value, 64 MiB."""
     busy, indexer = made_busy(a_chain), open_indexer(a_chain.urls[0], reports=False)
     indexer.index()
     before = splits("one block's receipts")

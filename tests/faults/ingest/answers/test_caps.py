@@ -1,4 +1,4 @@
-"""Endpoints that give at most so many logs, and not a word of the rest."""
+"""Endpoints that return at most so many logs, without an error for the rest."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def no_roots(provider: Provider) -> None:
 
 @pytest.fixture
 def crowded(a_chain: AChain) -> AChain:
-    """Blocks with up to nine logs, some in a row and some far apart."""
+    """Return a chain of blocks with up to nine logs, some adjacent and some far apart."""
     for number in range(40):
         a_chain.say(*many(number % 10))
         a_chain.quiet(number % 3)
@@ -46,7 +46,7 @@ def crowded(a_chain: AChain) -> AChain:
 
 
 def cap(chain: AChain, max_logs: int, headers: Headers = true) -> None:
-    """Cap the first endpoint; what headers are worth is the same at both."""
+    """Cap the first endpoint; the headers have the same faults at both endpoints."""
     hide(chain, log_faults.cap_logs(max_logs))
     for provider in chain.providers[:2]:
         headers(provider)
@@ -141,7 +141,7 @@ def test_stored_log_cap_is_applied_after_restart(crowded: AChain, open_indexer: 
 def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    """No limit is met: a range lacks what its blocks have."""
+    """No limit is reached: a range lacks logs that the single blocks have."""
     for number in range(30):
         a_chain.say(task_created(number))
     a_chain.quiet(FINALITY + 2)
@@ -164,7 +164,7 @@ def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests
 def test_lowered_log_cap_of_endpoint_is_detected(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    """What it once gave at once says nothing of what it gives now; logs by hash it has none."""
+    """The earlier size of a response does not show the current cap; no logs are served by hash."""
     a_chain.say(*many(60))
     for _ in range(120):
         a_chain.say(*many(4))
@@ -189,7 +189,7 @@ def test_lowered_log_cap_of_endpoint_is_detected(
 def test_block_exceeding_log_cap_without_receipts_is_not_proven(
     crowded: AChain, open_indexer: OpenIndexer
 ):
-    """Nothing can show it."""
+    """Nothing can prove the missing logs."""
     block = crowded.say(*many(9))
     crowded.provider.unsupported |= {"eth_getBlockReceipts", "eth_getTransactionReceipt"}
     cap(crowded, 4)
@@ -203,7 +203,7 @@ def test_block_exceeding_log_cap_without_receipts_is_not_proven(
 
 
 class Kept:
-    """What was learned, in memory; see `app.facts`."""
+    """Stores capabilities in memory."""
 
     def __init__(self) -> None:
         self.of: dict[tuple[str, str], str] = {}

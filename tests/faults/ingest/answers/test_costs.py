@@ -1,4 +1,4 @@
-"""What a block at the head costs: requests over HTTP, counted at the endpoint."""
+"""The cost of a block at the head: HTTP requests, counted at the endpoint."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -28,7 +28,7 @@ Open = Callable[..., ChainSource]
 
 
 class Counting(Provider):
-    """Remembers each request: the methods of its parts."""
+    """An endpoint that records the methods of each request."""
 
     def __init__(self, tree: BlockTree) -> None:
         super().__init__(tree)
@@ -44,7 +44,7 @@ class Counting(Provider):
 
 @pytest.fixture
 def tree() -> BlockTree:
-    """Twice as many blocks with logs as are needed to prove the chain's roots."""
+    """Return a tree with twice as many blocks with logs as prove the chain's roots."""
     tree = BlockTree()
     for log in many(40):
         tree.mine([tx(log)])
@@ -58,7 +58,7 @@ def provider(tree: BlockTree) -> Counting:
 
 @pytest.fixture
 def open_source(provider: Counting) -> Iterator[Open]:
-    """Opens sources that have read the chain to its head."""
+    """Return a function that opens sources which have read the chain up to its head."""
     with ExitStack() as until_the_end:
         url = until_the_end.enter_context(serve_endpoint(provider)).url
 
@@ -77,7 +77,7 @@ def open_source(provider: Counting) -> Iterator[Open]:
 
 
 def requests_for(source: ChainSource, provider: Counting, block: Block) -> list[set[str]]:
-    """The requests from the poll on that finds this block, to its window."""
+    """Return the requests from the poll that finds this block to the fetch of its window."""
     provider.head = block
     provider.requests.clear()
     source.fetch_heads()
@@ -93,7 +93,7 @@ HEADERS, LOGS, RECEIPTS = {"eth_getBlockByNumber"}, {"eth_getLogs"}, {"eth_getBl
 def test_empty_block_costs_one_header_batch_and_one_log_request(
     provider: Counting, open_source: Open, tree: BlockTree, txs: list[Tx]
 ):
-    """The poll included: it brings the header that the logs are asked for by."""
+    """The poll is included: it returns the header whose hash the log request names."""
     source = open_source()
 
     assert requests_for(source, provider, tree.mine(txs)) == [HEADERS, LOGS]

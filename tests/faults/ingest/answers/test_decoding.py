@@ -1,4 +1,4 @@
-"""Cases 64 to 66: what a contract says is read as it was meant, or put aside by name."""
+"""Cases 64 to 66: events are decoded as intended, or stored as dead letters with a reason."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -68,7 +68,7 @@ def signature(text: str) -> AbiSignature:
 
 
 def said(text: str, *values: Any) -> FakeLog:
-    """The log of an event of this signature; an indexed text stands as some hash."""
+    """Return the log of an event with this signature; an indexed string is replaced by a hash."""
     event = signature(text)
     topics, plain = [event.digest], []
     for parameter, value in zip(event.inputs, values, strict=True):
@@ -91,7 +91,7 @@ Heard = Callable[..., Follower]
 
 @pytest.fixture
 def received(tmp_path: Path, request: pytest.FixtureRequest, sqlite_url: str) -> Heard:
-    """Mines blocks of transactions with these logs, and indexes the chain by the profile."""
+    """Return a function that mines blocks with these logs, and indexes them by the profile."""
     profile = tmp_path / "network.toml"
     profile.write_text(PROFILE)
     reader = EventReader.from_profile(str(profile), {"Network": CONTRACT}, None)

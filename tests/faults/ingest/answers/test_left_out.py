@@ -1,4 +1,4 @@
-"""Cases 27 to 29, 50 and 51: what endpoints leave out, forget, or remember too long."""
+"""Cases 27 to 29, 50 and 51: data that endpoints omit, lose, or cache too long."""
 
 import pytest
 

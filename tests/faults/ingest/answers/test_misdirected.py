@@ -1,4 +1,4 @@
-"""Answers to other questions, by a proxy that mixed two up, and a chain that was told wrongly."""
+"""Responses to other requests, from a proxy that mixed two up, and their effect on the index."""
 
 import pytest
 

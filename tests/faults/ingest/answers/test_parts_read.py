@@ -1,4 +1,4 @@
-"""Case 67: what is new is read in parts, and read is only what all the parts were read for."""
+"""Case 67: new data is read in parts, and counts as read only once all parts are read."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -24,7 +24,7 @@ from tests.support.ingest.indexer import FINALITY
 
 @dataclass(frozen=True)
 class OfLength:
-    """A chain that gives so many blocks, as one does that has read ahead, whatever is asked."""
+    """A chain that returns windows of a fixed length, like one that has read ahead."""
 
     chain: Any
     blocks: int

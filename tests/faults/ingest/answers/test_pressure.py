@@ -1,4 +1,4 @@
-"""What comes in faster than it can be written waits outside; and clocks that do not go evenly."""
+"""Data that arrives faster than it can be written waits at its source; and clocks that jump."""
 
 import sqlite3
 import threading
@@ -91,7 +91,7 @@ def until_nothing_is_read() -> None:
 
 @contextmanager
 def locked(database: Path) -> Iterator[None]:
-    """Hold the writer's lock: somebody else's long transaction."""
+    """Hold the writer's lock, like a long transaction of another process."""
     with closing(sqlite3.connect(database, timeout=120, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield

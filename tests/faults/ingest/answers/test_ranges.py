@@ -1,4 +1,4 @@
-"""Cases 30 to 32 and 34 to 36: ranges that are refused, cut off, or not understood."""
+"""Cases 30 to 32 and 34 to 36: ranges that are rejected, truncated, or misunderstood."""
 
 from collections import Counter
 from typing import Any
@@ -28,7 +28,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def history(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
-    """Has read nothing yet of a chain that is final but for its end; one endpoint, in ranges."""
+    """Return an indexer that has read nothing; its chain is final except for the end."""
     a_chain.quiet(FINALITY)
     return open_indexer(a_chain.urls[0], clock=clock, reports=False)
 
@@ -52,7 +52,7 @@ def test_case_30_silent_cap_at_round_number_is_detected(history: Indexer, a_chai
 def test_case_30_silent_cap_at_any_number_is_detected_on_repetition(
     history: Indexer, a_chain: AChain, clock: VirtualClock
 ):
-    """Without receipts to prove anything by."""
+    """There are no receipts that could prove anything."""
     history.source.set_verification(MINIMAL_POLICY, Calibration(clock))
     for _ in range(16):
         a_chain.say(*many(10))
@@ -138,7 +138,10 @@ def test_case_34_valid_range_suggestion_is_used(history: Indexer, a_chain: AChai
 
 
 def limited(max_logs: int, error_message: ErrorMessage) -> InjectedFault:
-    """As `limited_results`; the words may name the last block too."""
+    """Return a fault that rejects more than `max_logs` logs.
+
+    The message may name the last block.
+    """
 
     def changed(request: Any, answer: Any) -> object:
         if not isinstance(answer, list) or len(answer) <= max_logs:

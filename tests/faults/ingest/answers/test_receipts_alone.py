@@ -1,4 +1,4 @@
-"""History whose every receipt is read anyway: nobody is asked for its logs, and none is missed."""
+"""History for which all receipts are read: its logs are not requested, and none is missing."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ LEAST = verifier.MIN_NONEMPTY_BLOCKS
 
 @pytest.fixture
 def dense(a_chain: AChain) -> AChain:
-    """Blocks that all speak of us, two logs each, and a few empty ones."""
+    """Return a chain of blocks with two of our logs each, and a few empty blocks."""
     for number in range(LEAST + FULL):
         a_chain.say(task_created(2 * number), task_created(2 * number + 1))
     a_chain.quiet(EMPTY)
@@ -37,13 +37,13 @@ def dense(a_chain: AChain) -> AChain:
 
 
 def the_end(chain: AChain) -> BlockRange:
-    """So many blocks that are final, the last of them with a log."""
+    """Return the last final blocks, the last of which has a log."""
     last = chain.head.number - FINALITY - 2
     return BlockRange(last - EMPTY - LEAST, last)
 
 
 def learned(source: ChainSource) -> ChainSource:
-    """Has read a window: it knows what headers are worth, and that receipts are served."""
+    """Fetch a window, so that the source knows the headers' level and that receipts are served."""
     source.fetch_window(BlockRange(0, 20), with_headers=False)
     return source
 
@@ -53,7 +53,7 @@ def places(logs: list[Log]) -> list[tuple[str, int]]:
 
 
 def said_at_the_end(chain: AChain) -> list[tuple[str, int]]:
-    """Two logs in each full block, and the last one."""
+    """Return the two logs of each full block, and the last log."""
     return chain.logs()[-2 * LEAST - 1 :]
 
 
@@ -93,7 +93,7 @@ def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
 
 
 def test_logs_are_requested_when_bloom_excludes_block(dense: AChain, open_indexer: OpenIndexer):
-    """Its receipts would not be read: a question for logs costs less."""
+    """The block's receipts would not be read, because a request for logs costs less."""
     dense.show(dense.tree.mine([Tx(ANYBODY, ANYBODY, logs=(FakeLog(ANYBODY, ()),))]))
     dense.say(task_created(20_000))
     dense.quiet(FINALITY + 2)

@@ -1,4 +1,4 @@
-"""What comes of a second endpoint's word: who is gone, who invents, what is waited for (L5)."""
+"""The effects of a second endpoint's data: who omits, who invents, and what waits (L5)."""
 
 from collections.abc import Collection, Mapping
 from threading import Event
@@ -22,7 +22,7 @@ from tests.support.ingest.speaking import ANYBODY
 
 
 def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault:
-    """Tell of a log like this in each of these blocks, in answers about logs."""
+    """Return a fault that adds a log like this in each of these blocks to responses about logs."""
 
     def changed(request: FakeRequest, answer: Any) -> object:
         first, last = request.block_range or (0, -1)
@@ -47,7 +47,7 @@ def invents(blocks: Collection[Block], like: Mapping[str, Any]) -> InjectedFault
 def followed(
     a_chain: AChain, indexer: Indexer, auditor: Auditor, blocks: int
 ) -> list[AuditResult]:
-    """Mine blocks one by one, now one of ours and now another's; what the audit asked about."""
+    """Mine blocks with our logs and foreign logs in turn; return the results of the audit."""
     done: list[AuditResult] = []
     for number in range(blocks):
         if number % 3 == 0:
@@ -138,7 +138,7 @@ def test_audit_at_head_waits_for_full_windows(a_chain: AChain, open_indexer: Ope
 
 
 def small_windows(indexer: Indexer, blocks: int) -> Indexer:
-    """Let every endpoint be one that has named so many blocks as its limit."""
+    """Limit the ranges of every endpoint to `blocks` blocks, as if it had named this limit."""
     indexer.source._window_source._limit_store.restore_limits()
     for endpoint in indexer.source.endpoints:
         endpoint.limits.range_sizer.limit = blocks

@@ -1,4 +1,4 @@
-"""Who sent a call is what its signature says, not what an endpoint does."""
+"""The sender of a call is proven by its signature, not by the endpoint's data."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -39,7 +39,7 @@ Open = Callable[..., ChainSource]
 
 @pytest.fixture
 def tree() -> BlockTree:
-    """Enough blocks with logs that the chain's roots are proven before anybody lies."""
+    """Return a tree with enough blocks with logs to prove the chain's roots before a lie."""
     tree = BlockTree(CHAIN_ID)
     for log in many(40):
         tree.mine([tx(log)])
@@ -48,7 +48,7 @@ def tree() -> BlockTree:
 
 @pytest.fixture
 def open_source() -> Iterator[Open]:
-    """Opens a source that watches calls, on one endpoint for each provider."""
+    """Return a function that opens a source for calls, with one endpoint for each provider."""
     with ExitStack() as until_the_end:
 
         def opened(*providers: Provider, watched: bool = True) -> ChainSource:
@@ -66,7 +66,7 @@ def open_source() -> Iterator[Open]:
 
 
 def changed(**fields: object) -> InjectedFault:
-    """Give other fields of every transaction that calls our contracts."""
+    """Return a fault that changes fields of every transaction that calls our contracts."""
 
     def lied(sent: Json) -> Json:
         return {**sent, **fields} if sent["to"] in {NETWORK, ORACLE} else sent
@@ -137,7 +137,7 @@ def test_unsigned_call_is_accepted_as_unproven(tree: BlockTree, open_source: Ope
 def test_unreadable_transaction_field_leaves_sender_unproven(
     tree: BlockTree, open_source: Open, fields: Json
 ):
-    """The receipts are as proven as before."""
+    """The receipts are proven as before."""
     provider = Provider(tree)
     provider.faults += [
         changed(**fields),
@@ -212,7 +212,7 @@ def test_false_sender_from_the_only_endpoint_is_rejected_at_every_attempt(
 def test_false_sender_reported_by_all_endpoints_is_accepted_as_unproven(
     tree: BlockTree, open_source: Open
 ):
-    """As where a chain puts calls into its blocks under a signature that is none."""
+    """Some chains put calls into their blocks with a signature that is not one."""
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     providers = [Provider(tree), Provider(tree)]
     for provider in providers:

@@ -1,1 +1,1 @@
-"""Clocks of the machine that are set while a daemon runs."""
+"""Changes of the machine's clock while a daemon runs."""

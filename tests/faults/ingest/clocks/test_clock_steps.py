@@ -1,6 +1,6 @@
-"""The wall clock is set back or forth under a daemon that runs: NTP, or a restored machine.
+"""The wall clock is set back or forth while a daemon runs, by NTP or a restored machine.
 
-Real processes, whose clock a preloaded library moves.
+The tests use real processes, whose clock a preloaded library changes.
 """
 
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Endpoints that are down, slow, strange, quarantined and readmitted."""
+"""Endpoints that are down, slow, unusual, quarantined or readmitted."""

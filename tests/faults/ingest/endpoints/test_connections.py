@@ -1,4 +1,4 @@
-"""Case 56: no name, no route, no certificate."""
+"""Case 56: connections that fail for lack of a name, a route, or a valid certificate."""
 
 import socket
 import ssl
@@ -25,7 +25,7 @@ def clock() -> VirtualClock:
 
 
 def unreachable(url: str) -> str:
-    """The words with which an endpoint is found unreachable."""
+    """Return the message for an endpoint that cannot be reached."""
     with pytest.raises(RpcError) as caught:
         JsonRpcClient(url).call("eth_blockNumber", [], Quantity)
     assert caught.value.kind is ErrorKind.UNREACHABLE
@@ -34,7 +34,7 @@ def unreachable(url: str) -> str:
 
 @pytest.fixture
 def nobody_knows(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a host that has no name any more."""
+    """Return the URL of a host whose name no longer resolves."""
     real_getaddrinfo = socket.getaddrinfo
 
     def look_up(host: Any, *more: Any, **named: Any) -> Any:
@@ -48,7 +48,7 @@ def nobody_knows(monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def only_ipv6(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a host that has a name, and no address that leads anywhere."""
+    """Return the URL of a host whose name resolves to an unreachable address."""
     real_getaddrinfo = socket.getaddrinfo
     away = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 1, 0, 0))
 
@@ -61,7 +61,7 @@ def only_ipv6(monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def expired(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a server whose certificate would be right, had it not run out."""
+    """Yield the URL of a server whose certificate is valid except that it has expired."""
     pem = str(Path(__file__).with_name("expired.pem"))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

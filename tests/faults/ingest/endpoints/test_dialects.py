@@ -1,4 +1,4 @@
-"""Every row of the table of dialects over HTTP: from the only endpoint, or the last one alive."""
+"""Every row of the table of dialects over HTTP, from the only or the last live endpoint."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ ALIVE = pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "last a
 def opened(
     chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock, *, is_alone: bool
 ) -> tuple[Indexer, Provider]:
-    """An indexer over the last endpoint, and a dead one before it; and that endpoint."""
+    """Return an indexer, and its last endpoint; unless `is_alone`, a dead endpoint precedes it."""
     chain.quiet(FINALITY)
     urls = chain.urls[1:] if is_alone else chain.urls
     chain.providers[0].faults.append(transport_faults.return_status(502))
@@ -226,7 +226,7 @@ def test_missing_method_is_replaced_by_fallback(
 
 
 def refused_as_json(row: ProviderMessage) -> InjectedFault:
-    """One JSON-RPC error for the whole batch."""
+    """Return a fault with one JSON-RPC error for the whole batch."""
     message = row.example.format(method="eth_getBlockByNumber", limit=1)
 
     def changed(requests: object, answers: list[dict[str, object]]) -> object:
@@ -238,7 +238,7 @@ def refused_as_json(row: ProviderMessage) -> InjectedFault:
 
 
 def refused_as_text(status: int) -> Callable[[ProviderMessage], InjectedFault]:
-    """Plain text for the whole batch, under an HTTP status."""
+    """Return a fault with plain text for the whole batch, under an HTTP status."""
 
     def fault(row: ProviderMessage) -> InjectedFault:
         message = row.example.format(method="eth_getBlockByNumber", limit=1)

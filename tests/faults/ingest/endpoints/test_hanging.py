@@ -1,4 +1,4 @@
-"""An endpoint that takes every question and answers none: what is asked beside the work waits."""
+"""An endpoint that accepts every request and answers none delays only the background requests."""
 
 import socket
 import time
@@ -29,7 +29,7 @@ _PATIENCE_SECONDS = 120.0
 
 @pytest.fixture
 def hanging() -> Iterator[socket.socket]:
-    """A door that lets everybody in, and behind which nobody speaks."""
+    """Run a server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as door:
         door.settimeout(_PATIENCE_SECONDS)
         yield door
@@ -40,7 +40,7 @@ def url_of(door: socket.socket) -> str:
 
 
 def until(poll: Callable[[], T | None]) -> T:
-    """Ask again and again until there is something."""
+    """Poll until a value is returned."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while (outcome := poll()) is None:
         assert time.monotonic() < deadline, "it never came"
@@ -49,14 +49,14 @@ def until(poll: Callable[[], T | None]) -> T:
 
 
 def prober_of(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> EndpointProber:
-    """What looks at the endpoints of an indexer; a tick waits so long for an answer."""
+    """Return the prober of an indexer's endpoints; each response may take `seconds`."""
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
     prober.background_call.wait_seconds = seconds
     return prober
 
 
 def counters_of(indexer: Indexer) -> MaintenanceJobs:
-    """The daemon's job that compares counters, over an indexer."""
+    """Return the daemon's job that compares counters, for an indexer."""
     index: Any = SimpleNamespace(chain=indexer.source, store=indexer.store)
     health = DaemonHealth(JobLiveness(time.monotonic))
     jobs = MaintenanceJobs(index, 1, indexer.ingest, health, BACKGROUND_SECONDS)
@@ -65,7 +65,7 @@ def counters_of(indexer: Indexer) -> MaintenanceJobs:
 
 
 def goes_on(chain: AChain, indexer: Indexer) -> bool:
-    """Whether new blocks are taken in."""
+    """Return whether new blocks are still ingested."""
     chain.live(2)
     return any(isinstance(done, CommittedWindow) for done in indexer.index())
 

@@ -1,4 +1,4 @@
-"""Case 55: a websocket that is silent, ends, or tells heads twice and backwards."""
+"""Case 55: a websocket that is silent, ends, or sends heads twice or in reverse order."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 120.0
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Wait until it is so."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, "it never came to be so"
@@ -55,7 +55,7 @@ def indexer(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> 
 def woken(
     line: PushServer, indexer: Indexer, clock: VirtualClock, until_the_end: ExitStack
 ) -> Event:
-    """Set whenever the websocket wakes us; it listens already."""
+    """Return an event that is set at each notice of the websocket, which is already subscribed."""
     woken, tracker = Event(), indexer.source.tracker
 
     def look() -> PolledHead:

@@ -1,4 +1,4 @@
-"""Providers that users have, and that speak JSON-RPC in their own way."""
+"""Providers with real users that deviate from JSON-RPC in their own way."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ def test_receipts_are_requested_individually_when_blocks_contain_full_transactio
 
 
 def refused(form: str) -> InjectedFault:
-    """Batches are not served, which is said in one of many ways."""
+    """Return a fault that rejects batches, in one of many forms."""
     error = {"code": -32600, "message": "batch requests are not supported"}
     error_response = {"jsonrpc": "2.0", "id": None, "error": error}
     bodies = {

@@ -1,4 +1,4 @@
-"""One model of health: status, pages, API, readiness and metrics agree, whatever is wrong."""
+"""One model of health: status, pages, API, readiness and metrics agree about every fault."""
 
 import json
 import signal
@@ -54,7 +54,7 @@ def config(a_chain: AChain, tmp_path: Path) -> Path:
 
 
 def status(config: Path) -> tuple[int, dict[str, Any]]:
-    """What the command says, in a process of its own."""
+    """Run `status` in a separate process; return its exit code and JSON."""
     command = [sys.executable, "-m", "oracle", "status", "--json", "--config", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
@@ -66,7 +66,7 @@ def got(url: str) -> requests.Response:
 
 
 def doors(running: Daemon, api: str) -> dict[str, bool]:
-    """Which doors say that no endpoint answers."""
+    """Return which interfaces report that no endpoint responds."""
     ready = running.get("/readyz").json()
     return {
         "readyz": "no_endpoint" in ready["conditions"],

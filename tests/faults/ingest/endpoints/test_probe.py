@@ -1,4 +1,4 @@
-"""What a probe finds out about endpoints of every kind, and that it is remembered."""
+"""The findings of a probe about endpoints of every kind, and how they are stored."""
 
 import pytest
 
@@ -17,7 +17,7 @@ WANTED = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
 
 
 class Notes:
-    """Keeps what it is told, for ever."""
+    """Keeps what is stored in it forever."""
 
     def __init__(self) -> None:
         self.kept: dict[str, dict[str, str]] = {}
@@ -80,7 +80,7 @@ def test_probe_reports_missing_capabilities(a_chain: AChain, indexer: Indexer):
 def test_probe_reports_logs_by_hash_as_unsupported_when_unknown_block_returns_empty_logs(
     a_chain: AChain, indexer: Indexer
 ):
-    """As Ganache does."""
+    """Ganache returns an empty list for an unknown block."""
     invented = block_faults.return_value(
         [], methods="eth_getLogs", when=lambda request: "1234abcd" in str(request.params)
     )

@@ -1,4 +1,4 @@
-"""Cases 17 to 20, 23, 53, 54 and 57: endpoints that lag, lie, die, and come back."""
+"""Cases 17 to 20, 23, 53, 54 and 57: endpoints that lag, lie, fail, and return."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
-    """An indexer with both endpoints, at block 30."""
+    """Return an indexer with both endpoints, at block 30."""
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
     return indexer
@@ -241,7 +241,7 @@ def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
 
 
 def eight_seconds(clock: VirtualClock) -> InjectedFault:
-    """Every request takes so long, a batch as well as a single question."""
+    """Return a fault by which every request, batch or not, takes eight seconds."""
 
     def changed(body: bytes) -> HttpResponse:
         clock.advance(8)
@@ -289,7 +289,7 @@ def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
 def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    """The only other provider: the final block follows it, some minutes behind."""
+    """The only other provider is slow, so the final block lags some minutes behind."""
     slow = eight_seconds(clock)
     a_chain.providers[1].faults.append(slow)
     began, confirmed = clock(), set[int | None]()

@@ -1,4 +1,4 @@
-"""Cases 39 and 52: endpoints that refuse our key, or show another chain, are not used at all."""
+"""Cases 39 and 52: endpoints that reject our key or serve another chain are not used."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def pair(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
-    """An indexer with both endpoints, at block 30."""
+    """Return an indexer with both endpoints, at block 30."""
     indexer = open_indexer(*a_chain.urls, clock=clock)
     indexer.index()
     return indexer
@@ -65,7 +65,7 @@ def test_case_39_endpoint_accepting_key_again_is_readmitted(
 
 
 def of_another_genesis() -> Provider:
-    """An endpoint of a chain of its own that has our chain id, and a longer one."""
+    """Return an endpoint of a longer chain with our chain id and another genesis block."""
     tree = BlockTree(31337, start=1_600_000_000)
     provider = Provider(tree)
     provider.head = tree.mine_empty_blocks(60)
@@ -111,7 +111,7 @@ def test_case_52_correct_endpoint_continues_during_quarantine(
 def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
     a_chain: AChain, pair: Indexer, clock: VirtualClock
 ):
-    """The second one was right a moment ago; it is asked again before it takes over."""
+    """The second endpoint was right a moment ago, but is checked again before it takes over."""
     first, second = endpoints_of(pair)
     for endpoint in (second, first):
         pair.source.endpoints.run_with_endpoint(

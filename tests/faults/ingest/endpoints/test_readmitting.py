@@ -1,4 +1,4 @@
-"""What an operator sees of an endpoint that was proven wrong, and how it is readmitted."""
+"""The view of an operator on an endpoint that was proven wrong, and its readmission."""
 
 import json
 from contextlib import closing
@@ -32,9 +32,9 @@ def told(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, str]:
 
 @pytest.fixture
 def caught(busy: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A configuration whose first endpoint was found out by `run --once`.
+    """Return a configuration whose first endpoint was proven wrong by `run --once`.
 
-    Two providers are left: with one of them alone no block would be confirmed as final.
+    Two providers remain: with only one of them, no block would be confirmed as final.
     """
     busy.serve()
     change(busy)
@@ -79,7 +79,7 @@ def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
 
 
 def only_the_liar(busy: AChain, caught: Path) -> None:
-    """Take the honest one out of the settings."""
+    """Remove the honest endpoints from the settings."""
     alone = settings(busy, caught.parent)
     alone["chain"]["endpoints"] = busy.urls[:1]
     write(alone, caught)

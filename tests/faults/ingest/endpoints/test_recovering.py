@@ -1,4 +1,4 @@
-"""What one endpoint said or did for a moment, and does no more, must not hold us up for ever."""
+"""A fault that an endpoint had for a moment must not delay the indexer forever."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -25,7 +25,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
-    """An indexer with one endpoint, the first; it knows the chain up to block 30."""
+    """Return an indexer with only the first endpoint; it has read the chain up to block 30."""
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     return indexer

@@ -1,4 +1,4 @@
-"""Cases 49 and 65: what nobody proves is refused, in the same words at every try."""
+"""Cases 49 and 65: blocks that nobody can prove are refused, with the same message each time."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def all_succeeded(above: int = 0) -> InjectedFault:
-    """Say of every transaction in blocks above this one that it succeeded."""
+    """Return a fault that reports every transaction above a block as successful."""
 
     def changed(receipts: list[Json]) -> list[Json]:
         return [
@@ -52,7 +52,7 @@ def test_refused_block_is_reported_until_endpoint_proves_it(a_chain: AChain, sit
 def test_refused_block_stays_refused_when_receipt_samples_are_no_longer_available(
     a_chain: AChain, site: Site
 ):
-    """What is known of a chain grows old in a day, and what is refused does not."""
+    """Knowledge about a chain expires after a day, but a refused block stays refused."""
     first = grown(a_chain, 30)[-1]
     grown(a_chain, 10)
     hide(a_chain, all_succeeded(first.number))
@@ -83,7 +83,7 @@ def test_operator_accepts_refused_block(a_chain: AChain, site: Site):
 
 
 def test_two_agreeing_endpoints_do_not_resolve_refused_block(a_chain: AChain, site: Site):
-    """A level that was proven is lowered by a proof, and not by how many give the same."""
+    """Only a proof lowers a proven level, not the number of endpoints with the same data."""
     first = grown(a_chain, 30)[-1]
     refused, *_ = grown(a_chain, 5)
     for place in (0, 1):

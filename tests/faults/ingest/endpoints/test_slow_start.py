@@ -1,4 +1,4 @@
-"""An endpoint that drips its answers holds up neither the start nor the first windows."""
+"""An endpoint that sends its responses byte by byte delays neither the start nor the windows."""
 
 import socket
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1
 
 
 class Dripping:
-    """Answers every request with one blank after the other; `asked` counts requests."""
+    """Answers every request with one blank after the other; `asked` is the number of requests."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""What `status` says of endpoints that refuse, hang or stand still, to somebody who was woken."""
+"""The output of `status` about endpoints that reject, hang or stall, for a person on call."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ from tests.support.ingest.endpoints import asked_for, follow
 
 @contextmanager
 def asking(chain: AChain, folder: Path) -> Iterator[tuple[Config, ChainSource]]:
-    """A command over all endpoints; there is no oracle contract."""
+    """Yield a configuration and the source of a command with all endpoints; no oracle contract."""
     config_values = settings(chain, folder)
     del config_values["oracle"]
     loaded_config = read_config(write(config_values, folder / "config.toml"))
@@ -110,7 +110,7 @@ def test_status_reports_no_endpoint_when_all_were_proven_wrong(
 
 
 def proven_wrong(chain: AChain, folder: Path, urls: Iterable[str]) -> Path:
-    """A configuration whose database knows history, and these endpoints for liars."""
+    """Return a configuration whose database lists these endpoints as proven wrong."""
     path = config(chain, folder)
     assert run(["run", "--once", "--config", str(path)]) == 0
     with open_records(read_config(path)) as records, records.store.transaction() as uow:

@@ -1,4 +1,4 @@
-"""Cases 33 and 37 to 44: what goes wrong between us and an endpoint."""
+"""Cases 33 and 37 to 44: faults between the indexer and an endpoint."""
 
 import time
 from collections.abc import Callable
@@ -25,14 +25,14 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def alone(a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock) -> Indexer:
-    """An indexer with one endpoint, the first; it knows the chain up to block 30."""
+    """Return an indexer with only the first endpoint; it has read the chain up to block 30."""
     indexer = open_indexer(a_chain.urls[0], clock=clock)
     indexer.index()
     return indexer
 
 
 def ranges(a_chain: AChain) -> list[tuple[int, int] | None]:
-    """Every range of logs that the first endpoint was asked for."""
+    """Return every range of logs that the first endpoint was asked for."""
     return [
         request.block_range
         for request in a_chain.provider.received_requests
@@ -151,7 +151,7 @@ def test_case_40_late_response_is_requested_again_and_counted_once(
 
 
 def is_wide(request: FakeRequest) -> bool:
-    """Whether the answer is long enough to be cut."""
+    """Return whether the response is long enough to be truncated."""
     return request.block_range is not None and request.block_range[1] - request.block_range[0] >= 8
 
 

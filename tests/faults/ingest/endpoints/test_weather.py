@@ -1,4 +1,4 @@
-"""Endpoints in bad weather: what fails passes, is asked again, and hardly slows us down."""
+"""Endpoints with random faults: failures pass, requests are repeated, and little time is lost."""
 
 import signal
 import subprocess
@@ -34,7 +34,7 @@ _HISTORY, _AT_THE_HEAD = 300, 60
 
 
 def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
-    """Virtual seconds for a history and then block after block, all waiting in them."""
+    """Return the virtual seconds for a history and further single blocks, including all waits."""
     clock, tree, traffic = VirtualClock(), BlockTree(CHAIN_ID), Traffic(1)
     for _ in range(_HISTORY):
         tree.mine(txs(traffic.block()))
@@ -55,7 +55,7 @@ def seconds_of(shares: Mapping[str, float], open_indexer: OpenIndexer) -> float:
 
 
 def reach(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> None:
-    """Turn as the daemon does until the newest block is folded."""
+    """Run turns as the daemon does until the newest block is folded."""
     for _ in range(500):
         try:
             done = indexer.step()
@@ -135,7 +135,7 @@ def once(chain: AChain, folder: Path) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture
 def single(a_chain: AChain) -> AChain:
-    """One endpoint only."""
+    """Return a chain with a single endpoint."""
     del a_chain.urls[1:]
     return a_chain
 

@@ -1,1 +1,1 @@
-"""What is proven, what is not, and who is found out."""
+"""Proven and unproven data, and the detection of lying endpoints."""

@@ -1,4 +1,4 @@
-"""Cases 28 and 29: logs that an endpoint leaves out, found by another one, later (L5)."""
+"""Cases 28 and 29: logs that an endpoint omits, found later by another endpoint (L5)."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def name_of(indexer: Indexer, nth: int) -> str:
 
 
 def audited(indexer: Indexer, window: int = WINDOW) -> list[AuditResult]:
-    """Every window that the audit looks at, until nothing is due."""
+    """Audit windows until none is due, and return the results."""
     auditor, done = Auditor(window_blocks=window), []
     while (
         audit := audit_next_window(
@@ -47,7 +47,7 @@ def audited(indexer: Indexer, window: int = WINDOW) -> list[AuditResult]:
 
 
 def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
-    """Block and index of a log in the middle of the history without which much is otherwise."""
+    """Return block and index of a log in the middle of the history, on which much depends."""
     started = load_abi("TaskNetwork").get_event("TaskStarted").digest
     places = [
         (block.number, int(log["logIndex"], 16))
@@ -59,7 +59,7 @@ def a_log_of_the_network(a_chain: AChain) -> tuple[int, int]:
 
 
 def leave_one_out(a_chain: AChain) -> int:
-    """Let the first endpoint never tell of one log; its block."""
+    """Let the first endpoint always omit one log; return the log's block."""
     number, index = a_log_of_the_network(a_chain)
     here = (hex(number), hex(index))
     a_chain.provider.faults.append(
@@ -70,7 +70,7 @@ def leave_one_out(a_chain: AChain) -> int:
 
 @pytest.fixture
 def fooled(a_chain: AChain, open_indexer: OpenIndexer) -> tuple[Indexer, int]:
-    """An indexer that proved nothing, and missed a log of the first endpoint in this block."""
+    """Return an indexer that proved nothing and lacks a log, and the number of the log's block."""
     a_chain.live(40)
     a_chain.quiet(FINALITY + WINDOW)
     block = leave_one_out(a_chain)

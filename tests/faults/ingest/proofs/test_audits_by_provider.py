@@ -1,6 +1,6 @@
-"""A block is audited by another provider than the one that gave it, where there is another one.
+"""A block is audited by another provider than the one that served it, if there is one.
 
-Two URLs of the first endpoint leave out the same log; the second endpoint is honest.
+Two URLs of the first provider omit the same log; the second provider's endpoint is honest.
 """
 
 import pytest
@@ -40,7 +40,7 @@ def two_urls(chain: AChain) -> list[str]:
 
 
 def index_without_proof(indexer: Indexer) -> None:
-    """Index everything on the endpoint's word, as where headers prove nothing."""
+    """Index without proofs, as on a chain whose headers prove nothing."""
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))
     indexer.index()
 

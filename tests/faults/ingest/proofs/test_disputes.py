@@ -1,4 +1,4 @@
-"""What two endpoints tell differently, and no header proves, is said to be unproven."""
+"""Blocks on which two endpoints differ, and which no header proves, are reported as unproven."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ MADE_UP = {"receiptsRoot": "0x" + "00" * 32, "transactionsRoot": "0x" + "00" * 3
 
 @pytest.fixture
 def disputed(a_chain: AChain) -> int:
-    """The number of a block of a chain that proves nothing; the first endpoint hides its log."""
+    """Return the block, on a chain that proves nothing, whose log the first endpoint hides."""
     block = a_chain.say(task_created(1))
     a_chain.live(40)
     for provider in a_chain.providers:
@@ -29,7 +29,7 @@ def disputed(a_chain: AChain) -> int:
 
 
 def once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """The exit code of `run --once`, and its last word."""
+    """Run `run --once`; return its exit code and the last line of its output."""
     capsys.readouterr()
     code = run(["run", "--once", "--config", str(settings)])
     error_lines = [

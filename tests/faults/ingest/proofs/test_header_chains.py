@@ -1,4 +1,4 @@
-"""Cases 10 and 65: a header chain is believed where two endpoints end up at the same block."""
+"""Cases 10 and 65: a header chain is believed if two endpoints reach the same block."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def forged(a_chain: AChain, at: Block, *, blocks: int) -> Block:
-    """Mine so many blocks of one's own from this one on, true in themselves, without our logs."""
+    """Mine `blocks` valid blocks of another fork from this block on, without our logs."""
     last = a_chain.tree.mine([FOREIGN], at.get_ancestor())
     for _ in range(blocks - 1):
         last = a_chain.tree.mine([FOREIGN], last)
@@ -73,7 +73,7 @@ def test_third_endpoint_decides_between_two_chains(a_chain: AChain, site: Site):
 def test_forged_block_without_descendants_is_detected(
     a_chain: AChain, site: Site, order: tuple[int, int]
 ):
-    """One block in the middle is the liar's, with roots and bloom of its own; its child is not."""
+    """One block in the middle is the liar's, with its own roots and bloom; its child is true."""
     at = grown(a_chain, 40)[10]
     honest = a_chain.head
     forged_tx = Tx(ANYBODY, NETWORK, logs=(task_created(99_999),))

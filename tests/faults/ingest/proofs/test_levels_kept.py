@@ -1,4 +1,4 @@
-"""Case 49: a level that blocks have proven is lowered by a proof, however many deny it."""
+"""Case 49: only a proof lowers a proven level, however many endpoints contradict the level."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def busy(a_chain: AChain) -> AChain:
-    """More than enough blocks with logs to prove the headers, and three endpoints."""
+    """Return a chain with three endpoints, and more blocks with logs than prove the headers."""
     a_chain.serve()
     return made_busy(a_chain)
 
@@ -55,7 +55,7 @@ def restore(chain: AChain, faults: list[InjectedFault], *places: int) -> None:
 
 
 def lie(chain: AChain, what: str, depth: Depth, blocks: tuple[int, int], *places: int) -> None:
-    """Let these endpoints tell one and the same lie about these blocks."""
+    """Let these endpoints tell the same lie about these blocks."""
     for place in places:
         liar = create_forged_provider(chain.tree, LIES[what], depth, blocks)
         liar.tag_targets, liar.code_by_address = (
@@ -80,7 +80,7 @@ def doubled_logs(receipts: list[Json]) -> list[Json]:
 def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_proven_level(
     a_chain: AChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
 ):
-    """The third endpoint is silent; then it answers again."""
+    """The third endpoint is silent at first, and then responds again."""
     grown(a_chain)
     assert site.once(*order)[0] == 0
     rows_before = site.rows()
@@ -138,7 +138,10 @@ def test_case_49_receipts_falsified_by_two_endpoints_are_refused_while_third_is_
 
 
 class Unfilled(MinedBlock):
-    """A block of a chain that computes no roots of receipts any more: its own hash says so."""
+    """A block of a chain that no longer computes receipts roots.
+
+    The block's own hash proves this.
+    """
 
     def _compute_roots(self) -> tuple[bytes, bytes]:
         transactions, _ = super()._compute_roots()
@@ -146,7 +149,7 @@ class Unfilled(MinedBlock):
 
 
 class Bloomless(MinedBlock):
-    """A block of a chain that fills no blooms any more: its own hash says so."""
+    """A block of a chain that no longer fills blooms; the block's own hash proves this."""
 
     def _compute_roots(self) -> tuple[bytes, bytes]:
         self._bloom = 0
@@ -171,7 +174,7 @@ def test_case_49_valid_header_contradicting_its_block_lowers_level(
     kind: type[MinedBlock],
     feature: str,
 ):
-    """One endpoint is enough: its header is a proof, and no word."""
+    """One endpoint is enough, because its header is a proof."""
     indexer = open_indexer(busy.urls[0], clock=clock)
     indexer.index()
     lost = shown("oracle_verification_downgrades_total", feature=feature)

@@ -1,4 +1,4 @@
-"""Cases 27, 28, 29 and 48: history is as sure as the chain's headers allow, at every run."""
+"""Cases 27, 28, 29 and 48: history is as certain as the chain's headers allow, in each run."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def test_log_omitted_from_history_is_detected_by_bloom(a_chain: AChain, site: Si
 def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
     a_chain: AChain, site: Site
 ):
-    """Headers with other blooms are not what was hashed: that the roots are true is only said."""
+    """Headers with changed blooms do not match their hash, so they do not prove the roots."""
     grown_blocks = grown(a_chain)
     hide(a_chain, block_faults.serve_zero_bloom())
     hide(a_chain, log_faults.omit_logs(is_log(grown_blocks[20])))
@@ -66,7 +66,7 @@ def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
     ids=["oldest", "in the middle", "newest"],
 )
 def test_false_logs_in_any_part_of_history_are_detected(a_chain: AChain, site: Site, part: slice):
-    """The endpoint says the same in its logs and in its receipts, of these blocks alone."""
+    """The endpoint returns the same lie in logs and receipts, for these blocks only."""
     false_blocks = grown(a_chain)[part]
     blocks = (false_blocks[0].number, false_blocks[-1].number)
 
@@ -122,7 +122,7 @@ def test_blocks_below_required_level_are_reported_by_status_until_reread(
 
 
 def test_false_receipt_samples_discredit_endpoint_instead_of_chain(a_chain: AChain, site: Site):
-    """Of all the newest blocks the first endpoint gives other receipts than the two others."""
+    """For all the newest blocks, the first endpoint returns other receipts than the two others."""
     a_chain.serve()
     grown(a_chain)
     lie = log_faults.change_each_log(

@@ -1,4 +1,4 @@
-"""Who was proven wrong is asked nothing more; what it alone had said is asked about elsewhere."""
+"""An endpoint that was proven wrong gets no requests, and its unconfirmed blocks are audited."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +31,7 @@ def busy(a_chain: AChain) -> AChain:
 
 
 def learned(indexer: Indexer, place: int = 1) -> Indexer:
-    """It knows what the chain's headers are worth, of the endpoint at this place."""
+    """Let the source learn the chain's header features from one endpoint."""
     indexer.source.set_verification(VerificationPolicy(), Calibration(indexer.clock))
     newest = indexer.source.fetch_heads().latest.number
     name = indexer.source.list_endpoint_names()[place]
@@ -44,7 +44,7 @@ def learned(indexer: Indexer, place: int = 1) -> Indexer:
 
 @pytest.fixture
 def fooled(busy: AChain, open_indexer: OpenIndexer) -> Indexer:
-    """Read everything from the first endpoint, and proved nothing; one log is missing."""
+    """Return an indexer that read everything from the first endpoint and lacks one log."""
     leave_out(busy)
     indexer = open_indexer(*busy.urls, reports=False)
     indexer.source.set_verification(MINIMAL_POLICY, Calibration(indexer.clock))

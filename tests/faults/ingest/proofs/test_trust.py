@@ -1,4 +1,4 @@
-"""Cases 48 and 49: what the blooms and roots of a chain are worth."""
+"""Cases 48 and 49: how far the blooms and roots of a chain are trusted."""
 
 from collections.abc import Callable
 
@@ -73,7 +73,7 @@ def test_case_48_valid_bloom_is_trusted_and_raises_level(busy: AChain, open_inde
 
 
 def system_receipt(a_chain: AChain) -> InjectedFault:
-    """The receipt of something that is no transaction of the block."""
+    """Return a fault that adds the receipt of something that is no transaction of the block."""
     extra = a_chain.head.receipts
     some = a_chain.say(task_created(9_999)).receipts[0] if not extra else extra[0]
 
@@ -109,7 +109,7 @@ def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
 def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_is_kept(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    """Every endpoint says the same: it is a word all the same, and an operator's to believe."""
+    """Every endpoint returns the same; this is no proof, and an operator has to decide."""
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
     receipts_fault = system_receipt(busy)
@@ -142,7 +142,7 @@ def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
 def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
     busy: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    """The other one is silent while it contradicts itself."""
+    """The other endpoint is silent while this one contradicts itself."""
     indexer = open_indexer(*busy.urls, clock=clock)
     indexer.index()
     hide(busy, system_receipt(busy))

@@ -1,4 +1,4 @@
-"""A chain whose headers prove nothing, where [verify] asks for proof: `run --once` says so."""
+"""`run --once` on a chain whose headers prove nothing, although [verify] requires proofs."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def worthless(a_chain: AChain) -> AChain:
-    """A chain whose roots are made up and whose blooms are zero, whoever shows it."""
+    """Return a chain on which all endpoints show made-up roots and zero blooms."""
     grown(a_chain)
     for place in (0, 1):
         hide(a_chain, block_faults.serve_wrong_receipts_root(), place)

@@ -1,1 +1,1 @@
-"""Chains that change their mind, final blocks that change, kickouts called back."""
+"""Reorgs, changes of final blocks, and kickouts that are withdrawn."""

@@ -1,4 +1,4 @@
-"""What contracts count is asked beside everything else: who cannot say it serves us as before."""
+"""Contract counters are read in the background: an endpoint without them still serves windows."""
 
 from oracle.domain.ids import Hash
 from tests.faults.ingest.conftest import OpenIndexer

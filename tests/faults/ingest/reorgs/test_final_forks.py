@@ -1,7 +1,8 @@
-"""Cases 4, 5 and 51: a block is final when a second provider shows it, whoever is on a fork.
+"""Cases 4, 5 and 51: a block is final when a second provider shows it, despite forks.
 
-The matrix: which endpoint is on a fork of its own, how deep, in history or at the head, and
-whether a daemon or `run --once` reads it. The endpoint that reads first is the first of the three.
+The matrix varies which endpoint is on its own fork, how deep the fork is, whether it is in history
+or at the head, and whether a daemon or `run --once` reads it. The first of the three endpoints
+reads first.
 """
 
 from itertools import product
@@ -47,7 +48,7 @@ def site(a_chain: AChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 class Forker:
-    """Keeps one endpoint on a fork of its own, on which other tasks are created."""
+    """Keeps one endpoint on its own fork, on which other tasks are created."""
 
     def __init__(self, chain: AChain, place: int, depth: int) -> None:
         self.chain, self.place = chain, place
@@ -61,7 +62,7 @@ class Forker:
         chain.tree.last_mined = honest
 
     def grow(self, blocks: int = 1) -> None:
-        """Add blocks to the fork, and leave the honest chain the newest."""
+        """Add blocks to the fork, and keep the honest chain the newest."""
         honest = self.chain.tree.last_mined
         for _ in range(blocks):
             self._number += 1
@@ -83,7 +84,7 @@ def final_of(indexer: Indexer) -> tuple[int, str]:
 
 
 def step_on(indexer: Indexer, chain: AChain, clock: VirtualClock) -> None:
-    """Turn as a daemon does, until it is at the head; no false block is final at any time."""
+    """Run turns as a daemon does up to the head; no false block is final at any time."""
     for _ in range(300):
         try:
             done = indexer.step()
@@ -136,7 +137,7 @@ def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
 def test_run_once_succeeds_repeatedly_while_one_of_three_endpoints_is_on_fork(
     a_chain: AChain, site: Site, liar: int
 ):
-    """Everything is stored, and the fork of one endpoint costs no run its exit code."""
+    """Every block is stored, and the fork of one endpoint never causes a failing exit code."""
     grown(a_chain, 12)
     assert site.once(*ALL) == (0, "")
     Forker(a_chain, liar, FINALITY + 4)
@@ -207,7 +208,7 @@ def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
 def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_respond(
     a_chain: AChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
-    """Read from the first block on: what nobody confirms is journaled, also in history."""
+    """Unconfirmed blocks are journaled from the first block on, also in history."""
     a_chain.serve()
     grown(a_chain, 12)
     forker = Forker(a_chain, 0, 30)
@@ -231,7 +232,7 @@ def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_re
 def test_case_51_two_urls_of_one_provider_do_not_outvote_another(
     a_chain: AChain, site: Site, monkeypatch: pytest.MonkeyPatch, liar: int
 ):
-    """They show the same fork; the one endpoint of another provider is not outvoted by them."""
+    """Both URLs show the same fork, and do not outvote the one endpoint of the other provider."""
     grown(a_chain, 12)
     Forker(a_chain, liar, FINALITY + 4)
     urls = [f"{a_chain.urls[liar]}/one", f"{a_chain.urls[liar]}/two", a_chain.urls[1 - liar]]

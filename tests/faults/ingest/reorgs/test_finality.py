@@ -1,4 +1,4 @@
-"""A final block that is not the chain's: cases 4, 5 and 16."""
+"""Cases 4, 5 and 16: a final block that is not on the chain."""
 
 from contextlib import suppress
 
@@ -41,12 +41,12 @@ def closed(indexer: Indexer) -> Halt | None:
 
 
 def rows(indexer: Indexer) -> list[str]:
-    """Everything but the halts."""
+    """Return all rows of the database except the halts."""
     return [row for row in dump(indexer.url) if not row.startswith("halt")]
 
 
 def other_past(a_chain: AChain) -> Block:
-    """Mine another chain from below our final block, longer than ours."""
+    """Mine a longer chain from below our final block."""
     return a_chain.tree.mine_empty_blocks(FINALITY + 6, parent_block=a_chain.back(FINALITY + 3))
 
 

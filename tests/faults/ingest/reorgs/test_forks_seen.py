@@ -1,4 +1,4 @@
-"""How forks are seen, and who is believed about them: cases 13 to 15, 21 and 51."""
+"""Cases 13 to 15, 21 and 51: how forks are detected, and which endpoints are believed."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_case_21_constant_or_decreasing_timestamps_do_not_change_order(
 def test_case_51_proxy_caching_an_orphaned_block_is_outvoted(
     a_chain: AChain, open_indexer: OpenIndexer
 ):
-    """It has our orphaned block in its cache, and the blocks after it from the chain."""
+    """It has our orphaned block in its cache, and the chain's blocks after the orphaned one."""
     clock = VirtualClock()
     indexer = open_indexer(*a_chain.urls, clock=clock)
     by_number = serve_cached(

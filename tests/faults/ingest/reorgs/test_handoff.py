@@ -1,4 +1,4 @@
-"""From history to the head, and other ways to the same end."""
+"""The transition from history to the head, and other ways to the same state."""
 
 from devnet.fakechain.faults.message_faults import limit_range
 from devnet.fakechain.faults.transport_faults import run_after
@@ -16,7 +16,7 @@ HOW_IT_CAME = {"coverage", "verified_block", "reorg_log", "halt"}
 
 
 def outcome(indexer: Indexer) -> list[str]:
-    """Every row of the database that is not about the way it came there."""
+    """Return every row of the database that does not depend on the way to the state."""
     return dump(indexer.url, orphans=False, without=HOW_IT_CAME)
 
 

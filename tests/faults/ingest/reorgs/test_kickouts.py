@@ -1,4 +1,4 @@
-"""Nobody is kicked out by mistake, on a real chain: cases 20, 75 and 76."""
+"""Cases 20, 75 and 76: nobody is kicked out by mistake, on a real chain."""
 
 from dataclasses import replace
 from typing import Any
@@ -48,13 +48,13 @@ def withdrawn(when: str) -> float:
 
 
 def due(office: Office) -> None:
-    """Node 2 is due on final evidence, and reported; nothing is planned against it yet."""
+    """Make node 2 due on final evidence, and report its score; no call is planned yet."""
     bad_pool(office)
     shown_low(office)
 
 
 class Forbidden:
-    """A prover that never comes to an end: every endpoint is silent."""
+    """A prover that must not be called, because every endpoint is silent."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -169,7 +169,7 @@ def test_case_75_push_removed_by_reorg_is_resent_once(sqlite_office: Office):
 
 
 def forget_the_evidence(office: Office, snapshot: str) -> None:
-    """The chain goes another way from the snapshot on; an operator puts us back below it."""
+    """Let the chain continue from the snapshot; an operator rewinds the database below it."""
     chain = office.premises.chain
     height = chain.block
     chain.rpc("evm_revert", snapshot)
@@ -217,7 +217,7 @@ def test_case_76_queued_kickout_with_reorged_evidence_expires(
 def test_case_76_onchain_kickout_with_removed_evidence_is_cancelled(
     sqlite_office: Office,
 ):
-    """A repair took a score away that the proposal rests on: cancelled there, a human told."""
+    """A repair removed a score that the proposal rests on, so the proposal is cancelled."""
     office = sqlite_office
     proposed(office)
     before = withdrawn("after")

@@ -1,4 +1,4 @@
-"""A chain that changed below final, and what goes on after it (case 4)."""
+"""Case 4: a chain that changed below a final block, and how indexing continues afterwards."""
 
 import re
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The chain leaves blocks that we hold: cases 1 to 3 and 6 to 12."""
+"""Cases 1 to 3 and 6 to 12: stored blocks leave the chain."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
 def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
     indexer: Indexer, a_chain: AChain, question: int
 ):
-    """After each of the questions that a rollback asks, the chain goes another way once more."""
+    """The chain changes again after each request of a rollback."""
     indexer.index()
     old_head = a_chain.head
     first = a_chain.live(4, on=a_chain.back(3, old_head))

@@ -1,4 +1,4 @@
-"""A database that is older than what was sent from it, on a real chain."""
+"""A database that is older than the transactions sent from it, on a real chain."""
 
 import sqlite3
 from contextlib import closing

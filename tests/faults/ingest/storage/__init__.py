@@ -1,1 +1,1 @@
-"""Databases and processes that die on the way."""
+"""Databases and processes that fail in the middle of their work."""

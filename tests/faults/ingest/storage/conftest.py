@@ -1,4 +1,4 @@
-"""An indexed database of either engine, for tests that damage it or fold it again."""
+"""An indexed database of either engine, for tests that damage or rebuild it."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _LIVE_BLOCKS = 90
 def indexed(
     request: pytest.FixtureRequest, a_chain: AChain, open_indexer: OpenIndexer
 ) -> Iterator[Indexer]:
-    """A database that has indexed the chain, the newest blocks of it not final."""
+    """Yield an indexer that has read the chain, whose newest blocks are not final."""
     a_chain.live(_LIVE_BLOCKS)
     if request.param == "sqlite":
         indexer = open_indexer(*a_chain.urls)

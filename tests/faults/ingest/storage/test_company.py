@@ -1,4 +1,4 @@
-"""Two daemons on one database, and one that is told to stop while it has much to do."""
+"""Two daemons on one database, and a daemon that is stopped while it is busy."""
 
 import sqlite3
 from pathlib import Path

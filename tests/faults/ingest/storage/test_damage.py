@@ -1,4 +1,4 @@
-"""Any single row that is lost, added or changed outside the program is found, on both engines.
+"""Every single row that is lost, added or changed by other means is found, on both engines.
 
 See docs/how-to/check-and-repair.md.
 """
@@ -40,7 +40,7 @@ def is_found(uow: UnitOfWork, folded: UnitOfWork) -> bool:
 
 
 def damages(connection: Connection, table: Table, chance: random.Random) -> Iterator[str]:
-    """Damage one row after another in each way, each inside a savepoint."""
+    """Damage one row after another in each way, each time inside a savepoint."""
     rows = connection.execute(select(table)).all()
     for row in chance.sample(rows, min(ROWS_EACH, len(rows))):
         key = [column == getattr(row, column.name) for column in table.primary_key.columns]

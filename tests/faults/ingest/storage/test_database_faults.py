@@ -1,4 +1,4 @@
-"""Case 61: the database cannot be written now, was lost, or is an older one than it was."""
+"""Case 61: the database cannot be written, was lost, or was replaced by an older copy."""
 
 import sqlite3
 import subprocess
@@ -29,7 +29,7 @@ def file_of(url: str) -> Path:
 
 @pytest.fixture
 def begun(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
-    """On SQLite, up to block 10 of 70."""
+    """Return an indexer on SQLite, at block 10 of 70."""
     a_chain.live(40)
     indexer = open_indexer(*a_chain.urls, reports=False)
     indexer.ingest.max_blocks = 10
@@ -39,7 +39,7 @@ def begun(a_chain: AChain, open_indexer: OpenIndexer) -> Indexer:
 
 @contextmanager
 def full_disk(path: Path) -> Iterator[None]:
-    """Let no connection that is opened now make the file much larger."""
+    """Limit the file size for all connections that are opened within this context."""
     with closing(sqlite3.connect(path)) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
 
@@ -54,7 +54,7 @@ def full_disk(path: Path) -> Iterator[None]:
 
 
 def as_without(indexer: Indexer, a_chain: AChain, open_indexer: OpenIndexer) -> bool:
-    """Whether it goes on to what one has to which nothing happened."""
+    """Return whether the indexer reaches the state of an undisturbed indexer."""
     indexer.index()
     undisturbed = open_indexer(*a_chain.urls, reports=False)
     undisturbed.index()

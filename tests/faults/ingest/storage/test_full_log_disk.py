@@ -1,4 +1,4 @@
-"""A disk that is full under the log loses lines, and nothing else; Linux's /dev/full is one."""
+"""A full disk under the log file loses log lines and nothing else; uses Linux's /dev/full."""
 
 import errno
 import io
@@ -34,7 +34,7 @@ def test_full_log_disk_does_not_stop_run(
 
 
 class FillingDisk(io.StringIO):
-    """Refuses the writes at some places, as a file on a full disk does."""
+    """A file whose writes fail at some positions, as on a full disk."""
 
     def __init__(self, refused: frozenset[int]) -> None:
         super().__init__()

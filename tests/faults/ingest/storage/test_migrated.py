@@ -1,4 +1,4 @@
-"""A migration of a populated database that dies on the way."""
+"""A migration of a populated database that is interrupted."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def bearing() -> Iterator[Nursery]:
 
 
 def everything(url: str) -> list[str]:
-    """Every column of every table that there is, and every row, whatever the revision."""
+    """Return every column of every table, and every row, at any revision."""
     engine = create_engine(parse_database_url(url))
     try:
         with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""A process that is killed at any moment, as `kill -9` does, loses nothing and doubles nothing."""
+"""A process that is killed at any moment, as by `kill -9`, loses and duplicates nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ def bearing() -> Iterator[Nursery]:
 class Ordeal:
     """Indexers that die on one database, one after the other.
 
-    `states` are those that commits make of it, in order; whatever else is found fails the test.
+    `states` are the states after each commit, in order; any other state fails the test.
     """
 
     bearing: Nursery
@@ -63,13 +63,16 @@ class Ordeal:
     died_at: list[str] = field(default_factory=list)
 
     def at_every_point(self) -> None:
-        """Let each die one point later than the one before, or begin anew after a commit."""
+        """Let each indexer die one point later than the one before.
+
+        Restart the count at a commit.
+        """
         die_at = 0
         while (life := self.bearing.index(self.urls, self.url, die_at)).died_at is not None:
             die_at = die_at + 1 if self._left_alone(life.died_at) else 0
 
     def at_each_step(self, steps: tuple[str, ...]) -> None:
-        """Let them die before the first of each of these, and one live to the end."""
+        """Let an indexer die before the first call of each step, and let a last one finish."""
         for step in steps:
             died_at = self.bearing.index(self.urls, self.url, step).died_at
             assert died_at == step
@@ -77,7 +80,7 @@ class Ordeal:
         assert self.bearing.index(self.urls, self.url).died_at is None
 
     def _left_alone(self, died_at: str) -> bool:
-        """Whether nothing changed; a commit, and nothing less, may have been made."""
+        """Return whether nothing changed; the only permitted change is a complete commit."""
         self.died_at.append(died_at)
         now = dump(self.url)
         before = self.states[0]
@@ -88,27 +91,27 @@ class Ordeal:
 
 
 def committed(indexer: Indexer) -> list[list[str]]:
-    """What stands in the database before and after each turn of an indexer that nobody kills."""
+    """Return the state of the database before and after each turn of an undisturbed indexer."""
     states = [dump(indexer.url)]
     indexer.index(lambda: states.append(dump(indexer.url)))
     return [*states, dump(indexer.url)]
 
 
 def has_in_order(passed_points: list[str], expected_points: tuple[str, ...]) -> bool:
-    """Whether all of these were come to, one after the other."""
+    """Return whether the expected points were all passed, in this order."""
     remaining_points = iter(passed_points)
     return all(point in remaining_points for point in expected_points)
 
 
 @pytest.fixture
 def unharmed(open_indexer: OpenIndexer, a_chain: AChain) -> Indexer:
-    """Reads the same chain into a database of its own, and lives."""
+    """Return an undisturbed indexer that reads the same chain into its own database."""
     return open_indexer(*a_chain.urls)
 
 
 @pytest.fixture
 def mortal_url(a_chain: AChain, database_url: str, unharmed: Indexer) -> str:
-    """A database that has come as far as the other one."""
+    """Return the URL of a database that is as far as the undisturbed indexer's."""
     for indexer in (unharmed, Indexer(a_chain.urls, database_url)):
         indexer.index()
         indexer.close()
@@ -118,7 +121,10 @@ def mortal_url(a_chain: AChain, database_url: str, unharmed: Indexer) -> str:
 def ends_as_if_nothing_had_been(
     bearing: Nursery, mortal_url: str, unharmed: Indexer, steps: tuple[str, ...], *, bounded: bool
 ) -> None:
-    """On SQLite die at every point there is; bounded, or on PostgreSQL, at each step."""
+    """Assert the same end after deaths: at every point on SQLite, else at each step.
+
+    `bounded` also limits the deaths on SQLite to the steps.
+    """
     unharmed.restart()
     ordeal = Ordeal(bearing, list(unharmed.urls), mortal_url, committed(unharmed))
     if mortal_url.startswith("sqlite") and not bounded:

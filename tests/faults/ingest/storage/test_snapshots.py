@@ -1,4 +1,4 @@
-"""A fold from any snapshot gives the same bytes as one from the start, whatever happened between.
+"""A fold from any snapshot gives the same bytes as a fold from the start, after any events.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -57,7 +57,7 @@ def all_made(source: SnapshotSource) -> int:
 
 
 def shown(state: FoldedState, block: int) -> tuple[object, ...]:
-    """Everything that anybody reads of a state: nodes, open tasks, lanes, and the report."""
+    """Return every part of a state that is read: nodes, open tasks, lanes, and the report."""
     fold, rounds = state.fold, state.rounds
     last_time = 0 if fold.last is None else fold.last.time
     as_of = BlockRef(block, ZERO_HASH, ZERO_HASH, last_time)
@@ -77,7 +77,7 @@ def shown(state: FoldedState, block: int) -> tuple[object, ...]:
 
 
 def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[int | None]:
-    """Compare the folds of all blocks; return the snapshots that they went on from."""
+    """Compare the folds of all blocks; return the snapshots at which they started."""
     used = set[int | None]()
     with store.read_transaction() as uow:
         for block in range(0, last + 1, 3):

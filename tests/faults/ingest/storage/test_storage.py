@@ -1,4 +1,4 @@
-"""Cases 63, 67, 68 and 74: what cannot be read, what is new, and where to begin."""
+"""Cases 63, 67, 68 and 74: undecodable logs, new contracts, start blocks, new fold versions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ from tests.support.ingest.speaking import network, task_created
 
 
 def mended(indexer: Indexer) -> list[ScopeBackfillResult]:
-    """Every step that brings the database up to the configuration and the program."""
+    """Return the results of every step that adapts the database to configuration and program."""
     scope_backfill, done = ScopeBackfill(), []
     while (
         step := backfill_next_gap(
@@ -48,14 +48,14 @@ def mended(indexer: Indexer) -> list[ScopeBackfillResult]:
 
 
 class Learned(EventReader):
-    """The next version of the program: it knows the layout of a contract that was changed."""
+    """A reader of the next version, which can decode the logs of a changed contract."""
 
     def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
         return super().decode_rows([_as_before(log) for log in logs], calls)
 
 
 def changed(log: FakeLog) -> FakeLog:
-    """The same event of a changed contract, with a word more that the old one has not."""
+    """Return the same event of a changed contract, with an additional word."""
     return replace(log, data="0x" + "ee" * 31 + log.data[2:])
 
 
@@ -65,7 +65,7 @@ def _as_before(log: Log) -> Log:
 
 
 def learned(indexer: Indexer) -> Indexer:
-    """Go on with a program that reads the changed contract."""
+    """Continue with a program that can decode the changed contract."""
     reader = Learned.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
     indexer.folder = EventFolder(CRYNUX, reader, indexer.folder.hooks)
     return indexer
@@ -119,7 +119,7 @@ def test_case_63_dead_letter_is_orphaned_with_its_block(
 
 
 def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
-    """Go on as a process whose configuration names what this reader reads."""
+    """Continue as a process whose configuration names what this reader reads."""
     endpoints = indexer.source.endpoints
     indexer.source = ChainSource(endpoints, reader, FINALITY, clock=indexer.clock)
     indexer.folder = EventFolder(CRYNUX, reader, indexer.folder.hooks)
@@ -127,7 +127,7 @@ def read_for(indexer: Indexer, reader: EventReader) -> Indexer:
 
 
 def asked_for_logs(a_chain: AChain, since: int) -> list[tuple[set[str], set[str]]]:
-    """The addresses and first topics of every question for logs since the one of this number."""
+    """Return addresses and first topics of every log request since the given request."""
     questions: list[dict[str, Any]] = [
         request.params[0]
         for request in list(a_chain.provider.received_requests)[since:]

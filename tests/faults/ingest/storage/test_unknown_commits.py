@@ -1,4 +1,4 @@
-"""A COMMIT whose answer is lost is neither done nor undone: the database shows which.
+"""A COMMIT whose response is lost may or may not be done; the database shows which.
 
 Real PostgreSQL, behind a proxy that breaks the connection before, at or after the COMMIT.
 """
