@@ -1,1 +1,1 @@
-"""The 74 fault cases of publishing, each played through the real parts on a real chain."""
+"""The 74 fault cases of publishing, each played with the product's components on a real chain."""

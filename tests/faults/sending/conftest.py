@@ -1,7 +1,8 @@
-"""Everything here is slow: real services, real transactions on Anvil, real HTTP in between.
+"""Fixtures of the slow sending tests: real services, transactions on Anvil, and real HTTP.
 
-`office` talks to Anvil itself; `proxied_office` through `proxies`, two endpoints that do what a
-test tells them; `store` runs a test on both engines. Pools of the chain are undone per test.
+`office` connects to Anvil directly, and `proxied_office` through `proxies`, two endpoints with the
+faults that a test sets. `store` runs a test on both engines. Each test's changes to the chain are
+undone.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,27 +49,27 @@ OpenProxy = Callable[[], Proxy]
 
 @pytest.fixture
 def deaths(request: pytest.FixtureRequest, *, bounded: bool) -> Deaths:
-    """Where to die on the engine that `new_store` makes databases of."""
+    """Return the points to die at, for the engine of `new_store`."""
     is_sqlite = request.node.callspec.params["new_store"] == "sqlite"
     return Deaths(is_everywhere=is_sqlite and not bounded)
 
 
 @pytest.fixture
 def open_proxy(premises: Premises) -> Iterator[OpenProxy]:
-    """Opens proxies in front of the chain, as many as a test wants."""
+    """Return a function that opens proxies of the chain."""
     with ExitStack() as until_the_end:
         yield lambda: until_the_end.enter_context(proxy(premises.chain.url))
 
 
 @pytest.fixture
 def proxies(open_proxy: OpenProxy) -> tuple[Proxy, Proxy]:
-    """Two endpoints of one chain; what is sent goes to both."""
+    """Return two endpoints of one chain; every send goes to both."""
     return open_proxy(), open_proxy()
 
 
 @pytest.fixture
 def proxied_office(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Office:
-    """An office on SQLite that sees the chain through both proxies and nothing else."""
+    """Return an office on SQLite that reaches the chain only through both proxies."""
     sqlite_office.restart(urls=[endpoint_proxy.url for endpoint_proxy in proxies])
     for endpoint_proxy in proxies:
         endpoint_proxy.forget()
@@ -82,7 +83,7 @@ def three(
     new_postgresql_store: NewStore,
     tmp_path: Path,
 ) -> Iterator[Company]:
-    """Two on SQLite and one on PostgreSQL, in windows of one, three and a thousand blocks."""
+    """Yield two reporters on SQLite and one on PostgreSQL; windows have 1, 3 and 1000 blocks."""
     with (
         new_sqlite_store() as first_store,
         new_postgresql_store() as second_store,

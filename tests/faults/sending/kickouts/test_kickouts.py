@@ -1,4 +1,4 @@
-"""Kickouts that must wait, be called off, or never begin; and the same ones at every reporter."""
+"""Kickouts that must wait, be cancelled, or not begin; they are the same at every reporter."""
 
 import json
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def only(office: Office, kind: str) -> Intent:
 
 
 def empty_bucket(office: Office) -> int:
-    """Nobody may be kicked out for an hour; return when somebody may."""
+    """Block kickouts for an hour; return the time at which they are possible again."""
     premises = office.premises
     gas, cooldown, *_ = premises.oracle.functions.kickLimits().call()
     for bucket in ((0, 1, REFILL_SECONDS), (1, 1, REFILL_SECONDS)):
@@ -55,7 +55,7 @@ def empty_bucket(office: Office) -> int:
 
 
 def veto_over(office: Office) -> None:
-    """The rounds and the seconds of the veto pass; nothing is planned meanwhile."""
+    """Let the rounds and seconds of the veto pass, without planning a kickout."""
     while int(str(kick(office)["readyAt"])) > office.premises.chain.time:
         pushed_without_kickouts(office)
 
@@ -127,7 +127,7 @@ def test_evidence_file_contains_chain_rules_rounds_and_entries(sqlite_office: Of
 
 @pytest.fixture
 def other_office(premises: Premises, tmp_path: Path) -> Iterator[Office]:
-    """Another reporter on a database of its own."""
+    """Yield another reporter with its own database."""
     with Store.open(f"sqlite:///{tmp_path}/other.sqlite", create=True) as store:
         opened = Office(premises, store, tmp_path / "other-evidence")
         yield opened

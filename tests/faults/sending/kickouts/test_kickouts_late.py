@@ -1,4 +1,4 @@
-"""Kickouts that came too late, or whose node was better meanwhile: what becomes of them."""
+"""Kickouts that come too late, or whose node has improved meanwhile."""
 
 from dataclasses import replace
 
@@ -20,13 +20,13 @@ from tests.support.office import LIMITS, Office
 
 
 def died(office: Office) -> None:
-    """Nobody was there for more than a day to execute what was proposed."""
+    """Let more than a day pass in which nobody executes the proposed kickout."""
     office.premises.chain.at(int(str(kick(office)["diesAt"])) + 1)
     office.premises.chain.mine()
 
 
 def cancelled(office: Office, by: str) -> None:
-    """Somebody cancels the kickout of node 2 on chain, and we read it."""
+    """Cancel the kickout of node 2 on chain, and index the event."""
     node = office.premises.network.nodes[2]
     call = office.premises.oracle.functions.cancelKick(node, b"no".ljust(32, b"\0"))
     office.premises.chain.send(call, sender=by)

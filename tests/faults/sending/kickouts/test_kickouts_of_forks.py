@@ -1,4 +1,4 @@
-"""A kickout is signed on a round: it outlives the next ones, and dies with a fork of its own."""
+"""A kickout is signed for a round: it survives later rounds, but not a fork of its own round."""
 
 from oracle.bindings.qos_oracle import encode_push
 from oracle.kickouts.kickout_context import PROPOSE_KICK
@@ -22,7 +22,7 @@ FINAL = 65
 
 
 def signed(office: Office) -> list[SignedStatement]:
-    """What was signed against node 2, the oldest first."""
+    """Return the statements signed against node 2, the oldest first."""
     address, last = office.premises.address, office.premises.round
     node = office.premises.network.nodes[2].lower()
     with office.store.read_transaction() as uow:
@@ -34,7 +34,7 @@ def signed(office: Office) -> list[SignedStatement]:
 
 
 def due(office: Office) -> None:
-    """Node 2 can be proposed; nothing is signed yet."""
+    """Make node 2 ready for a proposal; nothing is signed yet."""
     bad_pool(office)
     shown_low(office)
     office.mine(FINAL)
@@ -42,7 +42,7 @@ def due(office: Office) -> None:
 
 
 def two_must_sign(office: Office) -> Signer:
-    """From now on; the other one signs reports, and says nothing of kickouts."""
+    """Require two signers from now on; the other one signs reports, but no kickouts."""
     other_signer = office.context.sender_account.payer
     assert other_signer is not None
     set_signers(office, *by_address(office, other_signer), needed=2)
@@ -57,7 +57,7 @@ def by_address(office: Office, other_signer: Signer) -> list[Signer]:
 
 
 def pushed_by_two(office: Office, other_signer: Signer) -> None:
-    """One more round that both have signed; nothing is planned against anybody."""
+    """Run one more round that both have signed, without planning a kickout."""
     before = office.premises.round
     office.period()
     office.index()

@@ -1,4 +1,4 @@
-"""A kickout that rests on one creator's tasks is not the daemon's to propose, but a person's."""
+"""A kickout that rests on one creator's tasks is held for an operator."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ HELD = replace(RULES, kick_creator_share=UNIT // 2)
 
 @pytest.fixture
 def held_office(sqlite_office: Office) -> Office:
-    """Node 2 is due on final evidence; one creator ordered all of it."""
+    """Return an office where node 2 is due on final evidence from the tasks of one creator."""
     bad_pool(sqlite_office)
     shown_low(sqlite_office)
     sqlite_office.kickouts = replace(sqlite_office.kickouts, rules=HELD)

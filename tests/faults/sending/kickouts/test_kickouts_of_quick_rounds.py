@@ -1,4 +1,4 @@
-"""Rounds come every six seconds, and many nodes are due at once: none of them waits for long."""
+"""With a round every six seconds and many due nodes, no kickout waits for long."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,7 +33,7 @@ WITHIN_ROUNDS = 3
 
 @pytest.fixture(scope="module")
 def fresh_chain() -> Iterator[Chain]:
-    """As the other offices', with an account for every node."""
+    """Yield a chain as in the other offices, with an account for every node."""
     with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", "--accounts", "30") as url:
         chain = Chain(url)
         try:
@@ -44,7 +44,7 @@ def fresh_chain() -> Iterator[Chain]:
 
 @pytest.fixture
 def quick(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
-    """Three reporters, all of whom must sign, under rules with quick rounds."""
+    """Yield three reporters, all of whom must sign, under rules with quick rounds."""
     with (
         new_sqlite_store() as first_store,
         new_sqlite_store() as second_store,
@@ -63,7 +63,7 @@ def quick(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Ite
 
 
 def many_bad(office: Office) -> None:
-    """Every bad node is last in as many groups as its pool holds."""
+    """Rank every bad node last in as many groups as its pool has scores."""
     network = office.premises.network
     for place in BAD[1:]:
         network.join(network.nodes[place])
@@ -72,9 +72,9 @@ def many_bad(office: Office) -> None:
 
 
 def second(opened: Company, looking: int = 0) -> None:
-    """One more block; so many reporters look at kickouts, once. The first one sends.
+    """Mine one more block; `looking` reporters plan kickouts once, and the first one sends.
 
-    To look at all that are due takes a good part of a second, whatever comes of it.
+    Planning for all due nodes takes a good part of a second, whatever its result is.
     """
     opened.chain.later(1)
     opened.chain.mine()
@@ -90,7 +90,7 @@ def second(opened: Company, looking: int = 0) -> None:
 
 
 def due(office: Office) -> int:
-    """How many nodes nothing stands against proposing."""
+    """Return the number of nodes that could be proposed."""
     with office.store.read_transaction() as uow:
         kickout_cases = load_kickout_cases(
             uow, KickoutRules(RULES, QUICK), VerificationLevel.NOTHING
@@ -99,7 +99,7 @@ def due(office: Office) -> int:
 
 
 def proposed_in(opened: Company) -> list[int]:
-    """The round that each bad node was proposed in; 0: it was not."""
+    """Return the round in which each bad node was proposed, 0 for none."""
     does, nodes = opened.premises.oracle.functions, opened.premises.network.nodes
     held = [does.nodeOf(nodes[place]).call() for place in BAD]
     return [int(round_) if kick == PENDING else 0 for _, kick, *_, round_, _ in held]
@@ -121,7 +121,7 @@ def test_kickouts_of_twenty_due_nodes_are_proposed_within_three_rounds(quick: Co
 
 
 def room(office: Office) -> int:
-    """How many more proposals the round has room for."""
+    """Return how many more proposals the round allows."""
     standing = office.quorum.fetch_contract_status()
     with office.store.read_transaction() as uow:
         return compute_round_capacity(office.kickouts, uow, standing)

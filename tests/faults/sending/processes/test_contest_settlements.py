@@ -1,6 +1,6 @@
-"""`run --dispatch` against liars: second groups, settlements by result, slashes on a real chain.
+"""`run --dispatch` with lying nodes: second groups, settlements and slashes on a real chain.
 
-The daemon is a process of its own, and is stopped and killed in between.
+The daemon is a separate process, which is stopped and killed between the steps.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ MAX_BLOCKS = 120
 
 
 class Work(NamedTuple):
-    """A group of the creator's: its key, its tasks, and what honest nodes find."""
+    """A group of the creator: its key, its tasks, and the result of honest nodes."""
 
     key: bytes
     tasks: list[bytes]
@@ -47,7 +47,7 @@ class Work(NamedTuple):
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    """A chain of its own: the daemon is a process, and no other test may undo its blocks."""
+    """Yield a separate chain: the daemon is a process, so no other test may undo its blocks."""
     with anvil(*FREE_BY_HAND, "--slots-in-an-epoch", "1", "--accounts", "20") as url:
         chain = Chain(url)
         network = Network.deployed(chain)
@@ -99,7 +99,7 @@ def config(network: Network, results: Path, tmp_path: Path) -> Path:
 
 
 def mine_until(network: Network, running: Daemon, has_happened: Callable[[], bool]) -> None:
-    """Make block after block, each of which the daemon folds, until something has happened."""
+    """Mine blocks, each of which the daemon folds, until a condition is true."""
     for _ in range(MAX_BLOCKS):
         if has_happened():
             return
@@ -110,7 +110,7 @@ def mine_until(network: Network, running: Daemon, has_happened: Callable[[], boo
 
 
 def answer(network: Network, work: Work, lies: set[int]) -> None:
-    """Let a group's nodes commit and reveal; the members at the places of `lies` lie alike."""
+    """Let a group's nodes commit and reveal; the members at the positions `lies` give one lie."""
     for place, task in enumerate(work.tasks):
         result = GARBAGE if place in lies else work.result
         node = network.told(task)["node"]
@@ -120,7 +120,7 @@ def answer(network: Network, work: Work, lies: set[int]) -> None:
 
 
 def create_contest(network: Network, running: Daemon, number: int) -> Work:
-    """Let the daemon start a group, whose first node lies, and have it compared."""
+    """Let the daemon start a group whose first node lies, and have the group compared."""
     creator, name = network.creator, word(number)
     order: dict[str, Any] = {"creator": creator, "group": name, "group_size": 3}
     tasks = [network.create(**order) for _ in range(3)]
@@ -136,7 +136,7 @@ def all_are(network: Network, tasks: list[bytes], status: Status) -> bool:
 
 
 def second_group(network: Network, work: Work) -> Work | None:
-    """The group that does a contested group's work over again, once the daemon ordered it."""
+    """Return the second group of a contested group once the daemon has ordered it, else None."""
     events = network.contract.events
     revalidations = events.GroupRevalidates().get_logs(from_block=0)
     seconds = [log["args"]["second"] for log in revalidations if log["args"]["group"] == work.key]
@@ -156,7 +156,7 @@ def standings(network: Network, work: Work) -> list[Standing]:
 
 
 def settlements(network: Network) -> list[int]:
-    """The status of every settleContest transaction on the chain, the dispatcher's or not."""
+    """Return the status of every settleContest transaction on the chain, whoever sent it."""
     selector = network.does.settleContest(word(0), [], word(0))._encode_transaction_data()[:10]
     chain = network.chain
     statuses = []

@@ -1,4 +1,4 @@
-"""The daemon dies at every commit, signature and send; the next one finishes it, once."""
+"""The daemon dies at every commit, signature and send; its successor sends the push once."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def points(premises: Premises, store: Store, evidence: Path) -> list[str]:
-    """Where a push can die: a whole one, watched."""
+    """Return the points at which a push can die, from a complete push."""
     office = Office(premises, store, evidence)
     office.period()
     fuse = Fuse()

@@ -1,4 +1,4 @@
-"""What a database may do to a push: lose an answer, refuse to write, break off, run late."""
+"""Database faults during a push: lost responses, refused writes, broken connections, delays."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ COMMITS = 8
 
 
 class LosingStore:
-    """A store that loses the answer to one commit: it was made, or it was not."""
+    """A store that loses the response to one commit, which was either done or not."""
 
     def __init__(self, store: Store, at: int, *, is_made: bool) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class LosingStore:
 
 
 class Stalling:
-    """A signer that stalls once it has signed: another process takes over meanwhile."""
+    """A signer that stalls after signing, while another process takes over."""
 
     def __init__(self, signer: Signer, store: Store) -> None:
         self._signer = signer
@@ -85,7 +85,7 @@ def sends(office: Office) -> list[int]:
 
 
 def ticked(office: Office, times: int = 1) -> int:
-    """Turns of the daemon, which goes on after what passes by itself; count those that failed."""
+    """Run turns of the daemon, which continues after transient errors; return the failed turns."""
     failed = 0
     for _ in range(times):
         try:

@@ -1,4 +1,4 @@
-"""The daemon dies at every commit, signature and send of a kickout; one node goes, once."""
+"""The daemon dies at every commit, signature and send of a kickout; the node leaves once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_case_f01_kickout_is_completed_once_after_crash_at_any_point(
 
 
 def points(stage: Stage, phase: Phase) -> list[str]:
-    """Where it can die: a whole one, watched."""
+    """Return the points at which a phase can die, from a complete phase."""
     fuse = Fuse()
     with stage.office("whole") as office, fused(office, fuse):
         phase.play(office)
@@ -49,7 +49,10 @@ def points(stage: Stage, phase: Phase) -> list[str]:
 
 
 def die(stage: Stage, number: int, where: str, kind: str) -> None:
-    """Die at one point; another process goes on, and all of it happened once."""
+    """Die at one point, and continue with another process.
+
+    Assert that everything happened once.
+    """
     phase, premises = PHASES[kind], stage.premises
     with stage.office(str(number)) as office:
         nonce = premises.nonce

@@ -1,4 +1,4 @@
-"""What a daemon finds that starts after another one was killed: a lease with nobody behind it."""
+"""A daemon that starts after another one was killed finds a lease without a holder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Two daemons on one database, as processes: one leads, one stands by, and neither sends twice."""
+"""Two daemon processes on one database: one leads, one stands by, and neither sends twice."""
 
 import signal
 import time
@@ -26,7 +26,7 @@ LOST = ("has taken over the lease", "the lease could not be renewed")
 
 @pytest.fixture(scope="module")
 def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
-    """A network that nobody sends anything to."""
+    """Yield a network to which nobody sends anything."""
     with local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(1)
         yield started
@@ -34,14 +34,14 @@ def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
 
 @pytest.fixture
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNetwork]:
-    """A network of one test's own: a report is due on it."""
+    """Yield a network of this test on which a report is due."""
     with local_network(tmp_path_factory.mktemp("keys")) as started:
         started.play(3)
         yield started
 
 
 def config(network: LocalNetwork, folder: Path, url: str, **chain: Any) -> Path:
-    """A daemon's own folder, on a database that others share."""
+    """Return the configuration of a daemon with its own folder and a shared database."""
     folder.mkdir()
     settings = network.settings(folder)
     settings["database"]["url"] = url
@@ -55,7 +55,7 @@ def lease(url: str) -> LeaseState:
 
 
 def let_it_run_out(url: str) -> None:
-    """Half a minute passes on the database's clock."""
+    """Expire the lease, as if half a minute passed on the database's clock."""
     with Store.open(url) as store, store.transaction() as uow:
         uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))
 
@@ -73,7 +73,7 @@ def until(is_so: Any) -> None:
 
 
 def journal(url: str) -> list[JournalEntry]:
-    """What happened to every intent, in the order it was written."""
+    """Return the journal entries of all intents, in the order of writing."""
     with Store.open(url) as store, store.read_transaction() as uow:
         return [
             entry

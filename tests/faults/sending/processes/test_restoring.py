@@ -1,4 +1,4 @@
-"""A daemon that comes back: after an hour, after a reorg, with an old database or with none."""
+"""A daemon that returns after an hour, after a reorg, or with an old or an empty database."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Ten thousand rounds of seeded chaos, here the first few of each setting; `make sim` plays all.
+"""The first worlds of each setting out of ten thousand seeded ones; `make sim` plays all.
 
-The chain executes whatever it is sent, so that anything that is sent twice is seen twice.
+The chain executes everything that it receives, so a duplicate send is visible.
 """
 
 import os
@@ -62,7 +62,7 @@ def test_same_seed_produces_identical_simulation(empty: Path):
 
 
 def test_simulation_cache_does_not_change_outcome(empty: Path):
-    """It reads the database less often than the daemon does; it must not see anything else."""
+    """The cache reads the database less often than the daemon, with the same results."""
     setting = replace(SETTINGS["twice the noise"], rounds=6)
     quick: list[str] = []
     slow: list[str] = []
@@ -72,7 +72,7 @@ def test_simulation_cache_does_not_change_outcome(empty: Path):
 
 
 def test_expired_kickouts_do_not_block_further_kickouts():
-    """It did once: three that expired together were never wanted again (decision 0101)."""
+    """Without the fix, three kickouts that expired together were never requested again."""
     goals = Goals(24)
     wished_by_goal = dict.fromkeys(goals.pushes, Wished("final", 1, is_over=True))
     wished_by_goal |= dict.fromkeys(goals.kicks[:3], Wished("expired", 1, is_over=True))
@@ -101,13 +101,13 @@ def test_reservation_above_budget_violates_simulation_invariant_i10(
 
 
 def test_naive_publisher_sends_duplicates_in_the_same_simulated_worlds():
-    """Were it not seen here, the zeros above would mean nothing."""
+    """If no duplicate were detected here, the zeros of the other tests would prove nothing."""
     worlds = [play_naive(SETTINGS["two"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
     assert sum(world.verdict.doubles for world in worlds) > 0
     assert all(world.verdict.unfinished == 0 for world in worlds)
 
 
 def test_naive_publisher_is_correct_without_faults():
-    """It is no straw man: what it does wrong it does only when something happens to it."""
+    """The naive publisher only fails if a fault happens."""
     worlds = [play_naive(SETTINGS["no noise"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
     assert [world.verdict.is_clean for world in worlds] == [True] * _NAIVE_WORLDS

@@ -1,7 +1,7 @@
-"""The leader stands still at every commit, signature and send; another one takes over, once.
+"""The leader stalls at every commit, signature and send, while a successor takes over.
 
-While it stands, its lease runs out, and a standby takes it and works until the effect is final.
-Then the leader goes on from where it stood: it must end, and leave nothing behind.
+While the leader stalls, its lease expires; a standby takes the lease and works until the effect is
+final. Then the leader continues where it stalled: it must exit, and change nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ SEND = "before a send"
 
 @dataclass(frozen=True)
 class Stand(Stage):
-    """A stage whose database two may open."""
+    """A stage whose database has a second store."""
 
     second: Store
 
@@ -108,7 +108,7 @@ def test_nonce_alone_limits_push_to_one_effect_when_lease_fencing_is_disabled(
 
 @dataclass(frozen=True)
 class Stop:
-    """A point among all that a whole run passes, and where others can go on from."""
+    """A point of a complete run, and whether other writers can continue from this point."""
 
     passed: Sequence[str]
     number: int
@@ -120,12 +120,12 @@ class Stop:
 
     @property
     def is_inside(self) -> bool:
-        """Inside a write."""
+        """Whether the point is inside a write."""
         return self.name == BEFORE
 
     @property
     def may_send(self) -> bool:
-        """Whether it had proved that it leads, and had only to send."""
+        """Whether the leader has verified its lease and only has to send."""
         if self.is_inside and not self.is_waiting:
             return False
         points_ahead = self.passed[self.number + self.is_inside :]
@@ -133,7 +133,7 @@ class Stop:
 
 
 def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
-    """Where it can stand still: a whole one, watched; and whether others wait for a writer."""
+    """Return the points of a complete phase, and whether writers wait for each other."""
     watch = Watch()
     with stage.office("whole") as office, fused(office, watch):
         phase.play(office)
@@ -141,12 +141,12 @@ def points(stage: Stage, phase: Phase) -> tuple[list[str], bool]:
 
 
 def stops(passed: Sequence[str], kind: str, *, is_waiting: bool) -> list[int]:
-    """Return the points to stop at, in their order.
+    """Return the numbers of the points to stall at, in order.
 
-    Every one on SQLite, where others wait for whoever stands still inside a write (`is_waiting`)
-    and take over at the point after it: that needs no stop of its own. PostgreSQL, which differs
-    only in that it ends such a write, stops inside each of a push, and else at the first of every
-    name.
+    On SQLite these are all points, except those inside a write (`is_waiting`): other writers wait
+    for the stalled one, and take over at the next point. PostgreSQL differs only in ending such a
+    write, so these are all points inside the writes of a push, and otherwise the first point of
+    each name.
     """
     inside = {number for number, name in enumerate(passed) if name == BEFORE}
     if is_waiting:
@@ -156,12 +156,12 @@ def stops(passed: Sequence[str], kind: str, *, is_waiting: bool) -> list[int]:
 
 
 def first_of_each(passed: Sequence[str]) -> list[int]:
-    """Return the first point of every name, in their order."""
+    """Return the number of the first point of each name, in order."""
     return sorted({passed.index(name) for name in passed})
 
 
 def stand_still(office: Office, second: Store, kind: str, stop: Stop) -> None:
-    """Stand still at one point; everything happens once, and nothing after the takeover."""
+    """Stall at one point; assert that everything happens once, and nothing after the takeover."""
     phase, premises, where = PHASES[kind], office.premises, f"{stop.name} {stop.number}"
     nonce = premises.nonce
     with closing(Succession(office, second, phase.play)) as succession:
@@ -184,7 +184,7 @@ def stand_still(office: Office, second: Store, kind: str, stop: Stop) -> None:
 
 
 def check_ends(office: Office, succession: Succession, stall: Stall, stop: Stop) -> None:
-    """It stood where it should, the other took over, and it ended by that."""
+    """Assert that the leader stalled at the point, was replaced, and exited for this reason."""
     where, heir = f"{stop.name} {stop.number}", succession.heir
     waits = stop.is_inside and stop.is_waiting
     assert stall.stood == [stop.name, *([AFTER] if waits else [])], where

@@ -1,7 +1,7 @@
-"""Leaders are stopped (SIGSTOP) at moments that nobody chose, while round follows upon round.
+"""Leaders are stopped (SIGSTOP) at random moments during successive rounds.
 
-Two processes work on one database. Whoever leads is stopped, its lease runs out, the other one
-takes over and finishes; then the first goes on, ends, and is started again as the standby.
+Two processes work on one database. The leader is stopped, its lease expires, and the other process
+takes over and finishes. Then the first one continues, exits, and is started again as the standby.
 """
 
 import json
@@ -43,13 +43,13 @@ _LOST = ("has taken over the lease", "the lease could not be renewed")
 
 @dataclass(frozen=True)
 class Seat:
-    """One of the two, and the door through which it sees the chain."""
+    """One of the two processes, and the proxy through which it reaches the chain."""
 
     member: Member
     door: Proxy
 
     def stopped_after(self, questions: int, seconds: float) -> None:
-        """Let it be stopped, once, so long after so many more questions."""
+        """Stop the process once, `seconds` after a number of further requests."""
 
         def soon(request: Question) -> Question:
             Timer(seconds, self.member.pause).start()
@@ -60,7 +60,7 @@ class Seat:
 
 @contextmanager
 def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Company, list[Seat]]]:
-    """Two with the same keys, on one database; the first leads."""
+    """Yield two processes with the same keys on one database; the first one leads."""
     with ExitStack() as until_the_end:
         seats = []
         for name in ("one", "two"):
@@ -81,7 +81,7 @@ def pair(network: LocalNetwork, folder: Path, url: str) -> Iterator[tuple[Compan
 
 
 def keys_of(network: LocalNetwork) -> dict[str, DemoKey]:
-    """The keys that the contract knows."""
+    """Return the keys that the contract knows."""
     key_by_role = {}
     for role in ("signer", "transmitter"):
         files = (network.keys / f"{role}.json", network.keys / f"{role}.password")
@@ -125,7 +125,7 @@ def test_case_f41_standby_replaces_leaders_stopped_at_random_and_each_round_land
 
 
 def questions_of_a_round(company: Company, seat: Seat, store: Store) -> int:
-    """How many questions the leader asks from the end of a period to the end of its round."""
+    """Return the leader's number of requests from the end of a period to its round's finality."""
     seat.door.forget()
     company.due()
     company.landed(1)
@@ -134,7 +134,7 @@ def questions_of_a_round(company: Company, seat: Seat, store: Store) -> int:
 
 
 def stopped(company: Company, leader: Member) -> None:
-    """A round is due, is sent, lands and gets final, until the leader is stopped."""
+    """Run a round from due to final, until the leader is stopped."""
     company.due()
     before, end = company.round, time.monotonic() + PATIENCE_SECONDS
     while not leader.is_paused:
@@ -146,10 +146,10 @@ def stopped(company: Company, leader: Member) -> None:
 
 
 def run_out(store: Store, leader: Member) -> None:
-    """Half a minute passes for the database.
+    """Let half a minute pass for the database.
 
-    A leader stopped inside a write is ended by PostgreSQL, where the standby asks for it; SQLite
-    has to wait for it: it goes on until it has written.
+    PostgreSQL aborts a write of the stopped leader when the standby requests it. SQLite has to
+    wait, so the leader continues until it has written.
     """
     for _ in range(_MOST_LOOKS):
         try:
@@ -168,7 +168,7 @@ def run_out(store: Store, leader: Member) -> None:
 
 
 def finished(company: Company, store: Store) -> None:
-    """Mine until nothing is on its way."""
+    """Mine until nothing is pending."""
 
     def is_done() -> bool:
         company.network.mine(1)
@@ -181,7 +181,7 @@ def finished(company: Company, store: Store) -> None:
 
 
 def ended(old: Member) -> None:
-    """It lost its lease, says so, and may be started again by itself."""
+    """Assert that a process exited because it lost its lease, and may be started again."""
     until(lambda: not old.is_up, "the end of the one that was overtaken", old.tail)
     assert old._process is not None
     assert old._process.returncode == 1, old.tail()
@@ -189,7 +189,7 @@ def ended(old: Member) -> None:
 
 
 def check(company: Company, store: Store) -> None:
-    """Every round landed once, nobody paid for nothing, and no one wrote after its successor."""
+    """Assert that each round landed once, without wasted fees or writes by a replaced leader."""
     assert len(company.check_rounds()) > TAKEOVERS
     sender = company.members[0].transmitter
     count = company.network.stage.chain.make_request("eth_getTransactionCount", sender, "latest")

@@ -1,6 +1,7 @@
-"""A push whose commits lose their answers, one at a time: one transaction, whatever became of it.
+"""A push whose commits lose their responses, one at a time, results in one transaction.
 
-Real PostgreSQL behind a proxy, real transactions on Anvil, and a daemon that is not restarted.
+The tests use real PostgreSQL behind a proxy, transactions on Anvil, and a daemon that is not
+restarted.
 """
 
 from pathlib import Path
@@ -24,7 +25,7 @@ _TICKS = 6
 
 
 def push_through(office: Office) -> None:
-    """Push as the daemon's loop does: what is transient is tried again in the next tick."""
+    """Push as the daemon's loop does: after a transient error, the next tick tries again."""
     for _ in range(_TICKS):
         try:
             push(office)

@@ -1,4 +1,4 @@
-"""A database with transactions under way goes on after `migrate`, and after a newer fold."""
+"""A database with pending transactions continues after `migrate`, and after a newer fold."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.unit.store.test_schema import connected
 
 
 def left(office: Office) -> str:
-    """Close the office; return where its database is."""
+    """Close the office, and return its database's path."""
     office.close()
     office.store.close()
     return office.store._url.render_as_string(hide_password=False)
@@ -29,7 +29,7 @@ def left(office: Office) -> str:
 
 @pytest.fixture
 def upgraded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Office], str]:
-    """Leave the office, and bring its database up to a later release."""
+    """Return a function that closes the office, and migrates its database to a later release."""
 
     def upgrade(office: Office) -> str:
         url = left(office)

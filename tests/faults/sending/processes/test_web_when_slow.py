@@ -1,4 +1,4 @@
-"""Who watches, and the other reporters, are answered while the database stands still."""
+"""Viewers and other reporters get responses while the database stalls."""
 
 import time
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ class Door:
     asked: list[Future[requests.Response]]
 
     def turns_away(self) -> bool:
-        """Tell whether all but some were answered while the database stands still."""
+        """Return whether most of the crowd is rejected while the database stalls."""
         until = time.monotonic() + PATIENCE
         while sum(future.done() for future in self.asked) < CROWD - 8:
             if time.monotonic() > until:
@@ -62,7 +62,7 @@ class Door:
 
 @pytest.fixture
 def locked_door(postgresql_url: str) -> Iterator[Door]:
-    """A door to a database whose cursor nobody may read, with a crowd in front of it."""
+    """Yield a server whose database blocks reads of the cursor, with a crowd of clients."""
     board = Board()
     board.publish(TOLD)
     native = postgresql_url.replace("postgresql+psycopg://", "postgresql://")

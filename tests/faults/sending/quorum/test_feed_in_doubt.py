@@ -1,4 +1,4 @@
-"""A feed that contradicts itself: nothing is signed until a person has accepted it."""
+"""After a contradiction in the feed, nothing is signed until an operator accepts the feed."""
 
 from oracle.domain.feed_rows import FeedFault
 from oracle.indexer.feed_faults import BAD_ROW, CHANGED

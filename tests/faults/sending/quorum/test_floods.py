@@ -1,4 +1,4 @@
-"""A signer that says something else each time it is asked fills no database."""
+"""A signer that signs another statement at each request does not fill the database."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ MOST = 8
 
 @pytest.fixture
 def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
-    """The first transmits."""
+    """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
         yield until_the_end.enter_context(company(premises, stores, tmp_path))
@@ -78,7 +78,7 @@ def _ours(reporter: Reporter) -> SignedStatement:
 
 
 def _say(liar: Reporter, numbers: range) -> None:
-    """Show a statement of other words for each number, and nothing that was shown before."""
+    """Publish a new statement for each number, and no earlier one."""
     Board.__init__(liar.board)
     context, quorum = liar.office.context, liar.office.quorum
     with liar.office.store.read_transaction() as uow:

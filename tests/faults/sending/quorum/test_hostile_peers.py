@@ -1,4 +1,4 @@
-"""What other reporters' doors may answer: none of it counts but what a signer of today signed."""
+"""Responses of other reporters: only statements that a current signer has signed count."""
 
 import gzip
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ SECONDS = 60.0
 
 @dataclass
 class Asked:
-    """A reporter whose only peer answers as it is told to, and what that peer's key would say."""
+    """A reporter whose only peer responds as a test sets, and the peer's statements."""
 
     office: Office
     peer: Signer
@@ -44,7 +44,7 @@ class Asked:
     asked: list[str] = field(default_factory=list)
 
     def told(self, statement: ReportStatement, domain: Domain, signer: Signer) -> ReportMessage:
-        """Say it as `/v1/report/1` does, genuinely signed."""
+        """Return a genuinely signed statement in the form of `/v1/report/1`."""
         (own_message,) = self.board.get_statements("report/1")
         assert isinstance(own_message, ReportMessage)
         message = msgspec.structs.replace(
@@ -71,7 +71,7 @@ class Asked:
         return self.office.context.sender_account.domain
 
     def statement(self) -> ReportStatement:
-        """What our own key signed."""
+        """Return the statement that our own key signed."""
         with self.office.store.read_transaction() as uow:
             report = next(
                 stored_report.report
@@ -94,7 +94,7 @@ class Asked:
         self.answer = (200, encode_statements(list(messages)), {})
 
     def kept(self) -> list[Address]:
-        """Whose statements were kept, of any round and contract."""
+        """Return the signers whose statements were stored, for any round and contract."""
         with self.office.store.read_transaction() as uow:
             chosen = select(pub_peer_statement.c.signer)
             return list(uow.peer_statements._connection.execute(chosen).scalars())
@@ -105,7 +105,7 @@ class Asked:
 
 @pytest.fixture
 def asked(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Asked]:
-    """Our key and another one sign, a quorum is two; ours has signed round 1."""
+    """Yield a reporter that has signed round 1; our key and another one form the quorum of two."""
     with new_sqlite_store() as store:
         yield from _asked(premises, store, tmp_path)
 

@@ -1,4 +1,4 @@
-"""Keys that are another's, guards that are slow, down or wrong, and runs that must not sign."""
+"""Wrong keys; remote signers that are slow, down or faulty; and runs that must not sign."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ SECONDS = 0.5
 
 @dataclass
 class Guarded:
-    """An office whose keys lie on two other hosts, and the endpoints that it sends to."""
+    """An office whose keys are on two other hosts, and its endpoints."""
 
     office: Office
     signer: RemoteHost
@@ -36,7 +36,7 @@ class Guarded:
         return sum(proxy.count(SEND) for proxy in self.proxies)
 
     def slots(self) -> list[NonceSlot]:
-        """Nonces that were given out and are not settled."""
+        """Return the nonces that were assigned and are not settled."""
         with self.office.store.read_transaction() as uow:
             return uow.outbox.slots.list_unfinished(self.office.context.account)
 
@@ -45,18 +45,18 @@ class Guarded:
             return uow.outbox.accounts.get_pause(self.office.context.account)
 
     def release(self) -> None:
-        """What `outbox release ADDRESS` does."""
+        """Release the account as `outbox release ADDRESS` does."""
         context = self.office.context
         with self.office.store.transaction() as uow:
             uow.outbox.accounts.resume(context.account, context.stamp)
 
     def attempts(self) -> int:
-        """How many signed transactions are stored."""
+        """Return the number of stored attempts."""
         with self.office.store.read_transaction() as uow:
             return sum(len(uow.outbox.slots.list_attempts(slot)) for slot in self.slots())
 
     def statements(self) -> int:
-        """How many signatures of statements are stored."""
+        """Return the number of stored signatures of statements."""
         with self.office.store.read_transaction() as uow:
             return len(
                 uow.statements.list_for_round(
@@ -66,7 +66,7 @@ class Guarded:
 
 
 def host_of(folder: Path, role: str, **settings: Any) -> RemoteHost:
-    """A host that has the key of a role."""
+    """Return a host with the key of a role."""
     key = unlock_keystore(folder / f"{role}.json", folder / f"{role}.password")
     return RemoteHost(key="0x" + key.hex(), **settings)
 
@@ -85,14 +85,14 @@ def guarded(proxied_office: Office, proxies: tuple[Proxy, Proxy]) -> Iterator[Gu
 
 
 def waiting(guarded: Guarded, **wire: float) -> None:
-    """The same office, which waits so long for its transmitter's guard."""
+    """Restart the office with a short timeout for its transmitter's signer."""
     premises = guarded.office.premises
     keys = ReporterKeys(premises.keys.signer, RemoteSigner(guarded.transmitter.place(**wire)))
     guarded.office.restart(premises=replace(premises, keys=keys))
 
 
 def lands(guarded: Guarded, nonce: int) -> None:
-    """The round comes on chain, by the nonce that was given out before, and no other."""
+    """Assert that the round lands with the nonce that was assigned before."""
     office, before = guarded.office, guarded.office.premises.round
     office.tick()
     (slot,) = guarded.slots()

@@ -1,4 +1,4 @@
-"""The contract gets other signers while a report is on its way: it is signed anew for them."""
+"""The contract's signers change while a report is pending: the report is signed again."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,14 +18,14 @@ from tests.support.txmgr.stores import NewStore
 
 @pytest.fixture
 def three(premises: Premises, new_sqlite_store: NewStore, tmp_path: Path) -> Iterator[Company]:
-    """The first transmits."""
+    """Yield three reporters, the first of which transmits."""
     with ExitStack() as until_the_end:
         stores = [until_the_end.enter_context(new_sqlite_store()) for _ in range(3)]
         yield until_the_end.enter_context(company(premises, stores, tmp_path))
 
 
 def digests(office: Office) -> list[tuple[str, str | None]]:
-    """What was signed for the first round, the newest first, and why it is dead."""
+    """Return digest and expiry reason of the first round's statements, the newest first."""
     with office.store.read_transaction() as uow:
         statements = uow.statements.list_for_round(office.premises.address, "report", 1)
     return [(statement.digest, statement.expiry_reason) for statement in statements]
@@ -73,7 +73,7 @@ def test_pending_push_is_replaced_by_report_signed_under_new_signers(sqlite_offi
 
 
 def named_in_a_dear_block(office: Office, *signers: Signer) -> None:
-    """The contract gets these signers, in a block that is too dear for our push."""
+    """Set these signers in a block that is too expensive for our push."""
     chain, admin = office.premises.chain, office.premises.network.admin
     call = {
         "from": admin,

@@ -1,4 +1,4 @@
-"""Three reporters, a quorum of two: equal bytes, whoever lies, is down or starts again."""
+"""Three reporters with a quorum of two agree on every byte, whoever lies, is down or restarts."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def test_reporters_with_different_databases_and_restarts_produce_identical_repor
 
 
 def test_quorum_counters_are_initialised_to_zero_per_signer(three: Company):
-    """A counter that is born at 1 has risen by nothing; admins replace signers while we run."""
+    """A counter that appears with 1 shows no increase; admins may replace signers at any time."""
     for counter in (quorum_metrics.EQUIVOCATION, quorum_metrics.DISAGREEMENT):
         counter.clear()
     three.round()
@@ -127,7 +127,7 @@ def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(three: Co
 
 
 def other_words(reporter: Reporter) -> ReportStatement:
-    """What a reporter signed for the first round, with another last bit."""
+    """Return a reporter's statement for the first round with a changed last bit."""
     with reporter.office.store.read_transaction() as uow:
         report = next(
             stored_report.report
@@ -284,7 +284,7 @@ def test_missing_quorum_stops_sending_and_raises_gauge(three: Company):
 
 
 def gauges() -> tuple[float, float]:
-    """What is held because it looks wrong, and whether something is because others differ."""
+    """Return the number of implausible reports, and whether a report is held for a difference."""
     return quorum_metrics.HELD._value.get(), quorum_metrics.DISPUTED._value.get()
 
 

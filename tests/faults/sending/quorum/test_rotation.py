@@ -1,4 +1,4 @@
-"""The drill of docs/how-to/rotate-and-replace-keys.md: a transmitter rests and is changed."""
+"""The drill of docs/how-to/rotate-and-replace-keys.md: a transmitter is paused and replaced."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support.sending.reporters import second_transmitter
 
 
 def changed(office: Office, folder: Path) -> None:
-    """Another account sends from now on; the signer stays."""
+    """Send from another account from now on; the signer stays."""
     premises = office.premises
     new_transmitter = second_transmitter(premises, folder)
     keys = ReporterKeys(premises.keys.signer, new_transmitter)

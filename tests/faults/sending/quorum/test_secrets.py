@@ -1,4 +1,4 @@
-"""What is secret is seen nowhere; and whoever shows it all the same fails its test (F72)."""
+"""Secrets are shown nowhere, and a test that shows one fails (F72)."""
 
 import subprocess
 import sys

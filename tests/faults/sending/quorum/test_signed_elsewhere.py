@@ -1,4 +1,4 @@
-"""Our key signs what we did not: somebody is told, and nothing is signed beside it for a while."""
+"""Our key signed elsewhere: the daemon reports it, and signs nothing else for a while."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +29,7 @@ SENT = "eth_getTransactionByHash"
 
 @pytest.fixture
 def thief(premises: Premises, tmp_path: Path) -> Iterator[Office]:
-    """Somebody who has the key of our statements, and pays from his own account."""
+    """Yield an office with our signer's key and its own payer."""
     payer = KeySigner.open(*key_files(tmp_path, "payer"))
     premises.chain.rpc("anvil_setBalance", payer.address, hex(ETHER))
     his = replace(premises, keys=ReporterKeys(premises.keys.signer, payer))
@@ -40,7 +40,7 @@ def thief(premises: Premises, tmp_path: Path) -> Iterator[Office]:
 
 
 def watched(office: Office) -> list[dict[str, object]]:
-    """What the log says of a look at the head."""
+    """Run the check for foreign signatures at the head, and return its log lines."""
     office.index()
     with capture_logs() as logs:
         office.repeat(check_for_foreign_signatures)
@@ -48,7 +48,7 @@ def watched(office: Office) -> list[dict[str, object]]:
 
 
 def low_on_chain(office: Office) -> None:
-    """The contract shows node 2 under the line; we have not proposed its kickout yet."""
+    """Let the contract show node 2 below the line; its kickout is not proposed by us yet."""
     bad_pool(office)
     for _ in range(2):
         office.pushed()
@@ -57,7 +57,7 @@ def low_on_chain(office: Office) -> None:
 
 
 def accused(office: Office) -> KickStatement:
-    """What somebody with our key may say against node 2."""
+    """Return a kickout statement against node 2 that a thief of our key could sign."""
     standing, evidence = office.contract.get_status(), Hash("0x" + 64 * "e")
     on, until = (standing.head.round, standing.last_report), standing.head.pushed_at + 100
     return KickStatement(standing.config, *on, node_two(office), evidence, until)
@@ -66,7 +66,7 @@ def accused(office: Office) -> KickStatement:
 def proposed_by_hand(
     office: Office, statement: KickStatement, through: str | None = None, *other_signers: Signer
 ) -> None:
-    """Anybody sends what our key has signed, to the contract or `through` another one."""
+    """Send a statement of our key from another account, directly or `through` a contract."""
     premises, chain = office.premises, office.premises.chain
     keys = sorted(
         [office.context.sender_account.signer, *other_signers], key=lambda key: key.address
@@ -86,7 +86,7 @@ def proposed_by_hand(
 
 
 def two_of_three(office: Office) -> Signer:
-    """From now on two of three have to sign; one of them beside us."""
+    """Require two of three signers, and return the other signer that the test controls."""
     premises, other_signer = office.premises, office.context.sender_account.payer
     checksummed = premises.chain.web3.to_checksum_address
     signers = sorted(
@@ -98,7 +98,7 @@ def two_of_three(office: Office) -> Signer:
 
 
 def middleman(office: Office) -> str:
-    """A contract that hands on whatever it is called with."""
+    """Return the address of a contract that forwards every call to the oracle contract."""
     address = "0x" + 40 * "5"
     code = f"0x365f5f375f5f365f5f73{office.premises.address[2:]}5af100"
     office.premises.chain.rpc("anvil_setCode", address, code)
@@ -106,7 +106,7 @@ def middleman(office: Office) -> str:
 
 
 def kicks_signed(office: Office) -> int:
-    """How many statements against node 2 this database's signer has put its name to."""
+    """Return the number of statements against node 2 in this database."""
     about = office.premises.address, KICK
     with office.store.read_transaction() as uow:
         of, rounds = uow.statements.list_for_round, range(office.premises.round + 1)
@@ -118,7 +118,7 @@ def counted() -> float:
 
 
 def statements(office: Office) -> int:
-    """How many statements this database's signer has put its name to."""
+    """Return the number of report statements in this database."""
     contract = office.premises.address
     with office.store.read_transaction() as uow:
         rounds = range(office.premises.round + 2)

@@ -1,4 +1,4 @@
-"""A signer is slow: what happened while it was asked is seen before its answer is kept."""
+"""A slow signer: events during its work are seen before its signature is stored."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from tests.support.office import Office
 
 @dataclass
 class Slow:
-    """Satisfies `Signer`; `meanwhile` happens between its signature and its answer."""
+    """A `Signer` that runs `meanwhile` after signing and before returning."""
 
     signer: Signer
     meanwhile: Callable[[ReportStatement], None]
@@ -41,7 +41,7 @@ class Slow:
 
 
 def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Board:
-    """The office's key answers late from now on; returns what is shown to others."""
+    """Let the office's key respond late; return the board that others read."""
     keys, board = office.premises.keys, Board()
     assert keys.signer is not None
     slow = ReporterKeys(Slow(keys.signer, meanwhile), keys.transmitter)
@@ -52,7 +52,7 @@ def slowly(office: Office, meanwhile: Callable[[ReportStatement], None]) -> Boar
 
 
 def otherwise(office: Office, statement: ReportStatement) -> SignedStatement:
-    """What the same key says of the same round in another place: a lane's lowest bit differs."""
+    """Return another statement of the same key for the same round, with a changed lowest bit."""
     changed_statement = replace(
         statement, blob=statement.blob[:-1] + bytes([statement.blob[-1] ^ 1])
     )

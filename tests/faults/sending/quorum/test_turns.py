@@ -1,4 +1,4 @@
-"""One round, one statement, whatever the chain and other transmitters do meanwhile."""
+"""One statement per round, whatever the chain and other transmitters do meanwhile."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,7 +28,7 @@ WRONG_ROUND = f"0x3f1ccd8d{2:064x}{1:064x}"
 def both_planned(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[tuple[Office, Office]]:
-    """Two transmitters have planned the same push; the second leaves the first a head start."""
+    """Yield two transmitters that have planned the same push; the first has a head start."""
     standby = second_transmitter(premises, tmp_path)
     with (
         new_sqlite_store() as first_store,
@@ -235,7 +235,7 @@ def test_endpoint_reporting_round_as_taken_does_not_prevent_sending(
 
 
 def sent_by(office: Office) -> int:
-    """How many transactions of its transmitter are in blocks."""
+    """Return the number of mined transactions of the office's transmitter."""
     used = office.premises.chain.rpc(
         "eth_getTransactionCount", office.context.account.address, "latest"
     )

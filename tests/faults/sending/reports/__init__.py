@@ -1,1 +1,1 @@
-"""Reports that wait, are refused, held, or given up."""
+"""Reports that wait, are rejected, held, or given up."""

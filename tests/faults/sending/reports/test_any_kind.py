@@ -1,4 +1,4 @@
-"""A kind of calls that txmgr never heard of goes all the way, alone or in a batch."""
+"""A kind of call that txmgr does not know is sent and settled, alone or in a batch."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ COUNT = 5
 
 
 class Ping(CallKind):
-    """A call that changes nothing; remembers in which order its calls ended, and how."""
+    """A call without an effect, which records the order and the outcome of its calls."""
 
     name = "ping"
 
@@ -48,7 +48,7 @@ class Ping(CallKind):
 
 
 def at_once(office: Office, size: int) -> Ping:
-    """Let the office send pings, so many a step."""
+    """Let the office send pings in batches of `size`."""
     office.context = replace(office.context, batch_size=size)
     kind = Ping()
     office.context.registry.register(kind)
@@ -119,7 +119,7 @@ def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_office: Office, siz
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_office: Office, size: int):
-    """An operator who releases a held call makes it planned beside its successor."""
+    """An operator who releases a held call makes it planned next to its successor."""
     office = sqlite_office
     at_once(office, size)
     wanted(office, exclusive_key="ping")

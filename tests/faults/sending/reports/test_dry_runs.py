@@ -1,6 +1,6 @@
-"""A dry run sends nothing and asks no key for anything: the doors of both count.
+"""A dry run sends nothing and uses no key: the endpoint and the signers count requests.
 
-A key that is another's than configured stops the daemon before it does anything.
+A key other than the configured one stops the daemon before it does anything.
 """
 
 import json
@@ -32,7 +32,7 @@ ROLES = ("signer", "transmitter")
 
 @dataclass
 class Site:
-    """A configuration on disk; the endpoint and the two hosts with keys that it names."""
+    """A configuration file, its endpoint, and the two hosts with its keys."""
 
     office: Office
     settings: Settings
@@ -61,7 +61,7 @@ def site(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """Node 2 is to be kicked out and a report is due; the daemon has gone home."""
+    """Yield a site where node 2's kickout and a report are due; no daemon runs."""
     monkeypatch.setattr("oracle.daemon.records.build_rules", lambda *_: RULES)
     office = sqlite_office
     bad_pool(office)
@@ -143,7 +143,7 @@ def test_case_f71_run_without_dry_run_uses_both_keys_and_sends(
 
 
 def without_old_reports(office: Office) -> None:
-    """What can land no more is marked so, and nothing else is done."""
+    """Mark the reports that can no longer land, and do nothing else."""
     with office.store.transaction() as uow:
         epoch = uow.lease.acquire("the daemon", 60)
     office.restart(epoch=epoch)
@@ -176,7 +176,7 @@ def by_other_rules(site: Site) -> None:
 
 
 def with_old_reports(site: Site) -> None:
-    """As after a daemon was away: what can land no more was not marked so."""
+    """Keep reports that can no longer land unmarked, as after an absence of the daemon."""
     with site.office.store.transaction() as uow:
         for stored in uow.reports.list_latest(100):
             if stored.state is ReportState.MISSED:
@@ -184,7 +184,7 @@ def with_old_reports(site: Site) -> None:
 
 
 def as_it_is(_: Site) -> None:
-    """Nothing stands against it."""
+    """Change nothing."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`--dry-run` of an operator's raise and no-op: the answer of the real one, fees and refusals."""
+"""`--dry-run` of a raise or no-op prints what the real run would: fees and refusals."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,7 +52,7 @@ def a_push_waits(office: Office, proxies: Proxies) -> None:
 
 
 def gas_has_risen(office: Office, proxies: Proxies) -> None:
-    """It waits for so long that its gas is estimated anew, and the call takes more by now."""
+    """Let the call wait until its gas is estimated again, at a higher value."""
     a_push_waits(office, proxies)
     dear_blocks(office, 4 * GWEI, 10)
     more = attempts(office)[0].signed.gas_limit * 2
@@ -61,7 +61,7 @@ def gas_has_risen(office: Office, proxies: Proxies) -> None:
 
 
 def gas_has_risen_beyond_the_limit(office: Office, proxies: Proxies) -> None:
-    """What the old gas may cost is allowed, and what the new gas costs is not."""
+    """Raise the call's gas estimate so that its maximum cost exceeds the limit."""
     gas_has_risen(office, proxies)
     signed = attempts(office)[0].signed
     office.caps = replace(CAPS, cost_per_transaction=signed.gas_limit * 5 * GWEI)

@@ -1,4 +1,4 @@
-"""What is not believable is not sent: a half-synced fold, a mass drop, too many falls."""
+"""Implausible reports are not sent: a fold that lags, a mass drop, too many falls."""
 
 from dataclasses import astuple, replace
 
@@ -27,7 +27,7 @@ def held() -> float:
 
 
 def signatures(office: Office) -> int:
-    """Statements about reports that were ever signed."""
+    """Return the number of report statements that were ever signed."""
     address, round_ = office.premises.address, office.premises.round
     with office.store.read_transaction() as uow:
         return sum(
@@ -37,7 +37,7 @@ def signatures(office: Office) -> int:
 
 
 def ready(office: Office) -> list[str]:
-    """Why `/readyz` would answer 503, of what the index says."""
+    """Return the index's reasons for which `/readyz` would return 503."""
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     with office.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -86,7 +86,7 @@ def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_office: Office
 
 
 def dropped(office: Office) -> None:
-    """One round tells of three good nodes; then all of them pause, which is not to be selected."""
+    """Report three good nodes in one round, and then let all three pause."""
     office.reporting = replace(office.reporting, sanity=STRICT)
     office.pushed()
     office.until_final()
@@ -125,7 +125,7 @@ def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_office: Of
 
 
 def next_turn(office: Office) -> None:
-    """What was held is too late, and a later report has the turn."""
+    """Let the held report expire, so that a later report is scheduled."""
     office.premises.chain.later(2 * SETTINGS.ttl_seconds)
     office.premises.chain.mine()
     office.period()
@@ -155,7 +155,7 @@ def test_case_f51_report_after_released_report_is_checked_again(
 
 
 def test_report_after_held_report_is_published_once_state_recovers(sqlite_office: Office):
-    """The hold of one report concerns that report alone, and keeps the turn from no other."""
+    """The hold of one report does not delay later reports."""
     office, network = sqlite_office, sqlite_office.premises.network
     dropped(office)
     office.tick()
@@ -205,7 +205,7 @@ def test_case_f52_score_falls_above_the_share_cap_are_spread_over_several_rounds
 
 
 def opened(office: Office) -> int:
-    """How many lanes the contract counts as open."""
+    """Return the number of lanes that the contract counts as open."""
     return office.contract.get_status().head.open_count
 
 

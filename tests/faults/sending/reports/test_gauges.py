@@ -1,4 +1,4 @@
-"""What alerts look at is set from what is there: the contract, the accounts, what waits."""
+"""Metrics for alerts are set from the contract, the accounts and the pending calls."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def forgotten():
 
 
 def counted(office: Office, name: str, **labels: str) -> float | None:
-    """The daemon counts; then a scrape."""
+    """Update the daemon's statistics, and return a metric's value."""
     update_outbox_metrics(
         OutboxCounter(),
         {"transmitter": office.context},

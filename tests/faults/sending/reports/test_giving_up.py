@@ -1,4 +1,4 @@
-"""A statement that was tried as often as it may be: somebody is told, once, and what to do."""
+"""A statement that has had its maximum number of tries is reported once, with the remedy."""
 
 from structlog.testing import capture_logs
 
@@ -13,7 +13,7 @@ from tests.support.sending.in_flight import only
 
 
 def nonces_ahead(office: Office) -> None:
-    """The push that was planned ends before it is sent: a fork has given its round away."""
+    """End the planned push before it is sent: a fork has taken its round."""
     office.repeat(plan_push)
     with office.context.write_transaction() as uow:
         (push,) = uow.outbox.intents.list_in_states(office.context.account, [IntentState.PLANNED])
@@ -23,7 +23,7 @@ def nonces_ahead(office: Office) -> None:
 
 
 def brought_and_taken_back(office: Office) -> None:
-    """Another transmitter brings what we have planned, and a fork takes its block away."""
+    """Let another transmitter send the planned round, and a fork remove its block."""
     chain, (push,) = office.premises.chain, planned_pushes(office)
     rival = rival_push(office, push.request.calldata)
     office.mine()
@@ -44,7 +44,7 @@ def planned_pushes(office: Office) -> list[Intent]:
 
 
 def told(office: Office, statistics: OutboxCounter) -> tuple[int, list[dict[str, object]]]:
-    """What a look says, and the lines that it logs."""
+    """Update the statistics; return the count and the log lines of abandoned statements."""
     with capture_logs() as logs:
         figures = statistics.count_outbox(office.store, office.context.stamp.at)
     lines = [dict(line) for line in logs if line["event"] == "statement_abandoned"]

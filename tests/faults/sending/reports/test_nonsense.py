@@ -1,4 +1,4 @@
-"""Figures that cannot be, from an endpoint that is asked first: they end nobody, and count not."""
+"""Impossible values from the first endpoint stop nothing and are not used."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The contract is paused while a push is on its way: it goes when it may, before its deadline."""
+"""The contract is paused while a push is pending: the push is sent later, before its deadline."""
 
 import pytest
 
@@ -12,7 +12,7 @@ _SECONDS = 5 * SETTINGS.period_seconds
 
 @pytest.fixture
 def pausable(office: Office) -> Office:
-    """The admin may pause the oracle, too."""
+    """Return an office whose admin may also pause the oracle contract."""
     admin, does = office.premises.network.admin, office.premises.oracle.functions
     office.premises.chain.send(does.setPauser(admin), sender=admin)
     return office
@@ -85,7 +85,7 @@ def test_push_reverted_for_other_reason_is_not_retried(office: Office):
 
 
 def _paused_before_it_in_its_block(office: Office) -> None:
-    """The contract is paused in a block, and our push is the next in the same one."""
+    """Pause the contract in the block that also contains our push."""
     chain, admin = office.premises.chain, office.premises.network.admin
     raw = "0x" + attempts(office)[0].signed.raw.hex()
     chain.rpc("anvil_dropAllTransactions")

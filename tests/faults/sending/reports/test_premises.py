@@ -1,4 +1,4 @@
-"""What must be as configured before anything is signed: the chain, and the contract."""
+"""Chain and contract must match the configuration before anything is signed."""
 
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ def test_quorum_of_several_signers_is_accepted(sqlite_office: Office):
 
 @pytest.fixture
 def stranger(sqlite_office: Office, proxies: tuple[Proxy, Proxy]) -> Proxy:
-    """The second endpoint of the publisher; the indexer, which has its own checks, sees others."""
+    """Return the publisher's second endpoint; the indexer has other endpoints and checks."""
     office, (first, second) = sqlite_office, proxies
     publisher = type(office.context.sender_account)(
         pool_of(first.url, second.url),

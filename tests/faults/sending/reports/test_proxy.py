@@ -1,4 +1,4 @@
-"""The chaos proxy itself: what it does to questions, and that an office works through it."""
+"""The fault proxy: its effect on requests, and an office that works through it."""
 
 from typing import Any
 

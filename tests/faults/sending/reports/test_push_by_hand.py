@@ -1,4 +1,4 @@
-"""`report push` by hand: what does not come about is said, and is no success."""
+"""A manual `report push` that does not send is reported as a failure."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An endpoint in quarantine is no witness of what cannot be taken back (decision 0146)."""
+"""A quarantined endpoint is no witness for irreversible steps (decision 0146)."""
 
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.office import FINALITY, Office

@@ -1,4 +1,4 @@
-"""A quiet period is held once, where nothing proves its blocks, and stops no other report."""
+"""A quiet period whose blocks are unproven is held once, and delays no other report."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ TASKS = 120
 
 
 def work(office: Office, *, tasks: int, below: int = 0) -> None:
-    """Write down tasks of 30 nodes that ended so far below the cursor, as the fold does."""
+    """Write tasks of 30 nodes that ended `below` blocks under the cursor, as the fold does."""
     with office.store.transaction() as uow:
         cursor = uow.cursor.get()
         assert cursor is not None
@@ -43,7 +43,7 @@ def period(
     tasks: int = TASKS,
     level: VerificationLevel = VerificationLevel.PINNED,
 ) -> None:
-    """Let a period end that has nothing to report, and one that has; with so many tasks each."""
+    """End a period without a report, and one with a report, with so many tasks each."""
     office.index()
     work(office, tasks=before)
     office.period()
@@ -56,7 +56,7 @@ def period(
 
 
 def busy_periods(office: Office, *, tasks: int = TASKS) -> int:
-    """Let enough busy periods end to know what is usual; return the rounds of them."""
+    """End enough busy periods to establish the usual number of tasks; return their rounds."""
     office.reporting = replace(office.reporting, sanity=QUIET_ALONE)
     for _ in range(4):
         period(office, before=tasks, tasks=tasks)
@@ -100,7 +100,7 @@ def test_report_of_quiet_period_with_proven_blocks_lands(sqlite_office: Office):
 
 
 def test_tasks_bought_before_the_period_do_not_cause_its_report_to_be_held(sqlite_office: Office):
-    """All thirty nodes work in each period, whatever a stranger orders."""
+    """All thirty nodes work in each period, whatever another creator orders."""
     office = sqlite_office
     before = busy_periods(office, tasks=10 * TASKS)
     period(office)

@@ -1,4 +1,4 @@
-"""What the contract says no to, and what becomes of the report then."""
+"""Calls that the contract rejects, and what happens to their reports."""
 
 from dataclasses import replace
 

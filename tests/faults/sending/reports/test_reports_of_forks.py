@@ -1,4 +1,4 @@
-"""A fork takes the block that a report speaks of, or the round that it stands on."""
+"""A fork removes the as-of block of a report, or the round that the report follows."""
 
 from tests.support.evm.fixtures import fresh_chain
 from tests.support.office import Office
@@ -11,7 +11,7 @@ ANOTHER_MINER = "0x" + "0f" * 20
 
 
 def forked(office: Office, snapshot: str) -> None:
-    """The chain goes another way from the snapshot on, and further than before."""
+    """Let the chain continue from the snapshot, and become longer than before."""
     chain = office.premises.chain
     height = chain.block
     chain.rpcs(("anvil_dropAllTransactions",), ("evm_revert", snapshot))

@@ -1,4 +1,4 @@
-"""One of two endpoints stands still, or begins anew: what it says of its newest block is over."""
+"""One of two endpoints stalls or restarts: its newest block is outdated."""
 
 from collections.abc import Callable
 from typing import Any
@@ -121,7 +121,7 @@ def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
 
 
 def stands_here(endpoint: Proxy, chain: Chain, sent: str) -> None:
-    """From now on it shows these blocks, and of what we send this transaction, as they are now."""
+    """Let an endpoint show the current blocks and this transaction's current state forever."""
     receipt, head = chain.rpc(RECEIPT, sent), chain.block
     blocks = {
         hex(number): chain.rpc("eth_getBlockByNumber", hex(number), False)

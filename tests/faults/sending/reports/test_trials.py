@@ -1,4 +1,4 @@
-"""Counts of what is tried before it is signed, and of what too few endpoints agree on."""
+"""Counts of simulated calls, and of calls on which too few endpoints agree."""
 
 from oracle.reporting.reporting_context import PUSH
 from oracle.telemetry.outbox_metrics import SIMULATIONS
@@ -24,7 +24,7 @@ def test_push_simulation_is_counted_when_push_becomes_ready_and_when_it_is_signe
 def test_undecided_count_of_dispatcher_is_kept_when_transmitter_sets_its_own(
     proxied_office: Office, proxies: tuple[Proxy, Proxy]
 ):
-    """The context of reports has nothing undecided: it must not hide what the other one has."""
+    """The reports' account has no undecided calls; those of the other account must remain."""
     UNDECIDED.labels("dispatcher").set(3)
     proxies[1].rule(RECEIPT, null())
     proxied_office.pushed()

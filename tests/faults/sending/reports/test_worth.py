@@ -1,4 +1,4 @@
-"""Ordinary news waits for a cheaper block, until the heartbeat; it is signed all the same."""
+"""Ordinary reports are signed, but wait for a cheaper block until the heartbeat."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ HEARTBEAT = 3600
 
 @pytest.fixture
 def patient_office(sqlite_office: Office) -> Office:
-    """Round 1 is accepted, and scores have moved: news is worth a gwei at once, and more later."""
+    """Return an office after round 1; a new report is worth one gwei at once, and more later."""
     office = sqlite_office
     # What an earlier test made dear stays so.
     dear_blocks(office, 0)

@@ -1,1 +1,1 @@
-"""Nonces, fees, receipts and lost answers."""
+"""Nonces, fees, receipts and lost responses."""

@@ -1,4 +1,4 @@
-"""What endpoints say of bytes, and who has to put it right."""
+"""Responses of endpoints to sent bytes, and who has to resolve them."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Many calls of the dispatcher that wait: the lowest nonce pays more, the others wait for it."""
+"""Many pending calls of the dispatcher: only the lowest nonce is bumped, the others wait."""
 
 from dataclasses import replace
 

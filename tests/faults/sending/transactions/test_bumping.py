@@ -1,4 +1,4 @@
-"""A transaction that waits is replaced by a dearer one: same nonce, same call, never twice."""
+"""A pending transaction is replaced at a higher fee: same nonce, same call, one effect."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What cannot be in a block by its deadline is not signed: it would revert, and cost its gas."""
+"""A call that cannot be mined by its deadline is not signed: it would revert and cost gas."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from tests.support.sending.rounds import planned
 
 
 def at_before_deadline(office: Office, seconds: int) -> None:
-    """A block so many seconds before the deadline of the newest push that is there."""
+    """Mine a block `seconds` before the deadline of the newest push."""
     deadlines = [intent.request.deadline for intent in office.intents()]
     deadline = max(due_time for due_time in deadlines if due_time is not None)
     office.premises.chain.at(deadline - seconds)
@@ -108,7 +108,7 @@ def test_case_f12_late_push_gets_fee_bump_when_another_call_waits_behind_it(
 
 
 def lands_after(office: Office, blocks: int) -> None:
-    """A push falls out of the pool, and is in a block so many after its first sending."""
+    """Let a push drop out of the pool, and be mined `blocks` blocks after its first send."""
     before = office.premises.round
     office.period()
     office.tick()

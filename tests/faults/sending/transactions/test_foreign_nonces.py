@@ -1,4 +1,4 @@
-"""Somebody else has the transmitter's key, and uses its nonces."""
+"""A thief has the transmitter's key and uses its nonces."""
 
 from dataclasses import replace
 

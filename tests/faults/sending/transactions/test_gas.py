@@ -1,4 +1,4 @@
-"""How much gas a call gets: estimates that fail, that are too low, blocks that are too small."""
+"""The gas limit of a call: estimates that fail or are too low, and blocks that are too small."""
 
 from dataclasses import replace
 
@@ -134,7 +134,7 @@ def test_gas_limit_is_never_below_calldata_floor():
 
 
 def _crowd(office: Office, node_count: int) -> None:
-    """So many members that their lanes fill more than a word."""
+    """Add so many members that their lanes need more than one word."""
     chain, network = office.premises.chain, office.premises.network
     chain.rpc("anvil_autoImpersonateAccount", True)
     crowd = []

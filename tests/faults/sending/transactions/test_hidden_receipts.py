@@ -1,4 +1,4 @@
-"""Endpoints that count a nonce as used and show no receipt: nobody has stolen the key for that."""
+"""Endpoints that count a nonce as used but show no receipt: the key need not be stolen."""
 
 import random
 from collections.abc import Callable
@@ -34,13 +34,13 @@ def without_receipt() -> float:
 
 
 def alone(office: Office, proxies: Proxies) -> Proxy:
-    """From now on the office has one endpoint."""
+    """Give the office a single endpoint."""
     office.restart(urls=[proxies[0].url])
     return proxies[0]
 
 
 def pushed_unseen(office: Office, *hiding: Proxy) -> None:
-    """A push lands, deep enough to be final, and nobody shows its receipt."""
+    """Mine a push up to its finality, while nobody shows its receipt."""
     office.period()
     office.tick()
     for proxy in hiding:
@@ -49,7 +49,7 @@ def pushed_unseen(office: Office, *hiding: Proxy) -> None:
 
 
 def stolen(office: Office) -> str:
-    """A second wallet took the nonce of our push, and that is final; the hash."""
+    """Use the push's nonce from a second wallet, up to its finality; return the hash."""
     office.period()
     office.tick()
     office.premises.chain.rpc("anvil_dropAllTransactions")
@@ -59,7 +59,7 @@ def stolen(office: Office) -> str:
 
 
 def confirmed(office: Office) -> list[str]:
-    """What a look at the receipts notes, before anything new is folded."""
+    """Return the actions of a check of the receipts before anything new is folded."""
     return [step.action for step in office.repeat(confirm_transactions) if step.action != "sent"]
 
 
@@ -266,7 +266,7 @@ def _below(number: int) -> Callable[[Question], bool]:
 
 
 def _changed(tx_hash: str, change: Callable[[Answer], None]) -> Fault:
-    """In whole blocks this transaction is another one."""
+    """Return a fault that changes this transaction in whole blocks."""
 
     def answer(_: Question, response: Answer) -> Answer:
         block: Any = response.get("result")

@@ -1,4 +1,4 @@
-"""A look at what nothing happens to is cheap, however much waits: requests, and journal lines."""
+"""Polling without news is cheap, however many calls are pending: requests and journal entries."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ DOWN = Fault(forwards=False, wire=lambda _told: Reply(None))
 
 
 def started(office: DispatchOffice, many: int) -> None:
-    """So many calls of the dispatcher are in final blocks, and nobody has looked since."""
+    """Mine `many` calls of the dispatcher up to finality, without polling."""
     for _ in range(many):
         office.premises.network.create()
         office.block()
@@ -33,7 +33,7 @@ def started(office: DispatchOffice, many: int) -> None:
 
 
 def asked_in_a_look(office: DispatchOffice, proxy: Proxy) -> tuple[int, int]:
-    """(receipts, all requests) that an endpoint is asked for by a look that finds nothing."""
+    """Return (receipt requests, all requests) that an endpoint gets in a poll without news."""
     proxy.forget()
     assert confirm_transactions(office.starts, office.source.fetch_heads()) is None
     return proxy.count(RECEIPT), len(proxy.asked)
@@ -56,7 +56,7 @@ def mined(office: DispatchOffice) -> list[int]:
 def one_down(
     office: DispatchOffice, proxies: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[DispatchOffice, Proxy, Proxy]:
-    """One of two endpoints does not answer: nothing can be decided."""
+    """Return an office with one silent endpoint, so that nothing can be decided."""
     monkeypatch.setattr("oracle.txmgr.confirmer.MAX_DECISIONS_PER_PASS", AT_ONCE)
     office.restart(urls=[proxy.url for proxy in proxies])
     up, down = proxies

@@ -1,4 +1,4 @@
-"""What a rollup took for the data of a transaction counts as spent, as its receipt tells it."""
+"""A rollup's fee for a transaction's data, as in the receipt, counts as spent."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -34,18 +34,18 @@ OP_STACK = replace(BY_BLOCKS, l1_fee=L1Fee.OPTIMISM)
 
 
 def of_a_rollup(proxies: Iterable[Proxy], **receipt_fields: str) -> None:
-    """Receipts say more than Anvil does."""
+    """Add fields to receipts that Anvil does not return."""
     tell_of_receipts(*proxies, **receipt_fields)
 
 
 def on_op_stack(office: Office, of_operator: int | None = None) -> None:
-    """The chain has what an OP chain has from its first block."""
+    """Add the contract that an OP chain has from its first block."""
     code = price_oracle(L1_FEE, of_operator)
     office.premises.chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, code)
 
 
 def booked(office: Office) -> int:
-    """What the only nonce costs in the books, beside its gas."""
+    """Return the recorded cost of the only nonce beyond its gas."""
     (slot,) = slots(office)
     with office.store.read_transaction() as uow:
         return uow.outbox.slots.compute_cost_wei(slot) - gas_paid(office)

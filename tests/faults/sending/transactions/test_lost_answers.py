@@ -1,4 +1,4 @@
-"""Nobody knows what became of a send: the same bytes again, never a new nonce."""
+"""The outcome of a send is unknown: the same bytes are sent again, without a new nonce."""
 
 import contextlib
 from dataclasses import replace
@@ -39,13 +39,16 @@ Proxies = tuple[Proxy, Proxy]
 
 
 def all_of(proxies: Proxies, method: str, fault: Fault, times: int | None = None) -> None:
-    """The same at both endpoints."""
+    """Add the same fault to both endpoints."""
     for proxy in proxies:
         proxy.rule(method, fault, times=times)
 
 
 def lands(office: Office) -> None:
-    """The base fee falls: what waits is sent again (Anvil lets go of it), mined, and final."""
+    """Lower the base fee, so that waiting transactions are sent again, mined and final.
+
+    Anvil drops transactions that are too cheap, so they have to be sent again.
+    """
     # An answer that came twice doubles the wait.
     dear_blocks(office, GWEI, 4)
     office.tick()

@@ -1,4 +1,4 @@
-"""What may be spent: ether that runs out, and budgets that do."""
+"""Spending limits: a balance that runs out, and budgets that are used up."""
 
 from dataclasses import replace
 
@@ -167,7 +167,7 @@ def test_runway_is_derived_from_spending_of_last_day(sqlite_office: Office):
 
 
 def _request_more(office: Office, name: str = "another") -> None:
-    """A call of ourselves that does nothing but cost something."""
+    """Request a call to the account itself, which only costs gas."""
     account = office.context.account
     request = CallRequest(account, account.address, NOOP, name, "0x")
     with office.context.write_transaction() as uow:

@@ -1,4 +1,4 @@
-"""What an operator's raise may cost: the market, or a line that says what forbids it."""
+"""The offered price of an operator's raise: the market price, or the reason for a refusal."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The chain has seen more of our account than we gave out, and a daemon is at jobs (0110)."""
+"""The chain counts more nonces of our account than we assigned, in the jobs of a daemon (0110)."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -21,7 +21,7 @@ from tests.support.sending.thieves import used_elsewhere
 
 
 def paused(jobs: SendingJobs) -> list[str]:
-    """Which senders are paused, as `/readyz` has it."""
+    """Return the paused senders, as `/readyz` shows them."""
     findings = jobs.health.build_report().findings
     return [finding.detail for finding in findings if finding.condition is Condition.PAUSED_SENDER]
 
@@ -216,20 +216,20 @@ def test_database_missing_own_nonces_stops_daemon(sqlite_office: Office):
 
 
 def daemon_before_its_first_turn(office: Office) -> SendingJobs:
-    """The sending jobs of a process that has just started."""
+    """Return the sending jobs of a process that has just started."""
     office.index()
     return sending_jobs_of(office)
 
 
 def daemon(office: Office) -> SendingJobs:
-    """One that has compared its nonces with the chain's."""
+    """Return the sending jobs of a daemon that has compared its nonces with the chain's."""
     jobs = daemon_before_its_first_turn(office)
     jobs.reconcile_nonces()
     return jobs
 
 
 def turns(office: Office, jobs: SendingJobs) -> set[object]:
-    """Index to the head, then publish until nothing is to be done; what was done."""
+    """Index to the head, then publish until nothing is left; return the results."""
     office.index()
     done: set[object] = set()
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""What pools do: lose transactions, keep the wrong ones, and answer for nonces of others."""
+"""Faults of pools: they lose transactions, keep the wrong ones, and mix up nonces."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_case_f08_transaction_dropped_from_pool_is_resent_after_two_blocks(
 
 
 def twins(office: Office, proxies: Proxies, number: int) -> list[str]:
-    """A push that waits, and dearer ones of the same nonce; their bytes, oldest first."""
+    """Create a pending push and replacements with its nonce; return their bytes, oldest first."""
     remembering(*proxies)
     in_flight(office)
     for base_fee in (10, 45)[: number - 1]:
@@ -109,7 +109,7 @@ def test_accepted_attempt_is_resent_after_its_fee_bump_was_refused(
 
 
 def mined_alone(office: Office, raw: str) -> None:
-    """These bytes are in the next block, and nothing else of the nonce is in any pool."""
+    """Mine these bytes in the next block, with no other transaction of the nonce in a pool."""
     chain = office.premises.chain
     chain.rpc("anvil_dropAllTransactions")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))

@@ -1,4 +1,4 @@
-"""A transaction that no block takes is sent again ever more seldom, and logged when it changes."""
+"""A transaction that is not mined is sent at growing intervals, and logged when it changes."""
 
 import pytest
 
@@ -17,7 +17,7 @@ BLOCKS = 32
 
 
 def wait_for_blocks(office: Office, blocks: int) -> tuple[list[int], list[StepResult]]:
-    """Look once a block, as the daemon does; return after which blocks bytes went out again."""
+    """Poll once per block, as the daemon does; return the blocks with a send, and the results."""
     sent_after, steps = [], []
     sends = attempts(office)[0].sends
     for block in range(1, blocks + 1):
@@ -60,7 +60,7 @@ def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_onc
 
 
 def drop_for_blocks(office: Office, blocks: int) -> list[int]:
-    """Let the pool drop the transaction before each block; return after which it was sent."""
+    """Let the pool drop the transaction before each block; return the blocks with a send."""
     chain, sent_after = office.premises.chain, []
     for block in range(1, blocks + 1):
         (attempt,) = attempts(office)

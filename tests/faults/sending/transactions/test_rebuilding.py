@@ -1,4 +1,4 @@
-"""Nonces of a database that is lost: rebuilt from the chain and the pool, none given out twice."""
+"""The nonces of a lost database are rebuilt from chain and pool; none is assigned twice."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a receipt says holds only while its block does, and for good only where two agree."""
+"""A receipt counts only while its block is on the chain, and finally if two endpoints agree."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,18 +20,18 @@ RECEIPT = "eth_getTransactionReceipt"
 
 
 def calldata(office: Office) -> str:
-    """What the first push says."""
+    """Return the calldata of the first push."""
     return office.intents()[0].request.calldata
 
 
 def outcomes(office: Office) -> dict[tuple[str, str], int]:
-    """What `/metrics` counts of nonces that are over."""
+    """Return the outcomes of settled nonces, as in `/metrics`."""
     counted = OutboxCounter().count_outbox(office.store, int(office.premises.chain.time))
     return {end: many for end, many in counted.outcomes.items() if many}
 
 
 def pushed_late(office: Office) -> None:
-    """The push lands a block after a rival's, which was the same: nobody saw the rival's."""
+    """Mine the push one block after an identical push of a rival, which nobody saw."""
     raw = "0x" + attempts(office)[0].signed.raw.hex()
     office.premises.chain.rpc("anvil_dropAllTransactions")
     rival_push(office, calldata(office))

@@ -1,4 +1,4 @@
-"""Another call on a nonce that waits: at most one of the two lands, and the books say which."""
+"""Another call replaces a pending one: at most one lands, and the database shows which."""
 
 import pytest
 
@@ -134,7 +134,7 @@ def test_call_without_nonce_is_cancelled_without_transaction(sqlite_office: Offi
 
 
 def _dead(office: Office) -> None:
-    """The deadline of what was sent passes, and the next period ends."""
+    """Let the deadline of the sent call pass, and the next period end."""
     chain = office.premises.chain
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
     chain.later(SETTINGS.ttl_seconds)
@@ -149,7 +149,7 @@ def _dead(office: Office) -> None:
 
 
 def _back_in_the_pool(office: Office) -> None:
-    """What was signed first, alone, and cheap enough again."""
+    """Put only the first signed transaction into the pool, with a sufficient fee."""
     first = "0x" + attempts(office)[0].signed.raw.hex()
     chain = office.premises.chain
     chain.rpc("anvil_dropAllTransactions")

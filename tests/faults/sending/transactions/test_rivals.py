@@ -1,4 +1,4 @@
-"""A push of ours waits in the pool while somebody else brings the same report."""
+"""Our push is pending while another account sends the same report."""
 
 from tests.support.office import SETTINGS, Office
 from tests.support.sending.background_calls import rival_push
@@ -38,7 +38,7 @@ def test_push_delivered_by_another_transmitter_gets_no_fee_bump(sqlite_office: O
 
 
 def _brought_by_another(office: Office) -> None:
-    """The same report lands by another account; ours stays in the pool, too cheap for now."""
+    """Let the same report land from another account, while our cheaper push stays in the pool."""
     chain = office.premises.chain
     chain.rpc("anvil_dropAllTransactions")
     rival_push(office, only(office).request.calldata)
@@ -48,7 +48,7 @@ def _brought_by_another(office: Office) -> None:
 
 
 def _dear_period(office: Office) -> None:
-    """The next period ends, in blocks that are too dear for what is in the pool."""
+    """End the next period in blocks that are too expensive for the transactions in the pool."""
     chain, length = office.premises.chain, SETTINGS.period_seconds
     chain.at(chain.time // length * length + 2 * length - 1)
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))

@@ -1,4 +1,4 @@
-"""Two transmitters of one quorum on a quick chain: what one brings the other does not pay for."""
+"""Two transmitters of one quorum on a fast chain: neither pays for what the other has sent."""
 
 import random
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ BLOCKS_AHEAD = 5
 def pair(
     premises: Premises, new_sqlite_store: NewStore, tmp_path: Path
 ) -> Iterator[tuple[Office, Office]]:
-    """Two who transmit, behind an endpoint whose pending block is the newest one, as with most.
+    """Yield two transmitters, whose endpoint's pending block is the newest one, as is usual.
 
-    The second leaves the first a block's seconds, and more blocks.
+    The second leaves the first a head start of one block in seconds, and of more blocks.
     """
     standby = second_transmitter(premises, tmp_path)
     with (
@@ -160,13 +160,13 @@ def test_first_transmitter_yields_round_to_pending_push_of_another(
 
 
 def block(chain: Chain) -> None:
-    """The next one, of a chain whose periods have three."""
+    """Mine the next block of a chain whose periods have three blocks."""
     chain.later(BLOCK_SECONDS)
     chain.mine()
 
 
 def reverted(pair: tuple[Office, Office], began: int) -> list[tuple[int, str]]:
-    """Which calls were paid for in vain since a block, by block and selector."""
+    """Return the block and selector of each reverted call since block `began`."""
     chain, failed_calls = pair[0].premises.chain, []
     senders = {office.context.account.address for office in pair}
     for number in range(began + 1, chain.block + 1):
