@@ -131,7 +131,7 @@ class ChainReader(Protocol):
         excluded_endpoint: str | None = None,
         max_blocks: int | None = None,
     ) -> BlockWindow:
-        """Fetch the first blocks of a range, or all of them, again, and verify them.
+        """Fetch a range of blocks again, or its first part, and verify the blocks.
 
         The window is verified up to `level`, or as far as the chain allows; `window.level` is the
         level reached. The blocks are read from `endpoint`, or from any endpoint but

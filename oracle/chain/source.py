@@ -229,7 +229,7 @@ class ChainSource:
     def fetch_second_witness(
         self, number: int, excluded_endpoint: str
     ) -> tuple[str, BlockRef] | None:
-        """Return an endpoint of another provider, and its block at this height, or None.
+        """Return an endpoint of another witness, and its block at this height, or None.
 
         The endpoints are queried in turn until one answers. An endpoint that does not answer is
         skipped for a minute or longer, and an endpoint that took over two seconds is skipped for

@@ -64,7 +64,7 @@ def select_watched_calls(
     """Return the watched calls of a block's transactions, with `succeeded` not yet set.
 
     Raises:
-        RpcError: a transaction's block or index differs from its place in the block.
+        RpcError: a transaction's block or index differs from its position in the block.
     """
     calls = []
     for index, transaction in enumerate(transactions):

@@ -24,7 +24,7 @@ _MAX_BACKOFF_SECONDS = 240.0
 
 
 class Witness(NamedTuple):
-    """One endpoint's block at a height, or None if it has no block there, and its head.
+    """One endpoint's block at a height (None if it has none there), and the endpoint's head.
 
     An endpoint whose head is below the height is not a witness of it
     (docs/explanation/reorgs.md#witnesses).

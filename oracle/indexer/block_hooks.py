@@ -108,7 +108,7 @@ def max_header_depth(hooks: Iterable[BlockHook]) -> int:
 
 
 def first_header_block(hooks: Iterable[BlockHook]) -> int | None:
-    """Return the first block from which on a hook needs every header, or None."""
+    """Return the lowest block from which a hook needs every header, or None."""
     return min((hook.first_block for hook in hooks if hook.first_block is not None), default=None)
 
 

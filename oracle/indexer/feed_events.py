@@ -139,7 +139,7 @@ class FeedHeadLimit:
     def _find_highest_block(
         self, chain: ChainReader, low_number: int, upper_block: BlockRef, max_time: int
     ) -> BlockRef:
-        """Return the highest block from `low_number` on whose time is at most `max_time`."""
+        """Return the highest block at or above `low_number` with a time of at most `max_time`."""
         previous_newest = self._last_newest
         if (
             previous_newest is not None

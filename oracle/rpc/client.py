@@ -322,7 +322,7 @@ class JsonRpcClient:
         response: JsonRpcResponse[T] | None,
         result_type: type[T],
     ) -> T | None:
-        """Return the result of one request of a batch; without one, send the request alone."""
+        """Return the result of one request of a batch; if it has none, send the request alone."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The request was left out or failed in the batch; a single request gives a readable
             # error.

@@ -1,9 +1,9 @@
 """The endpoints of one chain: the first healthy one does the work, else the next one.
 
 The configured order applies. An endpoint that failed, or is much slower than another one, loses
-its place until it has been healthy for a minute (docs/explanation/endpoints.md#order). The chain
-of an endpoint is proven at the start, after every failure, on each switch and every hour. Before
-each piece of work, deprioritised and quarantined endpoints are checked for recovery.
+its position until it has been healthy for a minute (docs/explanation/endpoints.md#order). The
+chain of an endpoint is proven at the start, after every failure, on each switch and every hour.
+Before each piece of work, deprioritised and quarantined endpoints are checked for recovery.
 """
 
 import time

@@ -21,7 +21,7 @@ Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
 def build_log_decoder(event: AbiSignature, wanted_names: Sequence[str] | None = None) -> Decoder:
-    """Return a decoder for the logs of an event. It raises ValueError for any other log.
+    """Return a decoder for the logs of an event. The decoder raises ValueError for other logs.
 
     The decoder returns the inputs in `wanted_names` in that order, or all inputs as declared.
     Values are `int`, `bool` or `str`; addresses and bytes are `0x` hex, and arrays are tuples. An

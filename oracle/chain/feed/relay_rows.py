@@ -182,7 +182,7 @@ def parse_abort(row: FeedRow) -> tuple[int, int, str]:
 
 
 def is_execution_timeout(reason: int, status: int) -> bool:
-    """Return whether a task with these relay numbers ended because its node was too late."""
+    """Return whether these relay numbers mean that the node of a task answered too late."""
     return reason == TIMEOUT and status in _RUNNING_STATUSES
 
 

@@ -302,7 +302,7 @@ class WindowFetcher:
 
 
 def _complete_watched_calls(fetched: VerifiedWindow) -> list[Call]:
-    """Return the watched calls in order of blocks, and set whether each call succeeded."""
+    """Set whether each watched call succeeded, and return the calls in order of blocks."""
     calls_by_block = fetched.calls_by_block or {}
     calls = [call for number in sorted(calls_by_block) for call in calls_by_block[number]]
     set_call_outcomes(

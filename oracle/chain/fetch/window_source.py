@@ -296,7 +296,7 @@ class WindowSource:
     def _fetch_from(
         self, endpoint: Endpoint, *, request: WindowRequest, errors: list[RpcError]
     ) -> BlockWindow:
-        """Fetch a window from this endpoint; if this fails, also add the error to `errors`."""
+        """Fetch a window from this endpoint; an error is added to `errors` before it is raised."""
         try:
             return self._fetcher.fetch_window(endpoint, request)
         except RpcError as error:

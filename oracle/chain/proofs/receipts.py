@@ -82,7 +82,7 @@ _TYPE_BY_HEX = {hex(kind): kind for kind in KNOWN_TYPES}
 
 
 class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
-    """The index of an `eth_getBlockReceipts` entry, and the fields for the receipts root."""
+    """An entry of `eth_getBlockReceipts`: its index, and the fields that the root commits to."""
 
     transaction_hash: Hex32
     transaction_index: Quantity

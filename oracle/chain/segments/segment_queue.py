@@ -112,7 +112,7 @@ class SegmentQueue:
     def take_window(
         self, blocks: BlockRange, max_blocks: int | None = None, *, prefers_workers: bool = False
     ) -> BlockWindow:
-        """Return the window from `blocks.first` on, and prepare ranges up to `blocks.last`.
+        """Return the window that starts at `blocks.first`, and prepare ranges up to `blocks.last`.
 
         The window has at most about `max_blocks` blocks. With `prefers_workers`, workers are used
         if there are any; requests that are running continue in any case. If the caller requests

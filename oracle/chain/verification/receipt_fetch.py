@@ -69,7 +69,7 @@ def _fetch_batch(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Recei
 
 
 def _fetch_halves(endpoint: Endpoint, blocks: Sequence[FullHeader]) -> list[Receipts]:
-    """Fetch a batch that is too large in halves, down to single transactions of one block."""
+    """Fetch the two halves of a batch that is too large, or each receipt of a single block."""
     if len(blocks) > 1:
         middle = len(blocks) // 2
         parts = (blocks[:middle], blocks[middle:])

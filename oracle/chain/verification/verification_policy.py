@@ -9,8 +9,8 @@ from oracle.domain.coverage import VerificationLevel
 class VerificationPolicy:
     """The highest level to verify up to, for non-final blocks (`head`) and final ones (`history`).
 
-    Without `receipts` no block is ever proven. With `every_header` history is read like the head,
-    with all headers and with logs by block hash, which takes about two requests per block.
+    Without `receipts`, no block is ever proven. With `every_header`, history is read like the
+    head: with all headers, and with logs by block hash. This takes about two requests per block.
     """
 
     head: VerificationLevel = VerificationLevel.PROVEN

@@ -101,7 +101,7 @@ class Auditor:
         wait([future], self.wait_seconds)
 
     def take_response(self) -> tuple[AuditTarget, BlockWindow] | None:
-        """Return the target and the fetched window of a finished request, once; else None.
+        """Return the target and window of the finished request, and clear it; None if unfinished.
 
         Raises:
             TransientError: the endpoint did not respond.

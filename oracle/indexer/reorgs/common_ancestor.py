@@ -66,7 +66,7 @@ def _fetch_block_hash(chain: ChainReader, number: int) -> Hash | None:
 
 
 def _find_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
-    """Return the lowest indexed block from `number` on whose hash is known, with the hash."""
+    """Return the lowest indexed block at or above `number` with a known hash, and the hash."""
     cursor, headers = uow.cursor.get(), uow.blocks.get_lowest_from(number)
     candidates = [] if headers is None else [(headers.number, headers.hash)]
     if cursor is not None:
@@ -83,7 +83,7 @@ def _find_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
 
 
 def _find_at_or_below(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
-    """Return the highest indexed block up to `number` whose hash is known, with the hash."""
+    """Return the highest indexed block at or below `number` with a known hash, and the hash."""
     headers = uow.blocks.get_highest_up_to(number)
     candidates = [] if headers is None else [(headers.number, headers.hash)]
     rows = uow.logs.get_highest_block_hash(number), uow.calls.get_highest_block_hash(number)

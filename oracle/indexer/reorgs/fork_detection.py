@@ -32,7 +32,7 @@ MAX_DISPUTE_SECONDS = 30.0
 
 
 class OutvotedError(TransientError):
-    """Two providers agree against an endpoint, which was demoted; retry with the others."""
+    """Two providers outvoted an endpoint, and it was demoted; retry with the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,7 @@ def _build_shorter_chain_claim(
 def _find_common_ancestor(
     fork_context: ForkContext, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> tuple[BlockRef, bool]:
-    """Return the highest block shared with the chain, searched downwards in batches, and True.
+    """Search downwards for the highest block shared with the chain; return this block and True.
 
     If no block above the indexed final one is shared, return the chain's block at that height and
     False.

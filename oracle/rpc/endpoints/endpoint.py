@@ -85,7 +85,7 @@ class EndpointStatus:
     _recheck_count: int = 0
 
     def is_healthy(self, now: float) -> bool:
-        """Return whether the endpoint keeps its configured place in the order of preference."""
+        """Return whether the endpoint keeps its configured position in the preference order."""
         is_recovered = self.recheck_at is None and now >= max(self.degraded_until, self.slow_until)
         return self.quarantine_reason is None and is_recovered
 
@@ -228,7 +228,7 @@ class EndpointStatus:
         self._recheck_count += 1
 
     def mark_slow(self, now: float) -> None:
-        """Prefer other endpoints for a while, which doubles if this one is slow again."""
+        """Prefer other endpoints for a while; the time doubles if this one is slow again."""
         if now - self.slow_until > _MAX_SLOW_SECONDS:
             self.slow_count = 0
         slow_seconds = min(HEALTHY_SECONDS * 2 ** min(self.slow_count, 10), _MAX_SLOW_SECONDS)
@@ -367,7 +367,7 @@ class Endpoint:
         return self._clock() - self._last_reached[1] < _TICK_SECONDS
 
     def record_reached(self, block_number: int) -> None:
-        """Record that the endpoint has this block now."""
+        """Record that the endpoint has reached this block."""
         self._last_reached = (block_number, self._clock())
 
     def reset_chain_state(self) -> None:

@@ -243,7 +243,7 @@ class EndpointHealth:
         return results
 
     def backoff_seconds_left(self) -> float:
-        """Return the seconds until the sending side may use the endpoint; 0 if it may now."""
+        """Return the seconds until the sending side may use the endpoint again, 0 if at once."""
         return max(self.backoff.seconds_left(), self.rate_limiter.blocked_seconds())
 
     def _start_backoff(self, error: RpcError) -> None:
