@@ -251,7 +251,7 @@ def ingest_reread(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
             return ()
         # The response's own clock was not compared with the local one, so it is not stored.
         now = cursor.asked_at
-        served_rows = _rows_up_to(response, cursor.settled_id, cursor.stream, now)
+        served_rows = _select_rows_up_to(response, cursor.settled_id, cursor.stream, now)
         first_id = served_rows[0].id if served_rows else cursor.settled_id
         # The last id that the response covers; later rows may have settled meanwhile.
         last_id = min(
@@ -280,7 +280,9 @@ def ingest_comparison(store: Store, response: FeedPoll, name: str) -> tuple[Feed
         cursor = uow.feed.get_cursor()
         if cursor is None or response.start_id != cursor.compared_id or not response.rows:
             return ()
-        served_rows = _rows_up_to(response, cursor.settled_id, cursor.stream, cursor.asked_at)
+        served_rows = _select_rows_up_to(
+            response, cursor.settled_id, cursor.stream, cursor.asked_at
+        )
         last_id = min(cursor.settled_id, response.rows[-1].id)
         stored_rows = uow.feed.list_canonical(cursor.stream, response.start_id + 1, last_id)
         changed, missing, added = compare_feed_rows(stored_rows, served_rows)
@@ -301,6 +303,6 @@ def ingest_comparison(store: Store, response: FeedPoll, name: str) -> tuple[Feed
         return record_faults(uow, faults)
 
 
-def _rows_up_to(response: FeedPoll, last_id: int, stream: int, now: int) -> list[FeedRow]:
+def _select_rows_up_to(response: FeedPoll, last_id: int, stream: int, now: int) -> list[FeedRow]:
     row_values = {"stream": stream, "seen_from": now, "seen_to": now}
     return [replace(row, **row_values) for row in response.rows if row.id <= last_id]  # type: ignore[arg-type]

@@ -116,7 +116,7 @@ class EventFolder:
             if on_stop is not None:
                 on_stop(uow, rounds, stop)
         anomaly_count += self._fold_part(uow, rounds, remaining, final_number)
-        self._evict_finished()
+        self._evict_finished_tasks()
         return anomaly_count
 
     def _get_rounds(self, uow: UnitOfWork) -> Rounds:
@@ -166,7 +166,7 @@ class EventFolder:
             hook.on_folded(changes)
         return len(changes.anomalies)
 
-    def _evict_finished(self) -> None:
+    def _evict_finished_tasks(self) -> None:
         """Drop excess rows and ended tasks from memory; later events rarely need ended tasks."""
         ledger = self._fold.ledger
         for key in self._changed_tasks:

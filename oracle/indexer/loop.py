@@ -81,7 +81,7 @@ class IngestState:
         """
         heads = self.claimed_heads
         is_old = self.clock() - self._heads_fetched_at > _MAX_HEADS_AGE_SECONDS
-        if heads is None or is_old or first_block > _history_end_block(heads, head_depth):
+        if heads is None or is_old or first_block > _compute_history_end(heads, head_depth):
             heads = (
                 chain.fetch_heads()
                 if self.head_limit is None
@@ -155,7 +155,7 @@ def _ingest_once(
     chain: ChainReader, store: Store, folder: EventFolder, ingest: IngestState
 ) -> IngestResult | None:
     with store.read_transaction() as uow:
-        cursor, next_block = uow.cursor.get(), _next_block_number(uow)
+        cursor, next_block = uow.cursor.get(), _get_next_block_number(uow)
     started_at = ingest.clock()
     head_depth, headers_from = max_header_depth(folder.hooks), first_header_block(folder.hooks)
     heads = ingest.get_heads(chain, next_block, head_depth)
@@ -166,7 +166,7 @@ def _ingest_once(
         return pause_result
     if heads.latest.number < next_block:
         return _handle_no_new_block(fork_context, folder, ingest, heads)
-    history_end = _history_end_block(heads, head_depth)
+    history_end = _compute_history_end(heads, head_depth)
     if headers_from is not None:
         history_end = min(history_end, headers_from - 1)
     if ingest.unconfirmed_since is not None:
@@ -293,7 +293,7 @@ def _confirm_safe_block(
     return safe if is_confirmed else None
 
 
-def _next_block_number(uow: UnitOfWork) -> int:
+def _get_next_block_number(uow: UnitOfWork) -> int:
     """Return the number of the block to index next."""
     cursor = uow.cursor.get()
     if cursor is not None:
@@ -311,7 +311,7 @@ def _handle_no_new_block(
     store = fork_context.store
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        first_block_number = _next_block_number(uow)
+        first_block_number = _get_next_block_number(uow)
     if cursor is None:
         raise TransientError(
             f"chain.start_block: block {first_block_number} does not exist yet, the newest block "
@@ -353,6 +353,6 @@ def _check_height(newest_block: BlockRef, cursor: Cursor) -> None:
         )
 
 
-def _history_end_block(heads: Heads, head_depth: int) -> int:
+def _compute_history_end(heads: Heads, head_depth: int) -> int:
     """Return the last block of history, where neither forks nor head hooks matter."""
     return min(heads.final.number, heads.latest.number - head_depth)

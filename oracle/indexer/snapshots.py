@@ -101,7 +101,7 @@ def make_next_snapshot(
             return None
         state = fold_state_up_to(uow, source.reader, source.rules, block, source.min_scores)
         log_count += uow.logs.count_between(first_block, block)
-        body = pack_state(state, _tasks_since_block(uow, block))
+        body = pack_state(state, _find_first_kept_block(uow, block))
     with rebuild_options.transaction(source.store) as uow:
         # If rows were repaired or rewound meanwhile, the next tick makes the snapshot again.
         if uow.bookmarks.get_rebuild_count() != rebuild_count:
@@ -111,7 +111,7 @@ def make_next_snapshot(
     return snapshot
 
 
-def _tasks_since_block(uow: UnitOfWork, block: int) -> int:
+def _find_first_kept_block(uow: UnitOfWork, block: int) -> int:
     """Return the first block whose ended tasks are kept in a snapshot."""
     return (
         uow.logs.find_block_of_log_down_from(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0

@@ -178,7 +178,7 @@ class JsonRpcClient:
                 batch_size = self._shrink_after_failure(len(params_chunk), error)
                 continue
             results += [
-                self._result_or_retry_alone(
+                self._get_result_or_retry_alone(
                     method, request, responses.get(request["id"]), result_type
                 )
                 for request in requests
@@ -267,7 +267,7 @@ class JsonRpcClient:
             error.is_for_whole_batch = error.kind in BATCH_STATUS_KINDS
             raise
         if body[:1] == b"{":
-            raise self._batch_refusal_error(method, body, request_ids)
+            raise self._parse_batch_refusal(method, body, request_ids)
         responses: list[JsonRpcResponse[T]] = self._wire.decode_response(
             method,
             body,
@@ -278,10 +278,10 @@ class JsonRpcClient:
         if response_by_id is None:
             raise self._wire.reset_after_misrouted_response(method)
         if all(response.error is not None for response in responses):
-            raise self._refused_batch_error(method, responses)
+            raise self._build_batch_error(method, responses)
         return response_by_id
 
-    def _batch_refusal_error(
+    def _parse_batch_refusal(
         self, method: str, body: bytes, request_ids: Collection[int]
     ) -> RpcError:
         """Return the error of a batch that was refused as a whole.
@@ -298,9 +298,9 @@ class JsonRpcClient:
             error = self._wire.count_error(method, ErrorKind.INVALID, message)
             error.is_for_whole_batch = True
             return error
-        return self._refused_batch_error(method, [refusal])
+        return self._build_batch_error(method, [refusal])
 
-    def _refused_batch_error(
+    def _build_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Any]]
     ) -> RpcError:
         """Return the error of a batch in which every request was refused."""
@@ -315,7 +315,7 @@ class JsonRpcClient:
         error.is_for_whole_batch = True
         return error
 
-    def _result_or_retry_alone(
+    def _get_result_or_retry_alone(
         self,
         method: str,
         request: dict[str, Any],
@@ -375,17 +375,17 @@ class JsonRpcClient:
         if decoded_body is not responses or all(
             response.error is not None and response.id is None for response in responses
         ):
-            raise self._mixed_batch_error(method, responses)
+            raise self._build_mixed_batch_error(method, responses)
         response_by_id = index_by_request_id(responses, request_ids)
         if response_by_id is None or len(response_by_id) != len(request_ids):
             raise self._wire.reset_after_misrouted_response(method)
         pairs = zip(requests, request_ids, strict=True)
         return [
-            self._result_or_refusal(request[0], body, response_by_id[request_id])
+            self._get_result_or_refusal(request[0], body, response_by_id[request_id])
             for request, request_id in pairs
         ]
 
-    def _mixed_batch_error(
+    def _build_mixed_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Json]]
     ) -> RpcError:
         """Return the error of a refused mixed batch; unless rate-limited, stop mixing methods."""
@@ -401,7 +401,7 @@ class JsonRpcClient:
             self._mixed_batch_limit = 1
         return refusal
 
-    def _result_or_refusal(
+    def _get_result_or_refusal(
         self, method: str, body: bytes, response: JsonRpcResponse[Json]
     ) -> "Json | CallRefusedError":
         try:

@@ -321,11 +321,11 @@ class EndpointPool:
         for endpoint in candidates:
             status = endpoint.status
             if status.is_release_check_due(now, is_sole=is_sole):
-                self._try_release(endpoint)
+                self._try_release_from_quarantine(endpoint)
             elif len(candidates) > 1 and status.is_recheck_due(now):
-                self._recheck(endpoint)
+                self._check_recovery(endpoint)
 
-    def _recheck(self, endpoint: Endpoint) -> None:
+    def _check_recovery(self, endpoint: Endpoint) -> None:
         started_at = self.clock()
         try:
             mismatch = self._find_recovery_mismatch(endpoint, self.checkpoints)
@@ -344,7 +344,7 @@ class EndpointPool:
         if now - started_at > _RECOVERY_TIMEOUT_SECONDS:
             endpoint.status.mark_slow(now)
 
-    def _try_release(self, endpoint: Endpoint) -> None:
+    def _try_release_from_quarantine(self, endpoint: Endpoint) -> None:
         status, checkpoints = endpoint.status, self.checkpoints
         if status.release_checkpoint is not None:
             checkpoints = (*checkpoints, status.release_checkpoint)

@@ -154,7 +154,7 @@ class RelayReader:
     def _decode_row(
         self, row: FeedRow, group_event: GroupValidated | None, context_rows: Sequence[FeedRow]
     ) -> Iterator[tuple[int, DomainEvent]]:
-        if find_unreadable_reason(row) is not None or _is_expelled(row, context_rows):
+        if find_unreadable_reason(row) is not None or _is_forced_exit(row, context_rows):
             return
         if group_event is not None:
             yield 0, group_event
@@ -186,7 +186,7 @@ def _build_group_event(
     )
 
 
-def _is_expelled(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
+def _is_forced_exit(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
     """Return whether a node that quits here is kicked out or slashed in the same transaction.
 
     The relay writes the quit row before the row with the reason.

@@ -80,7 +80,7 @@ class WindowSource:
             reads_transactions,
         )
         self._verifier = WindowVerifier(log_filter, calibration, blooms, sampler, accuse)
-        self._misbehaviour_detector = MisbehaviourDetector(endpoints, self._is_provable)
+        self._misbehaviour_detector = MisbehaviourDetector(endpoints, self._can_prove_block)
         self._fetcher = WindowFetcher(
             reader,
             self._log_query,
@@ -264,7 +264,7 @@ class WindowSource:
             demotions_before = self.calibration.demotion_count
             try:
                 window = self._endpoints.run_with_endpoint(
-                    partial(self._fetch_from, request=request, errors=errors),
+                    partial(self._fetch_from_endpoint, request=request, errors=errors),
                     only=only_endpoint,
                     avoid=excluded_endpoints,
                 )
@@ -288,12 +288,12 @@ class WindowSource:
                         raise
                     raise _build_lowest_refusal(contradictions) from error
         return self._endpoints.run_with_endpoint(
-            partial(self._fetch_from, request=request, errors=[]),
+            partial(self._fetch_from_endpoint, request=request, errors=[]),
             only=only_endpoint,
             avoid=excluded_endpoints,
         )
 
-    def _fetch_from(
+    def _fetch_from_endpoint(
         self, endpoint: Endpoint, *, request: WindowRequest, errors: list[RpcError]
     ) -> BlockWindow:
         """Fetch a window from this endpoint; an error is added to `errors` before it is raised."""
@@ -316,7 +316,7 @@ class WindowSource:
         self._limit_store.store_limits(self._last_endpoint)
         return window
 
-    def _is_provable(self, endpoint: Endpoint, number: int) -> bool:
+    def _can_prove_block(self, endpoint: Endpoint, number: int) -> bool:
         request = WindowRequest(
             BlockRange(number, number),
             with_headers=True,

@@ -114,7 +114,7 @@ def _iterate_classes(*unions: object) -> Iterator[type]:
 
 
 @cache
-def _list_event_classes() -> tuple[_EventClassCodec, ...]:
+def _list_event_codecs() -> tuple[_EventClassCodec, ...]:
     """Return the codecs of all event classes, in the same order in all workers of a version."""
     event_classes = set(
         _iterate_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
@@ -125,7 +125,7 @@ def _list_event_classes() -> tuple[_EventClassCodec, ...]:
 
 @cache
 def _get_number_by_class() -> dict[type, int]:
-    return {kind.event_class: number for number, kind in enumerate(_list_event_classes())}
+    return {kind.event_class: number for number, kind in enumerate(_list_event_codecs())}
 
 
 def encode_events(events: Sequence[object]) -> EventRows:
@@ -134,7 +134,7 @@ def encode_events(events: Sequence[object]) -> EventRows:
     Raises:
         OverflowError: a number is larger than the maximum of its field.
     """
-    number_by_class, event_classes = _get_number_by_class(), _list_event_classes()
+    number_by_class, event_classes = _get_number_by_class(), _list_event_codecs()
     class_numbers = bytes(map(number_by_class.__getitem__, map(type, events)))
     events_by_class: dict[int, list[object]] = {number: [] for number in set(class_numbers)}
     for number, event in zip(class_numbers, events, strict=True):
@@ -154,7 +154,7 @@ def decode_events(rows: EventRows) -> list[Any]:
     Raises:
         ValueError: the rows are malformed.
     """
-    event_classes = _list_event_classes()
+    event_classes = _list_event_codecs()
     if any(number >= len(event_classes) for number in rows.columns_by_class):
         raise ValueError("unknown event class")
     iterator_by_class = {

@@ -20,7 +20,7 @@ def check_indexed_blocks(chain: ChainReader, store: Store, block: BlockRef) -> N
         TransientError: the chain does not respond.
     """
     with store.read_transaction() as uow:
-        identity, block_above = uow.identity.get(), _find_at_or_above(uow, block.number)
+        identity, block_above = uow.identity.get(), _find_block_at_or_above(uow, block.number)
     # Nothing below the start block can differ; block 0 was compared at the start.
     start_block = 0 if identity is None else identity.start_block
     lowest_number = max(0, start_block - 1)
@@ -49,7 +49,7 @@ def _find_highest_shared(chain: ChainReader, store: Store, lowest: int, number: 
     while high_number - low_number > 1:
         middle_number = (low_number + high_number) // 2
         with store.read_transaction() as uow:
-            stored_block = _find_at_or_below(uow, middle_number)
+            stored_block = _find_block_at_or_below(uow, middle_number)
         stored_number, stored_hash = stored_block or (shared_number, None)
         if stored_number <= shared_number:
             low_number = middle_number
@@ -65,7 +65,7 @@ def _fetch_block_hash(chain: ChainReader, number: int) -> Hash | None:
     return None if block is None else block.hash
 
 
-def _find_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
+def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
     """Return the lowest indexed block at or above `number` with a known hash, and the hash."""
     cursor, headers = uow.cursor.get(), uow.blocks.get_lowest_from(number)
     candidates = [] if headers is None else [(headers.number, headers.hash)]
@@ -82,7 +82,7 @@ def _find_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
     )
 
 
-def _find_at_or_below(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
+def _find_block_at_or_below(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
     """Return the highest indexed block at or below `number` with a known hash, and the hash."""
     headers = uow.blocks.get_highest_up_to(number)
     candidates = [] if headers is None else [(headers.number, headers.hash)]

@@ -352,12 +352,12 @@ def check_for_reorg(
     fork_watch = fork_context.fork_watch
     if fork_watch.seconds_left(fork_context.now):
         return True, None
-    if not _is_due(fork_watch, fork_context.now):
+    if not _is_comparison_due(fork_watch, fork_context.now):
         return False, None
     return _compare_blocks(fork_context, folder, heads)
 
 
-def _is_due(fork_watch: ForkWatch, now: float) -> bool:
+def _is_comparison_due(fork_watch: ForkWatch, now: float) -> bool:
     compared_at = fork_watch.compared_at
     if fork_watch.tip.is_pending():
         # The block on top of the final one is checked first: the result holds for both.
