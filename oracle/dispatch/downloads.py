@@ -49,7 +49,7 @@ def find_pending_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
     """Return the download requests that are due at the cursor, the oldest first.
 
     A request is due if its node is a member, lacks the model, and has received no request for the
-    model since the plan.
+    model since the download was planned.
     """
     cursor = uow.cursor.get()
     if cursor is None:

@@ -48,7 +48,7 @@ class FeedRow:
 
     @cached_property
     def hash(self) -> Hash:
-        """The sha256 of the values that the source sent; readers compare rows by it."""
+        """The sha256 of the values that the source sent; readers compare rows by this hash."""
         values = [self.id, self.kind, self.node, self.task, self.args]
         text = json.dumps(values, separators=(",", ":"))
         return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())

@@ -40,7 +40,7 @@ class _OutgoingProposals(NamedTuple):
     """The proposals in the outbox.
 
     `digests` are the digests of all proposals tried so far, `subjects` the nodes with an
-    unfinished call, and `capacity` the number of proposals that the round still has room for.
+    unfinished call, and `capacity` the number of proposals that still fit into the round.
     """
 
     digests: frozenset[str | None]
@@ -50,8 +50,8 @@ class _OutgoingProposals(NamedTuple):
     def is_delayed(self, record: SignedStatement) -> bool:
         """Return whether to skip a proposal.
 
-        A proposal is skipped if a call for its node is unfinished, if the round is full, or if the
-        same proposal was already tried. Its outcome is then in the outbox.
+        A proposal is skipped if a call for its node is unfinished, or if the round is full. It is
+        also skipped if the same proposal was already tried, because the outbox has the outcome.
         """
         is_tried = record.digest in self.digests
         return is_tried or self.capacity <= 0 or record.subject in self.subjects

@@ -1,4 +1,4 @@
-"""Signs at most one statement per round, and another only when the first can no longer land.
+"""Signs at most one statement per round, and a second only if the first can no longer land.
 
 See docs/explanation/transactions.md#i11.
 """

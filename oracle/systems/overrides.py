@@ -181,7 +181,10 @@ _FRACTIONS = frozenset(
 
 
 def get_parameters(policy: SelectionPolicy) -> dict[str, str]:
-    """Return the parameters of a policy by name, with their values as text; it may have none."""
+    """Return the parameters of a policy by name, with their values as text.
+
+    The result is empty if the policy has no parameters.
+    """
     parameters = _get_parameter_object(policy)
     return {
         parameter_field.name: _format_parameter(parameters, parameter_field)

@@ -58,7 +58,7 @@ class ProbeWindow(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """A system task for the first of these nodes; the others do the same work beside it.
+    """A system task for the first of these nodes; the others do the same work in parallel.
 
     `version` is the lowest version of the nodes.
     """

@@ -49,7 +49,8 @@ def head_start_reason(
     """Return why a call is left to lower-ranked transmitters, as (class, text), or None.
 
     Every transmitter of a quorum plans the same calls, and if two of them land, one reverts. The
-    wait is in blocks and in seconds of chain time, because on a fast chain neither is enough.
+    wait is in blocks and in seconds of chain time, because on a fast chain one of them alone is
+    not enough.
 
     Calls that an operator sends by hand do not wait. The seconds are part of the request
     (`not_before`), because a proposal belongs to one round, and rounds may be shorter than the
@@ -182,7 +183,9 @@ def preflight_calls(
 def defer_or_end_call(
     context: AccountContext, check: AdmissionCheck, heads: Heads
 ) -> StepResult | None:
-    """End or defer a call that cannot be sent now; return None if it already waits for the reason.
+    """End or defer a call that cannot be sent now.
+
+    Return None if the call already waits for the same reason.
 
     If the call has a nonce, the nonce is released, so that an unsigned call blocks no other.
     """

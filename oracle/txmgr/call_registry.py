@@ -56,7 +56,7 @@ class Decision:
 
     @classmethod
     def wait_until(cls, not_before: int, reason: tuple[str, str]) -> "Decision":
-        """Review the call again from a chain time on; if the call has a nonce, it is released."""
+        """Review the call again from a chain time on, and release its nonce if it has one."""
         return cls(not_before=not_before, reason=reason)
 
     @classmethod
@@ -109,7 +109,10 @@ class CallKind(Protocol):
     def review_calls(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Return the decision about each call, in order; override it to query once for all."""
+        """Return the decision about each call, in order.
+
+        A kind may override this method to query the database once for all calls.
+        """
         return [self.review_call(uow, call, heads, stage) for call in calls]
 
     def review_call(
@@ -149,7 +152,7 @@ class CallKind(Protocol):
     def may_take_over(self, stuck: Intent, ready: Intent) -> bool:
         """Return whether a ready call may take the nonce of a stuck call of the same kind.
 
-        Either of the two may still land, so return True only if both landing does no harm.
+        Both calls may still land, so return True only if that does no harm.
 
         Raises:
             TransientError: no endpoint answers.
@@ -163,7 +166,7 @@ class CallKind(Protocol):
         return None
 
     def on_retried(self, uow: UnitOfWork, retry_request: CallRequest) -> None:
-        """Store what follows from a retry, in the commit that plans it."""
+        """Store the consequences of a retry, in the commit that plans the retry."""
         del uow, retry_request
 
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:

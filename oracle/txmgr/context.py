@@ -120,7 +120,7 @@ class TransmitterRank:
     """The position of this transmitter among several that send the same calls.
 
     If there are others, a call is left to lower ranks for `head_start_blocks` blocks (and by the
-    planner for `head_start_seconds` of chain time), and the pool is checked first.
+    planner for `head_start_seconds` of chain time). The pool is then checked for their calls.
     """
 
     has_others: bool = False

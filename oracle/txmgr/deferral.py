@@ -40,10 +40,10 @@ def deadline_obstacle(
 def compute_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
     """Return for how many seconds of chain time before its deadline a call is no longer signed.
 
-    The margin covers the blocks from the first broadcast to inclusion that all but the slowest
-    twentieth of the last landed transactions took, but at least two. It is at most
-    `max_margin_seconds`. Otherwise, after a week of high fees, every call with a deadline would
-    end, and nothing would be measured any more.
+    The margin is the time of as many blocks as a slow transaction takes from its first broadcast
+    to inclusion, but at least two: the 95th percentile of the last landed transactions is used.
+    The margin is at most `max_margin_seconds`. Otherwise, after a week of high fees, every call
+    with a deadline would end, and nothing would be measured any more.
     """
     inclusion_blocks = sorted(
         uow.outbox.slots.list_landing_block_counts(context.account, _LANDED_SAMPLE)

@@ -88,9 +88,9 @@ def find_takeover_target(
 def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     """Return whether a nonce is used by a mined transaction.
 
-    It is if an endpoint shows one of its attempts in a block, or if enough endpoints count the
-    nonce as used. This is checked before anything more is signed for the nonce, because after an
-    outage a nonce may look overdue although it was used long ago.
+    This is the case if an endpoint shows one of its attempts in a block, or if enough endpoints
+    count the nonce as used. The check precedes every further signature for the nonce, because
+    after an outage a nonce may look overdue although it was used long ago.
 
     Raises:
         TransientError: no endpoint answers.
@@ -149,7 +149,7 @@ def check_not_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> N
 
 
 class Replacement(NamedTuple):
-    """A replacement that may be signed for a nonce; a dry run stops here.
+    """A replacement that may be signed for a nonce; a dry run stops before the signature.
 
     The fees exceed those of every attempt signed for the nonce. `l1_cost_wei` is the rollup's
     charge in addition to gas, a part of the reserved cost.

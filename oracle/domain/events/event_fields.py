@@ -25,7 +25,7 @@ class TimedEvent:
     """An event at its position, with the time of its block in whole seconds.
 
     `time_ms` is the time in whole milliseconds, within the second `time`, or None if the source
-    reports seconds only. Scores never use it.
+    reports seconds only. Scores never use `time_ms`.
     """
 
     at: Position

@@ -40,7 +40,7 @@ class RoundScores(NamedTuple):
 def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
     """Return the scores of each run, in the same order, or an empty list if no node answered.
 
-    An error report counts as the node's submission in each round in which it submitted nothing.
+    In each round in which a node submitted nothing, its error report counts as its submission.
     """
     commitment_positions = [run.committed_at or run.reported_at for run in runs]
     disclosure_positions = [run.disclosed_at or run.reported_at for run in runs]

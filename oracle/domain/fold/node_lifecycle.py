@@ -156,7 +156,7 @@ def _set_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: 
 
 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
-    """Record a member's request to pause or quit, which takes effect once it runs no task."""
+    """Record a member's request to pause or quit; it takes effect once the node runs no task."""
     request = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
     breach = leave_request_breach(ledger.nodes.get(event.node), request)
     if breach is not None:

@@ -23,7 +23,7 @@ from oracle.domain.state import Membership, Node, PendingLeave, Task
 class Breach(StrEnum):
     """The rules that events can break, as recorded in anomalies.
 
-    An event that breaks one of the last six rules is still applied; where it contradicts the
+    An event that breaks one of the last six rules is still applied. If the event contradicts the
     daemon's own record, the record is used.
     """
 

@@ -185,7 +185,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class KickoutDue:
-    """An interval in which a node's kickout was due; `closed_at` is None while it still is."""
+    """An interval in which a node's kickout was due; `closed_at` is None while it is still due."""
 
     node: Address
     opened_at: Position

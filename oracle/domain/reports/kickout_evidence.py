@@ -1,4 +1,4 @@
-"""The evidence for a kickout: the score pool when it became due, and the rounds that showed it.
+"""The evidence for a kickout: the score pool when it became due, and the low rounds.
 
 The evidence names the creators of the scored tasks, because one creator alone could have
 fabricated the tasks (docs/explanation/kickouts.md#held-for-a-person). The rounds are consecutive
@@ -104,7 +104,7 @@ class CreatorSpread(NamedTuple):
     decisive_scores: int
 
     def hold_reason(self, rules: Rules) -> str | None:
-        """Return why an operator has to propose the kickout, or None if that is automatic.
+        """Return why only an operator may propose the kickout, or None if the daemon may.
 
         See docs/explanation/kickouts.md#held-for-a-person.
         """

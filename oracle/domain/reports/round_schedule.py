@@ -12,8 +12,7 @@ from oracle.domain.reports.report import Report, ReportSettings
 class ReportHeader(NamedTuple):
     """A cut report without its words; times are in unix seconds of the chain.
 
-    `as_of` is the number of the as-of block, and `has_records` tells whether there is anything to
-    send.
+    `as_of` is the number of the as-of block. `has_records` is False if there is nothing to send.
     """
 
     period: int

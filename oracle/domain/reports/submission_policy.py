@@ -1,7 +1,7 @@
 """Decides when a report is worth its transaction, and the maximum fee for it.
 
-Each transmitter decides for itself, which changes neither the content nor the signers of a report.
-See docs/explanation/reports.md#when-to-publish.
+Each transmitter decides for itself. The decision changes neither the content nor the signers of a
+report. See docs/explanation/reports.md#when-to-publish.
 """
 
 from collections.abc import Iterable, Mapping

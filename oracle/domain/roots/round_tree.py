@@ -1,8 +1,8 @@
 """The tree of a round: the leaves of its nodes, the words of their lanes, and its summary.
 
 The root is pair(summary, pair(nodes, words)): `nodes` is the root of the leaves by seat, and
-`words` that of the lanes, sixteen seats a word. A proof therefore ends with the root of the other
-tree and the hash of the summary. See docs/reference/report-format.md#roots.
+`words` is the root of the lanes, with sixteen seats in each word. A proof therefore ends with the
+root of the other tree and the hash of the summary. See docs/reference/report-format.md#roots.
 """
 
 from array import array
@@ -53,7 +53,8 @@ class RoundTree:
         """Replace the leaves of these nodes, and add the leaves of new nodes by seat.
 
         Raises:
-            ValueError: the new seats leave a gap, or a leaf cannot be encoded; nothing changes.
+            ValueError: the new seats leave a gap, or a leaf cannot be encoded. The tree stays
+                unchanged.
         """
         lane_by_seat = {}
         hash_by_seat = {}

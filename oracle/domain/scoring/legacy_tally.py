@@ -72,7 +72,10 @@ class WindowTally(NamedTuple):
 
 
 def compute_tally(node: Node, time: int, legacy: LegacyRules) -> WindowTally:
-    """Return the tally of the window that contains `time`, or of the node's window if later."""
+    """Return the node's tally in the window that contains `time`.
+
+    If the node's current window is later, its tally is returned.
+    """
     window, online_since = compute_window(time, legacy), node.online_since
     if window <= node.window:
         online_seconds = node.online_seconds + (
@@ -108,7 +111,7 @@ def add_score(node: Node, score: int, time: int, legacy: LegacyRules) -> None:
 
 
 def update_online_clock(node: Node, time: int, legacy: LegacyRules) -> None:
-    """Start the online clock of a node that became a member, or stop it for one that left."""
+    """Start the online clock of a node that became a member, or stop that of a node that left."""
     advance_window(node, time, legacy)
     if node.membership is Membership.MEMBER:
         node.online_since = max(time, compute_window_start(node.window, legacy))

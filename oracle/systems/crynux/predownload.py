@@ -158,7 +158,7 @@ def _count_pending(nodes: Iterable[Node], model: str, time: int) -> int:
 
 @dataclass(slots=True)
 class _RequestBudget:
-    """What is left of a day's request budgets; each reserved request is subtracted."""
+    """The remaining request budgets of a day; each reserved request is subtracted."""
 
     remaining: int
     remaining_by_node: dict[Address, int]

@@ -45,8 +45,8 @@ def build_trio_queue(
     """Return complete groups of three waiting tasks as queue items, by value and then by age.
 
     `group_tasks` holds every task of the waiting tasks' groups. The value of a group is the sum of
-    its tasks' values. Its age is the age of its last task, because it cannot start without that
-    task.
+    its tasks' values. The age of a group is the age of its last task, because the group cannot
+    start without that task.
     """
     groups = collect_tasks_by_group(sorted(group_tasks, key=get_age_key))
     waiting_groups = {task.group for task in waiting if task.group is not None}

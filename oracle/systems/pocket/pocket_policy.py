@@ -115,7 +115,10 @@ class TaskTracker:
         task.created, task.kind = True, event.kind
 
     def record_start(self, event: network_events.TaskStarted) -> str | None:
-        """Record a node's start of a task; return the task's scope, or None if it is invalid."""
+        """Record a node's start of a task, and return the task's scope.
+
+        Return None if the start is invalid.
+        """
         if event.task in self._ended:
             return None
         task = self._open.setdefault(event.task, OpenTask())

@@ -24,7 +24,7 @@ class NodeStats(NamedTuple):
 
     `failing` means that the node gets no tickets because of its failures (`article`), or that it
     is flagged and has had no success since. `out_until_ms` is the time from which the node gets
-    tickets again unless more failures follow, or None if it gets tickets.
+    tickets again unless more failures follow, or None if there is no such time.
     """
 
     node: Address

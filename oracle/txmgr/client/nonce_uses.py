@@ -66,8 +66,8 @@ def find_nonce_use(
 ) -> NonceUseEvidence:
     """Search for the transaction that used a nonce by the end of a final block; never raises.
 
-    Only endpoints that have this block by its hash are queried, not those that lag. If one of them
-    counts fewer transactions, the nonce is not proven to be used.
+    Only endpoints that have this block by its hash are queried, because others may lag. If one of
+    the queried endpoints counts too few transactions, the nonce is not proven to be used.
     """
     counts = fetch_counts_at_block(pool_view, query.sender, final_block)
     names = frozenset(counts)
