@@ -135,7 +135,7 @@ def _store_responses(
     answers: list[tuple[str, StatementMessage]],
     fetch_status: Callable[[], ContractStatus],
 ) -> int:
-    new_messages = _filter_new(
+    new_messages = _filter_new_messages(
         context,
         topic,
         [(host, message) for host, message in answers if _matches_topic(message, topic)],
@@ -165,7 +165,7 @@ def _warn_of_unknown_signers(
             )
 
 
-def _filter_new(
+def _filter_new_messages(
     context: QuorumContext, topic: SignedStatement, messages: list[tuple[str, StatementMessage]]
 ) -> list[tuple[str, StatementMessage]]:
     """Return the messages that are not stored yet and whose block is indexed, with their hosts."""

@@ -123,7 +123,7 @@ def _sign_and_plan_push(
     scheduled = _check_scheduled_report(context, heads, cuts, status)
     if scheduled is None:
         return None
-    is_free = push_in_flight is None or _is_stuck(context, push_in_flight, status)
+    is_free = push_in_flight is None or _is_push_stuck(context, push_in_flight, status)
     return _sign_report(context, scheduled) or (
         _plan_report_push(context, scheduled) if is_free else None
     )
@@ -169,7 +169,7 @@ def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent |
     return max(pushes, key=lambda intent: intent.id, default=None)
 
 
-def _is_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -> bool:
+def _is_push_stuck(context: ReportingContext, push: Intent, status: ContractStatus) -> bool:
     """Return whether a sent push can no longer land, so that the next push may take its nonce."""
     if push.state is not IntentState.LIVE:
         return False

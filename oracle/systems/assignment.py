@@ -102,7 +102,7 @@ def compute_next_plan(
     """
     active_draws: dict[TaskKey, Address] = {}
     for item in queue.find_items(before.active_draws):
-        active_draws |= _find_remaining_draw(item, before.active_draws, pool)
+        active_draws |= _find_remaining_draws(item, before.active_draws, pool)
     ended_draws = tuple(key for key in before.active_draws if key not in active_draws)
     new_draws = tuple(_draw_ready_tasks(before, active_draws, block, queue, pool))
     return PlanStep(
@@ -148,7 +148,7 @@ def get_queued_items(
     ]
 
 
-def _find_remaining_draw(
+def _find_remaining_draws(
     item: QueueItem, before: Mapping[TaskKey, Address], pool: Pool
 ) -> Mapping[TaskKey, Address]:
     """Return the draws of the item if all of them stay active, else an empty mapping."""

@@ -57,7 +57,7 @@ def attribute_used_nonce(
         ):
             return record_foreign_use(context, slot, use)
     context.search_backoff.record_failure(slot.nonce, heads.final.number)
-    return _record_wait_reason(context, slot, _describe_use(use, own_hashes))
+    return _record_wait_reason(context, slot, _describe_nonce_use(use, own_hashes))
 
 
 def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
@@ -104,7 +104,7 @@ def _find_logged_block(
     return uow.logs.find_transaction_block(own_hashes, max(0, opened_block - _REORG_MARGIN_BLOCKS))
 
 
-def _describe_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
+def _describe_nonce_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
     if use is None:
         return "by a transaction that no endpoint shows"
     if use.hash in own_hashes:

@@ -77,7 +77,7 @@ def reconcile(context: AccountContext) -> StepResult | None:
     _check_chain_not_ahead(context, counts, next_nonce)
     if next_nonce is None:
         return _enroll_account(context, counts)
-    _check_gaps(context, counts)
+    _check_nonce_gaps(context, counts)
     if unfinished_count:
         return StepResult("reconciled", None, f"{unfinished_count} unfinished")
     return None
@@ -138,7 +138,7 @@ def _check_chain_not_ahead(
     raise NonceAheadError(address, highest, next_nonce)
 
 
-def _check_gaps(context: AccountContext, counts: Sequence[NonceCounts]) -> None:
+def _check_nonce_gaps(context: AccountContext, counts: Sequence[NonceCounts]) -> None:
     """Raise TransientError if a nonce that was rebuilt while pending is no longer in any pool.
 
     In this case no later nonce can land.

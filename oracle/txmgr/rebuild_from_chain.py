@@ -118,7 +118,9 @@ def rebuild_outbox(
             outbox.accounts.enroll(account, findings.nonces.start, stamp)
         for nonce in sorted({*findings.nonces, *findings.nonces_ahead}):
             spent = findings.transaction_by_nonce.get(nonce)
-            tx_hash, mined = (None, None) if spent is None else (spent.hash, _build_mined(spent))
+            tx_hash, mined = (
+                (None, None) if spent is None else (spent.hash, _build_call_receipt(spent))
+            )
             outbox.slots.record_rebuilt_nonce(account, nonce, tx_hash, mined, stamp)
         for nonce in findings.dropped:
             outbox.gaps.reopen_nonce(account, nonce, stamp)
@@ -157,7 +159,7 @@ def _build_noop(account: Account, nonce: int) -> CallRequest:
     )
 
 
-def _build_mined(spent: MinedTransaction) -> CallReceipt:
+def _build_call_receipt(spent: MinedTransaction) -> CallReceipt:
     return CallReceipt(
         spent.block_number,
         spent.block_hash,

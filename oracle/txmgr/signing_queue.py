@@ -101,7 +101,7 @@ def resume_after_refusal(context: AccountContext) -> StepResult | None:
 def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | None:
     """Sign the lowest unsigned nonces, up to the first one that must not be signed."""
     with context.store.read_transaction() as uow:
-        assigned = _load_unsigned(uow, context)
+        assigned = _load_unsigned_calls(uow, context)
         vacant_slot = uow.outbox.slots.find_vacant_slot(context.account) if assigned else None
     if not assigned or not can_sign(context):
         return None
@@ -156,7 +156,7 @@ def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
     ) // gas_limit
 
 
-def _load_unsigned(uow: UnitOfWork, context: AccountContext) -> list[_AssignedCall]:
+def _load_unsigned_calls(uow: UnitOfWork, context: AccountContext) -> list[_AssignedCall]:
     """Return the nonces without signed bytes and their calls, the lowest nonce first."""
     assigned = uow.outbox.intents.list_in_states(context.account, [IntentState.ASSIGNED])
     by_nonce = {intent.nonce: intent for intent in assigned}

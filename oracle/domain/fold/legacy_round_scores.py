@@ -50,8 +50,8 @@ def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]
     return [
         RoundScores(*commitment, *disclosure)
         for commitment, disclosure in zip(
-            _rank_and_score(commitment_positions, rules),
-            _rank_and_score(disclosure_positions, rules),
+            _rank_and_score_submissions(commitment_positions, rules),
+            _rank_and_score_submissions(disclosure_positions, rules),
             strict=True,
         )
     ]
@@ -108,7 +108,7 @@ def score_group(
     )
 
 
-def _rank_and_score(
+def _rank_and_score_submissions(
     positions: Sequence[Position | None], rules: Rules
 ) -> list[tuple[int | None, int]]:
     sorted_positions = sorted(position for position in positions if position is not None)

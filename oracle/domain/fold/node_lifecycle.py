@@ -189,13 +189,13 @@ def apply_pending_leave(ledger: WorkingSet, address: Address, at: Position, time
         _record_membership_change(ledger, node, MembershipTransition.PAUSED, (at, time))
     elif request is PendingLeave.QUIT:
         ledger.just_quit = {
-            **_keep_same_transaction(ledger.just_quit, at),
+            **_filter_quits_in_transaction(ledger.just_quit, at),
             address: (at.block, at.tx),
         }
         _end_membership(ledger, node, Membership.QUIT, (at, time))
 
 
-def _keep_same_transaction(
+def _filter_quits_in_transaction(
     just_quit: dict[Address, tuple[int, int]], at: Position
 ) -> dict[Address, tuple[int, int]]:
     return {

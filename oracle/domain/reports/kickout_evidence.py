@@ -158,7 +158,7 @@ def compute_creator_spread(
         own_count
         for creator, own_count in count_by_creator.items()
         if own_count < count
-        and _is_clearly_above(total - sum_by_creator[creator], count - own_count, rules)
+        and _is_clearly_above_line(total - sum_by_creator[creator], count - own_count, rules)
     )
     max_count = max(count_by_creator.values(), default=0)
     return CreatorSpread(count, len(count_by_creator), max_count, max(decisive_counts, default=0))
@@ -257,7 +257,7 @@ def _justifies_kickout(total: int, count: int, rules: Rules) -> bool:
     return has_enough and total * UNIT < _get_kickout_line(rules) * count
 
 
-def _is_clearly_above(total: int, count: int, rules: Rules) -> bool:
+def _is_clearly_above_line(total: int, count: int, rules: Rules) -> bool:
     numerator, denominator = _CLEARLY_ABOVE
     return total * UNIT * denominator >= _get_kickout_line(rules) * count * numerator
 

@@ -100,7 +100,7 @@ def find_scheduled_report(
             for header in window_headers
             if header.has_records and header.head_round == moment.head_round
         ]
-        if not candidates or not _is_complete(
+        if not candidates or not _is_window_complete(
             window_headers, first_complete_period, window_number * length, moment.head_round
         ):
             continue
@@ -117,7 +117,7 @@ def find_scheduled_report(
     return None
 
 
-def _is_complete(
+def _is_window_complete(
     headers: Sequence[ReportHeader], complete_from: int, start: int, head_round: int
 ) -> bool:
     """Return whether every report on top of this round since the window's start is known."""

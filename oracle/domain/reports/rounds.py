@@ -86,7 +86,7 @@ class Rounds:
         """
         self._pre_images = RoundsPreImages(number, {}, {}, {}, ()) if journal else None
         for event in events:
-            self._apply(event)
+            self._apply_event(event)
         if self._pre_images is not None and events:
             self._changes.pre_images.append(self._pre_images)
         self._pre_images = None
@@ -126,7 +126,7 @@ class Rounds:
         kick = self.kicks.get(node)
         return kick if kick is not None and kick.state is KickState.LIVE else None
 
-    def _apply(self, event: ContractEvent) -> None:
+    def _apply_event(self, event: ContractEvent) -> None:
         match event:
             case RoundAccepted():
                 self._accept_round(event)

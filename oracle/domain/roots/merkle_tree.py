@@ -26,7 +26,7 @@ class MerkleTree:
         self._keccak = keccak
         self._hashes = bytearray()
         self._leaf_count = self._depth = 0
-        self._build(b"".join(leaf_hashes), len(leaf_hashes))
+        self._build_tree(b"".join(leaf_hashes), len(leaf_hashes))
 
     @property
     def leaf_count(self) -> int:
@@ -63,7 +63,7 @@ class MerkleTree:
             leaves.extend(bytes(HASH_BYTES * len(new_indexes)))
             for index, leaf_hash in hash_by_index.items():
                 leaves[HASH_BYTES * index : HASH_BYTES * (index + 1)] = leaf_hash
-            self._build(leaves, leaf_count)
+            self._build_tree(leaves, leaf_count)
             return
         self._leaf_count = leaf_count
         width = 1 << self._depth
@@ -89,7 +89,7 @@ class MerkleTree:
             node >>= 1
         return proof
 
-    def _build(self, leaves: bytes | bytearray, leaf_count: int) -> None:
+    def _build_tree(self, leaves: bytes | bytearray, leaf_count: int) -> None:
         self._leaf_count = leaf_count
         self._depth = (max(1, leaf_count) - 1).bit_length()
         width = 1 << self._depth

@@ -58,7 +58,7 @@ class CandidateIndex:
     def update_node(self, address: Address, candidate: IndexedCandidate) -> None:
         """Add a node, or replace its row."""
         index = bisect_left(self._addresses, address)
-        if self._is_at(index, address):
+        if self._has_address_at(index, address):
             self._columns.set_row(index, candidate)
         else:
             self._addresses.insert(index, address)
@@ -67,7 +67,7 @@ class CandidateIndex:
     def remove_node(self, address: Address) -> None:
         """Remove a node, if it is in the index."""
         index = bisect_left(self._addresses, address)
-        if self._is_at(index, address):
+        if self._has_address_at(index, address):
             del self._addresses[index]
             self._columns.remove_row(index)
 
@@ -82,7 +82,7 @@ class CandidateIndex:
         reserved_indexes = [
             index
             for index, address in zip(indexes, reserved, strict=True)
-            if self._is_at(index, address)
+            if self._has_address_at(index, address)
         ]
         for index in reserved_indexes:
             offered[index] = 0
@@ -93,7 +93,7 @@ class CandidateIndex:
             weights[index] = 0
         return CandidateList(self._addresses, weights, offered)
 
-    def _is_at(self, index: int, address: Address) -> bool:
+    def _has_address_at(self, index: int, address: Address) -> bool:
         return index < len(self._addresses) and self._addresses[index] == address
 
 
@@ -238,11 +238,11 @@ class CandidatePool:
         view.changed_addresses.clear()
         # The most recent view is last.
         self._views[requirement] = view
-        while len(self._views) > 1 and self._is_full():
+        while len(self._views) > 1 and self._exceeds_view_limits():
             del self._views[next(iter(self._views))]
         return view
 
-    def _is_full(self) -> bool:
+    def _exceeds_view_limits(self) -> bool:
         indexed_nodes = sum(
             len(view.with_models) + len(view.without_models) for view in self._views.values()
         )

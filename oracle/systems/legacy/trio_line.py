@@ -51,7 +51,9 @@ def build_trio_queue(
     groups = collect_tasks_by_group(sorted(group_tasks, key=get_age_key))
     waiting_groups = {task.group for task in waiting if task.group is not None}
     complete_groups = [
-        tasks for group, tasks in groups.items() if group in waiting_groups and _is_complete(tasks)
+        tasks
+        for group, tasks in groups.items()
+        if group in waiting_groups and _is_group_complete(tasks)
     ]
     return sort_by_value(
         QueueItem(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
@@ -69,16 +71,16 @@ def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task])
     unstartable = [
         task
         for task in waiting
-        if task.group is None or _is_broken(groups.get(task.group, [task]))
+        if task.group is None or _is_group_broken(groups.get(task.group, [task]))
     ]
     return sorted(unstartable, key=get_age_key)
 
 
-def _is_complete(tasks: Sequence[Task]) -> bool:
-    return len(tasks) == TRIO_SIZE and not _is_broken(tasks)
+def _is_group_complete(tasks: Sequence[Task]) -> bool:
+    return len(tasks) == TRIO_SIZE and not _is_group_broken(tasks)
 
 
-def _is_broken(tasks: Sequence[Task]) -> bool:
+def _is_group_broken(tasks: Sequence[Task]) -> bool:
     is_larger = any(task.group_size not in {None, TRIO_SIZE} for task in tasks)
     return is_larger or len(tasks) > TRIO_SIZE or not all(map(is_waiting, tasks))
 

@@ -116,7 +116,7 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
     Raises:
         TransientError: the endpoint does not answer.
     """
-    number, is_certain = _find_rise(endpoint, query, final_number)
+    number, is_certain = _find_first_block_with_use(endpoint, query, final_number)
     lowest = number if is_certain else max(0, number - _MAX_BLOCKS)
     for top in range(number, lowest - 1, -_BLOCKS_PER_BATCH):
         numbers = range(top, max(lowest - 1, top - _BLOCKS_PER_BATCH), -1)
@@ -126,7 +126,9 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
     return None
 
 
-def _find_rise(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -> tuple[int, bool]:
+def _find_first_block_with_use(
+    endpoint: EndpointCaller, query: NonceQuery, final_number: int
+) -> tuple[int, bool]:
     """Return the lowest block at which the nonce is proven to be used.
 
     The second value is whether the nonce is proven unused in the block below, because an endpoint

@@ -146,7 +146,7 @@ def _simulate_call(
         estimate = endpoint.request("eth_estimateGas", call.params, "latest")
         return PreflightResult(PreflightOutcome.OK, gas=int(estimate, 16))
     except CallRefusedError as error:
-        return _result_from_error(error, decode_refusal)
+        return _build_error_result(error, decode_refusal)
     except (TransientError, TypeError, ValueError) as error:
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
 
@@ -176,16 +176,18 @@ def _decode_answers(
     decode_refusal: RefusalDecoder,
 ) -> PreflightResult:
     if isinstance(call_answer, CallRefusedError):
-        return _result_from_error(call_answer, decode_refusal)
+        return _build_error_result(call_answer, decode_refusal)
     if isinstance(gas_answer, CallRefusedError):
-        return _result_from_error(gas_answer, decode_refusal)
+        return _build_error_result(gas_answer, decode_refusal)
     try:
         return PreflightResult(PreflightOutcome.OK, gas=int(gas_answer, 16))
     except (TypeError, ValueError) as error:
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))
 
 
-def _result_from_error(error: CallRefusedError, decode_refusal: RefusalDecoder) -> PreflightResult:
+def _build_error_result(
+    error: CallRefusedError, decode_refusal: RefusalDecoder
+) -> PreflightResult:
     if not isinstance(error, RevertError):
         # A rate limit or a disabled method, not a revert of the contract.
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=str(error))

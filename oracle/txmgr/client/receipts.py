@@ -107,7 +107,7 @@ class ReceiptQuorum:
             ),
             default=None,
         )
-        return None if best is None else self._with_agreed_price(best)
+        return None if best is None else self._set_agreed_prices(best)
 
     def has_agreement_on(self, receipt: Receipt) -> bool:
         """Return whether enough witnesses show this very receipt."""
@@ -134,7 +134,7 @@ class ReceiptQuorum:
             if same is not None and same.is_equivalent(receipt)
         }
 
-    def _with_agreed_price(self, receipt: Receipt) -> Receipt:
+    def _set_agreed_prices(self, receipt: Receipt) -> Receipt:
         """Return a receipt with the prices that enough of its witnesses agree on, or the lowest.
 
         The block hash does not commit to a price, so one provider alone could use up a day's
